@@ -1,0 +1,60 @@
+"""The embedded switch on its own: python -m switches.embedded PROGRAM.p4 -i PORT@IFACE [...]."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from switches.embedded.build import build
+from switches.embedded.compiler import compile_p4
+from switches.embedded.errors import CompileError
+from switches.sockets import claim_socket
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m switches.embedded", description="A v1model switch on real interfaces.")
+    parser.add_argument("program", type=Path, help="P4_16 program for v1model")
+    parser.add_argument("-i", dest="interfaces", metavar="PORT@IFACE", action="append", default=[], help="a port's interface")
+    parser.add_argument("--commands", metavar="FILE", type=Path, help="commands, as simple_switch_CLI takes them, to run first")
+    parser.add_argument("-D", dest="defines", metavar="NAME=VALUE", action="append", default=[], help="define a macro")
+    parser.add_argument("-I", dest="include_dirs", metavar="DIR", type=Path, action="append", default=[], help="include path")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of random() (default 0)")
+    parser.add_argument("--name", help="name for `python -m switches.cli NAME` (default: the program's)")
+    parser.add_argument("--socket", metavar="PATH", type=Path, help="control socket, instead of one by name")
+    parser.add_argument("--emit-c", action="store_true", help="print the C that would run, and stop")
+    return parser
+
+
+def main() -> None:
+    """Compile, then become the switch. It prints `ready` once packets flow; SIGTERM stops it."""
+    parser = _arguments()
+    options = parser.parse_args()
+    defines = dict(d.split("=", 1) if "=" in d else (d, "1") for d in options.defines)
+    if options.seed < 0:
+        parser.error("--seed must not be negative")
+    for given in options.interfaces:
+        if len(given.partition("@")[2]) > 15:
+            parser.error(f"interface name {given.partition('@')[2]} is longer than the 15 characters that Linux allows")
+    try:
+        if options.emit_c:
+            print(compile_p4(options.program, defines, options.include_dirs))
+            return
+        if not options.interfaces:
+            parser.error("give at least one port with -i PORT@IFACE")
+        executable = build(options.program, defines, options.include_dirs)
+        socket = options.socket or claim_socket(options.name or options.program.stem)
+    except CompileError as error:
+        sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"error: {error}")
+    command = [str(executable), *(word for i in options.interfaces for word in ("-i", i))]
+    command += ["--seed", str(options.seed), "--socket", str(socket)]
+    if options.commands:
+        command += ["--commands", str(options.commands)]
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()

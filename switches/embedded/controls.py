@@ -1,0 +1,304 @@
+"""Controls, actions and functions: one C function each, its variables static as one packet is processed at a time."""
+
+from __future__ import annotations
+
+from switches.embedded import syntax as s
+from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.scope import (
+    ActionSymbol, ConstantSymbol, DeclarationSymbol, ExternSymbol, InstanceSymbol, Scope, Value, VariableSymbol,
+)  # fmt: skip
+from switches.embedded.tables import Tables
+from switches.embedded.types import VOID, Bits, EnumType, Type, as_bits, c_name, c_type
+
+BANK = 4  # registers of one shape in one control that are worth interleaving
+
+
+class Controls(Tables):
+    """Translates controls and what they are made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bound: dict[InstanceSymbol, tuple[str, tuple[str, ...], list[tuple[s.Parameter, Type, str]]]] = {}
+        self.action_functions: dict[ActionSymbol, str] = {}
+        self.top_actions: dict[str, ActionSymbol] = {}
+        self.function_names: dict[str, tuple[str, list[Type], Type]] = {}
+        self.registers: list[str] = []
+        self.counters: list[str] = []
+        self.anonymous = 0
+
+    # --- applying an instance
+
+    def apply_instance(self, instance: InstanceSymbol, arguments: list[s.Expression], scope: Scope, position: Position) -> None:
+        """Emit the application of a control or parser instance to arguments."""
+        node = instance.node
+        if len(node.parameters) != len(arguments):
+            raise CompileError(position, f"{node.name} takes {len(node.parameters)} arguments, and {len(arguments)} are given")
+        values = []
+        for parameter, argument in zip(node.parameters, arguments, strict=True):
+            type_ = self.resolve(parameter.type, instance.scope)
+            if as_bits(type_) is None:
+                value = self.expression(argument, scope)
+                if value.type != type_:
+                    raise CompileError(argument.position, f"this is {value.type}, where {type_} is needed")
+                if parameter.direction in ("out", "inout") and not value.assignable:
+                    raise CompileError(argument.position, "this cannot be assigned to")
+                if "(" in value.text:
+                    raise unsupported(argument.position, "a header or struct chosen at run time as an argument of apply()")
+                if parameter.direction == "out":
+                    self.clear(value)
+            else:
+                expression = self.expression(argument, scope) if parameter.direction != "out" else self.place(argument, scope)
+                value = self.coerce(expression, type_, argument.position)
+            values.append(value)
+        self._check_aliasing(node.parameters, values, position)
+        c, places = self.instance_function(instance, values, position)
+        copies = {id(p): c_variable for p, _, c_variable in places}
+        for parameter, value in zip(node.parameters, values, strict=True):
+            if id(parameter) in copies and parameter.direction != "out":
+                self.emit(f"{copies[id(parameter)]} = {value.text};")
+        self.emit(self.application(c, node))
+        for parameter, type_, variable in places:
+            if parameter.direction in ("out", "inout"):
+                argument = arguments[node.parameters.index(parameter)]
+                self.assign(argument, Value(variable, type_), scope)
+        self.check_exit()
+
+    def application(self, c: str, node: s.Control | s.Parser) -> str:
+        """The C statement that runs an instance's function."""
+        return f"{c}();"
+
+    def _check_aliasing(self, parameters: list[s.Parameter], values: list[Value], position: Position) -> None:
+        """Structs go by reference, which equals copy-in, copy-out only while no two arguments overlap."""
+        for i, a in enumerate(values):
+            for j, b in enumerate(values):
+                written = parameters[i].direction in ("out", "inout")
+                if i != j and written and as_bits(a.type) is None and (b.text + ".").startswith(a.text + "."):
+                    raise unsupported(position, "arguments of apply() that overlap")
+
+    def instance_function(
+        self, instance: InstanceSymbol, values: list[Value], position: Position
+    ) -> tuple[str, list[tuple[s.Parameter, Type, str]]]:
+        """The C function of an instance and the C variables of its scalar parameters, translated at first use."""
+        bound = tuple(v.text for v in values if as_bits(v.type) is None)
+        if instance in self.bound:
+            c, before, places = self.bound[instance]
+            if before != bound:
+                raise unsupported(position, f"{instance.node.name} applied twice, to different headers or structs")
+            return c, places
+        c = self.unique("_".join(instance.path))
+        scope = Scope(instance.scope)
+        places = []
+        for parameter, value in zip(instance.node.constructor, instance.arguments, strict=True):
+            scope.declare(parameter.name, ConstantSymbol(value), parameter.position)
+        for parameter, value in zip(instance.node.parameters, values, strict=True):
+            assignable = parameter.direction in ("out", "inout") or not hasattr(value.type, "width")
+            if as_bits(value.type) is None:
+                symbol = VariableSymbol(value.text, value.type, parameter.direction in ("out", "inout"))
+            else:
+                variable = self.static_variable("_".join((*instance.path, parameter.name)), value.type)
+                places.append((parameter, value.type, variable))
+                symbol = VariableSymbol(variable, value.type, assignable and parameter.direction != "in")
+            scope.declare(parameter.name, symbol, parameter.position)
+        self.bound[instance] = (c, bound, places)
+        self.translate_instance(instance, c, scope)
+        return c, places
+
+    def translate_instance(self, instance: InstanceSymbol, c: str, scope: Scope) -> None:
+        """Write the C function of a control."""
+        node: s.Control = instance.node
+        start = self.declare_locals(node.locals, scope, instance.path)
+        saved = self.result, self.leave
+        self.result, self.leave = VOID, "return;"
+        with self.function(f"static void {c}(void)", f"control {node.name} ({node.position})"):
+            for variable, initial in start:
+                self._start(variable, initial, scope)
+            self.block(node.body, scope)
+        self.result, self.leave = saved
+
+    def _start(self, variable: s.Variable, initial: s.Expression | None, scope: Scope) -> None:
+        name = s.Name(variable.position, variable.name)
+        self.clear(self.expression(name, scope))
+        if initial is not None:
+            self.assign(name, self.expression(initial, scope, self.resolve(variable.type, scope)), scope)
+
+    def static_variable(self, name: str, type_: Type) -> str:
+        if isinstance(type_, Bits) and type_.wide:
+            self.wide(type_)
+        c = self.unique(name)
+        self.globals.append(f"static {c_type(type_)} {c};")
+        return c
+
+    # --- declarations inside
+
+    def declare_locals(
+        self, nodes: list[s.Declaration], scope: Scope, path: tuple[str, ...]
+    ) -> list[tuple[s.Variable, s.Expression | None]]:
+        """Declare all of a control's or parser's locals; its variables, for their initial values."""
+        start = []
+        banks = self._banks(nodes, scope, path)
+        for node in nodes:
+            if isinstance(node, s.Variable):
+                type_ = self.resolve(node.type, scope)
+                variable = self.static_variable("_".join((*path, node.name)), type_)
+                scope.declare(node.name, VariableSymbol(variable, type_), node.position)
+                start.append((node, node.initial))
+            elif isinstance(node, s.Constant):
+                self.declare_constant(node, scope)
+            elif isinstance(node, s.Instantiation):
+                self.instantiate(node, scope, path, banks.get(node.name))
+            elif isinstance(node, s.Action):
+                c = self.unique("_".join((*path, node.name)))
+                scope.declare(node.name, ActionSymbol(node, scope, c, control_name(node, path)), node.position)
+            elif isinstance(node, s.Table):
+                self.declare_table(node, scope, path, control_name(node, path))
+        return start
+
+    def instantiate(self, node: s.Instantiation, scope: Scope, path: tuple[str, ...], lane: str | None = None) -> None:
+        inner = (*path, node.name)
+        if node.type == "register":
+            self._register(node, scope, path, lane)
+        elif node.type in ("counter", "direct_counter"):
+            self._counter(node, scope, path)
+        elif node.type in ("meter", "direct_meter", "action_profile", "action_selector", "Checksum16"):
+            raise unsupported(node.position, node.type)
+        else:
+            symbol = scope.get(node.type, node.position)
+            if not isinstance(symbol, DeclarationSymbol) or not isinstance(symbol.node, (s.Control, s.Parser)):
+                raise CompileError(node.position, f"{node.type} cannot be instantiated")
+            scope.declare(node.name, self.make_instance(symbol, inner, node.arguments, scope, node.position), node.position)
+
+    def make_instance(
+        self, symbol: DeclarationSymbol, path: tuple[str, ...], arguments: list[s.Expression], scope: Scope, position: Position
+    ) -> InstanceSymbol:
+        node = symbol.node
+        if len(node.constructor) != len(arguments):
+            raise CompileError(position, f"{node.name} is constructed from {len(node.constructor)} arguments")
+        values = []
+        for parameter, argument in zip(node.constructor, arguments, strict=True):
+            value = self.coerce(self.expression(argument, scope), self.resolve(parameter.type, scope), argument.position)
+            if value.constant is None:
+                raise CompileError(argument.position, "this must be known when compiling")
+            values.append(value)
+        return InstanceSymbol(node, symbol.scope, path, values)
+
+    def _shape(self, node: s.Instantiation, scope: Scope) -> tuple[Bits, int]:
+        """A register's element type and number of cells."""
+        if len(node.type_arguments) not in (1, 2) or len(node.arguments) != 1:
+            raise CompileError(node.position, "a register is written register<bit<W>>(cells) name;")
+        element = self.resolve(node.type_arguments[0], scope)
+        bits = as_bits(element)
+        if bits is None or bits.wide or isinstance(element, EnumType):
+            raise unsupported(node.position, f"a register of {element}")
+        size = self.constant(node.arguments[0], scope)
+        if not 0 < size <= 1 << 28:
+            raise CompileError(node.position, f"a register of {size} cells is not possible")
+        return bits, size
+
+    def _banks(self, nodes: list[s.Declaration], scope: Scope, path: tuple[str, ...]) -> dict[str, str]:
+        """Registers of one shape share an array of structs, so that one index touches neighbouring memory."""
+        shapes: dict[tuple[Bits, int], list[str]] = {}
+        for node in nodes:
+            if isinstance(node, s.Instantiation) and node.type == "register":
+                shapes.setdefault(self._shape(node, scope), []).append(node.name)
+        lanes = {}
+        for (element, size), names in shapes.items():
+            if len(names) >= BANK:
+                bank = self.unique("_".join((*path, "bank")))
+                fields = " ".join(f"{element.storage} {c_name(n)};" for n in names)
+                self.globals.append(f"static struct {{ {fields} }} {bank}[{size} + 1];")
+                lanes.update({name: f"{bank}.{c_name(name)}" for name in names})
+        return lanes
+
+    def _register(self, node: s.Instantiation, scope: Scope, path: tuple[str, ...], lane: str | None) -> None:
+        element, size = self._shape(node, scope)
+        name = control_name(node, path)
+        if lane is None:
+            c = self.unique("_".join((*path, node.name)))
+            self.globals.append(f"static {element.storage} {c}[{size} + 1];")
+            base, stride = c, f"sizeof {c}[0]"
+        else:
+            c = lane
+            bank, _, field = lane.partition(".")
+            base, stride = f"&{bank}[0].{field}", f"sizeof {bank}[0]"
+        signed = "true" if element.signed else "false"
+        self.registers.append(f'{{"{name}", {base}, {stride}, {size}, {element.width}, sizeof({element.storage}), {signed}}}')
+        scope.declare(node.name, ExternSymbol("register", c, element, size, name, node.position), node.position)
+
+    def _counter(self, node: s.Instantiation, scope: Scope, path: tuple[str, ...]) -> None:
+        name = control_name(node, path)
+        direct = node.type == "direct_counter"
+        c, size = "", 0
+        if not direct:
+            if len(node.arguments) != 2:
+                raise CompileError(node.position, "a counter is written counter(cells, CounterType.packets) name;")
+            size = self.constant(node.arguments[0], scope)
+            if not 0 < size <= 1 << 28:
+                raise CompileError(node.position, f"a counter of {size} cells is not possible")
+            c = self.unique("_".join((*path, node.name)))
+            self.globals.append(f"static struct count {c}[{size}];")
+            self.counters.append(f'{{"{name}", {c}, {size}}}')
+        scope.declare(node.name, ExternSymbol(node.type, c, None, size, name, node.position), node.position)
+
+    # --- actions and functions
+
+    def top_action(self, symbol: DeclarationSymbol) -> ActionSymbol:
+        name = symbol.node.name
+        if name not in self.top_actions:
+            self.top_actions[name] = ActionSymbol(symbol.node, symbol.scope, self.unique(name), control_name(symbol.node, ()))
+        return self.top_actions[name]
+
+    def action_function(self, action: ActionSymbol) -> str:
+        """The C function of an action, translated at first use."""
+        if action not in self.action_functions:
+            self.action_functions[action] = action.c
+            types = [self.resolve(p.type, action.scope) for p in action.node.parameters]
+            self._body_function(action.c, action.node, types, VOID, action.scope, f"action {action.control_name}")
+        return action.c
+
+    def call_action(self, action: ActionSymbol, arguments: list[s.Expression], scope: Scope, position: Position) -> None:
+        types = [self.resolve(p.type, action.scope) for p in action.node.parameters]
+        passed, after = self.bind(action.node.parameters, types, arguments, scope, position)
+        self.emit(f"{self.action_function(action)}({', '.join(passed)});")
+        for line in after:
+            self.emit(line)
+
+    def function_name(self, symbol: DeclarationSymbol) -> tuple[str, list[Type], Type]:
+        node: s.Function = symbol.node
+        if node.name not in self.function_names:
+            types = [self.resolve(p.type, symbol.scope) for p in node.parameters]
+            result = self.resolve(node.result, symbol.scope)
+            if result != VOID and as_bits(result) is None:
+                raise unsupported(node.position, f"a function that returns {result}")
+            made = (self.unique(node.name), types, result)
+            self.function_names[node.name] = made
+            self._body_function(made[0], node, types, result, symbol.scope, f"function {node.name}")
+        return self.function_names[node.name]
+
+    def _body_function(
+        self, c: str, node: s.Action | s.Function, types: list[Type], result: Type, outer: Scope, comment: str
+    ) -> None:
+        scope = Scope(outer)
+        parameters = []
+        for parameter, type_ in zip(node.parameters, types, strict=True):
+            name = c_name(parameter.name) + "_"
+            by_address = parameter.direction in ("out", "inout")
+            parameters.append(f"{c_type(type_)} {'*' if by_address else ''}{name}")
+            text = f"(*{name})" if by_address else name
+            scope.declare(parameter.name, VariableSymbol(text, type_, parameter.direction != "in"), parameter.position)
+        saved = self.result, self.leave
+        self.result, self.leave = result, "return;"
+        signature = f"static {c_type(result)} {c}({', '.join(parameters) or 'void'})"
+        with self.function(signature, f"{comment} ({node.position})"):
+            self.block(node.body, scope)
+            if result != VOID:
+                self.emit("return 0;")
+        self.result, self.leave = saved
+
+
+def control_name(node: s.Action | s.Table | s.Instantiation, path: tuple[str, ...]) -> str:
+    """What the control plane calls a thing: its @name, or its path from the top-level control."""
+    for annotation in node.annotations:
+        if annotation.name == "name" and annotation.body:
+            given = annotation.body[0].strip('"')
+            return given[1:] if given.startswith(".") else ".".join((*path, given))
+    return ".".join((*path, node.name))

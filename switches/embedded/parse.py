@@ -1,0 +1,284 @@
+"""From preprocessed text to the syntax tree: the token filter, and lark's tree made into nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+from lark.exceptions import VisitError
+
+from switches.embedded import syntax as s
+from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.preprocess import Source
+
+BUILT_IN_TYPES = {
+    "register", "counter", "direct_counter", "meter", "direct_meter", "action_profile", "action_selector",
+    "packet_in", "packet_out", "Checksum16", "V1Switch",
+}  # fmt: skip
+GENERIC_FUNCTIONS = {
+    "lookahead", "extract", "emit", "hash", "random", "digest", "verify_checksum", "update_checksum",
+    "verify_checksum_with_payload", "update_checksum_with_payload", "execute_meter", "read", "assume", "clone3",
+    "resubmit", "recirculate",
+}  # fmt: skip
+TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"} | BUILT_IN_TYPES | GENERIC_FUNCTIONS
+
+
+class TokenFilter:
+    """Tells types from other names and type brackets from comparisons, as the specification's lexer must (appendix G)."""
+
+    always_accept = ()
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        tokens = list(stream)
+        types = BUILT_IN_TYPES | _declared_types(tokens)
+        nesting: list[str] = []
+        previous = ""
+        for token in tokens:
+            text = str(token)
+            if token.type == "IDENT" and text in types:
+                token = Token.new_borrow_pos("TYPE", text, token)
+            elif text in ("(", "[", "{"):
+                nesting.append(text)
+            elif text in (")", "]", "}") and nesting:
+                nesting.pop()
+            elif text == "<" and (previous in TAKES_ANGLES or previous in types):
+                nesting.append("<")
+                token = Token.new_borrow_pos("LANGLE", text, token)
+            elif text in (">", ">>") and nesting[-1:] == ["<"]:
+                for _ in text:
+                    nesting.pop()
+                    yield Token.new_borrow_pos("RANGLE", ">", token)
+                previous = text
+                continue
+            previous = text
+            yield token
+
+
+def _declared_types(tokens: list[Token]) -> set[str]:
+    """Names that some declaration of the program makes a type."""
+    found = set()
+    for i, token in enumerate(tokens):
+        if token in ("header", "struct", "header_union", "parser", "control", "extern", "package"):
+            found.add(str(tokens[i + 1]))
+        elif token in ("enum", "typedef", "type") and i + 1 < len(tokens):
+            end = "{" if token == "enum" else ";"
+            j = next((j for j in range(i, min(i + 40, len(tokens))) if tokens[j] in (end, "}")), i)
+            if tokens[j] == end and tokens[j - 1].type == "IDENT":
+                found.add(str(tokens[j - 1]))
+    return found
+
+
+@cache
+def _lark() -> Lark:
+    grammar = (Path(__file__).parent / "grammar.lark").read_text()
+    return Lark(grammar, parser="lalr", lexer="basic", postlex=TokenFilter(), propagate_positions=True, maybe_placeholders=True)
+
+
+NUMBER = re.compile(r"(?:(\d+)([ws]))?(0[xX][0-9A-Fa-f_]+|0[bB][01_]+|0[oO][0-7_]+|0[dD][0-9_]+|[0-9][0-9_]*)$")
+
+
+def parse_number(position: Position, text: str) -> s.Number:
+    """An integer literal (section 6.4.3): 10, 0x1F, 8w255, 16s0b101."""
+    match = NUMBER.match(text)
+    if not match:
+        raise CompileError(position, f"malformed number {text}")
+    width, sign, digits = match.groups()
+    digits = digits.replace("_", "")
+    base = {"x": 16, "b": 2, "o": 8, "d": 10}.get(digits[1:2].lower(), 0)
+    value = int(digits[2:], base) if base else int(digits)
+    if width:
+        bits, signed = int(width), sign == "s"
+        limit = 1 << (bits - 1 if signed else bits)
+        if value >= limit:
+            raise CompileError(position, f"{text} does not fit in {'int' if signed else 'bit'}<{bits}>")
+        return s.Number(position, value, bits, signed)
+    return s.Number(position, value)
+
+
+@v_args(meta=True)
+class _Builder(Transformer):  # type: ignore[type-arg]
+    """One method a grammar rule; `c` holds the rule's children, already built."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source = source
+
+    def at(self, meta: Any) -> Position:
+        return self.source.position(getattr(meta, "line", None), getattr(meta, "column", None))
+
+    def start(self, m, c): return s.Program(self.at(m), c)
+    def name(self, m, c): return str(c[0])
+    def kw_apply(self, m, c): return "apply"
+    def kw_key(self, m, c): return "key"
+    def kw_actions(self, m, c): return "actions"
+    def kw_state(self, m, c): return "state"
+    def kw_entries(self, m, c): return "entries"
+    def kw_type(self, m, c): return "type"
+    def kw_priority(self, m, c): return "priority"
+    def annotations(self, m, c): return c
+    def annotation(self, m, c): return s.Annotation(self.at(m), c[0], c[1] or [])
+    def annotation_body(self, m, c): return [t for part in c for t in (part if isinstance(part, list) else [part])]
+    def annotation_token(self, m, c): return str(c[0])
+
+    def named_type(self, m, c): return s.NamedType(self.at(m), str(c[0]))
+    def stack_type(self, m, c): return s.StackType(self.at(m), c[0], c[1])
+    def tuple_type(self, m, c): return s.TupleType(self.at(m), [t for t in c if not isinstance(t, Token)])
+    def bool_type(self, m, c): return s.BareType(self.at(m), "bool")
+    def error_type(self, m, c): return s.BareType(self.at(m), "error")
+    def string_type(self, m, c): return s.BareType(self.at(m), "string")
+    def void_type(self, m, c): return s.BareType(self.at(m), "void")
+    def integer_type(self, m, c): return s.BareType(self.at(m), "int")
+    def bit_one(self, m, c): return s.BitsType(self.at(m), s.Number(self.at(m), 1), False)
+    def bit_type(self, m, c): return s.BitsType(self.at(m), c[1], False)
+    def int_type(self, m, c): return s.BitsType(self.at(m), c[1], True)
+    def varbit_type(self, m, c): return s.VarbitType(self.at(m), c[1])
+
+    def const_decl(self, m, c): return s.Constant(self.at(m), c[1], c[2], c[3])
+    def typedef_decl(self, m, c): return s.Typedef(self.at(m), c[1], c[2])
+    newtype_decl = typedef_decl
+    def header_decl(self, m, c): return s.Composite(self.at(m), "header", c[1], c[2:])
+    def struct_decl(self, m, c): return s.Composite(self.at(m), "struct", c[1], c[2:])
+    def union_decl(self, m, c): raise unsupported(self.at(m), "header_union")
+    def extern_decl(self, m, c): raise unsupported(self.at(m), "extern declarations of one's own")
+    def value_set(self, m, c): raise unsupported(self.at(m), "value_set")
+    def field(self, m, c): return s.Field(self.at(m), c[1], c[2], c[0] or [])
+    def enum_decl(self, m, c): return s.Enum(self.at(m), c[2], c[1], [e for e in c[3:] if e])
+    def enum_member(self, m, c): return (c[0], c[1])
+    def error_decl(self, m, c): return s.Names(self.at(m), "error", [n for n in c if n])
+    def match_kind_decl(self, m, c): return s.Names(self.at(m), "match_kind", [n for n in c if n])
+
+    def params(self, m, c): return [p for p in c if p]
+    def param(self, m, c):
+        if c[4] is not None:
+            raise unsupported(self.at(m), "default values of parameters")
+        return s.Parameter(self.at(m), c[2], c[3], c[1] or "")
+    def direction(self, m, c): return str(c[0])
+    def ctor_params(self, m, c): return c[0] or []
+
+    def parser_decl(self, m, c):
+        body = c[4:]
+        states = [x for x in body if isinstance(x, s.State)]
+        return s.Parser(self.at(m), c[1], c[2], [x for x in body if not isinstance(x, s.State)], states, c[3])
+    def parser_state(self, m, c):
+        transition = c[-1] if isinstance(c[-1], (str, s.Select)) else None
+        return s.State(self.at(m), c[1], _statements(c[2:-1] if transition else c[2:]), transition)
+    def goto_state(self, m, c): return c[0]
+    def transition(self, m, c): return c[0]
+    def select(self, m, c):
+        cases = [x for x in c if isinstance(x, s.SelectCase)]
+        return s.Select(self.at(m), [x for x in c if not isinstance(x, s.SelectCase)], cases)
+    def select_case(self, m, c): return s.SelectCase(self.at(m), c[0], c[1])
+    def keyset(self, m, c): return c
+    def default_key(self, m, c): return s.DontCare(self.at(m))
+    dont_care = default_key
+    def mask_key(self, m, c): return s.MaskKey(self.at(m), c[0], c[1])
+    def range_key(self, m, c): return s.RangeKey(self.at(m), c[0], c[1])
+
+    def control_decl(self, m, c): return s.Control(self.at(m), c[1], c[2], c[4:-1], c[-1], c[3])
+    def action_decl(self, m, c): return s.Action(self.at(m), c[1], c[2], c[3], c[0] or [])
+    def function_decl(self, m, c): return s.Function(self.at(m), c[1], c[2], c[3], c[4])
+    def instantiation(self, m, c): return s.Instantiation(self.at(m), c[1].name, [], c[2], c[3], c[0] or [])
+    def generic_instantiation(self, m, c):
+        types = [t for t in c[2:-2] if not isinstance(t, Token)]
+        return s.Instantiation(self.at(m), c[1].name, types, c[-2], c[-1], c[0] or [])
+
+    def table_decl(self, m, c):
+        table = s.Table(self.at(m), c[1], [], [], [], False, [], c[0] or [])
+        for kind, value in c[2:]:
+            if kind == "entries":
+                table.constant_entries, table.entries = value
+            elif kind == "property":
+                table.properties.append(value)
+            else:
+                setattr(table, kind, value)
+        return table
+    def key_property(self, m, c): return ("key", c)
+    def key_element(self, m, c): return s.KeyElement(self.at(m), c[0], c[1], c[2] or [])
+    def actions_property(self, m, c): return ("actions", c)
+    def action_ref(self, m, c): return s.ActionRef(self.at(m), c[1], c[2] or [], c[0] or [])
+    def entries_property(self, m, c): return ("entries", (c[0] is not None, c[1:]))
+    def entry(self, m, c): return s.Entry(self.at(m), c[1], c[2], c[0].value if c[0] else None)
+    def entry_action(self, m, c): return s.ActionRef(self.at(m), c[0], c[1] or [], [])
+    def other_property(self, m, c): return ("property", s.Property(self.at(m), str(c[2]), c[3], c[1] is not None))
+
+    def block(self, m, c): return s.Block(self.at(m), _statements(c[1:]))
+    def assignment(self, m, c): return s.Assignment(self.at(m), c[0], c[1])
+    def call_statement(self, m, c): return s.CallStatement(self.at(m), c[0])
+    def if_statement(self, m, c): return s.If(self.at(m), c[0], _statement(self.at(m), c[1]), c[2])
+    def switch_statement(self, m, c): return s.Switch(self.at(m), c[0], c[1:])
+    def switch_case(self, m, c): return s.SwitchCase(self.at(m), c[0], c[1])
+    def return_statement(self, m, c): return s.Return(self.at(m), c[0])
+    def exit_statement(self, m, c): return s.Exit(self.at(m))
+    def var_decl(self, m, c): return s.Variable(self.at(m), c[1], c[2], c[3])
+    def empty_statement(self, m, c): return None
+
+    def conditional(self, m, c): return s.Conditional(self.at(m), *c)
+    def binary(self, m, c): return s.Binary(self.at(m), str(c[1]), c[0], c[2])
+    def lt(self, m, c): return s.Binary(self.at(m), "<", *c)
+    def gt(self, m, c): return s.Binary(self.at(m), ">", *c)
+    def shl(self, m, c): return s.Binary(self.at(m), "<<", *c)
+    def shr(self, m, c): return s.Binary(self.at(m), ">>", *c)
+    def unary(self, m, c): return s.Unary(self.at(m), str(c[0]), c[1])
+    def cast(self, m, c): return s.Cast(self.at(m), c[0], c[1])
+    def member(self, m, c):
+        base = s.Name(c[0].position, c[0].name) if isinstance(c[0], s.NamedType) else c[0]
+        return s.Member(self.at(m), base, c[1])
+    def error_member(self, m, c): return s.ErrorMember(self.at(m), c[0])
+    def index(self, m, c): return s.Index(self.at(m), *c)
+    def slice(self, m, c): return s.Slice(self.at(m), *c)
+    def call(self, m, c): return self._call(m, c[0], [], c[1])
+    def generic_call(self, m, c): return self._call(m, c[0], [t for t in c[1:-1] if not isinstance(t, Token)], c[-1])
+    def _call(self, m, function, types, arguments):
+        if isinstance(function, s.NamedType):
+            function = s.Name(function.position, function.name)
+        return s.Call(self.at(m), function, arguments, types)
+    def true(self, m, c): return s.Boolean(self.at(m), True)
+    def false(self, m, c): return s.Boolean(self.at(m), False)
+    def string(self, m, c): return s.String(self.at(m), str(c[0])[1:-1])
+    def name_ref(self, m, c): return s.Name(self.at(m), str(c[0]))
+    def list_expr(self, m, c): return s.ListExpression(self.at(m), c[0] or [])
+    def list_items(self, m, c): return [item for item in c if item is not None]
+    def named_item(self, m, c): return s.NamedItem(self.at(m), str(c[0]), c[1])
+    def arguments(self, m, c): return [a for a in c if a is not None]
+    def number(self, m, c): return parse_number(self.at(m), str(c[0]))
+
+
+def _statements(children: list[Any]) -> list[Any]:
+    return [child for child in children if child is not None]
+
+
+def _statement(position: Position, statement: Any) -> Any:
+    return s.Block(position, []) if statement is None else statement
+
+
+def parse(source: Source) -> s.Program:
+    """The syntax tree of a preprocessed program; raises CompileError at the first thing that is not P4_16."""
+    try:
+        return _Builder(source).transform(_lark().parse(source.text))
+    except VisitError as error:
+        raise error.orig_exc from None
+    except UnexpectedToken as error:
+        position = source.position(error.line, error.column)
+        if error.token.type == "$END":
+            raise CompileError(position, "syntax error: the program ends too early") from None
+        raise CompileError(position, f"syntax error at {str(error.token)!r}{_hint(error)}") from None
+    except UnexpectedCharacters as error:
+        position = source.position(error.line, error.column)
+        raise CompileError(position, f"a character that P4 does not have: {error.char!r}") from None
+    except UnexpectedInput as error:
+        raise CompileError(source.position(error.line, error.column), "syntax error") from None
+
+
+def _hint(error: UnexpectedToken) -> str:
+    """The feature behind a token that starts something the grammar lacks."""
+    lacking = {"for": "for loops", "package": "package declarations", "+:": "indexed slices", "abstract": "abstract methods"}
+    text = str(error.token)
+    if text in lacking:
+        return f" (not supported by the embedded switch: {lacking[text]})"
+    expected = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
+    wanted = [shown for name, shown in expected.items() if name in error.accepts or name in error.expected]
+    return f", expected {wanted[0]}" if len(wanted) == 1 else ""

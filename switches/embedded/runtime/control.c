@@ -1,0 +1,137 @@
+// Commands as simple_switch_CLI takes them, from a file before packets flow and from a socket while they do.
+// On the socket a client sends lines; each is answered by "ok LENGTH\n" or "error LENGTH\n" and LENGTH bytes.
+#define _GNU_SOURCE
+#include "runtime.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define MAX_WORDS 256
+#define MAX_LINE 16384
+#define MAX_CLIENTS 64
+
+struct client { int fd; size_t length; char line[MAX_LINE]; };
+static struct client *clients[MAX_CLIENTS];
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+static int listener = -1;
+
+void control_execute(char *line, struct reply *reply) {
+    char *words[MAX_WORDS];
+    int count = 0;
+    for (char *rest = line, *word; (word = strsep(&rest, " \t\r\n"));) {
+        if (!*word) continue;
+        if (*word == '#') break;
+        if (count == MAX_WORDS) return fail(reply, "a command of more than %d words", MAX_WORDS);
+        words[count++] = word;
+    }
+    if (!count) return;
+    if (table_command(count, words, reply) || state_command(count, words, reply) || replication_command(count, words, reply) ||
+        pipeline_command(count, words, reply))
+        return;
+    fail(reply, "unknown command, or the wrong number of words: %s", words[0]);
+}
+
+void control_file(const char *path) {
+    FILE *file = fopen(path, "r");
+    char *line = NULL;
+    size_t room = 0;
+    if (!file) {
+        fprintf(stderr, "error: cannot read %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    for (int number = 1; getline(&line, &room, file) >= 0; number++) {
+        struct reply reply = {0};
+        control_execute(line, &reply);
+        if (reply.failed) {
+            fprintf(stderr, "%s:%d: error: %s\n", path, number, reply.text);
+            exit(1);
+        }
+        free(reply.text);
+    }
+    free(line);
+    fclose(file);
+}
+
+void control_open(const char *path) {
+    if (strlen(path) >= sizeof address.sun_path) {
+        fprintf(stderr, "error: the socket's path is longer than %zu characters: %s\n", sizeof address.sun_path - 1, path);
+        exit(1);
+    }
+    strcpy(address.sun_path, path);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    unlink(path);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, MAX_CLIENTS)) {
+        fprintf(stderr, "error: cannot listen on %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+}
+
+void control_close(void) {
+    if (listener >= 0) unlink(address.sun_path);
+}
+
+int control_fd(void) { return listener; }
+
+void control_accept(int epoll) {
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    struct timeval patience = {.tv_sec = 2};
+    unsigned slot = 0;
+    if (fd < 0) return;
+    while (slot < MAX_CLIENTS && clients[slot]) slot++;
+    if (slot == MAX_CLIENTS || !(clients[slot] = calloc(1, sizeof **clients))) {
+        close(fd);
+        return;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    clients[slot]->fd = fd;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)fd << 32 | 0x10000};
+    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static bool write_all(int fd, const char *text, size_t length) {
+    while (length) {
+        ssize_t n = send(fd, text, length, MSG_NOSIGNAL);
+        if (n <= 0) return false;
+        text += n;
+        length -= (size_t)n;
+    }
+    return true;
+}
+
+static bool answer(struct client *client, char *line) {
+    struct reply reply = {0};
+    char head[48];
+    control_execute(line, &reply);
+    int n = snprintf(head, sizeof head, "%s %zu\n", reply.failed ? "error" : "ok", reply.length);
+    bool sent = write_all(client->fd, head, (size_t)n) && write_all(client->fd, reply.text, reply.length);
+    free(reply.text);
+    return sent;
+}
+
+void control_serve(int fd, int epoll) {
+    unsigned slot = 0;
+    while (slot < MAX_CLIENTS && !(clients[slot] && clients[slot]->fd == fd)) slot++;
+    if (slot == MAX_CLIENTS) return;
+    struct client *client = clients[slot];
+    ssize_t n = recv(fd, client->line + client->length, MAX_LINE - 1 - client->length, MSG_DONTWAIT);
+    bool open = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    if (n > 0) client->length += (size_t)n;
+    char *end;
+    while (open && (end = memchr(client->line, '\n', client->length))) {
+        *end = '\0';
+        open = answer(client, client->line);
+        client->length -= (size_t)(end + 1 - client->line);
+        memmove(client->line, end + 1, client->length);
+    }
+    if (!open || client->length == MAX_LINE - 1) {
+        epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+        close(fd);
+        free(client);
+        clients[slot] = NULL;
+    }
+}

@@ -1,0 +1,120 @@
+// The embedded switch: a v1model program on real interfaces. One thread; one packet at a time.
+#define _GNU_SOURCE
+#include "runtime.h"
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define MAX_EVENTS 64
+#define KIND_LISTENER 0x20000u
+#define KIND_CLIENT 0x10000u
+
+static volatile sig_atomic_t stopping;
+static bool watched_for_room[MAX_PORTS];
+
+static void stop(int signal) {
+    (void)signal;
+    stopping = 1;
+}
+
+static void usage(void) {
+    fprintf(stderr, "usage: switch -i PORT@INTERFACE [-i ...] [--commands FILE] [--socket PATH] [--seed N]\n");
+    exit(2);
+}
+
+static void add_interface(char *text) {
+    char *at = strchr(text, '@');
+    uint64_t port;
+    if (at) *at = '\0';
+    if (!at || !parse_uint(text, MAX_PORTS - 2, &port)) {
+        fprintf(stderr, "error: -i takes PORT@INTERFACE, with a port from 0 to %d\n", MAX_PORTS - 2);
+        exit(2);
+    }
+    if (port_exists((unsigned)port)) {
+        fprintf(stderr, "error: port %s is given twice\n", text);
+        exit(2);
+    }
+    port_add((unsigned)port, at + 1);
+}
+
+// ask to be told when a blocked port takes packets again, and stop asking when it does
+static void watch_ports(int epoll) {
+    for (unsigned port = 0; port < MAX_PORTS; port++) {
+        if (!port_exists(port) || port_blocked(port) == watched_for_room[port]) continue;
+        watched_for_room[port] = port_blocked(port);
+        struct epoll_event event = {.events = EPOLLIN | (port_blocked(port) ? EPOLLOUT : 0u), .data.u64 = port};
+        epoll_ctl(epoll, EPOLL_CTL_MOD, port_fd(port), &event);
+    }
+}
+
+static void run(int epoll) {
+    struct epoll_event events[MAX_EVENTS];
+    bool more = false;
+    while (!stopping) {
+        int64_t wait = more ? 0 : pipeline_next_event();
+        struct timespec timeout = {wait / 1000000000, wait % 1000000000};
+        int n = epoll_pwait2(epoll, events, MAX_EVENTS, wait < 0 ? NULL : &timeout, NULL);
+        if (n < 0 && errno != EINTR) {
+            perror("error: epoll");
+            exit(1);
+        }
+        more = false;
+        for (int i = 0; i < n; i++) {
+            uint64_t who = events[i].data.u64;
+            if (who & KIND_LISTENER) {
+                control_accept(epoll);
+            } else if (who & KIND_CLIENT) {
+                control_serve((int)(who >> 32), epoll);
+            } else {
+                if (events[i].events & EPOLLOUT) port_writable((unsigned)who);
+                if (events[i].events & (EPOLLIN | EPOLLERR)) more |= port_read((unsigned)who);
+            }
+        }
+        more |= pipeline_again();
+        pipeline_drain();
+        ports_flush();
+        watch_ports(epoll);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const struct option options[] = {{"commands", 1, 0, 'c'}, {"socket", 1, 0, 's'}, {"seed", 1, 0, 'r'}, {0}};
+    const char *commands = NULL, *socket = NULL;
+    uint64_t seed = 0;
+    int option;
+    struct sigaction action = {.sa_handler = stop};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    while ((option = getopt_long(argc, argv, "i:", options, NULL)) != -1) {
+        if (option == 'i') add_interface(optarg);
+        else if (option == 'c') commands = optarg;
+        else if (option == 's') socket = optarg;
+        else if (option != 'r' || !parse_uint(optarg, UINT64_MAX, &seed)) usage();
+    }
+    if (optind != argc) usage();
+
+    pipeline_init(seed);
+    tables_init();
+    if (commands) control_file(commands);
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (socket) {
+        control_open(socket);
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = KIND_LISTENER};
+        epoll_ctl(epoll, EPOLL_CTL_ADD, control_fd(), &event);
+    }
+    for (unsigned port = 0; port < MAX_PORTS; port++) {
+        if (!port_exists(port)) continue;
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = port};
+        epoll_ctl(epoll, EPOLL_CTL_ADD, port_fd(port), &event);
+    }
+    puts("ready");
+    fflush(stdout);
+    run(epoll);
+    control_close();
+    return 0;
+}

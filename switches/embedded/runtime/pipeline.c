@@ -1,0 +1,310 @@
+// simple_switch's packet path: parse, ingress, end-of-ingress decisions, egress queues, egress, deparse.
+// The order of decisions and the metadata of copies follow simple_switch.cpp (ingress_thread, egress_thread).
+#include "runtime.h"
+#include <stdlib.h>
+#include <time.h>
+
+#define DEFAULT_DEPTH 64     // simple_switch's default capacity of an egress queue
+#define MAX_AGAIN 1024       // packets that wait to enter ingress once more
+
+void functions_init(uint64_t seed);
+
+struct intents intents;
+
+// headers and metadata as ingress (or egress, for a clone) left them, with the bytes behind the headers;
+// shared by the copies of a multicast
+struct held { unsigned references; size_t length; uint8_t *bytes; uint8_t phv[]; };
+struct waiting { struct held *packet; uint16_t rid; uint32_t enqueued_us, depth; };
+struct queue { struct waiting *ring; unsigned first, count, depth; uint64_t gap_ns, next_ns; };
+struct again { uint8_t *bytes; size_t length; enum instance_type type; int field_list; uint8_t *phv; };
+
+static struct queue queues[MAX_PORTS];
+static uint16_t active[MAX_PORTS];  // ports whose queue is not empty
+static unsigned active_count;
+static struct again again[MAX_AGAIN];
+static unsigned again_first, again_count;
+static uint64_t again_drops;
+static struct timespec started;
+static uint8_t *saved_phv;
+static struct held *spare;  // one freed packet, kept for the next
+static uint8_t egress_payload[MAX_PACKET], scratch[2 * MAX_PACKET];
+
+uint64_t pipeline_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)(now.tv_sec - started.tv_sec) * 1000000000u + (uint64_t)(now.tv_nsec - started.tv_nsec);
+}
+
+static void set_depth(struct queue *q, unsigned depth) {
+    struct waiting *ring = calloc(depth ? depth : 1, sizeof *ring);
+    if (!ring) abort();
+    unsigned kept = 0;
+    for (; q->count && kept < depth; kept++, q->count--) ring[kept] = q->ring[q->first++ % q->depth];
+    free(q->ring);
+    *q = (struct queue){ring, 0, kept, depth, q->gap_ns, q->next_ns};
+}
+
+void pipeline_init(uint64_t seed) {
+    clock_gettime(CLOCK_MONOTONIC, &started);
+    functions_init(seed);
+    saved_phv = malloc(program_phv_size);
+    if (!saved_phv) abort();
+    for (unsigned port = 0; port < MAX_PORTS; port++) set_depth(&queues[port], DEFAULT_DEPTH);
+}
+
+static struct held *hold(const uint8_t *payload, size_t length) {
+    struct held *packet = spare;
+    spare = NULL;
+    if (!packet) {
+        packet = malloc(sizeof *packet + program_phv_size + MAX_PACKET);
+        if (!packet) abort();
+    }
+    packet->references = 1;
+    packet->length = length;
+    packet->bytes = packet->phv + program_phv_size;
+    memcpy(packet->phv, program_phv, program_phv_size);
+    memcpy(packet->bytes, payload, length);
+    return packet;
+}
+
+static void release(struct held *packet) {
+    if (--packet->references) return;
+    if (spare) free(packet); else spare = packet;
+}
+
+static void enqueue(unsigned port, struct held *packet, uint16_t rid) {
+    struct queue *q = &queues[port];
+    if (!port_exists(port)) return;
+    if (q->count >= q->depth) {
+        port_counts[port].queue_drops++;
+        return;
+    }
+    if (!q->count) active[active_count++] = (uint16_t)port;
+    packet->references++;
+    q->ring[(q->first + q->count) % q->depth] = (struct waiting){packet, rid, (uint32_t)(pipeline_now() / 1000), q->count};
+    q->count++;
+}
+
+static void multicast(unsigned group, struct held *packet) {
+    const struct copy *copies;
+    unsigned n = multicast_copies(group, &copies);
+    for (unsigned i = 0; i < n; i++) enqueue(copies[i].port, packet, copies[i].rid);
+}
+
+static void enter_again(enum instance_type type, int field_list, const uint8_t *bytes, size_t length) {
+    if (again_count == MAX_AGAIN) {
+        again_drops++;
+        return;
+    }
+    struct again *a = &again[(again_first + again_count++) % MAX_AGAIN];
+    *a = (struct again){malloc(length + 1), length, type, field_list, malloc(program_phv_size)};
+    if (!a->bytes || !a->phv) abort();
+    memcpy(a->bytes, bytes, length);
+    memcpy(a->phv, program_phv, program_phv_size);
+}
+
+static void send_to_mirror(const struct mirror *mirror, const uint8_t *payload, size_t length) {
+    struct held *copy = hold(payload, length);
+    if (mirror->to_group) multicast(mirror->group, copy);
+    if (mirror->to_port) enqueue(mirror->port, copy, program_standard->egress_rid);
+    release(copy);
+}
+
+static void reset(unsigned port, size_t length, enum instance_type type) {
+    memset(program_phv, 0, program_phv_size);
+    program_standard->ingress_port = (uint16_t)port;
+    program_standard->packet_length = (uint32_t)length;
+    program_standard->instance_type = type;
+}
+
+// a clone at ingress is the packet as it arrived, parsed afresh
+static void clone_ingress(unsigned port, const uint8_t *data, size_t length, struct clone_intent clone) {
+    const struct mirror *mirror = mirror_session(clone.session & 0x7fff);
+    if (!mirror) return;
+    memcpy(saved_phv, program_phv, program_phv_size);
+    reset(port, length, INGRESS_CLONE);
+    size_t taken = program_parse(data, length);
+    program_reset_metadata();
+    program_standard->instance_type = INGRESS_CLONE;
+    program_standard->packet_length = (uint32_t)length;
+    if (clone.field_list >= 0) program_keep_fields(clone.field_list, saved_phv);
+    send_to_mirror(mirror, data + taken, length - taken);
+    memcpy(program_phv, saved_phv, program_phv_size);
+}
+
+static void ingress(unsigned port, const uint8_t *data, size_t length) {
+    intents = (struct intents){0};
+    size_t taken = program_parse(data, length);
+    program_ingress(data + taken, length - taken);
+
+    if (intents.clone.asked) clone_ingress(port, data, length, intents.clone);
+    if (intents.resubmit.asked) {
+        enter_again(RESUBMITTED, intents.resubmit.field_list, data, length);
+        return;
+    }
+    size_t rest = length - taken;
+    if (intents.truncate_to && intents.truncate_to < length)
+        rest = intents.truncate_to > taken ? intents.truncate_to - taken : 0;
+    if (program_standard->mcast_grp) {
+        program_standard->instance_type = REPLICATED;
+        struct held *packet = hold(data + taken, rest);
+        multicast(program_standard->mcast_grp, packet);
+        release(packet);
+    } else if (program_standard->egress_spec != DROP_PORT) {
+        program_standard->instance_type = NORMAL;
+        struct held *packet = hold(data + taken, rest);
+        enqueue(program_standard->egress_spec, packet, program_standard->egress_rid);
+        release(packet);
+    }
+}
+
+void pipeline_receive(unsigned port, const uint8_t *data, size_t length) {
+    reset(port, length, NORMAL);
+    program_standard->ingress_global_timestamp = pipeline_now() / 1000;
+    ingress(port, data, length);
+    pipeline_drain();
+}
+
+bool pipeline_again(void) {
+    for (unsigned n = again_count; n; n--) {
+        struct again a = again[again_first];
+        again_first = (again_first + 1) % MAX_AGAIN;
+        again_count--;
+        reset(0, a.length, a.type);
+        program_keep_fields(a.field_list, a.phv);
+        ingress(program_standard->ingress_port, a.bytes, a.length);
+        free(a.bytes);
+        free(a.phv);
+        pipeline_drain();
+    }
+    return again_count > 0;
+}
+
+// one packet through egress; its bytes go to `out` and their number is returned, 0 if it is dropped
+static size_t egress(unsigned port, const struct waiting *w, unsigned depth, uint8_t *out) {
+    struct standard_metadata_t *standard = program_standard;
+    uint64_t now = pipeline_now() / 1000;
+    memcpy(program_phv, w->packet->phv, program_phv_size);
+    standard->egress_port = (uint16_t)port;
+    standard->egress_spec = 0;  // simple_switch writes drop_port + 1 into nine bits
+    standard->egress_rid = w->rid;
+    standard->enq_timestamp = w->enqueued_us;
+    standard->enq_qdepth = w->depth;
+    standard->deq_timedelta = (uint32_t)(now - w->enqueued_us);
+    standard->deq_qdepth = depth;
+    standard->egress_global_timestamp = now;
+    intents = (struct intents){0};
+    size_t rest = w->packet->length;
+    memcpy(egress_payload, w->packet->bytes, rest);
+    program_egress(egress_payload, rest);
+
+    if (intents.clone.asked) {
+        const struct mirror *mirror = mirror_session(intents.clone.session & 0x7fff);
+        if (mirror) {
+            uint32_t length = standard->packet_length;
+            memcpy(saved_phv, program_phv, program_phv_size);
+            program_reset_metadata();
+            standard->instance_type = EGRESS_CLONE;
+            standard->packet_length = length;
+            if (intents.clone.field_list >= 0) program_keep_fields(intents.clone.field_list, saved_phv);
+            send_to_mirror(mirror, egress_payload, rest);
+            memcpy(program_phv, saved_phv, program_phv_size);
+        }
+    }
+    if (standard->egress_spec == DROP_PORT) return 0;
+    program_compute_checksums();
+    size_t length = program_deparse(out);
+    if (length + rest > MAX_PACKET) rest = length < MAX_PACKET ? MAX_PACKET - length : 0;
+    memcpy(out + length, egress_payload, rest);
+    length += rest;
+    if (intents.truncate_to && intents.truncate_to < length) length = intents.truncate_to;
+    if (intents.recirculate.asked) {
+        enter_again(RECIRCULATED, intents.recirculate.field_list, out, length);
+        return 0;
+    }
+    return length;
+}
+
+static bool may_send(unsigned port, uint64_t now) {
+    const struct queue *q = &queues[port];
+    return q->count && !port_blocked(port) && (!q->gap_ns || now >= q->next_ns);
+}
+
+static void drain_port(unsigned port) {
+    struct queue *q = &queues[port];
+    uint64_t now = q->gap_ns ? pipeline_now() : 0;
+    while (may_send(port, now)) {
+        uint8_t *out = port_buffer(port);
+        if (!out) return;
+        struct waiting w = q->ring[q->first];
+        q->first = (q->first + 1) % q->depth;
+        q->count--;
+        if (q->gap_ns) q->next_ns = (q->next_ns + q->gap_ns > now ? q->next_ns : now) + q->gap_ns;
+        size_t length = egress(port, &w, q->count, scratch);
+        release(w.packet);
+        if (length) {
+            memcpy(out, scratch, length);
+            port_send(port, length);
+        }
+    }
+}
+
+void pipeline_drain(void) {
+    for (unsigned i = 0; i < active_count;) {
+        unsigned port = active[i];
+        drain_port(port);
+        if (queues[port].count) i++;
+        else active[i] = active[--active_count];
+    }
+}
+
+int64_t pipeline_next_event(void) {
+    int64_t soonest = -1;
+    for (unsigned i = 0; i < active_count; i++) {
+        const struct queue *q = &queues[active[i]];
+        if (!q->gap_ns || port_blocked(active[i])) continue;
+        int64_t wait = (int64_t)(q->next_ns - pipeline_now());
+        if (wait < 0) wait = 0;
+        if (soonest < 0 || wait < soonest) soonest = wait;
+    }
+    return soonest;
+}
+
+// set_queue_depth N [PORT]; set_queue_rate PACKETS_PER_SECOND [PORT] (0: no limit)
+static void set_queue(int argc, char **argv, struct reply *reply, bool depth) {
+    uint64_t value, port;
+    if (!parse_uint(argv[1], depth ? 1u << 20 : 1000000000u, &value)) return fail(reply, "%s is not possible here", argv[1]);
+    if (argc == 3 && !parse_uint(argv[2], MAX_PORTS - 2, &port)) return fail(reply, "%s is not a port", argv[2]);
+    for (unsigned p = argc == 3 ? (unsigned)port : 0; p < (argc == 3 ? port + 1 : MAX_PORTS); p++) {
+        if (depth) {
+            while (queues[p].count > value) release(queues[p].ring[(queues[p].first + --queues[p].count) % queues[p].depth].packet);
+            set_depth(&queues[p], (unsigned)value);
+        } else {
+            queues[p].gap_ns = value ? 1000000000u / value : 0;
+            queues[p].next_ns = 0;
+        }
+    }
+}
+
+bool pipeline_command(int argc, char **argv, struct reply *reply) {
+    if (!strcmp(argv[0], "set_queue_depth") && (argc == 2 || argc == 3)) {
+        set_queue(argc, argv, reply, true);
+    } else if (!strcmp(argv[0], "set_queue_rate") && (argc == 2 || argc == 3)) {
+        set_queue(argc, argv, reply, false);
+    } else if (!strcmp(argv[0], "get_time_elapsed") && argc == 1) {
+        say(reply, "%llu\n", (unsigned long long)(pipeline_now() / 1000));
+    } else if (!strcmp(argv[0], "show_ports") && argc == 1) {
+        for (unsigned port = 0; port < MAX_PORTS; port++) {
+            if (!port_exists(port)) continue;
+            port_read_statistics(port);
+            const struct port_counts *c = &port_counts[port];
+            say(reply, "port=%u interface=%s received=%llu sent=%llu queue_drops=%llu send_errors=%llu ring_drops=%llu oversize=%llu queued=%u\n",
+                port, port_interface(port), (unsigned long long)c->received, (unsigned long long)c->sent,
+                (unsigned long long)c->queue_drops, (unsigned long long)c->send_errors, (unsigned long long)c->ring_drops,
+                (unsigned long long)c->oversize, queues[port].count);
+        }
+    } else {
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,158 @@
+// Packets in and out of interfaces: a memory-mapped AF_PACKET ring to receive, sendmmsg to send.
+#define _GNU_SOURCE
+#include "runtime.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define RX_BYTES (8u << 20)     // of receive ring a port
+#define RX_BATCH 64             // packets handled before other ports get a turn
+#define TX_BATCH 64             // packets handed to the kernel at once
+#define SEND_BUFFER (128 << 10) // bytes that may wait in the interface's qdisc; the rest waits in the egress queue
+
+struct port {
+    bool open, blocked;
+    int fd;
+    char interface[IFNAMSIZ];
+    uint8_t *ring;
+    unsigned frame_size, frames, next;
+    uint8_t *out;  // TX_BATCH packets
+    struct mmsghdr messages[TX_BATCH];
+    struct iovec vectors[TX_BATCH];
+    unsigned first, filled;  // messages[first..filled) wait to be sent
+};
+
+static struct port *ports[MAX_PORTS];
+static uint16_t used[MAX_PORTS];
+static unsigned used_count;
+struct port_counts port_counts[MAX_PORTS];
+
+static void die(const char *interface, const char *what) {
+    fprintf(stderr, "error: interface %s: %s: %s\n", interface, what, strerror(errno));
+    exit(1);
+}
+
+static void open_ring(struct port *p, int mtu) {
+    int version = TPACKET_V2;
+    if (setsockopt(p->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version)) die(p->interface, "TPACKET_V2");
+    p->frame_size = 2048;
+    while (p->frame_size < (unsigned)mtu + 256 && p->frame_size < 16384) p->frame_size *= 2;
+    p->frames = RX_BYTES / p->frame_size;
+    unsigned block = p->frame_size < 1u << 16 ? 1u << 16 : p->frame_size;
+    struct tpacket_req request = {block, RX_BYTES / block, p->frame_size, p->frames};
+    if (setsockopt(p->fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof request)) die(p->interface, "receive ring");
+    p->ring = mmap(NULL, RX_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
+    if (p->ring == MAP_FAILED) die(p->interface, "receive ring");
+}
+
+void port_add(unsigned port, const char *interface) {
+    struct port *p = calloc(1, sizeof *p);
+    if (!p) abort();
+    struct ifreq request = {0};
+    snprintf(p->interface, sizeof p->interface, "%s", interface);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    unsigned index = if_nametoindex(interface);
+    if (!index) {
+        fprintf(stderr, "error: there is no interface %s\n", interface);
+        exit(1);
+    }
+    p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (p->fd < 0) die(interface, "packet socket (are you root?)");
+    if (ioctl(p->fd, SIOCGIFMTU, &request)) die(interface, "MTU");
+    open_ring(p, request.ifr_mtu);
+    int one = 1, buffer = SEND_BUFFER;
+    struct packet_mreq promiscuous = {.mr_ifindex = (int)index, .mr_type = PACKET_MR_PROMISC};
+    setsockopt(p->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous);
+    if (setsockopt(p->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one)) die(interface, "PACKET_IGNORE_OUTGOING");
+    if (setsockopt(p->fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof buffer))
+        setsockopt(p->fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)index};
+    if (bind(p->fd, (struct sockaddr *)&address, sizeof address)) die(interface, "bind");
+    p->out = malloc(TX_BATCH * MAX_PACKET);
+    if (!p->out) abort();
+    for (unsigned i = 0; i < TX_BATCH; i++) {
+        p->vectors[i].iov_base = p->out + i * MAX_PACKET;
+        p->messages[i].msg_hdr.msg_iov = &p->vectors[i];
+        p->messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    p->open = true;
+    ports[port] = p;
+    used[used_count++] = (uint16_t)port;
+}
+
+bool port_exists(unsigned port) { return port < MAX_PORTS && ports[port]; }
+const char *port_interface(unsigned port) { return ports[port]->interface; }
+int port_fd(unsigned port) { return ports[port]->fd; }
+bool port_blocked(unsigned port) { return ports[port]->blocked; }
+
+bool port_read(unsigned port) {
+    struct port *p = ports[port];
+    for (unsigned n = 0; n < RX_BATCH; n++) {
+        struct tpacket2_hdr *header = (struct tpacket2_hdr *)(p->ring + (size_t)p->next * p->frame_size);
+        if (!(__atomic_load_n(&header->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) return false;
+        if (header->tp_len > header->tp_snaplen || header->tp_len > MAX_PACKET) {
+            port_counts[port].oversize++;
+        } else {
+            port_counts[port].received++;
+            pipeline_receive(port, (uint8_t *)header + header->tp_mac, header->tp_len);
+        }
+        __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+        p->next = (p->next + 1) % p->frames;
+    }
+    return true;
+}
+
+static void flush(unsigned port) {
+    struct port *p = ports[port];
+    while (p->first < p->filled) {
+        int sent = sendmmsg(p->fd, p->messages + p->first, p->filled - p->first, MSG_DONTWAIT);
+        if (sent > 0) {
+            port_counts[port].sent += (unsigned)sent;
+            p->first += (unsigned)sent;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            p->blocked = true;
+            return;
+        } else if (errno != EINTR) {  // this packet cannot go: ENOBUFS, ENETDOWN, EMSGSIZE
+            port_counts[port].send_errors++;
+            p->first++;
+        }
+    }
+    p->first = p->filled = 0;
+}
+
+uint8_t *port_buffer(unsigned port) {
+    struct port *p = ports[port];
+    if (p->filled == TX_BATCH) flush(port);
+    return p->blocked ? NULL : p->vectors[p->filled].iov_base;
+}
+
+void port_send(unsigned port, size_t length) {
+    struct port *p = ports[port];
+    p->vectors[p->filled++].iov_len = length;
+}
+
+void ports_flush(void) {
+    for (unsigned i = 0; i < used_count; i++)
+        if (ports[used[i]]->filled && !ports[used[i]]->blocked) flush(used[i]);
+}
+
+void port_writable(unsigned port) {
+    ports[port]->blocked = false;
+    flush(port);
+}
+
+void port_read_statistics(unsigned port) {
+    struct tpacket_stats statistics;
+    socklen_t size = sizeof statistics;
+    if (!getsockopt(ports[port]->fd, SOL_PACKET, PACKET_STATISTICS, &statistics, &size))
+        port_counts[port].ring_drops += statistics.tp_drops;
+}

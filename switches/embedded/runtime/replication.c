@@ -1,0 +1,143 @@
+// Multicast groups of nodes (a replication id and its ports) and mirroring sessions, as simple_switch keeps them.
+#include "runtime.h"
+#include <stdlib.h>
+
+#define MAX_GROUP 65536
+#define MAX_SESSION 32768
+
+struct node { bool used; uint16_t rid; unsigned count; uint16_t *ports; };
+struct group { bool used; unsigned node_count, copy_count; uint32_t *nodes; struct copy *copies; };
+
+static struct node *nodes;
+static uint32_t node_total;
+static struct group *groups[MAX_GROUP];
+static struct mirror *mirrors[MAX_SESSION];
+
+unsigned multicast_copies(unsigned group, const struct copy **copies) {
+    if (group >= MAX_GROUP || !groups[group]) return 0;
+    *copies = groups[group]->copies;
+    return groups[group]->copy_count;
+}
+
+const struct mirror *mirror_session(unsigned session) {
+    return session < MAX_SESSION ? mirrors[session] : NULL;
+}
+
+static void *grown(void *memory, size_t bytes) {
+    memory = realloc(memory, bytes ? bytes : 1);
+    if (!memory) abort();
+    return memory;
+}
+
+static void rebuild(struct group *g) {
+    unsigned total = 0;
+    for (unsigned i = 0; i < g->node_count; i++) total += nodes[g->nodes[i]].count;
+    g->copies = grown(g->copies, total * sizeof *g->copies);
+    g->copy_count = 0;
+    for (unsigned i = 0; i < g->node_count; i++)
+        for (unsigned p = 0; p < nodes[g->nodes[i]].count; p++)
+            g->copies[g->copy_count++] = (struct copy){nodes[g->nodes[i]].ports[p], nodes[g->nodes[i]].rid};
+}
+
+static bool group_number(const char *text, uint64_t *n, bool must_exist, struct reply *reply) {
+    if (!parse_uint(text, MAX_GROUP - 1, n)) return fail(reply, "%s is not a multicast group", text), false;
+    if (must_exist && !groups[*n]) return fail(reply, "there is no multicast group %s", text), false;
+    return true;
+}
+
+static bool node_number(const char *text, uint64_t *n, struct reply *reply) {
+    if (!parse_uint(text, UINT32_MAX, n) || *n >= node_total || !nodes[*n].used)
+        return fail(reply, "there is no multicast node %s", text), false;
+    return true;
+}
+
+static void node_create(int argc, char **argv, struct reply *reply) {
+    uint64_t rid, port;
+    if (!parse_uint(argv[1], 65535, &rid)) return fail(reply, "%s is not a replication id", argv[1]);
+    struct node made = {true, (uint16_t)rid, 0, NULL};
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], "|")) { free(made.ports); return fail(reply, "link aggregation groups are not supported"); }
+        if (!parse_uint(argv[i], MAX_PORTS - 2, &port)) { free(made.ports); return fail(reply, "%s is not a port", argv[i]); }
+        made.ports = grown(made.ports, (made.count + 1) * sizeof *made.ports);
+        made.ports[made.count++] = (uint16_t)port;
+    }
+    nodes = grown(nodes, (node_total + 1) * sizeof *nodes);
+    nodes[node_total] = made;
+    say(reply, "node was created with handle %u\n", node_total++);
+}
+
+static void associate(char **argv, struct reply *reply, bool add) {
+    uint64_t g, n;
+    if (!group_number(argv[1], &g, true, reply) || !node_number(argv[2], &n, reply)) return;
+    struct group *group = groups[g];
+    unsigned at = 0;
+    while (at < group->node_count && group->nodes[at] != n) at++;
+    if (add == (at < group->node_count))
+        return fail(reply, "node %s is %s group %s", argv[2], add ? "already in" : "not in", argv[1]);
+    if (add) {
+        group->nodes = grown(group->nodes, (group->node_count + 1) * sizeof *group->nodes);
+        group->nodes[group->node_count++] = (uint32_t)n;
+    } else {
+        memmove(group->nodes + at, group->nodes + at + 1, (--group->node_count - at) * sizeof *group->nodes);
+    }
+    rebuild(group);
+}
+
+static void node_destroy(char **argv, struct reply *reply) {
+    uint64_t n;
+    if (!node_number(argv[1], &n, reply)) return;
+    for (unsigned g = 0; g < MAX_GROUP; g++)
+        for (unsigned i = 0; groups[g] && i < groups[g]->node_count; i++)
+            if (groups[g]->nodes[i] == n) {
+                memmove(groups[g]->nodes + i, groups[g]->nodes + i + 1, (--groups[g]->node_count - i) * sizeof(uint32_t));
+                rebuild(groups[g]);
+                break;
+            }
+    nodes[n].used = false;
+}
+
+static void mirroring(char **argv, struct reply *reply, bool group) {
+    uint64_t session, to;
+    if (!parse_uint(argv[1], MAX_SESSION - 1, &session)) return fail(reply, "%s is not a mirroring session", argv[1]);
+    if (!parse_uint(argv[2], group ? MAX_GROUP - 1 : MAX_PORTS - 2, &to))
+        return fail(reply, "%s is not a %s", argv[2], group ? "multicast group" : "port");
+    mirrors[session] = grown(mirrors[session], sizeof *mirrors[session]);
+    *mirrors[session] = group ? (struct mirror){false, true, 0, (uint16_t)to} : (struct mirror){true, false, (uint16_t)to, 0};
+}
+
+bool replication_command(int argc, char **argv, struct reply *reply) {
+    const char *name = argv[0];
+    uint64_t n;
+    if (!strcmp(name, "mc_mgrp_create") && argc == 2) {
+        if (!group_number(argv[1], &n, false, reply)) return true;
+        if (groups[n]) return fail(reply, "there is a multicast group %s", argv[1]), true;
+        groups[n] = grown(NULL, sizeof *groups[n]);
+        *groups[n] = (struct group){0};
+        groups[n]->used = true;
+    } else if (!strcmp(name, "mc_mgrp_destroy") && argc == 2) {
+        if (!group_number(argv[1], &n, true, reply)) return true;
+        free(groups[n]->nodes);
+        free(groups[n]->copies);
+        free(groups[n]);
+        groups[n] = NULL;
+    } else if (!strcmp(name, "mc_node_create") && argc >= 2) {
+        node_create(argc, argv, reply);
+    } else if (!strcmp(name, "mc_node_associate") && argc == 3) {
+        associate(argv, reply, true);
+    } else if (!strcmp(name, "mc_node_dissociate") && argc == 3) {
+        associate(argv, reply, false);
+    } else if (!strcmp(name, "mc_node_destroy") && argc == 2) {
+        node_destroy(argv, reply);
+    } else if (!strcmp(name, "mirroring_add") && argc == 3) {
+        mirroring(argv, reply, false);
+    } else if (!strcmp(name, "mirroring_add_mc") && argc == 3) {
+        mirroring(argv, reply, true);
+    } else if (!strcmp(name, "mirroring_delete") && argc == 2) {
+        if (!parse_uint(argv[1], MAX_SESSION - 1, &n) || !mirrors[n]) return fail(reply, "there is no session %s", argv[1]), true;
+        free(mirrors[n]);
+        mirrors[n] = NULL;
+    } else {
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,201 @@
+"""The C file in the making: its sections, its names, and the types that it has declared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from switches.embedded import syntax as s
+from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.scope import ConstantSymbol, Scope, TypeSymbol, Value
+from switches.embedded.types import (
+    BOOL, INTEGER, STRING, VOID, Bits, EnumType, FieldOf, Header, PacketType, Stack, Struct, TupleOf, Type, Varbit,
+    bit_width, c_name, c_type,
+)  # fmt: skip
+
+PROGRAM_H = Path(__file__).parent / "runtime" / "program.h"
+C_LIBRARY = "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
+
+
+class Unit:
+    """Collects C text. Translators write lines with `emit`; `function` opens a function around them."""
+
+    def __init__(self) -> None:
+        self.types: list[str] = []
+        self.globals: list[str] = []
+        self.functions: list[str] = []
+        self.lines: list[str] = []
+        self.depth = 1
+        self.taken: set[str] = set(re.findall(r"[A-Za-z_]\w*", PROGRAM_H.read_text())) | set(C_LIBRARY.split())
+        self.top = Scope()
+        self.errors: list[str] = []
+        self.match_kinds: set[str] = set()
+        self.has_exit = False
+        self.stacks: set[str] = set()
+        self.temporaries = 0
+
+    def emit(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    def unique(self, name: str) -> str:
+        """A C identifier near `name` that nothing else has."""
+        base = candidate = c_name(re.sub(r"\W", "_", name))
+        n = 2
+        while candidate in self.taken:
+            candidate, n = f"{base}_{n}", n + 1
+        self.taken.add(candidate)
+        return candidate
+
+    def temporary(self, stem: str = "t") -> str:
+        self.temporaries += 1
+        return f"{stem}{self.temporaries}_"
+
+    @contextmanager
+    def indented(self, opening: str, closing: str = "}") -> Iterator[None]:
+        self.emit(opening)
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.emit(closing)
+
+    @contextmanager
+    def function(self, signature: str, comment: str = "") -> Iterator[None]:
+        """Everything emitted inside becomes the body of a C function, placed after all it calls."""
+        lines, depth = self.lines, self.depth
+        self.lines, self.depth = [], 1
+        yield
+        body = "\n".join(self.lines)
+        self.lines, self.depth = lines, depth
+        note = f"// {comment}\n" if comment else ""
+        self.functions.append(f"{note}{signature} {{\n{body}\n}}\n" if body else f"{note}{signature} {{\n}}\n")
+
+    # --- types
+
+    def resolve(self, node: s.TypeRef, scope: Scope) -> Type:
+        """The type that a type expression means."""
+        if isinstance(node, s.BareType):
+            simple = {"bool": BOOL, "string": STRING, "void": VOID, "int": INTEGER}
+            return simple[node.name] if node.name in simple else self.error_type()
+        if isinstance(node, s.BitsType):
+            width = self.constant(node.width, scope)
+            if not 0 < width <= 2048:
+                raise CompileError(node.position, f"a width of {width} bits is not possible here")
+            return Bits(width, node.signed)
+        if isinstance(node, s.VarbitType):
+            width = self.constant(node.width, scope)
+            if width % 8:
+                raise unsupported(node.position, "varbit of a width that is no multiple of 8")
+            self._declare_once(f"struct varbit{width // 8}", f"uint32_t used; uint8_t bytes[{width // 8}];")
+            return Varbit(width)
+        if isinstance(node, s.StackType):
+            element = self.resolve(node.element, scope)
+            if not isinstance(element, Header):
+                raise CompileError(node.position, f"a stack is made of headers, and {element} is none")
+            stack = Stack(element, self.constant(node.size, scope))
+            self._declare_once(c_type(stack), f"struct {c_name(element.name)} at[{stack.size + 1}]; uint32_t next_;")
+            return stack
+        if isinstance(node, s.TupleType):
+            return TupleOf(tuple(self.resolve(m, scope) for m in node.members))
+        if node.name in ("packet_in", "packet_out"):
+            return PacketType(node.name)
+        symbol = scope.get(node.name, node.position)
+        if not isinstance(symbol, TypeSymbol):
+            raise CompileError(node.position, f"{node.name} is not a type")
+        return self.error_type() if symbol.type == "error" else symbol.type
+
+    def error_type(self) -> EnumType:
+        return EnumType("error", tuple(self.errors))
+
+    def constant(self, node: s.Expression, scope: Scope) -> int:
+        value = self.expression(node, scope)
+        if not isinstance(value.constant, int) or isinstance(value.constant, bool):
+            raise CompileError(node.position, "this must be a number known when compiling")
+        return value.constant
+
+    def expression(self, node: s.Expression, scope: Scope, expected: Type | None = None) -> Value:
+        raise AssertionError("Expressions has it")
+
+    def _declare_once(self, name: str, members: str) -> None:
+        if name not in self.stacks:
+            self.stacks.add(name)
+            self.types.append(f"{name} {{ {members} }};")
+
+    def declare_type(self, node: s.Typedef | s.Composite | s.Enum | s.Names, scope: Scope) -> None:
+        """Enter a type declaration into `scope` and the C file."""
+        if isinstance(node, s.Names):
+            names = self.errors if node.kind == "error" else self.match_kinds
+            for name in node.names:
+                names.append(name) if isinstance(names, list) else names.add(name)
+        elif isinstance(node, s.Typedef):
+            scope.declare(node.name, TypeSymbol(self.resolve(node.type, scope)), node.position)
+        elif isinstance(node, s.Enum):
+            scope.declare(node.name, TypeSymbol(self._enum(node, scope)), node.position)
+        else:
+            scope.declare(node.name, TypeSymbol(self._composite(node, scope)), node.position)
+
+    def _enum(self, node: s.Enum, scope: Scope) -> EnumType:
+        members = tuple(name for name, _ in node.members)
+        if node.underlying is None:
+            return EnumType(node.name, members)
+        underlying = self.resolve(node.underlying, scope)
+        if not isinstance(underlying, Bits) or underlying.wide:
+            raise unsupported(node.position, f"an enum over {underlying}")
+        for name, value in node.members:
+            if value is None:
+                raise CompileError(node.position, f"{node.name}.{name} needs a value, as the enum has a type")
+        values = tuple(self.constant(value, scope) for _, value in node.members if value is not None)
+        return EnumType(node.name, members, underlying, values)
+
+    def _composite(self, node: s.Composite, scope: Scope) -> Struct:
+        fields = []
+        for f in node.fields:
+            lists = tuple(
+                int(word) for a in f.annotations if a.name == "field_list" for word in a.body if word.isdigit()
+            )
+            fields.append(FieldOf(f.name, self.resolve(f.type, scope), lists))
+        kind = Header if node.kind == "header" else Struct
+        made = kind(node.name, tuple(fields))
+        if isinstance(made, Header):
+            self._check_header(made, node.position)
+        for f in fields:
+            if isinstance(f.type, Bits) and f.type.wide:
+                self.wide(f.type)
+        if node.name != "standard_metadata_t":  # the runtime has its own, in the same order
+            members = [f"    {c_type(f.type)} {c_name(f.name)};" for f in fields]
+            if isinstance(made, Header):
+                members.append("    bool valid;")
+            if not members:
+                members.append("    char empty_;")
+            self.types.append(f"struct {c_name(node.name)} {{\n" + "\n".join(members) + "\n};")
+        return made
+
+    def _check_header(self, header: Header, position: Position) -> None:
+        for f in header.fields:
+            if not isinstance(f.type, (Bits, Varbit)) and not (isinstance(f.type, EnumType) and f.type.underlying):
+                raise unsupported(position, f"a field of type {f.type} in a header")
+        if header.width % 8:
+            raise CompileError(position, f"header {header.name} has {header.width} bits, which is no multiple of 8")
+        if sum(isinstance(f.type, Varbit) for f in header.fields) > 1:
+            raise CompileError(position, f"header {header.name} has more than one varbit field")
+
+    def wide(self, type_: Bits) -> None:
+        """Have the C type of a wide number declared."""
+        name = type_.storage
+        if name not in self.stacks:
+            self.stacks.add(name)
+            self.types.append(f"typedef struct {{ uint8_t b[{type_.size}]; }} {name};")
+
+    def declare_constant(self, node: s.Constant, scope: Scope) -> None:
+        type_ = self.resolve(node.type, scope)
+        value = self.expression(node.value, scope, type_)
+        if value.constant is None:
+            raise CompileError(node.position, f"the value of {node.name} is not known when compiling")
+        scope.declare(node.name, ConstantSymbol(self.coerce(value, type_, node.position)), node.position)
+
+    def coerce(self, value: Value, type_: Type, position: Position) -> Value:
+        raise AssertionError("Expressions has it")
+
+    def field_bits(self, type_: Type) -> int:
+        return bit_width(type_)

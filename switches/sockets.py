@@ -1,0 +1,42 @@
+"""Where running switches listen for commands: one Unix socket a switch, found by the switch's name."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+def socket_directory() -> Path:
+    """$XDG_RUNTIME_DIR/inalab, or /run/inalab for root."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/run") / "inalab"
+
+
+def socket_path(name: str) -> Path:
+    """The socket of a switch by name; a path stands for itself."""
+    return Path(name) if "/" in name else socket_directory() / f"{name}.sock"
+
+
+def is_alive(path: Path) -> bool:
+    """True if a switch answers there."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def claim_socket(name: str) -> Path:
+    """A socket path for a new switch; OSError if a running switch has the name."""
+    path = socket_path(name)
+    if "/" not in name:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if is_alive(path):
+        raise OSError(f"a switch called {name} is running: choose another name with --name")
+    return path
+
+
+def running() -> list[str]:
+    """Names of the switches that listen in the socket directory."""
+    return sorted(path.stem for path in socket_directory().glob("*.sock") if is_alive(path))
