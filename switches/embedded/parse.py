@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,17 @@ GENERIC_FUNCTIONS = {
 }  # fmt: skip
 TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"} | BUILT_IN_TYPES | GENERIC_FUNCTIONS
 
+# keywords that are names elsewhere, and how to tell: by the token before and the three behind
+SOFT_KEYWORDS: dict[str, Callable[[str, list[str]], bool]] = {
+    "apply": lambda before, after: before != "." and after[:1] == ["{"],
+    "state": lambda before, after: after[1:2] == ["{"],
+    "key": lambda before, after: after[:2] == ["=", "{"],
+    "actions": lambda before, after: after[:2] == ["=", "{"],
+    "entries": lambda before, after: after[:2] == ["=", "{"],
+    "type": lambda before, after: bool(after) and bool(re.match(r"[A-Za-z_]", after[0])) and before != ".",
+    "priority": lambda before, after: after[:1] == ["="] and after[2:3] == [":"],
+}
+
 
 class TokenFilter:
     """Tells types from other names and type brackets from comparisons, as the specification's lexer must (appendix G)."""
@@ -37,9 +48,11 @@ class TokenFilter:
         types = BUILT_IN_TYPES | _declared_types(tokens)
         nesting: list[str] = []
         previous = ""
-        for token in tokens:
+        for i, token in enumerate(tokens):
             text = str(token)
-            if token.type == "IDENT" and text in types:
+            if text in SOFT_KEYWORDS and not SOFT_KEYWORDS[text](previous, [str(t) for t in tokens[i + 1 : i + 4]]):
+                token = Token.new_borrow_pos("IDENT", text, token)
+            elif token.type == "IDENT" and text in types:
                 token = Token.new_borrow_pos("TYPE", text, token)
             elif text in ("(", "[", "{"):
                 nesting.append(text)
@@ -112,13 +125,6 @@ class _Builder(Transformer):  # type: ignore[type-arg]
 
     def start(self, m, c): return s.Program(self.at(m), c)
     def name(self, m, c): return str(c[0])
-    def kw_apply(self, m, c): return "apply"
-    def kw_key(self, m, c): return "key"
-    def kw_actions(self, m, c): return "actions"
-    def kw_state(self, m, c): return "state"
-    def kw_entries(self, m, c): return "entries"
-    def kw_type(self, m, c): return "type"
-    def kw_priority(self, m, c): return "priority"
     def annotations(self, m, c): return c
     def annotation(self, m, c): return s.Annotation(self.at(m), c[0], c[1] or [])
     def annotation_body(self, m, c): return [t for part in c for t in (part if isinstance(part, list) else [part])]

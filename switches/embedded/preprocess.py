@@ -39,13 +39,13 @@ class _P4Preprocessor(Preprocessor):
     def on_include_not_found(self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str) -> None:
         raise CompileError(Position(self.source or "", self.lastdirective.lineno, 1), f"cannot find include file {includepath}")
 
-    def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):  # type: ignore[no-untyped-def]
+    def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):  # type: ignore[no-untyped-def]
         if directive.value == "error":
             message = "".join(token.value for token in toks).strip()
-            raise CompileError(Position(self.source or "", directive.lineno, 1), f"#error {message}")
-        if directive.value == "pragma":
+            raise CompileError(Position(directive.source, directive.lineno, 1), f"#error {message}")
+        if directive.value in ("pragma", "line"):
             raise OutputDirective(Action.IgnoreAndRemove)
-        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+        raise CompileError(Position(directive.source, directive.lineno, 1), f"unknown directive #{directive.value}")
 
 
 def preprocess(program: Path, defines: dict[str, str], include_dirs: list[Path]) -> Source:

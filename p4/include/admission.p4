@@ -1,0 +1,96 @@
+// Who may touch a slot: a worker at its own port and address, within its job's pool; or the parent switch.
+#ifndef ADMISSION_P4
+#define ADMISSION_P4
+#include "headers.p4"
+#include "metadata.p4"
+
+control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    counter(REASONS, CounterType.packets) rejected;
+    counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) received;  // by job and worker
+
+    action set_job(cell_t base, bit<16> slots, bitmap_t everyone, bit<16> group, bit<1> has_parent) {
+        meta.base = base;
+        meta.slots = slots;
+        meta.everyone = everyone;
+        meta.group = group;
+        meta.has_parent = has_parent;
+    }
+
+    action admit_worker() {
+        meta.admitted = 1;
+        received.count((bit<32>)hdr.switchml.job * MAX_WORKERS + (bit<32>)hdr.switchml.worker);
+    }
+
+    action admit_parent() {
+        meta.admitted = 1;
+        meta.from_parent = 1;
+    }
+
+    table jobs {
+        key = { hdr.switchml.job : exact; }
+        actions = { set_job; NoAction; }
+        size = MAX_JOBS;
+        default_action = NoAction();
+    }
+
+    table workers {
+        key = {
+            hdr.switchml.job : exact;
+            hdr.switchml.worker : exact;
+            standard.ingress_port : exact;
+            hdr.ethernet.src : exact;
+            hdr.ipv4.src : exact;
+        }
+        actions = { admit_worker; NoAction; }
+        size = MAX_JOBS * MAX_WORKERS;
+        default_action = NoAction();
+    }
+
+    table parents {
+        key = {
+            hdr.switchml.job : exact;
+            standard.ingress_port : exact;
+            hdr.ethernet.src : exact;
+            hdr.ipv4.src : exact;
+        }
+        actions = { admit_parent; NoAction; }
+        size = MAX_JOBS;
+        default_action = NoAction();
+    }
+
+    apply {
+        bool well_formed = standard.parser_error == error.NoError && standard.checksum_error == 0
+                           && hdr.ipv4.length == hdr.udp.length + BYTES_IPV4
+                           && standard.packet_length >= (bit<32>)hdr.ipv4.length + 14;
+        if (hdr.vector.isValid()) {
+            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
+        } else {
+            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML
+                          && (hdr.switchml.kind == KIND_QUERY || hdr.switchml.kind == KIND_STATUS);
+        }
+        well_formed = well_formed && hdr.switchml.version < 2;
+
+        if (!well_formed) {
+            rejected.count(REJECT_MALFORMED);
+        } else if (!jobs.apply().hit) {
+            rejected.count(REJECT_JOB);
+        } else if (hdr.switchml.slot >= meta.slots) {
+            rejected.count(REJECT_SLOT);
+        } else {
+            if (hdr.switchml.kind == KIND_UPDATE || hdr.switchml.kind == KIND_QUERY) {
+                workers.apply();
+            } else {
+                parents.apply();
+            }
+            if (meta.admitted == 0) {
+                rejected.count(REJECT_SOURCE);
+            }
+        }
+        meta.cell = meta.base + (bit<32>)hdr.switchml.slot;
+        if (hdr.switchml.version == 1) {
+            meta.cell = meta.cell + (bit<32>)meta.slots;
+        }
+    }
+}
+
+#endif

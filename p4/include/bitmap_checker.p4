@@ -1,0 +1,34 @@
+// Who is in: one bit a worker, so that a retransmission is never added twice.
+#ifndef BITMAP_CHECKER_P4
+#define BITMAP_CHECKER_P4
+#include "headers.p4"
+#include "metadata.p4"
+
+control BitmapChecker(in headers_t hdr, inout metadata_t meta) {
+    register<bitmap_t>(POOL_CELLS) seen;
+
+    apply {
+        bitmap_t before;
+        seen.read(before, meta.cell);
+        if (meta.fresh == 1) {
+            before = 0;
+        }
+        meta.seen = before;
+        if (hdr.switchml.kind == KIND_UPDATE && meta.stale == 0) {
+            bitmap_t worker = (bitmap_t)1 << hdr.switchml.worker;
+            if (before == 0) {
+                meta.first = 1;
+            }
+            if (before & worker != 0) {
+                meta.repeated = 1;
+            }
+            meta.seen = before | worker;
+            seen.write(meta.cell, meta.seen);
+        }
+        if (meta.seen == meta.everyone) {
+            meta.complete = 1;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,22 @@
+// Block floating point: the largest exponent over the workers, for the chunk that the slot carries next.
+#ifndef EXPONENTS_P4
+#define EXPONENTS_P4
+#include "headers.p4"
+#include "metadata.p4"
+
+control Exponents(inout headers_t hdr, in metadata_t meta) {
+    register<bit<8>>(POOL_CELLS) exponent;
+
+    apply {
+        bit<8> held;
+        exponent.read(held, meta.cell);
+        if (meta.operation == OP_READ || (meta.operation == OP_COMBINE && held > hdr.switchml.exponent)) {
+            hdr.switchml.exponent = held;
+        }
+        if (meta.operation != OP_NONE) {
+            exponent.write(meta.cell, hdr.switchml.exponent);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,39 @@
+// Everything that is not aggregated: Ethernet forwarding by destination, broadcast to all other ports.
+#ifndef FORWARDER_P4
+#define FORWARDER_P4
+#include "headers.p4"
+#include "metadata.p4"
+
+control Forwarder(inout headers_t hdr, inout standard_metadata_t standard) {
+    counter(1, CounterType.packets) unknown;  // unicast to nobody we know
+
+    action forward(bit<9> port) {
+        standard.egress_spec = port;
+    }
+
+    action flood(bit<16> group) {
+        standard.mcast_grp = group;
+    }
+
+    action drop_unknown() {
+        unknown.count(0);
+        mark_to_drop(standard);
+    }
+
+    table stations {
+        key = { hdr.ethernet.dst : exact; }
+        actions = { forward; flood; drop_unknown; }
+        size = 256;
+        default_action = drop_unknown();
+    }
+
+    apply {
+        if (hdr.ethernet.isValid()) {
+            stations.apply();
+        } else {
+            mark_to_drop(standard);
+        }
+    }
+}
+
+#endif

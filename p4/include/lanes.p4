@@ -1,0 +1,22 @@
+// LANES(M) is M(00) M(01) … for each of the K integers of a packet, numbered in hexadecimal.
+#ifndef LANES_P4
+#define LANES_P4
+#include "configuration.p4"
+
+#define LANES_16(M, r) M(r##0) M(r##1) M(r##2) M(r##3) M(r##4) M(r##5) M(r##6) M(r##7) \
+                       M(r##8) M(r##9) M(r##a) M(r##b) M(r##c) M(r##d) M(r##e) M(r##f)
+
+#if K == 32
+#define LANES(M) LANES_16(M, 0) LANES_16(M, 1)
+#elif K == 64
+#define LANES(M) LANES_16(M, 0) LANES_16(M, 1) LANES_16(M, 2) LANES_16(M, 3)
+#elif K == 256
+#define LANES(M) LANES_16(M, 0) LANES_16(M, 1) LANES_16(M, 2) LANES_16(M, 3) \
+                 LANES_16(M, 4) LANES_16(M, 5) LANES_16(M, 6) LANES_16(M, 7) \
+                 LANES_16(M, 8) LANES_16(M, 9) LANES_16(M, a) LANES_16(M, b) \
+                 LANES_16(M, c) LANES_16(M, d) LANES_16(M, e) LANES_16(M, f)
+#else
+#error K must be 32, 64 or 256
+#endif
+
+#endif

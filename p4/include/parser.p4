@@ -1,0 +1,74 @@
+// Ethernet / IPv4 / UDP / SwitchML / vector. Whatever else comes is forwarded as far as it was understood.
+#ifndef PARSER_P4
+#define PARSER_P4
+#include "headers.p4"
+#include "metadata.p4"
+
+parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ethertype) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            default: accept;
+        }
+    }
+
+    state parse_ipv4 {
+        packet.extract(hdr.ipv4);
+        // no options, no fragment
+        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.protocol) {
+            (4, 5, 0 &&& 1, 0, PROTOCOL_UDP): parse_udp;
+            default: accept;
+        }
+    }
+
+    state parse_udp {
+        packet.extract(hdr.udp);
+        transition select(hdr.udp.dst) {
+            UDP_PORT_SWITCHML: parse_switchml;
+            default: accept;
+        }
+    }
+
+    state parse_switchml {
+        packet.extract(hdr.switchml);
+        transition select(hdr.switchml.kind) {
+            KIND_UPDATE: parse_vector;
+            KIND_RESULT: parse_vector;
+            default: accept;
+        }
+    }
+
+    state parse_vector {
+        packet.extract(hdr.vector);
+        transition accept;
+    }
+}
+
+control SwitchMLDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.switchml);
+        packet.emit(hdr.vector);
+    }
+}
+
+#define IPV4_CHECKED { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.identification, \
+                       hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst }
+
+// Only what is answered is checked and rewritten: forwarded packets keep the bytes they came with.
+control SwitchMLVerify(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        verify_checksum(hdr.switchml.isValid(), IPV4_CHECKED, hdr.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control SwitchMLCompute(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        update_checksum(hdr.switchml.isValid(), IPV4_CHECKED, hdr.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+#endif

@@ -1,0 +1,122 @@
+// Where a packet goes after its cell is up to date, and from whom it then comes.
+#ifndef SENDER_P4
+#define SENDER_P4
+#include "headers.p4"
+#include "metadata.p4"
+#include "next_step.p4"
+
+control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in bit<3> next) {
+    counter(POOL_CELLS, CounterType.packets) broadcasts;       // by cell
+    counter(POOL_CELLS, CounterType.packets) retransmissions;  // results sent again to one worker, and sums sent up again
+    counter(POOL_CELLS, CounterType.packets) drops;            // absorbed or ignored
+
+    // The packet turns round: it came to this switch's address, and leaves from it.
+    action turn_round() {
+        mac_t mac = hdr.ethernet.dst;
+        ip4_t ip = hdr.ipv4.dst;
+        bit<16> port = hdr.udp.dst;
+        hdr.ethernet.dst = hdr.ethernet.src;
+        hdr.ethernet.src = mac;
+        hdr.ipv4.dst = hdr.ipv4.src;
+        hdr.ipv4.src = ip;
+        hdr.udp.dst = hdr.udp.src;
+        hdr.udp.src = port;
+        hdr.udp.checksum = 0;
+        hdr.ipv4.ttl = 64;
+    }
+
+    action to_parent(bit<9> port, bit<8> rack, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
+        standard.egress_spec = port;
+        hdr.switchml.worker = rack;
+        hdr.ethernet.src = mac;
+        hdr.ethernet.dst = parent_mac;
+        hdr.ipv4.src = ip;
+        hdr.ipv4.dst = parent_ip;
+        hdr.udp.src = UDP_PORT_SWITCHML;
+        hdr.udp.dst = UDP_PORT_SWITCHML;
+        hdr.udp.checksum = 0;
+        hdr.ipv4.ttl = 64;
+    }
+
+    action no_parent() {
+        mark_to_drop(standard);
+    }
+
+    table uplinks {
+        key = { hdr.switchml.job : exact; }
+        actions = { to_parent; no_parent; }
+        size = MAX_JOBS;
+        default_action = no_parent();
+    }
+
+    action become_status() {
+        hdr.switchml.kind = KIND_STATUS;
+        hdr.switchml.seen = meta.seen;
+        hdr.switchml.level = 0;
+    }
+
+    apply {
+        if (next == STEP_BROADCAST) {
+            turn_round();
+            if (hdr.switchml.kind == KIND_STATUS) {
+                hdr.switchml.level = hdr.switchml.level + 1;
+            } else {
+                hdr.switchml.kind = KIND_RESULT;
+                hdr.switchml.seen = meta.seen;
+            }
+            standard.mcast_grp = meta.group;
+            broadcasts.count(meta.cell);
+        } else if (next == STEP_UP) {
+            uplinks.apply();
+            if (meta.repeated == 1) {
+                retransmissions.count(meta.cell);
+            }
+        } else if (next == STEP_REPLY || next == STEP_STATUS) {
+            turn_round();
+            standard.egress_spec = standard.ingress_port;
+            if (next == STEP_STATUS) {
+                become_status();
+            } else {
+                hdr.switchml.kind = KIND_RESULT;
+                hdr.switchml.seen = meta.seen;
+                retransmissions.count(meta.cell);
+            }
+        } else {
+            mark_to_drop(standard);
+            drops.count(meta.cell);
+        }
+    }
+}
+
+// Each copy of a broadcast is addressed to its worker. The replication id is the worker's number plus one.
+control Addresser(inout headers_t hdr, inout standard_metadata_t standard) {
+    counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) sent;  // by job and worker
+
+    action to_worker(mac_t mac, ip4_t ip, bit<16> port) {
+        hdr.ethernet.dst = mac;
+        hdr.ipv4.dst = ip;
+        hdr.udp.dst = port;
+        hdr.switchml.worker = (bit<8>)(standard.egress_rid - 1);
+        sent.count((bit<32>)hdr.switchml.job * MAX_WORKERS + (bit<32>)(standard.egress_rid - 1));
+    }
+
+    action to_nobody() {
+        mark_to_drop(standard);
+    }
+
+    table destinations {
+        key = {
+            hdr.switchml.job : exact;
+            standard.egress_rid : exact;
+        }
+        actions = { to_worker; to_nobody; }
+        size = MAX_JOBS * MAX_WORKERS;
+        default_action = to_nobody();
+    }
+
+    apply {
+        destinations.apply();
+    }
+}
+
+#endif

@@ -1,0 +1,80 @@
+// SwitchML (Sapio et al., NSDI '21): streaming aggregation in a pool of slots with a shadow copy, for several jobs and
+// for any tree of switches, with loss injected on its links.
+//
+// A worker's packet passes: loss of its link, admission, the round it belongs to, the bitmap of who is in, the decision
+// what to do, the exponent and the integers of its cell, and the sender. Everything else is forwarded.
+#include <core.p4>
+#include <v1model.p4>
+#include "include/configuration.p4"
+#include "include/headers.p4"
+#include "include/metadata.p4"
+#include "include/parser.p4"
+#include "include/loss.p4"
+#include "include/forwarder.p4"
+#include "include/admission.p4"
+#include "include/round.p4"
+#include "include/bitmap_checker.p4"
+#include "include/workers_counter.p4"
+#include "include/next_step.p4"
+#include "include/exponents.p4"
+#include "include/pool.p4"
+#include "include/sender.p4"
+
+control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    Loss() loss_in;
+    Forwarder() forwarder;
+    Admission() admission;
+    Round() round;
+    BitmapChecker() bitmap_checker;
+    WorkersCounter() workers_counter;
+    NextStep() next_step;
+    Exponents() exponents;
+    Pool() pool;
+    Sender() sender;
+
+    apply {
+        bit<1> lost;
+        loss_in.apply(standard.ingress_port, lost);
+        if (lost == 1) {
+            mark_to_drop(standard);
+        } else if (hdr.switchml.isValid() || (hdr.udp.isValid() && hdr.udp.dst == UDP_PORT_SWITCHML)) {
+            admission.apply(hdr, meta, standard);
+            if (meta.admitted == 1) {
+                bit<3> next;
+                round.apply(hdr, meta);
+                bitmap_checker.apply(hdr, meta);
+                workers_counter.apply(hdr, meta);
+                next_step.apply(hdr, meta, next);
+                exponents.apply(hdr, meta);
+                pool.apply(hdr, meta);
+                sender.apply(hdr, meta, standard, next);
+            } else {
+                mark_to_drop(standard);
+            }
+        } else {
+            forwarder.apply(hdr, standard);
+        }
+    }
+}
+
+control SwitchMLEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    Addresser() addresser;
+    Loss() loss_out;
+
+    apply {
+        bit<1> lost;
+        if (hdr.switchml.isValid()) {
+            if (standard.egress_rid != 0) {
+                addresser.apply(hdr, standard);
+            }
+        } else if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
+            mark_to_drop(standard);  // a flooded packet does not go back where it came from
+        }
+        loss_out.apply(standard.egress_port, lost);
+        if (lost == 1) {
+            mark_to_drop(standard);
+        }
+    }
+}
+
+V1Switch(SwitchMLParser(), SwitchMLVerify(), SwitchMLIngress(), SwitchMLEgress(), SwitchMLCompute(), SwitchMLDeparser()) main;
