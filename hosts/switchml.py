@@ -1,0 +1,266 @@
+"""SwitchML's worker (NSDI '21, section 3): a stream of chunks through a pool of slots, self-clocked by results.
+
+All chunks that a job ever sends form one stream, numbered from 0: chunk q uses slot q mod s in version (q div s) mod 2,
+and may be sent once chunk q - s is complete. An all-reduce of C chunks takes w + C numbers of the stream, w = min(s, C):
+first w packets that carry exponents only, then the values. The packet at distance d from the start carries the exponent
+of tensor chunk d, so values always find the maximum of their exponents known (one window ahead). int32 tensors need no
+exponents and take C numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts import wire
+from hosts.collective import AggregationError, Counters, Membership
+from hosts.datagrams import BatchSocket
+from hosts.quantization import block_exponents, dequantize, quantize
+from hosts.retransmission import RetransmissionTimer
+
+MAX_SLOTS = 1 << 15
+LONGEST_NAP = 0.005  # seconds that results may wait to be handled in one batch
+QUERY_PATIENCE = 1.0  # seconds to wait for the switch's answer to "whom have you not seen?"
+
+
+@dataclass
+class Transfer:
+    """One all-reduce under way. Stream chunk q of it has the distance q - start; arrays are by distance or by chunk."""
+
+    start: int
+    window: int  # w: packets that carry exponents only
+    length: int  # stream numbers taken
+    values: NDArray[np.float32] | NDArray[np.int32]  # (chunks, k), padded with zeros
+    result: NDArray[np.float32] | NDArray[np.int32]
+    codes: NDArray[np.uint8]  # this worker's exponents, one a chunk
+    largest: NDArray[np.uint8]  # their maxima over all workers, as they become known
+    done: NDArray[np.bool_]  # by distance
+    sent: NDArray[np.bool_]  # by distance
+    remaining: int
+
+
+class SwitchML:
+    """All-reduce by the switches of the network. Not thread-safe: one worker, one instance.
+
+    `slots` and `k` must be those of the job's pool and of the switches' program. `pulse` is called about every half
+    second while nothing arrives; what it returns, if anything, is the reason to give up (a worker is known to be dead).
+    `patience` is the longest silence, in seconds, before giving up in any case.
+    """
+
+    def __init__(
+        self, membership: Membership, local: tuple[str, int], switch: tuple[str, int], slots: int, k: int,
+        patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        if not 1 <= slots <= MAX_SLOTS:
+            raise ValueError(f"a pool has from 1 to {MAX_SLOTS} slots, not {slots}")
+        self.membership, self.slots, self.k = membership, slots, k
+        self.patience, self.pulse = patience, pulse
+        self.record = wire.packet(k)
+        self.socket = BatchSocket(local, switch, self.record, slots, max(64, 2 * slots))
+        packets = self.socket.sender.data
+        packets["job"], packets["worker"] = membership.job, membership.worker
+        packets["slot"] = np.arange(slots)
+        self.counters = Counters()
+        self.timer = RetransmissionTimer()
+        self.position = 0  # of the stream
+        self.chunk = np.full(slots, -1, np.int64)  # outstanding in each slot, -1: none
+        self.sent_at = np.zeros(slots)
+        self.deadline = np.full(slots, np.inf)
+        self.tries = np.zeros(slots, np.int64)
+
+    # --- the collective
+
+    def all_reduce(self, x: NDArray[np.float32] | NDArray[np.int32]) -> NDArray[np.float32] | NDArray[np.int32]:
+        """The sum of x (float32 or int32, any shape) over all workers.
+
+        Raises TypeError for another dtype and AggregationError when the sum cannot be completed.
+        """
+        if x.dtype not in (np.float32, np.int32):
+            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
+        if x.size == 0:
+            return x.copy()
+        transfer = self._begin(np.ascontiguousarray(x).reshape(-1))
+        self.position += transfer.length
+        self._release(transfer, np.arange(min(self.slots, transfer.length)))
+        self._run(transfer)
+        return transfer.result.reshape(-1)[: x.size].reshape(x.shape)
+
+    def _begin(self, flat: NDArray[np.float32] | NDArray[np.int32]) -> Transfer:
+        chunks = -(-flat.size // self.k)
+        values = np.zeros((chunks, self.k), flat.dtype)
+        values.reshape(-1)[: flat.size] = flat
+        window = min(self.slots, chunks) if flat.dtype == np.float32 else 0
+        length = window + chunks
+        return Transfer(
+            self.position, window, length, values, np.empty_like(values),
+            block_exponents(values) if window else np.zeros(chunks, np.uint8), np.zeros(chunks, np.uint8),
+            np.zeros(length, bool), np.zeros(length, bool), length,
+        )  # fmt: skip
+
+    def _run(self, t: Transfer) -> None:
+        heard = pulsed = time.monotonic()
+        while t.remaining:
+            now = time.monotonic()
+            expired = np.flatnonzero(self.deadline <= now)
+            if len(expired):
+                self._retransmit(expired, now)
+            nearest = float(self.deadline.min())
+            if self.socket.wait(min(nearest - now, 0.5)):
+                nap = min(self.timer.srtt / 4, LONGEST_NAP)
+                if nap > 1e-4:
+                    time.sleep(nap)
+                if self._receive(t):
+                    heard = pulsed = time.monotonic()
+                    continue
+            now = time.monotonic()
+            if now - heard > self.patience:
+                raise self._explain(f"nothing arrived for {self.patience:g} s")
+            if now - pulsed > 0.5:
+                pulsed = now
+                if reason := self.pulse():
+                    raise self._explain(reason)
+
+    # --- sending
+
+    def _release(self, t: Transfer, distances: NDArray[np.int64]) -> None:
+        """Send those chunks of `distances` that may go: slot free, exponents known, not sent before."""
+        d = distances[(distances >= 0) & (distances < t.length)]
+        d = d[~t.sent[d]]
+        d = d[(d < self.slots) | t.done[d - self.slots]]
+        d = d[(d < t.window) | t.done[np.maximum(d - t.window, 0)]] if t.window else d
+        if not len(d):
+            return
+        t.sent[d] = True
+        stream = t.start + d
+        rows = stream % self.slots
+        packets = self.socket.sender.data
+        packets["kind"][rows] = wire.KIND_UPDATE
+        packets["version"][rows] = stream // self.slots % 2
+        packets["chunk"][rows] = stream & 0xFFFFFFFF
+        ahead = np.minimum(d, len(t.codes) - 1)
+        packets["exponent"][rows] = np.where(d < len(t.codes), t.codes[ahead], 0)
+        valued = d >= t.window
+        packets["vector"][rows[~valued]] = 0
+        chunks = d[valued] - t.window
+        values = t.values[chunks]
+        packets["vector"][rows[valued]] = (
+            values if values.dtype == np.int32 else quantize(values, t.largest[chunks], self.membership.size)
+        )
+        self.chunk[rows] = stream
+        self.tries[rows] = 0
+        self._send(rows)
+
+    def _send(self, rows: NDArray[np.intp]) -> None:
+        n = self.socket.send(rows, give_up_at=time.monotonic() + self.patience)
+        if n < len(rows):
+            raise AggregationError(f"job {self.membership.job}: the interface of worker {self.membership.rank} takes no packets")
+        now = time.monotonic()
+        self.sent_at[rows] = now
+        self.deadline[rows] = now + self.timer.after(self.tries[rows])
+        self.counters.sent += len(rows)
+        self.counters.bytes_sent += len(rows) * self.record.itemsize
+
+    def _retransmit(self, rows: NDArray[np.intp], now: float) -> None:
+        self.counters.timeouts += 1
+        self.timer.timed_out(now)
+        self.counters.retransmissions += len(rows)
+        self.tries[rows] += 1
+        self._send(rows)
+
+    # --- receiving
+
+    def _receive(self, t: Transfer) -> bool:
+        """Take in all results that are there and send what they release; False if nothing new came."""
+        packets, lengths = self.socket.receive()
+        self.counters.bytes_received += int(lengths.sum())
+        good = (lengths == self.record.itemsize) & (packets["kind"] == wire.KIND_RESULT)
+        good &= (packets["job"] == self.membership.job) & (packets["slot"] < self.slots)
+        self.counters.malformed += int(len(good) - good.sum())
+        packets = packets[good]
+        rows = packets["slot"].astype(np.intp)
+        outstanding = self.chunk[rows]
+        expected = (outstanding >= 0) & (packets["chunk"] == (outstanding & 0xFFFFFFFF))
+        candidates = np.flatnonzero(expected)
+        fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
+        self.counters.duplicates += len(rows) - len(fresh)
+        if not len(fresh):
+            return False
+        packets, rows = packets[fresh], rows[fresh]
+        now = time.monotonic()
+        once = self.tries[rows] == 0
+        self.timer.sample((now - self.sent_at[rows])[once])
+        distances = self.chunk[rows] - t.start
+        self.chunk[rows] = -1
+        self.deadline[rows] = np.inf
+        # the others move: whoever still waits after this long was lost, not late
+        waiting = np.isfinite(self.deadline)
+        self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self.timer.timeout)
+        self._take(t, packets, distances)
+        t.done[distances] = True
+        t.remaining -= len(distances)
+        self.counters.results += len(distances)
+        following = np.concatenate([distances + self.slots, distances + t.window]) if t.window else distances + self.slots
+        self._release(t, np.unique(following))
+        return True
+
+    def _take(self, t: Transfer, packets: NDArray[np.void], distances: NDArray[np.int64]) -> None:
+        """Keep the exponents and the sums of these results."""
+        if not t.window:
+            t.result[distances] = packets["vector"]
+            return
+        about = distances < len(t.largest)
+        t.largest[distances[about]] = packets["exponent"][about]
+        valued = distances >= t.window
+        chunks = distances[valued] - t.window
+        t.result[chunks] = dequantize(packets["vector"][valued].astype(np.int32), t.largest[chunks], self.membership.size)
+
+    # --- when it cannot be finished
+
+    def _explain(self, reason: str) -> AggregationError:
+        """Ask the switch whom it has not seen in the oldest slot, and say so."""
+        row = int(np.where(self.chunk >= 0, self.chunk, np.iinfo(np.int64).max).argmin())
+        m = self.membership
+        where = f"job {m.job}, slot {row}, chunk {int(self.chunk[row])}"
+        return AggregationError(f"worker {m.rank}: {where} cannot be completed: {reason}; {self._who_is_missing(row)}")
+
+    def _who_is_missing(self, row: int) -> str:
+        packets = self.socket.sender.data
+        chunk = self.chunk[row] & 0xFFFFFFFF
+        packets["kind"][row] = wire.KIND_QUERY
+        end = time.monotonic() + QUERY_PATIENCE
+        seen: dict[int, int] = {}
+        while time.monotonic() < end and len(seen) < 2:
+            self.socket.send(np.array([row]), wire.HEADER.itemsize, end)
+            self.socket.wait(0.1)
+            answers, _ = self.socket.receive()
+            answers = answers[(answers["kind"] == wire.KIND_STATUS) & (answers["slot"] == row) & (answers["chunk"] == chunk)]
+            seen.update({int(a["level"]): int(a["seen"]) for a in answers})
+            if 0 in seen and self._absent(seen[0], self.membership.racks[self.membership.rack]):
+                break
+        packets["kind"][row] = wire.KIND_UPDATE
+        return self._describe(seen)
+
+    def _describe(self, seen: dict[int, int]) -> str:
+        m = self.membership
+        if 1 in seen:
+            racks = [i for i in range(len(m.racks)) if not seen[1] >> i & 1]
+            named = "; ".join(f"rack {i} (workers {', '.join(map(str, m.racks[i]))})" for i in racks)
+            return f"the root has not seen {named}" if racks else "the root has seen every rack, but its result is lost"
+        if 0 in seen:
+            absent = self._absent(seen[0], m.racks[m.rack])
+            if absent:
+                return f"the switch of rack {m.rack} has not seen worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
+            return f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above"
+        return f"the switch of rack {m.rack} does not answer"
+
+    @staticmethod
+    def _absent(seen: int, ranks: list[int]) -> list[int]:
+        return [rank for i, rank in enumerate(ranks) if not seen >> i & 1]
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()

@@ -1,0 +1,45 @@
+"""The SwitchML packet as bytes, the same that p4/include/headers.p4 describes: 16 bytes of header, then K integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+UDP_PORT = 48864
+
+KIND_UPDATE = 1
+KIND_RESULT = 2
+KIND_QUERY = 3
+KIND_STATUS = 4
+
+HEADER = np.dtype(
+    [
+        ("job", "u1"),
+        ("worker", "u1"),
+        ("kind", "u1"),
+        ("version", "u1"),
+        ("slot", ">u2"),
+        ("exponent", "u1"),
+        ("level", "u1"),
+        ("chunk", ">u4"),
+        ("seen", ">u4"),
+    ]
+)
+
+ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES = 14, 20, 8
+PHYSICAL_BYTES = 24  # preamble 8, frame check sequence 4, gap between frames 12
+OVERHEAD_BYTES = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + HEADER.itemsize + PHYSICAL_BYTES
+
+
+def packet(k: int) -> np.dtype:
+    """The UDP payload of an update or a result with k integers."""
+    return np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("vector", ">i4", (k,))])
+
+
+def bits_on_wire(k: int) -> int:
+    """Bits that one update of k integers takes on an Ethernet link, preamble, FCS and gap included."""
+    return 8 * (OVERHEAD_BYTES + 4 * k)
+
+
+def line_rate_bound(rate_mbit: float, k: int) -> float:
+    """Aggregated tensor elements per second that a link of `rate_mbit` Mbit/s can carry: rate / bits per packet * k."""
+    return rate_mbit * 1e6 / bits_on_wire(k) * k

@@ -1,0 +1,102 @@
+"""A network, mount and PID namespace for a piece of work: when its first process ends, all of it is gone.
+
+The child of `isolated` is process 1 of its own world. If the caller dies, by whatever signal, the kernel kills that
+process, and with it every process, interface and mount that the work made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x20000000, 0x40000000
+MS_REC, MS_PRIVATE = 0x4000, 1 << 18
+PR_SET_PDEATHSIG = 1
+
+
+def _check(result: int, what: str) -> None:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends."""
+    _check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
+    _check(_libc.mount(source.encode(), target.encode(), kind.encode() if kind else None, flags, None), f"mount {target}")
+
+
+def enter_network(pid: int) -> None:
+    """Move this process into the network namespace of another."""
+    descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        _check(_libc.setns(descriptor, CLONE_NEWNET), "setns")
+    finally:
+        os.close(descriptor)
+
+
+def _enter_new_world() -> None:
+    """Fresh namespaces with a /proc and /sys that show them and an empty /run (control sockets)."""
+    _mount("none", "/", None, MS_REC | MS_PRIVATE)
+    _mount("proc", "/proc", "proc", 0)
+    _mount("sysfs", "/sys", "sysfs", 0)
+    _mount("tmpfs", "/run", "tmpfs", 0)
+    for name in ("all", "default"):
+        Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+
+
+def isolated(work: Callable[[], int]) -> int:
+    """Run `work` in namespaces of its own and return its exit code, or -signal. Needs root.
+
+    SIGINT and SIGTERM are left to the caller: what it wants stopped, it kills by the pid that os.waitpid would need,
+    which is why `start` exists for callers that go on meanwhile.
+    """
+    return wait(start(work))
+
+
+def start(work: Callable[[], int]) -> int:
+    """Begin `work` in namespaces of its own; the pid to `wait` for or to kill (which ends all of it)."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        die_with_parent()
+        _check(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET), "unshare (are you root?)")
+        first = os.fork()
+        if first == 0:
+            die_with_parent()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            _enter_new_world()
+            code = work()
+        else:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            code = _exit_code(os.waitpid(first, 0)[1])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def wait(pid: int) -> int:
+    """Wait for what `start` began; its exit code, or -signal."""
+    status = os.waitpid(pid, 0)[1]
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _exit_code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

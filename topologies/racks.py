@@ -1,0 +1,153 @@
+"""Racks of workers under one root: who is connected to whom, with which addresses and at what rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mininet.topo import Topo
+
+from switches.switchml import MAX_WORKERS, Child, Parent, Pool, Station, forwarding, job
+
+MAX_RACKS = 32
+LONGEST_INTERFACE_NAME = 15
+
+
+class TopologyError(ValueError):
+    """A network that cannot be built; str() is one sentence that says what to change."""
+
+
+@dataclass(frozen=True)
+class Racks:
+    """R racks of m workers. With one rack there is no root. Rates are in Mbit/s per direction, None for no limit."""
+
+    racks: int = 2
+    workers: int = 4
+    host_rate: float | None = 10.0
+    uplink_rate: float | None = 10.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.racks <= MAX_RACKS:
+            raise TopologyError(f"{self.racks} racks: from 1 to {MAX_RACKS} are possible")
+        if not 1 <= self.workers <= MAX_WORKERS:
+            raise TopologyError(f"{self.workers} workers in a rack: the program holds from 1 to {MAX_WORKERS} below one switch")
+        for name, rate in (("host_rate", self.host_rate), ("uplink_rate", self.uplink_rate)):
+            if rate is not None and not 0.1 <= rate <= 100_000:
+                raise TopologyError(f"{name} is {rate} Mbit/s: from 0.1 to 100000 is possible")
+
+    @property
+    def size(self) -> int:
+        return self.racks * self.workers
+
+    @property
+    def members(self) -> list[list[int]]:
+        """The ranks of each rack."""
+        return [list(range(r * self.workers, (r + 1) * self.workers)) for r in range(self.racks)]
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """One port of a switch: what is at the other end, and which link it is. `upper` is true at the link's upper end."""
+
+    port: int
+    peer: str
+    link: int
+    upper: bool
+
+
+@dataclass
+class SwitchPlan:
+    """A switch of the network: its name, its address, its ports."""
+
+    name: str
+    station: Station
+    attachments: list[Attachment] = field(default_factory=list)
+
+
+@dataclass
+class HostPlan:
+    """A worker's host: its name, its address, the switch that it talks to, and its address on the management network."""
+
+    name: str
+    rank: int
+    rack: int
+    station: Station
+    switch: Station
+    management_ip: str
+
+
+class RackTopo(Topo):
+    """The data network of a Racks description, for Mininet."""
+
+    def build(self, plan: NetworkPlan) -> None:
+        """Hosts, switches and links of the plan; a link's parameter `rate` is in Mbit/s."""
+        for number, switch in enumerate(plan.switches.values(), start=1):
+            self.addSwitch(switch.name, dpid=f"{number:x}")
+        for host in plan.hosts:
+            self.addHost(host.name, mac=host.station.mac, ip=f"{host.station.ip}/16")
+        for link in plan.links:
+            self.addLink(link.lower, link.upper, port1=link.lower_port, port2=link.upper_port, rate=link.rate)
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """A link between a lower node (host or rack switch) and the switch above it."""
+
+    number: int
+    lower: str
+    lower_port: int
+    upper: str
+    upper_port: int
+    rate: float | None
+
+
+class NetworkPlan:
+    """Names, addresses, ports and links of a Racks description, and what each switch must be told."""
+
+    def __init__(self, racks: Racks) -> None:
+        self.racks = racks
+        self.switches: dict[str, SwitchPlan] = {}
+        self.hosts: list[HostPlan] = []
+        self.links: list[LinkPlan] = []
+        for r in range(racks.racks):
+            tor = self.switches[f"tor{r}"] = SwitchPlan(f"tor{r}", Station(f"02:00:00:01:{r:02x}:fe", f"10.0.{r}.254"))
+            for i in range(racks.workers):
+                rank = len(self.hosts)
+                station = Station(f"02:00:00:00:{r:02x}:{i + 1:02x}", f"10.0.{r}.{i + 1}")
+                host = HostPlan(f"h{rank}", rank, r, station, tor.station, f"192.168.{rank // 250}.{rank % 250 + 2}")
+                self.hosts.append(host)
+                self._link(host.name, 0, tor, i, racks.host_rate)
+        if racks.racks > 1:
+            root = self.switches["root"] = SwitchPlan("root", Station("02:00:00:02:00:fe", "10.0.255.254"))
+            for r in range(racks.racks):
+                tor = self.switches[f"tor{r}"]
+                number = self._link(tor.name, racks.workers, root, r, racks.uplink_rate)
+                tor.attachments.append(Attachment(racks.workers, "root", number, False))
+
+    def _link(self, lower: str, lower_port: int, upper: SwitchPlan, upper_port: int, rate: float | None) -> int:
+        number = len(self.links)
+        self.links.append(LinkPlan(number, lower, lower_port, upper.name, upper_port, rate))
+        upper.attachments.append(Attachment(upper_port, lower, number, True))
+        return number
+
+    def topo(self) -> RackTopo:
+        """The plan as a Mininet topology."""
+        return RackTopo(plan=self)
+
+    def switch_commands(self, name: str, number: int, pool: Pool) -> list[str]:
+        """Forwarding, and admission of one job over all hosts, for the switch `name`."""
+        switch = self.switches[name]
+        children, routes, parent = [], {}, None
+        for a in switch.attachments:
+            if a.peer.startswith("h"):
+                host = self.hosts[int(a.peer[1:])]
+                children.append(Child(a.port, a.port, host.station))
+                routes[host.station.mac] = a.port
+            elif a.upper:
+                children.append(Child(a.port, a.port, self.switches[a.peer].station))
+                routes |= {h.station.mac: a.port for h in self.hosts if h.rack == a.port}
+            else:
+                above = self.switches[a.peer]
+                parent = Parent(a.port, above.station, switch.station, int(name.removeprefix("tor")))
+                routes |= {h.station.mac: a.port for h in self.hosts if f"tor{h.rack}" != name}
+        ports = [a.port for a in switch.attachments]
+        return forwarding(ports, routes) + job(number, pool, children, parent)
