@@ -22,16 +22,22 @@ class RetransmissionTimer:
         self.initial, self.shortest, self.longest = initial, shortest, longest
 
     def sample(self, round_trips: NDArray[np.float64]) -> None:
-        """Take in a batch of round-trip times: RFC 6298 section 2 on its longest, which a whole window must outlast."""
-        if not len(round_trips):
+        """Take in a batch of round-trip times: RFC 6298 section 2, on the batch's median and weighted by its size.
+
+        The median, because a chunk's round trip also contains the time-outs of other workers' lost packets. Taken in,
+        those would raise the timeout, which would lengthen the next ones, and so on.
+        """
+        n = len(round_trips)
+        if not n:
             return
         self.doublings = 0
-        r = float(round_trips.max())
+        r = float(np.median(round_trips))
         if self.srtt == 0.0:
             self.srtt, self.variation = r, r / 2
             return
-        self.variation += (abs(self.srtt - r) - self.variation) / 4
-        self.srtt += (r - self.srtt) / 8
+        spread = float(np.median(np.abs(round_trips - self.srtt)))
+        self.variation += (spread - self.variation) * (1 - (1 - 1 / 16) ** n)
+        self.srtt += (r - self.srtt) * (1 - (1 - 1 / 32) ** n)
 
     def timed_out(self, now: float) -> None:
         """A timer ran out at `now`; many that run out within one timeout count once."""

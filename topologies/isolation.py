@@ -56,11 +56,7 @@ def _enter_new_world() -> None:
 
 
 def isolated(work: Callable[[], int]) -> int:
-    """Run `work` in namespaces of its own and return its exit code, or -signal. Needs root.
-
-    SIGINT and SIGTERM are left to the caller: what it wants stopped, it kills by the pid that os.waitpid would need,
-    which is why `start` exists for callers that go on meanwhile.
-    """
+    """Run `work` in namespaces of its own and return its exit code, or -signal. Needs root."""
     return wait(start(work))
 
 
@@ -73,16 +69,15 @@ def start(work: Callable[[], int]) -> int:
         return pid
     code = 1
     try:
+        os.setsid()  # Ctrl-C at the terminal reaches the caller alone
         die_with_parent()
         _check(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET), "unshare (are you root?)")
         first = os.fork()
         if first == 0:
             die_with_parent()
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
             _enter_new_world()
             code = work()
         else:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
             code = _exit_code(os.waitpid(first, 0)[1])
     except BaseException:
         traceback.print_exc()

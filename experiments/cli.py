@@ -1,0 +1,82 @@
+"""The command `inalab`: run, list, doctor, report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+application = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab.")
+console = Console()
+
+
+@application.command()
+def run(
+    experiment: Annotated[str, typer.Argument(help="its name, as `inalab list` shows it")],
+    target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be repeated")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of model, batches, losses and stragglers")] = 1,
+    results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results"),
+) -> None:
+    """Run an experiment and write its results, plots and report."""
+    from experiments import experiment as registry
+    from experiments.runner import need_root, run_experiment
+    from experiments.settings import make_settings, parse_overrides
+
+    asked = set_ or []
+    chosen = registry.load(experiment)
+    settings = make_settings(chosen.Settings, parse_overrides(asked, chosen.Settings))
+    need_root()
+    raise typer.Exit(run_experiment(experiment, chosen, settings, seed, target, results, console, asked))
+
+
+@application.command("list")
+def list_() -> None:
+    """Show the experiments and the settings that can be changed."""
+    from experiments import experiment as registry
+
+    for name in registry.names():
+        chosen = registry.load(name)
+        console.print(f"[bold]{name}[/bold]  {registry.summary(chosen)}", highlight=False)
+        for key, info in chosen.Settings.model_fields.items():
+            note = f"  [dim]{info.description}[/dim]" if info.description else ""
+            console.print(f"    {key}={info.default}{note}", highlight=False)
+
+
+@application.command()
+def doctor() -> None:
+    """Tell what this machine has and lacks, what that means and how to get it."""
+    from experiments.doctor import examine
+
+    raise typer.Exit(examine(console))
+
+
+@application.command()
+def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")]) -> None:
+    """Draw a run's plots and write its report again."""
+    from experiments import experiment as registry
+    from experiments.results import load_run
+    from experiments.runner import conclude
+
+    loaded = load_run(folder)
+    conclude(loaded, registry.load(loaded.record["experiment"]), console)
+
+
+def main() -> None:
+    """Run the command line; what a user can mend is one sentence on stderr and exit code 1."""
+    from experiments.results import ResultsError
+    from experiments.settings import SettingsError
+
+    try:
+        application()
+    except (SettingsError, ResultsError) as error:
+        sys.exit(f"inalab: {error}")
+    except KeyboardInterrupt:
+        sys.exit("inalab: interrupted")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What a machine has and lacks for inalab: each finding with what it means and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from rich.console import Console
+from rich.table import Table
+
+from topologies import isolation
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing to look for. `needed` things stop the embedded target when they are missing."""
+
+    name: str
+    needed: bool
+    found: Callable[[], str]  # empty: it is missing
+    means: str
+    get: str
+
+
+def _tool(name: str) -> Callable[[], str]:
+    return lambda: shutil.which(name) or ""
+
+
+def _qdisc(words: str) -> str:
+    """Whether the kernel takes a queueing discipline, tried in a namespace of its own."""
+
+    def attempt() -> int:
+        subprocess.run(["ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"], check=True)
+        return subprocess.run(["tc", "qdisc", "add", "dev", "probe0", "root", *words.split()], capture_output=True, check=False).returncode
+
+    if os.geteuid() != 0 or not shutil.which("tc"):
+        return ""
+    return "in this kernel" if isolation.isolated(attempt) == 0 else ""
+
+
+def _namespaces() -> str:
+    return "can be made" if os.geteuid() == 0 and isolation.isolated(lambda: 0) == 0 else ""
+
+
+def _c_compiler() -> str:
+    return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or ""
+
+
+def _cores() -> str:
+    return f"{os.cpu_count()}"
+
+
+CHECKS = (
+    Check("root", True, lambda: "yes" if os.geteuid() == 0 else "", "namespaces and packet sockets need it", "run with sudo"),
+    Check("namespaces", True, _namespaces, "every trial lives in its own", "run as root, outside of restricted containers"),
+    Check("mnexec", True, _tool("mnexec"), "Mininet starts its hosts with it", "make setup (Debian: mininet)"),
+    Check("ethtool", True, _tool("ethtool"), "offloads of emulated links are turned off with it", "make setup (Debian: ethtool)"),
+    Check("C compiler", True, _c_compiler, "the embedded switch compiles P4 programs with it", "make setup (Debian: gcc)"),
+    Check("HTB", True, lambda: _qdisc("handle 1: htb default 1"), "limits the rate of links", "a kernel with CONFIG_NET_SCH_HTB"),
+    Check("netem", False, lambda: _qdisc("netem delay 1ms"), "not used: loss is injected in the switches", "a kernel with CONFIG_NET_SCH_NETEM"),
+    Check("simple_switch", False, _tool("simple_switch"), "target bmv2 runs on it", "the p4lang-bmv2 package, or its sources"),
+    Check("p4c", False, _tool("p4c"), "target bmv2 compiles with it", "the p4lang-p4c package, or its sources"),
+    Check("P4-utils", False, lambda: "importable" if find_spec("p4utils") else "", "target bmv2 is launched by it", "its repository, nsg-ethz/p4-utils"),
+    Check("cores", False, _cores, "eight workers at 10 Mbit/s are valid on two", ""),
+)
+
+
+def examine(console: Console) -> int:
+    """Print the findings; 0 if the embedded target can run here, 1 if not."""
+    table = Table(title="inalab doctor")
+    for heading in ("", "what", "found", "what it means", "how to get it"):
+        table.add_column(heading)
+    lacking = []
+    for check in CHECKS:
+        found = check.found()
+        if check.needed and not found:
+            lacking.append(check.name)
+        mark = "[green]✓[/green]" if found else "[red]✗[/red]" if check.needed else "[dim]–[/dim]"
+        table.add_row(mark, check.name, found or "missing", check.means, "" if found else check.get)
+    console.print(table)
+    console.print(
+        f"target embedded cannot run: {', '.join(lacking)} missing" if lacking else "target embedded can run", highlight=False
+    )
+    return 1 if lacking else 0

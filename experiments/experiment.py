@@ -1,0 +1,81 @@
+"""What an experiment is: a module with a docstring, Settings, trials(), figures() and findings()."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol, cast
+
+from matplotlib.figure import Figure
+
+import experiments
+from experiments.results import Run
+from experiments.settings import SettingsError, TrialSettings
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial of an experiment: a name, the factors that tell it from the others, its settings and its seed."""
+
+    name: str
+    factors: dict[str, Any]
+    settings: TrialSettings
+    seed: int
+
+
+class Experiment(Protocol):
+    """The names that an experiment's module has."""
+
+    __doc__: str
+    Settings: type[TrialSettings]
+
+    @staticmethod
+    def trials(settings: Any, seed: int) -> list[Trial]:
+        """The trials, in the order in which they run."""
+        ...
+
+    @staticmethod
+    def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+        """(file name without suffix, caption, figure) of each plot."""
+        ...
+
+    @staticmethod
+    def findings(run: Run) -> list[str]:
+        """What the run shows, a sentence each, from its numbers."""
+        ...
+
+
+def _is_experiment(module: ModuleType) -> bool:
+    return all(hasattr(module, name) for name in ("Settings", "trials", "figures", "findings"))
+
+
+def names() -> list[str]:
+    """All experiments, by module name."""
+    found = [info.name for info in pkgutil.iter_modules(experiments.__path__)]
+    return [n for n in found if _mentions_trials(n) and _is_experiment(importlib.import_module(f"experiments.{n}"))]
+
+
+def _mentions_trials(name: str) -> bool:
+    """A cheap look at the source, so that listing experiments need not import everything."""
+    spec = importlib.util.find_spec(f"experiments.{name}")
+    if spec is None or spec.origin is None:
+        return False
+    with open(spec.origin) as source:
+        return "\ndef trials(" in source.read()
+
+
+def load(name: str) -> Experiment:
+    """The experiment of that name; SettingsError lists those there are."""
+    known = names()
+    if name not in known:
+        raise SettingsError(f"there is no experiment {name}: choose one of {', '.join(known)}")
+    return cast(Experiment, importlib.import_module(f"experiments.{name}"))
+
+
+def summary(experiment: Experiment) -> str:
+    """The first line of an experiment's docstring."""
+    return (experiment.__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,78 @@
+"""Two racks of four workers train a digits MLP, gradients summed in the switches, with and without faults.
+
+The same model is trained under no faults, under three kinds of packet loss on every link and with one slow worker.
+Loss may cost time and must not change a bit of the model: what the switches add are integers, each exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from experiments import plots
+from experiments.experiment import Trial
+from experiments.results import Run
+from experiments.settings import TrialSettings
+
+Settings = TrialSettings
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "no faults": {},
+    "0.1 % loss": {"loss": 0.001},
+    "1 % loss": {"loss": 0.01},
+    "1 % loss in bursts": {"loss": 0.01, "burst": 8},
+    "one worker 3× slower": {"straggler": "slow", "straggler_rank": 5, "straggler_factor": 3},
+}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """One trial for each kind of fault, all with the same seed: the same model, data and batches."""
+    known = [
+        Trial(name, {"faults": name}, settings.model_copy(update=_fitted(faults, settings)), seed) for name, faults in FAULTS.items()
+    ]
+    return known
+
+
+def _fitted(faults: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """The slow worker is the sixth, or the last where there are fewer."""
+    last = settings.racks * settings.workers - 1
+    return faults | ({"straggler_rank": min(faults["straggler_rank"], last)} if "straggler_rank" in faults else {})
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Learning curves, aggregation time, retransmissions, and where each worker's time went."""
+    yield "learning", "Loss and accuracy against steps, and against seconds", plots.learning_curves(run)
+    yield "tat", "Tensor aggregation time of each step", plots.aggregation_time(run)
+    yield "retransmissions", "Packets sent again, all workers together", plots.retransmissions(run)
+    yield "step_time", "Where a step's time goes, for each worker", plots.step_time(run)
+
+
+def findings(run: Run) -> list[str]:
+    """Whether the models are equal bit for bit, and what each fault cost in time."""
+    reference = run.trial("no faults")
+    if reference is None or "metrics" not in reference:
+        return ["The trial without faults has no result, so nothing can be compared with it."]
+    base = reference["metrics"]
+    said = []
+    others = [t for t in run.finished if t is not reference]
+    equal = [t["name"] for t in others if t["metrics"]["model_digest"] == base["model_digest"]]
+    differing = [t["name"] for t in others if t["name"] not in equal]
+    if equal:
+        said.append(
+            f"Compared bit for bit, the final model is the same as without faults (SHA-256 {base['model_digest'][:16]}…) under: "
+            f"{', '.join(equal)}."
+        )
+    if differing:
+        said.append(f"The final model DIFFERS from the one without faults under: {', '.join(differing)}.")
+    for t in others:
+        m = t["metrics"]
+        said.append(
+            f"{t['name']}: a step takes {m['step_median'] / base['step_median']:.2f}× as long as without faults "
+            f"({m['step_median'] * 1000:.0f} ms against {base['step_median'] * 1000:.0f} ms), aggregation "
+            f"{m['tat_median'] / base['tat_median']:.2f}×, at {m['retransmissions']} retransmissions"
+            + ("" if t["valid"] else " (this trial is not valid)")
+            + "."
+        )
+    return said

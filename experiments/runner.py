@@ -1,0 +1,172 @@
+"""Runs an experiment's trials one after another, shows what is happening, and keeps what was measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from experiments.experiment import Experiment, Trial
+from experiments.report import write_report
+from experiments.results import ROOT, Run, add_trial, create_run, environment, save_record
+from experiments.settings import SettingsError
+from experiments.targets import make_target
+from experiments.trial import TrialError, run_trial
+
+REFRESH_SECONDS = 0.1
+LINE_SECONDS = 10.0  # between progress lines where there is no terminal
+INTERRUPTED = 130
+
+
+class Display:
+    """The progress of a run: a bar that moves on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console, trials: int) -> None:
+        self.console, self.trials = console, trials
+        self.live = console.is_terminal
+        # no refresh thread: trials are forked from this process
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
+            console=console, auto_refresh=False, transient=True, disable=not self.live,
+        )  # fmt: skip
+        self.drawn = time.monotonic()
+        self.task: Any = None
+
+    def begin(self, number: int, trial: Trial) -> None:
+        self.title = f"trial {number}/{self.trials} {trial.name}"
+        self.state: dict[str, Any] = {}
+        self.again: dict[int, int] = {}
+        self.steps = trial.settings.steps
+        self.task = self.progress.add_task(self.title, total=self.steps, state="starting the network")
+        self._draw(0, "starting the network", force=True)
+
+    def hear(self, kind: str, value: dict[str, Any]) -> None:
+        """Take in what the trial reports."""
+        if kind == "hello":
+            self._draw(0, f"worker {value['rank']} is ready")
+        elif kind == "step":
+            self.again[value["rank"]] = value["retransmissions"]
+            self.state |= {k: value[k] for k in ("train_loss", "accuracy") if k in value and value["rank"] == 0}
+            self.state["ate"] = value["elements"] / value["tat"]
+            self._draw(value["step"] + 1, self._words())
+
+    def _words(self) -> str:
+        s = self.state
+        accuracy = f"accuracy {100 * s['accuracy']:.1f} %  " if "accuracy" in s else ""
+        loss = f"loss {s['train_loss']:.3f}  " if "train_loss" in s else ""
+        return f"{loss}{accuracy}{s['ate'] / 1e3:.0f} k ATE/s  {sum(self.again.values())} retransmissions"
+
+    def _draw(self, step: int, words: str, force: bool = False) -> None:
+        now = time.monotonic()
+        if now - self.drawn < (REFRESH_SECONDS if self.live else LINE_SECONDS) and not force:
+            return
+        self.drawn = now
+        if self.live:
+            self.progress.update(self.task, completed=step, state=words)
+            self.progress.refresh()
+        else:
+            self.console.print(f"{self.title}: step {step}/{self.steps}  {words}", highlight=False, soft_wrap=True)
+
+    def end(self, words: str) -> None:
+        """Replace the bar by one line about the trial."""
+        self.progress.remove_task(self.task)
+        self.console.print(f"{self.title}: {words}", highlight=False, soft_wrap=True)
+
+
+def run_experiment(
+    name: str, experiment: Experiment, settings: Any, seed: int, target_name: str, results: Path, console: Console, asked: list[str]
+) -> int:
+    """Run all trials; the exit code is 0 if every trial has a result, 1 if not, 130 after an interruption."""
+    plan = experiment.trials(settings, seed)
+    for trial in plan:
+        trial.settings.check()
+    programs = {t.settings.k: make_target(target_name, ROOT / "p4" / "switchml.p4", {"K": str(t.settings.k)}) for t in plan}
+    record = {
+        "experiment": name, "target": target_name, "seed": seed, "set": asked,
+        "settings": settings.model_dump(), "trials": [t.name for t in plan], **environment(), "finished": False,
+    }  # fmt: skip
+    run = create_run(results, name, record)
+    console.print(f"{name}: {len(plan)} trials on {target_name}, seed {seed}; results in {run.folder}", highlight=False, soft_wrap=True)
+    failed = interrupted = False
+    previous = signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        display = Display(console, len(plan))
+        with display.progress:
+            for number, trial in enumerate(plan, start=1):
+                failed |= not _run_one(run, number, trial, programs[trial.settings.k], display)
+    except KeyboardInterrupt:
+        interrupted = True
+        console.print("interrupted: the trials so far are kept", style="yellow")
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    run.record |= {"finished": not interrupted, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    save_record(run)
+    conclude(run, experiment, console)
+    return INTERRUPTED if interrupted else int(failed)
+
+
+def _as_interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display) -> bool:
+    entry: dict[str, Any] = {
+        "name": trial.name, "factors": trial.factors, "seed": trial.seed, "settings": trial.settings.model_dump(),
+    }  # fmt: skip
+    display.begin(number, trial)
+    try:
+        entry |= run_trial(trial.settings, trial.seed, target, display.hear)
+    except TrialError as error:
+        entry |= {"valid": False, "problems": [str(error)], "failed": True}
+        add_trial(run, entry)
+        display.end(f"[red]failed[/red]: {error}")
+        return False
+    add_trial(run, entry)
+    m = entry["metrics"]
+    verdict = "valid" if entry["valid"] else "[yellow]not valid[/yellow]: " + "; ".join(entry["problems"])
+    display.end(f"{m['duration']:.1f} s, accuracy {100 * m['final_accuracy']:.1f} %, {verdict}")
+    return True
+
+
+def conclude(run: Run, experiment: Experiment, console: Console) -> None:
+    """Print the table and the findings, and write plots and report.html."""
+    if not run.trials:
+        return
+    console.print(results_table(run))
+    findings = experiment.findings(run) if run.finished else []
+    for sentence in findings:
+        console.print(f"• {sentence}", highlight=False)
+    figures = list(experiment.figures(run)) if run.finished else []
+    report = write_report(run, findings, figures)
+    console.print(f"plots and report: {report}", highlight=False, soft_wrap=True)
+
+
+def results_table(run: Run) -> Table:
+    """One row a trial."""
+    table = Table(title=f"{run.record['experiment']} (target {run.record['target']}, seed {run.record['seed']})")
+    for heading in ("trial", "accuracy", "step", "TAT", "ATE/s", "loss asked / had", "retransmissions", "model", "valid"):
+        table.add_column(heading, justify="left" if heading in ("trial", "valid", "model") else "right")
+    for t in run.trials:
+        if "metrics" not in t:
+            table.add_row(t["name"], *["–"] * 7, "failed")
+            continue
+        m = t["metrics"]
+        loss = f"{100 * t['settings']['loss']:g} / {100 * m['loss_achieved']:.3f} %" if t["settings"]["loss"] else "–"
+        table.add_row(
+            t["name"], f"{100 * m['final_accuracy']:.1f} %", f"{1000 * m['step_median']:.0f} ms", f"{1000 * m['tat_median']:.0f} ms",
+            f"{m['ate_per_second'] / 1e3:.0f} k", loss, str(m["retransmissions"]), m["model_digest"][:8] or "differ",
+            "yes" if t["valid"] else "no",
+        )  # fmt: skip
+    return table
+
+
+def need_root() -> None:
+    """Raise SettingsError unless this process may make namespaces and raw sockets."""
+    if os.geteuid() != 0:
+        raise SettingsError("inalab run needs root, for network namespaces and packet sockets: run it with sudo")

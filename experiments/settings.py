@@ -1,0 +1,105 @@
+"""What a trial is made of: settings with a line each, checked before anything starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hosts.stragglers import KINDS, Straggler
+from hosts.workloads import WORKLOADS
+from switches.switchml import Loss
+from topologies.racks import Racks, TopologyError
+
+K_CHOICES = (32, 64, 256)
+POOL_CELLS = 4096  # as p4/include/configuration.p4 has it
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be; str() is one sentence that says what to change."""
+
+
+class TrialSettings(BaseModel):
+    """Everything that one trial depends on, besides its seed."""
+
+    model_config = ConfigDict(extra="forbid", strict=False, frozen=True)
+
+    scheme: str = "switchml"
+    racks: int = 2
+    workers: int = Field(4, description="workers in each rack")
+    host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
+    uplink_rate: float = Field(10.0, description="Mbit/s between a rack's switch and the root")
+    k: int = Field(64, description="integers in a packet: 32, 64 or 256")
+    slots: int = Field(64, description="slots of the job's pool")
+    workload: str = "digits-mlp"
+    steps: int = Field(80, ge=1, le=100_000)
+    batch: int | None = Field(None, ge=1, description="samples of a worker's step; default: the workload's")
+    learning_rate: float | None = Field(None, gt=0)
+    compute_ms: float = Field(40.0, gt=0, description="virtual compute time of a step, in ms")
+    evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
+    loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
+    burst: float = Field(1.0, ge=1, description="mean length of a burst of losses; 1: Bernoulli")
+    straggler: str = Field("none", description=f"one of {', '.join(KINDS)}")
+    straggler_rank: int = 0
+    straggler_factor: float = 3.0
+    straggler_mean: float = 1.0
+    straggler_shape: float = 2.0
+    straggler_probability: float = 0.1
+    straggler_sigma: float = 0.5
+    patience: float = Field(30.0, gt=0, description="seconds of silence before a worker gives up")
+
+    def topology(self) -> Racks:
+        return Racks(self.racks, self.workers, self.host_rate, self.uplink_rate)
+
+    def loss_model(self) -> Loss | None:
+        if not self.loss:
+            return None
+        return Loss.bernoulli(self.loss) if self.burst == 1 else Loss.gilbert_elliott(self.loss, self.burst)
+
+    def straggler_model(self) -> Straggler:
+        return Straggler(
+            self.straggler, self.straggler_rank, self.straggler_factor, self.straggler_mean, self.straggler_shape,
+            self.straggler_probability, self.straggler_sigma,
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Raise SettingsError for a combination that cannot run."""
+        try:
+            size = self.topology().size
+            self.loss_model()
+            self.straggler_model()
+        except (TopologyError, ValueError) as error:
+            raise SettingsError(str(error)) from None
+        if self.scheme != "switchml":
+            raise SettingsError(f"scheme {self.scheme} is unknown: choose switchml")
+        if self.k not in K_CHOICES:
+            raise SettingsError(f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet")
+        if not 1 <= self.slots <= POOL_CELLS // 2:
+            raise SettingsError(f"slots is {self.slots}: from 1 to {POOL_CELLS // 2} fit in the switch's pool")
+        if self.workload not in WORKLOADS:
+            raise SettingsError(f"workload {self.workload} is unknown: choose one of {', '.join(WORKLOADS)}")
+        if not 0 <= self.straggler_rank < size:
+            raise SettingsError(f"straggler_rank is {self.straggler_rank}: the ranks are 0 to {size - 1}")
+
+
+def parse_overrides(texts: list[str], known: type[BaseModel]) -> dict[str, Any]:
+    """`key=value` words as a dictionary of strings; SettingsError names the keys there are."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise SettingsError(f"--set takes key=value, not {text!r}")
+        if key not in known.model_fields:
+            raise SettingsError(f"there is no setting {key}: choose one of {', '.join(sorted(known.model_fields))}")
+        values[key] = value
+    return values
+
+
+def make_settings(kind: type[BaseModel], values: dict[str, Any]) -> Any:
+    """Settings of `kind`; SettingsError tells the first value that is wrong, and why."""
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"setting {name} is {first['input']!r}: {first['msg'].lower()}") from None

@@ -1,0 +1,332 @@
+"""One trial: a network in namespaces of its own, workers on its hosts, and what they and the switches measured."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Listener, Pipe, wait
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from experiments.settings import TrialSettings
+from experiments.validity import judge
+from hosts.collective import Membership
+from hosts.training import TrainingSettings, preload
+from hosts.worker import WorkerSettings, run_worker
+from switches.control import Control, ControlError, counter, ports
+from switches.switchml import Pool, link_seed, set_loss
+from topologies import isolation
+from topologies.network import MANAGEMENT_ADDRESS, Network, NetworkError, Target
+from topologies.racks import NetworkPlan
+
+COORDINATOR_PORT = 29500
+JOIN_SECONDS = 60.0
+START_DELAY = 0.2  # seconds between the last hello and the common start
+QUEUE_DEPTH = 1024  # packets: above slots × ports of every program size, so nothing is dropped that nobody asked for
+GRACE = 5.0  # seconds that workers have to explain themselves after one has died
+Report = Callable[[str, dict[str, Any]], None]
+
+
+class TrialError(RuntimeError):
+    """A trial ended without a result; str() says why."""
+
+
+def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report) -> dict[str, Any]:
+    """Run a trial and return its measurements. `report` is told of every hello, step, done and error.
+
+    Raises TrialError. Whatever ends this process, the trial's processes and interfaces end with it.
+    """
+    settings.check()
+    preload(settings.workload)
+    receiver, sender = Pipe(duplex=False)
+
+    def work() -> int:
+        receiver.close()
+        return _inside(settings, seed, target, sender)
+
+    pid = isolation.start(work)
+    sender.close()
+    result: dict[str, Any] | None = None
+    failure = ""
+    try:
+        while True:
+            try:
+                kind, value = receiver.recv()
+            except EOFError:
+                break
+            if kind == "result":
+                result = value
+            elif kind == "failure":
+                failure = value
+            else:
+                report(kind, value)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        code = isolation.wait(pid)
+        receiver.close()
+    if result is None:
+        raise TrialError(failure or f"the trial ended with exit code {code} and no result")
+    return result
+
+
+def _inside(settings: TrialSettings, seed: int, target: Target, sender: Connection) -> int:
+    """The trial's first process, in its own namespaces."""
+    try:
+        with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
+            sender.send(("result", _Trial(settings, seed, target, sender, Path(scratch)).run()))
+        return 0
+    except (TrialError, NetworkError, ControlError) as error:
+        sender.send(("failure", str(error)))
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        sender.send(("failure", f"unexpected {type(error).__name__}: {error}"))
+    return 1
+
+
+class _Trial:
+    """A trial under way, seen from inside its namespaces."""
+
+    def __init__(self, settings: TrialSettings, seed: int, target: Target, sender: Connection, scratch: Path) -> None:
+        self.settings, self.seed, self.target, self.sender, self.scratch = settings, seed, target, sender, scratch
+        self.plan = NetworkPlan(settings.topology())
+        self.size = self.plan.racks.size
+        self.steps: list[dict[str, Any]] = []
+        self.done: dict[int, dict[str, Any]] = {}
+        self.errors: dict[int, str] = {}
+        self.pids: dict[int, int] = {}
+        self.data = ""
+
+    def run(self) -> dict[str, Any]:
+        began = time.monotonic()
+        pool = Pool(0, self.settings.slots)
+        commands = {
+            name: [f"set_queue_depth {QUEUE_DEPTH}", *self.plan.switch_commands(name, 0, pool), *self._loss_commands(name)]
+            for name in self.plan.switches
+        }
+        network = Network(self.plan, self.target, commands, self.scratch, self.seed)
+        secret = secrets.token_bytes(16)
+        with Listener((MANAGEMENT_ADDRESS, COORDINATOR_PORT), backlog=self.size, authkey=secret) as listener:
+            self._fork_workers(network, secret)
+            connections = self._join(listener)
+        started = time.monotonic() + START_DELAY
+        before = psutil.cpu_times()
+        for connection in connections.values():
+            connection.send(("start", started))
+        setup = time.monotonic() - began
+        self._follow(connections)
+        idle = _idle_share(before, psutil.cpu_times())
+        measured = self._measure(network.controls)
+        if self.errors:
+            raise TrialError("; ".join(f"{self.errors[r]}" for r in sorted(self.errors)))
+        network.stop()
+        return self._result(measured, started, idle, setup)
+
+    def _loss_commands(self, name: str) -> list[str]:
+        loss = self.settings.loss_model()
+        if loss is None:
+            return []
+        commands = []
+        for a in self.plan.switches[name].attachments:
+            if a.upper:  # each link's loss is decided at its upper end
+                for direction in (0, 1):
+                    commands += set_loss(direction, a.port, loss, link_seed(self.seed, a.link, direction))
+        return commands
+
+    # --- workers
+
+    def _fork_workers(self, network: Network, secret: bytes) -> None:
+        s = self.settings
+        training = TrainingSettings(
+            s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate
+        )
+        for host in self.plan.hosts:
+            settings = WorkerSettings(
+                Membership(0, host.rank, self.size, self.plan.racks.members), s.scheme, host.station.ip, host.switch.ip,
+                (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, s.slots, s.k, s.patience, training,
+            )  # fmt: skip
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    isolation.die_with_parent()
+                    isolation.enter_network(network.host_pid(host.rank))
+                    code = run_worker(settings)
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    sys.stderr.flush()
+                    os._exit(code)
+            self.pids[pid] = host.rank
+            self.sender.send(("worker", {"rank": host.rank, "pid": pid}))
+
+    def _join(self, listener: Listener) -> dict[int, Connection]:
+        """Wait until every worker has said hello; TrialError names those that did not."""
+        connections: dict[int, Connection] = {}
+        listener._listener._socket.settimeout(0.2)  # type: ignore[attr-defined]
+        end = time.monotonic() + JOIN_SECONDS
+        waiting: list[Connection] = []
+        while len(connections) < self.size:
+            try:
+                waiting.append(listener.accept())
+            except TimeoutError:
+                pass
+            for connection in wait(waiting, 0):
+                assert isinstance(connection, Connection)
+                try:
+                    kind, value = connection.recv()
+                except EOFError:
+                    waiting.remove(connection)
+                    continue
+                if kind == "error":
+                    raise TrialError(value["message"])
+                self.data = value["data"]
+                connections[value["rank"]] = connection
+                waiting.remove(connection)
+                self.sender.send((kind, value))
+            dead = self._reap()
+            if dead or time.monotonic() > end:
+                missing = sorted(set(range(self.size)) - set(connections))
+                why = "; ".join(dead.values()) or f"not heard of after {JOIN_SECONDS:g} s"
+                raise TrialError(f"workers {', '.join(map(str, missing))} did not join: {why}")
+        return connections
+
+    def _reap(self) -> dict[int, str]:
+        """Workers that ended since the last look, and how."""
+        dead = {}
+        for pid, rank in list(self.pids.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del self.pids[pid]
+                code = os.waitstatus_to_exitcode(status)
+                if code:
+                    dead[rank] = f"worker {rank} " + (f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")
+        return dead
+
+    def _follow(self, connections: dict[int, Connection]) -> None:
+        """Collect what the workers say until all are done, or until one is dead and the others have explained."""
+        open_ = dict(connections)
+        give_up = float("inf")
+        while open_ and time.monotonic() < give_up:
+            for connection in wait(list(open_.values()), 0.2):
+                rank = next(r for r, c in open_.items() if c is connection)
+                try:
+                    assert isinstance(connection, Connection)
+                    kind, value = connection.recv()
+                except (EOFError, ConnectionResetError):
+                    del open_[rank]
+                    continue
+                self._hear(kind, value)
+            for rank, how in self._reap().items():
+                self.errors.setdefault(rank, how)
+            if self.errors and give_up == float("inf"):
+                give_up = time.monotonic() + GRACE
+                reason = next(iter(self.errors.values()))
+                for rank, connection in open_.items():
+                    if rank not in self.errors:
+                        try:
+                            connection.send(("abort", reason))
+                        except OSError:
+                            continue
+        for rank in open_:
+            self.errors.setdefault(rank, f"worker {rank} said nothing more")
+
+    def _hear(self, kind: str, value: dict[str, Any]) -> None:
+        if kind == "step":
+            self.steps.append(value)
+        elif kind == "done":
+            self.done[value["rank"]] = value
+        elif kind == "error":
+            self.errors[value["rank"]] = value["message"]
+        self.sender.send((kind, value))
+
+    # --- measurements
+
+    def _measure(self, controls: dict[str, Control]) -> dict[str, Any]:
+        """Counters of all switches: per port, losses per link direction, packets turned away."""
+        switches: dict[str, Any] = {}
+        loss = {"lost": 0, "passed": 0}
+        for name, control in controls.items():
+            switches[name] = {
+                "ports": ports(control),
+                "rejected": [counter(control, "admission.rejected", reason) for reason in range(4)],
+            }
+            for a in self.plan.switches[name].attachments:
+                if a.upper and self.settings.loss:
+                    for direction in ("loss_in", "loss_out"):
+                        loss["lost"] += counter(control, f"{direction}.dropped", a.port)
+                        loss["passed"] += counter(control, f"{direction}.passed", a.port)
+        return {"switches": switches, "loss": loss}
+
+    def _result(self, measured: dict[str, Any], started: float, idle: float, setup: float) -> dict[str, Any]:
+        digests = {d["digest"] for d in self.done.values()}
+        for record in self.steps:
+            record["begun"] -= started
+            record["ended"] -= started
+        self.steps.sort(key=lambda r: (r["step"], r["rank"]))
+        evaluated = [r for r in self.steps if "accuracy" in r]
+        tats = [max(r["tat"] for r in group) for group in _by_step(self.steps)]
+        elements = self.steps[0]["elements"]
+        lost, numbered = measured["loss"]["lost"], measured["loss"]["lost"] + measured["loss"]["passed"]
+        metrics = {
+            "duration": max(r["ended"] for r in self.steps),
+            "setup": setup,
+            "elements": elements,
+            "tat_median": _median([min(r["tat"] for r in group) for group in _by_step(self.steps)]),
+            "tat_slowest_median": _median(tats),
+            "step_median": _median([max(r["ended"] - r["begun"] for r in group) for group in _by_step(self.steps)]),
+            "final_accuracy": evaluated[-1]["accuracy"],
+            "final_test_loss": evaluated[-1]["test_loss"],
+            "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
+            "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
+            "loss_achieved": lost / numbered if numbered else 0.0,
+            "loss_packets": numbered,
+            "cpu_idle": idle,
+            "padding_min": min(r["padding"] for r in self.steps),
+            "queue_drops": sum(
+                p["queue_drops"] + p["ring_drops"] + p["send_errors"] for s in measured["switches"].values() for p in s["ports"].values()
+            ),
+            "model_digest": sorted(digests)[0] if len(digests) == 1 else "",
+        }
+        metrics["ate_per_second"] = elements / metrics["tat_median"]
+        problems = judge(metrics, self.settings)
+        return {
+            "metrics": metrics,
+            "valid": not problems,
+            "problems": problems,
+            "workers": [self.done[r] for r in sorted(self.done)],
+            "switches": measured["switches"],
+            "steps": self.steps,
+            "data_sha256": self.data,
+        }
+
+
+def _by_step(steps: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    groups: dict[int, list[dict[str, Any]]] = {}
+    for record in steps:
+        groups.setdefault(record["step"], []).append(record)
+    return list(groups.values())
+
+
+def _median(values: list[float]) -> float:
+    ordered = sorted(values)
+    n = len(ordered)
+    return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+
+
+def _idle_share(before: Any, after: Any) -> float:
+    """The share of all processors' time that was idle."""
+    spent = [b - a for a, b in zip(before, after, strict=True)]
+    return (after.idle - before.idle + after.iowait - before.iowait) / max(sum(spent), 1e-9)
+
+
+

@@ -1,0 +1,40 @@
+"""When a trial is not to be believed: the emulation, not the protocol, decided what was measured."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from experiments.settings import TrialSettings
+
+LEAST_IDLE = 0.05  # share of the processors' time; below, the machine was the bottleneck
+SIGMAS = 5.0  # of the achieved loss rate around the requested one
+
+
+def loss_deviation(settings: TrialSettings, packets: int) -> float:
+    """Standard deviation of the achieved loss rate over `packets` packets; bursts widen it."""
+    model = settings.loss_model()
+    if model is None or not packets:
+        return 0.0
+    rate = model.mean
+    correlation = max(0.0, 1 - model.enter - model.leave) if model.enter else 0.0
+    return math.sqrt(rate * (1 - rate) / packets * (1 + correlation) / (1 - correlation))
+
+
+def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
+    """What is wrong with a trial, a sentence each; empty for a valid one."""
+    problems = []
+    if metrics["padding_min"] < 0:
+        problems.append(
+            f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time: raise compute_ms"
+        )
+    if metrics["cpu_idle"] < LEAST_IDLE:
+        problems.append(f"the processors were {100 * (1 - metrics['cpu_idle']):.0f} % busy: the machine was the bottleneck")
+    if metrics["queue_drops"]:
+        problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
+    off = abs(metrics["loss_achieved"] - settings.loss)
+    if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
+        problems.append(f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was asked for")
+    if not metrics["model_digest"]:
+        problems.append("the workers ended with different models")
+    return problems

@@ -1,0 +1,122 @@
+"""Data-parallel training over a collective, with compute padded to a virtual time."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from hosts.collective import Collective
+from hosts.stragglers import Straggler
+from hosts.workloads import WORKLOADS
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What one job trains. `compute_ms` is a step's virtual compute time, before a straggler's slow-down."""
+
+    workload: str
+    steps: int
+    seed: int
+    compute_ms: float
+    evaluate_every: int
+    straggler: Straggler
+    batch: int | None = None
+    learning_rate: float | None = None
+
+
+MOMENTUM = 0.9
+
+
+def preload(workload: str) -> None:
+    """Load a workload's libraries and data now, so that processes forked later share them.
+
+    No backward pass: autograd must not have run before a fork.
+    """
+    WORKLOADS[workload].data()
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    parameter.grad = torch.zeros(1)
+    torch.optim.SGD([parameter], lr=0.1, momentum=MOMENTUM).step()  # the first optimizer of a process imports a lot
+
+
+def padded_sleep(until: float) -> None:
+    """Sleep until time.monotonic() reaches `until`."""
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(left)
+
+
+class Trainer:
+    """One worker's replica of a model and its share of the work. All replicas start equal and stay so."""
+
+    def __init__(self, settings: TrainingSettings, rank: int, size: int) -> None:
+        if settings.workload not in WORKLOADS:
+            raise ValueError(f"workload {settings.workload} is unknown: choose one of {', '.join(WORKLOADS)}")
+        torch.set_num_threads(1)
+        torch.manual_seed(settings.seed)
+        self.settings, self.rank, self.size = settings, rank, size
+        self.workload = WORKLOADS[settings.workload]
+        self.data = self.workload.data()
+        self.model = self.workload.model()
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.elements = sum(p.numel() for p in self.parameters)
+        rate = settings.learning_rate if settings.learning_rate is not None else self.workload.learning_rate
+        self.optimizer = torch.optim.SGD(self.parameters, lr=rate, momentum=MOMENTUM)
+        self.batch = settings.batch or self.workload.batch
+
+    def _gradient(self, step: int) -> tuple[np.ndarray[Any, Any], float]:
+        rng = np.random.default_rng([self.settings.seed, self.rank, step, 1])
+        x, y = self.workload.sample(self.data, self.batch, rng)
+        self.optimizer.zero_grad()
+        loss = self.workload.loss(self.model, x, y)
+        loss.backward()
+        flat = torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None])
+        return flat.numpy(), float(loss.detach())
+
+    def _apply(self, total: np.ndarray[Any, Any]) -> None:
+        mean = torch.from_numpy(total) / self.size
+        offset = 0
+        for p in self.parameters:
+            p.grad = mean[offset : offset + p.numel()].view_as(p)
+            offset += p.numel()
+        self.optimizer.step()
+
+    def run(self, collective: Collective, on_ready: Callable[[], None] = lambda: None) -> Iterator[dict[str, Any]]:
+        """Train; yields a record a step. Times are in seconds, `begun` and `ended` are time.monotonic().
+
+        compute: what the step really computed (gradient, and update and evaluation of the step before); padding: the
+        sleep after it, negative if the virtual time was too short; tat: the all-reduce.
+        """
+        self._gradient(0)  # the first backward pass of a process is slow: let it happen before the clock runs
+        on_ready()
+        begun = time.monotonic()
+        for step in range(self.settings.steps):
+            gradient, loss = self._gradient(step)
+            computed = time.monotonic()
+            slowdown = self.settings.straggler.slowdown(self.settings.seed, self.rank, step)
+            due = begun + self.settings.compute_ms / 1000 * slowdown
+            padded_sleep(due)
+            summing = time.monotonic()
+            total = collective.all_reduce(gradient)
+            ended = time.monotonic()
+            record: dict[str, Any] = {
+                "step": step, "rank": self.rank, "train_loss": loss, "begun": begun, "ended": ended,
+                "compute": computed - begun, "padding": due - computed, "tat": ended - summing, "elements": self.elements,
+                "retransmissions": collective.counters.retransmissions,
+            }  # fmt: skip
+            begun = ended
+            self._apply(total)
+            if self.rank == 0 and ((step + 1) % self.settings.evaluate_every == 0 or step + 1 == self.settings.steps):
+                record["test_loss"], record["accuracy"] = self.workload.evaluate(self.model, self.data)
+            yield record
+
+    def digest(self) -> str:
+        """SHA-256 over all parameters: equal models have equal digests."""
+        whole = hashlib.sha256()
+        for p in self.parameters:
+            whole.update(p.detach().numpy().tobytes())
+        return whole.hexdigest()

@@ -1,0 +1,79 @@
+"""A worker's process: joins its job over the management network, trains, and tells the coordinator what happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Client, Connection
+from typing import Any
+
+from hosts import wire
+from hosts.collective import AggregationError, Collective, Membership
+from hosts.switchml import SwitchML
+from hosts.training import Trainer, TrainingSettings
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """All that a worker is told: its place, its addresses, the scheme's parameters and what to train."""
+
+    membership: Membership
+    scheme: str
+    address: str
+    switch: str
+    coordinator: tuple[str, int]
+    secret: bytes
+    slots: int
+    k: int
+    patience: float
+    training: TrainingSettings
+
+
+def _switchml(settings: WorkerSettings, pulse: Callable[[], str | None]) -> Collective:
+    return SwitchML(
+        settings.membership, (settings.address, wire.UDP_PORT), (settings.switch, wire.UDP_PORT), settings.slots, settings.k,
+        settings.patience, pulse,
+    )  # fmt: skip
+
+
+SCHEMES: dict[str, Callable[[WorkerSettings, Callable[[], str | None]], Collective]] = {"switchml": _switchml}
+
+
+def run_worker(settings: WorkerSettings) -> int:
+    """Train and report. Messages to the coordinator: hello, step…, then done or error; the exit code is 0 or 1."""
+    connection: Connection = Client(settings.coordinator, authkey=settings.secret)
+    rank = settings.membership.rank
+    collective: Collective | None = None
+
+    def pulse() -> str | None:
+        """Why to give up, if the coordinator said so."""
+        if connection.poll():
+            kind, reason = connection.recv()
+            return str(reason) if kind == "abort" else None
+        return None
+
+    def wait_for_start() -> None:
+        connection.send(("hello", {"rank": rank, "elements": trainer.elements, "data": trainer.data.sha256}))
+        kind, value = connection.recv()
+        if kind == "abort":
+            raise AggregationError(f"worker {rank} was not started: {value}")
+        time.sleep(max(0.0, value - time.monotonic()))
+
+    try:
+        trainer = Trainer(settings.training, rank, settings.membership.size)
+        collective = SCHEMES[settings.scheme](settings, pulse)
+        for record in trainer.run(collective, wait_for_start):
+            connection.send(("step", record))
+        done: dict[str, Any] = {"rank": rank, "digest": trainer.digest(), "counters": asdict(collective.counters)}
+        connection.send(("done", done))
+        return 0
+    except (AggregationError, OSError, ValueError) as error:
+        connection.send(("error", {"rank": rank, "message": str(error)}))
+        return 1
+    except EOFError:
+        return 1  # the coordinator is gone
+    finally:
+        if collective is not None:
+            collective.close()
+        connection.close()
