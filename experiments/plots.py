@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
 from experiments.results import Run
@@ -76,7 +77,7 @@ def learning_curves(run: Run) -> Figure:
     for ax in (loss_time, accuracy_time):
         ax.set_xlabel("seconds")
     figure.suptitle("Equal by steps, unequal in time", fontsize=11)
-    figure.legend(*loss_steps.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(*accuracy_time.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -104,7 +105,10 @@ def aggregation_time(run: Run) -> Figure:
         bound = 1000 * bound_seconds(run.finished[0])
         for ax in (series, spread):
             ax.axhline(bound, color="black", linewidth=1, linestyle=":", label="line-rate bound" if ax is series else None)
-    series.set_ylim(bottom=0)
+    series.set_yscale("log")
+    for axis in (series.yaxis, spread.yaxis):
+        axis.set_major_formatter(ScalarFormatter())
+        axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.6)))
     series.set_xlabel("step")
     series.set_ylabel("TAT (ms)")
     spread.set_xlabel("percentile of steps")
@@ -145,9 +149,9 @@ def step_time(run: Run) -> Figure:
         ax.bar(ranks, tat, bottom=compute, color="#3b6ea8", label="all-reduce, waiting included")
         ax.set_title(trial["name"] + ("" if trial["valid"] else "\n(not valid)"), fontsize=9)
         ax.set_xticks(ranks)
+        ax.set_xlabel("worker")
         ax.tick_params(labelsize=7)
     axes[0].set_ylabel("median per step (ms)")
-    figure.supxlabel("worker", fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
     return figure

@@ -6,12 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+MOST_BACKOFF = 2  # doublings of one chunk's timeout
+
+
 class RetransmissionTimer:
     """Smoothed round-trip time and its variation, in seconds; one estimate for all slots.
 
-    Karn's rule is the caller's: samples come from chunks that were sent once. Its other half is here: after a timeout
-    the estimate stays doubled until the next sample (RFC 6298, 5.5 to 5.7), or a timeout that is too short would
-    never let one through.
+    Karn's rule is the caller's: samples come from chunks that were sent once. A timeout that is too short would then
+    never let a sample through; so whenever a result arrives twice, which shows that sending again was needless, the
+    estimate stays doubled until the next sample. A chunk's own back-off ends at four times the timeout: at most one
+    window is ever under way, so what is sent again cannot flood a link, and a burst that lasts for some packets
+    should not cost seconds.
     """
 
     def __init__(self, initial: float = 0.1, shortest: float = 0.01, longest: float = 1.0) -> None:
@@ -39,18 +44,18 @@ class RetransmissionTimer:
         self.variation += (spread - self.variation) * (1 - (1 - 1 / 16) ** n)
         self.srtt += (r - self.srtt) * (1 - (1 - 1 / 32) ** n)
 
-    def timed_out(self, now: float) -> None:
-        """A timer ran out at `now`; many that run out within one timeout count once."""
+    def needless(self, now: float) -> None:
+        """A result arrived twice at `now`; many within one timeout count once."""
         if now - self.doubled_at >= self.timeout:
-            self.doublings = min(self.doublings + 1, 10)
+            self.doublings += 1
             self.doubled_at = now
 
     @property
     def timeout(self) -> float:
         """Seconds until a chunk that was sent once is sent again."""
         estimate = self.initial if self.srtt == 0.0 else max(self.srtt + 4 * self.variation, self.shortest)
-        return min(estimate * 2**self.doublings, self.longest)
+        return float(min(estimate * 2**self.doublings, self.longest))
 
     def after(self, tries: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Timeouts of chunks that were sent `tries` + 1 times: doubled at each, up to the longest."""
-        return np.minimum(self.timeout * np.exp2(np.minimum(tries, 10)), self.longest)
+        """Timeouts of chunks that were sent `tries` + 1 times."""
+        return np.minimum(self.timeout * np.exp2(np.minimum(tries, MOST_BACKOFF)), self.longest)

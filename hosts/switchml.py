@@ -107,7 +107,7 @@ class SwitchML:
             now = time.monotonic()
             expired = np.flatnonzero(self.deadline <= now)
             if len(expired):
-                self._retransmit(expired, now)
+                self._retransmit(expired if t.remaining < t.length else self._probe(expired, now))
             nearest = float(self.deadline.min())
             if self.socket.wait(min(nearest - now, 0.5)):
                 nap = min(self.timer.srtt / 4, LONGEST_NAP)
@@ -164,12 +164,17 @@ class SwitchML:
         self.counters.sent += len(rows)
         self.counters.bytes_sent += len(rows) * self.record.itemsize
 
-    def _retransmit(self, rows: NDArray[np.intp], now: float) -> None:
+    def _retransmit(self, rows: NDArray[np.intp]) -> None:
         self.counters.timeouts += 1
-        self.timer.timed_out(now)
         self.counters.retransmissions += len(rows)
         self.tries[rows] += 1
         self._send(rows)
+
+    def _probe(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
+        """Before the first result of a collective, silence means a straggler more often than loss: one slot asks for all."""
+        oldest = expired[self.chunk[expired].argmin()]
+        self.deadline[expired] = now + self.timer.timeout
+        return np.array([oldest])
 
     # --- receiving
 
@@ -186,7 +191,9 @@ class SwitchML:
         expected = (outstanding >= 0) & (packets["chunk"] == (outstanding & 0xFFFFFFFF))
         candidates = np.flatnonzero(expected)
         fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
-        self.counters.duplicates += len(rows) - len(fresh)
+        if len(fresh) < len(rows):
+            self.counters.duplicates += len(rows) - len(fresh)
+            self.timer.needless(time.monotonic())
         if not len(fresh):
             return False
         packets, rows = packets[fresh], rows[fresh]
