@@ -17,7 +17,7 @@ from topologies.racks import NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
 PHYSICAL_BYTES = 24  # preamble, FCS and gap, which HTB is told to count with every frame
-BURST_SECONDS = 0.002
+BURST_SECONDS = 0.001
 
 
 class NetworkError(RuntimeError):
@@ -68,7 +68,7 @@ def run(node: Node, command: str) -> str:
 
 def limit_rate(node: Node, interface: str, rate: float) -> None:
     """Limit what an interface sends to `rate` Mbit/s by HTB, and read back that it is in force."""
-    burst = max(2 * 1600, int(rate * 1e6 / 8 * BURST_SECONDS))
+    burst = max(1600, int(rate * 1e6 / 8 * BURST_SECONDS))
     run(node, f"tc qdisc add dev {interface} root handle 1: htb default 1")
     run(
         node,

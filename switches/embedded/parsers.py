@@ -73,7 +73,7 @@ class Parsers(Controls):
             tests = self._tests(case, keys, scope)
             with self.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
                 self._goto(case.state, names, here, case)
-        self._fail("NoMatch")
+        self.emit("return 0; // no case matches: simple_switch accepts, and sets no NoMatch")
 
     def _goto(self, target: str, names: list[str], here: int, node: s.Node) -> None:
         if target == "accept":
@@ -153,9 +153,9 @@ class Parsers(Controls):
             self.emit(f"const uint32_t {extra} = {length.text};")
             with self.indented(f"if ({extra} % 8) {{"):
                 self._fail("ParserInvalidArgument")
+            self._need(f"{size} + {extra} / 8")
             with self.indented(f"if ({extra} > {varbit.width}) {{"):
                 self._fail("HeaderTooShort")
-            self._need(f"{size} + {extra} / 8")
         elif varbit is not None:
             raise CompileError(node.position, f"header {target.type} has a varbit field: extract needs its length")
         else:

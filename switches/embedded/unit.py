@@ -30,7 +30,7 @@ class Unit:
         self.depth = 1
         self.taken: set[str] = set(re.findall(r"[A-Za-z_]\w*", PROGRAM_H.read_text())) | set(C_LIBRARY.split())
         self.top = Scope()
-        self.errors: list[str] = []
+        self.errors: list[str] = ["NoError"]  # 0, wherever a program declares errors of its own
         self.match_kinds: set[str] = set()
         self.has_exit = False
         self.stacks: set[str] = set()
@@ -127,7 +127,10 @@ class Unit:
         if isinstance(node, s.Names):
             names = self.errors if node.kind == "error" else self.match_kinds
             for name in node.names:
-                names.append(name) if isinstance(names, list) else names.add(name)
+                if isinstance(names, set):
+                    names.add(name)
+                elif name not in names:
+                    names.append(name)
         elif isinstance(node, s.Typedef):
             scope.declare(node.name, TypeSymbol(self.resolve(node.type, scope)), node.position)
         elif isinstance(node, s.Enum):

@@ -82,9 +82,10 @@ static void run(int epoll) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"commands", 1, 0, 'c'}, {"socket", 1, 0, 's'}, {"seed", 1, 0, 'r'}, {0}};
+    static const struct option options[] = {{"commands", 1, 0, 'c'}, {"socket", 1, 0, 's'}, {"seed", 1, 0, 'r'},
+                                            {"offline", 1, 0, 'o'}, {0}};
     const char *commands = NULL, *socket = NULL;
-    uint64_t seed = 0;
+    uint64_t seed = 0, offline = 0;
     int option;
     struct sigaction action = {.sa_handler = stop};
     sigaction(SIGTERM, &action, NULL);
@@ -94,6 +95,7 @@ int main(int argc, char **argv) {
         if (option == 'i') add_interface(optarg);
         else if (option == 'c') commands = optarg;
         else if (option == 's') socket = optarg;
+        else if (option == 'o' && parse_uint(optarg, MAX_PORTS - 1, &offline)) continue;
         else if (option != 'r' || !parse_uint(optarg, UINT64_MAX, &seed)) usage();
     }
     if (optind != argc) usage();
@@ -101,6 +103,7 @@ int main(int argc, char **argv) {
     pipeline_init(seed);
     tables_init();
     if (commands) control_file(commands);
+    if (offline) return offline_run((unsigned)offline);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     if (socket) {
         control_open(socket);

@@ -13,13 +13,13 @@ struct intents intents;
 
 // headers and metadata as ingress (or egress, for a clone) left them, with the bytes behind the headers;
 // shared by the copies of a multicast
-struct held { unsigned references; size_t length; uint8_t *bytes; uint8_t phv[]; };
+struct held { unsigned references; size_t length, truncate_to; uint8_t *bytes; uint8_t phv[]; };
 struct waiting { struct held *packet; uint16_t rid; uint32_t enqueued_us, depth; };
 struct queue { struct waiting *ring; unsigned first, count, depth; uint64_t gap_ns, next_ns; };
 struct again { uint8_t *bytes; size_t length; enum instance_type type; int field_list; uint8_t *phv; };
 
 static struct queue queues[MAX_PORTS];
-static uint16_t active[MAX_PORTS];  // ports whose queue is not empty
+static uint16_t active[2 * MAX_PORTS];  // ports whose queue is not empty, in the order in which they came to be so
 static unsigned active_count;
 static struct again again[MAX_AGAIN];
 static unsigned again_first, again_count;
@@ -61,6 +61,7 @@ static struct held *hold(const uint8_t *payload, size_t length) {
     }
     packet->references = 1;
     packet->length = length;
+    packet->truncate_to = SIZE_MAX;
     packet->bytes = packet->phv + program_phv_size;
     memcpy(packet->phv, program_phv, program_phv_size);
     memcpy(packet->bytes, payload, length);
@@ -143,8 +144,6 @@ static void ingress(unsigned port, const uint8_t *data, size_t length) {
         return;
     }
     size_t rest = length - taken;
-    if (intents.truncate_to && intents.truncate_to < length)
-        rest = intents.truncate_to > taken ? intents.truncate_to - taken : 0;
     if (program_standard->mcast_grp) {
         program_standard->instance_type = REPLICATED;
         struct held *packet = hold(data + taken, rest);
@@ -153,6 +152,7 @@ static void ingress(unsigned port, const uint8_t *data, size_t length) {
     } else if (program_standard->egress_spec != DROP_PORT) {
         program_standard->instance_type = NORMAL;
         struct held *packet = hold(data + taken, rest);
+        if (intents.truncate_to) packet->truncate_to = intents.truncate_to;  // of copies, simple_switch forgets it
         enqueue(program_standard->egress_spec, packet, program_standard->egress_rid);
         release(packet);
     }
@@ -217,6 +217,7 @@ static size_t egress(unsigned port, const struct waiting *w, unsigned depth, uin
     if (length + rest > MAX_PACKET) rest = length < MAX_PACKET ? MAX_PACKET - length : 0;
     memcpy(out + length, egress_payload, rest);
     length += rest;
+    if (w->packet->truncate_to < length) length = w->packet->truncate_to;
     if (intents.truncate_to && intents.truncate_to < length) length = intents.truncate_to;
     if (intents.recirculate.asked) {
         enter_again(RECIRCULATED, intents.recirculate.field_list, out, length);
@@ -250,12 +251,13 @@ static void drain_port(unsigned port) {
 }
 
 void pipeline_drain(void) {
-    for (unsigned i = 0; i < active_count;) {
-        unsigned port = active[i];
+    unsigned kept = 0;
+    for (unsigned i = 0; i < active_count; i++) {  // an egress clone may make another port active, at the end
+        uint16_t port = active[i];
         drain_port(port);
-        if (queues[port].count) i++;
-        else active[i] = active[--active_count];
+        if (queues[port].count) active[kept++] = port;
     }
+    active_count = kept;
 }
 
 int64_t pipeline_next_event(void) {

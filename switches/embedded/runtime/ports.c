@@ -20,7 +20,7 @@
 #define SEND_BUFFER (128 << 10) // bytes that may wait in the interface's qdisc; the rest waits in the egress queue
 
 struct port {
-    bool open, blocked;
+    bool blocked;
     int fd;
     char interface[IFNAMSIZ];
     uint8_t *ring;
@@ -84,7 +84,17 @@ void port_add(unsigned port, const char *interface) {
         p->messages[i].msg_hdr.msg_iov = &p->vectors[i];
         p->messages[i].msg_hdr.msg_iovlen = 1;
     }
-    p->open = true;
+    ports[port] = p;
+    used[used_count++] = (uint16_t)port;
+}
+
+// a port without an interface: what is sent goes to standard output, as offline.c writes it
+void port_add_virtual(unsigned port) {
+    struct port *p = calloc(1, sizeof *p);
+    if (!p || !(p->out = malloc(TX_BATCH * MAX_PACKET))) abort();
+    p->fd = -1;
+    p->vectors[0].iov_base = p->out;
+    snprintf(p->interface, sizeof p->interface, "virtual");
     ports[port] = p;
     used[used_count++] = (uint16_t)port;
 }
@@ -137,6 +147,11 @@ uint8_t *port_buffer(unsigned port) {
 
 void port_send(unsigned port, size_t length) {
     struct port *p = ports[port];
+    if (p->fd < 0) {
+        port_counts[port].sent++;
+        offline_write(port, p->out, length);
+        return;
+    }
     p->vectors[p->filled++].iov_len = length;
 }
 
@@ -152,6 +167,7 @@ void port_writable(unsigned port) {
 
 void port_read_statistics(unsigned port) {
     struct tpacket_stats statistics;
+    if (ports[port]->fd < 0) return;
     socklen_t size = sizeof statistics;
     if (!getsockopt(ports[port]->fd, SOL_PACKET, PACKET_STATISTICS, &statistics, &size))
         port_counts[port].ring_drops += statistics.tp_drops;

@@ -42,6 +42,7 @@ bool pipeline_command(int argc, char **argv, struct reply *reply);
 struct port_counts { uint64_t received, sent, queue_drops, send_errors, ring_drops, oversize; };
 extern struct port_counts port_counts[MAX_PORTS];
 void port_add(unsigned port, const char *interface);  // exits with a message if it cannot
+void port_add_virtual(unsigned port);
 bool port_exists(unsigned port);
 const char *port_interface(unsigned port);
 int port_fd(unsigned port);
@@ -52,6 +53,10 @@ void ports_flush(void);
 void port_writable(unsigned port);
 bool port_blocked(unsigned port);
 void port_read_statistics(unsigned port);
+
+// --- offline.c: the switch without interfaces, packets on standard input and output
+int offline_run(unsigned ports);
+void offline_write(unsigned port, const uint8_t *data, size_t length);
 
 // --- control.c: commands from a file and from a socket
 void control_open(const char *path);  // exits with a message if it cannot

@@ -1,0 +1,105 @@
+"""Packets of tests: SwitchML over UDP built and read with scapy, and the commands that admit a small job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from scapy.fields import ByteField, FieldListField, IntField, ShortField, SignedIntField
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, bind_layers
+
+from hosts import wire
+from switches.embedded.build import build
+from switches.switchml import Child, Parent, Pool, Station, job
+
+K = 32
+SWITCH = Station("02:00:00:00:00:fe", "10.0.0.254")
+PARENT = Station("02:00:00:00:01:fe", "10.0.1.254")
+PARENT_PORT = 7
+
+
+@cache
+def program(k: int = K) -> Path:
+    """p4/switchml.p4, built for k integers a packet."""
+    return build(Path("p4/switchml.p4"), {"K": str(k)})
+
+
+class SwitchMLHeader(Packet):
+    """The 16 bytes behind UDP, and the integers of an update or a result."""
+
+    name = "SwitchML"
+    fields_desc = [  # noqa: RUF012 (scapy's way)
+        ByteField("job", 0),
+        ByteField("worker", 0),
+        ByteField("kind", wire.KIND_UPDATE),
+        ByteField("version", 0),
+        ShortField("slot", 0),
+        ByteField("exponent", 0),
+        ByteField("level", 0),
+        IntField("chunk", 0),
+        IntField("seen", 0),
+        FieldListField("vector", [], SignedIntField("v", 0), max_count=256),
+    ]
+
+
+bind_layers(UDP, SwitchMLHeader, dport=wire.UDP_PORT)
+bind_layers(UDP, SwitchMLHeader, sport=wire.UDP_PORT)
+
+
+def worker_station(worker: int) -> Station:
+    return Station(f"02:00:00:00:00:{worker + 1:02x}", f"10.0.0.{worker + 1}")
+
+
+@dataclass
+class TestJob:
+    """A job whose worker w is at port w; every packet of a test comes from here."""
+
+    __test__ = False
+    workers: int
+    slots: int = 4
+    number: int = 0
+    base: int = 0
+    first_node: int = 0
+    has_parent: bool = False
+
+    def commands(self) -> list[str]:
+        children = [Child(w, w, worker_station(w)) for w in range(self.workers)]
+        parent = Parent(PARENT_PORT, PARENT, SWITCH, 0) if self.has_parent else None
+        return job(self.number, Pool(self.base, self.slots), children, parent, self.first_node)
+
+    def update(
+        self, worker: int, slot: int, chunk: int, vector: list[int], version: int = 0, exponent: int = 0,
+        change: dict[str, int] | None = None,
+    ) -> bytes:  # fmt: skip
+        """A worker's update packet; `change` overwrites header fields."""
+        station = worker_station(worker)
+        header = {
+            "job": self.number, "worker": worker, "kind": wire.KIND_UPDATE, "slot": slot, "chunk": chunk,
+            "version": version, "exponent": exponent, **(change or {}),
+        }  # fmt: skip
+        return frame(station, SWITCH, header, vector)
+
+
+def frame(source: Station, destination: Station, header: dict[str, int], vector: list[int]) -> bytes:
+    """A SwitchML packet from one station to another."""
+    ethernet = Ether(src=source.mac, dst=destination.mac) / IP(src=source.ip, dst=destination.ip)
+    return bytes(ethernet / UDP(sport=wire.UDP_PORT, dport=wire.UDP_PORT, chksum=0) / SwitchMLHeader(**header, vector=vector))
+
+
+def read(data: bytes) -> SwitchMLHeader:
+    """The SwitchML part of a packet, having checked that IPv4 and UDP agree with it."""
+    packet = Ether(data)
+    assert packet[IP].len == len(data) - 14
+    assert packet[UDP].len == len(data) - 34
+    checked = packet[IP].copy()
+    del checked.chksum
+    assert IP(bytes(checked)).chksum == packet[IP].chksum
+    return SwitchMLHeader(bytes(packet[UDP].payload))
+
+
+def vector(*values: int) -> list[int]:
+    """K integers that begin with `values` and repeat the last."""
+    return [*values, *([values[-1]] * (K - len(values)))]

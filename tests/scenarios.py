@@ -1,0 +1,188 @@
+"""Programs with commands and packets. What real BMv2 makes of them is recorded in tests/golden/, and must come out here."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scapy.layers.inet import IP, UDP, IPOption
+from scapy.layers.l2 import ARP, Ether
+
+from hosts import wire
+from switches.switchml import Loss, forwarding, link_seed, set_loss
+from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, worker_station
+
+PROGRAMS = Path("tests/programs")
+ETHERNET = bytes.fromhex("020000000001020000000002") + b"\x12\x34"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Packets (port, bytes) sent one after another to a program on ports 0 … 7, after some commands."""
+
+    name: str
+    program: Path
+    packets: list[tuple[int, bytes]]
+    commands: list[str] = field(default_factory=list)
+    defines: dict[str, str] = field(default_factory=dict)
+
+
+def probes(form: str, rows: list[tuple[int, ...]], tail: bytes = b"") -> list[tuple[int, bytes]]:
+    """Ethernet and a probe header packed by `form`, from port 0."""
+    return [(0, ETHERNET + struct.pack(form, *row) + tail) for row in rows]
+
+
+def arithmetic() -> Scenario:
+    rng = random.Random(7)
+    corners = [0, 1, 0x7F, 0x80, 0xFF, 0x1000, 0x1FFF, 0x7FFFFFFF, 0x80000000, 2**63, 2**64 - 1]
+    rows = [(a, b) for a in corners for b in corners[::3]]
+    rows += [(rng.getrandbits(64), rng.getrandbits(rng.choice([4, 8, 16, 64]))) for _ in range(60)]
+    return Scenario("arithmetic", PROGRAMS / "arithmetic.p4", probes(">QQ96x8x", rows))
+
+
+def tables() -> Scenario:
+    commands = [
+        "table_add by_prefix set_result 10.0.0.0/8 => 1",
+        "table_add by_prefix set_result 10.1.0.0/16 => 2",
+        "table_add by_prefix set_result 10.1.2.3/32 => 3",
+        "table_add by_prefix nothing 0.0.0.0/1 =>",
+        "table_add by_mask set_second 0x10&&&0xf0 0&&&0 => 1 2 30",
+        "table_add by_mask set_second 0x11&&&0xff 5&&&0xffff => 4 5 10",
+        "table_add by_mask set_second 0x11&&&0xff 0&&&0 => 7 8 20",
+        "table_add by_mask nothing 0x13&&&0xff 0&&&0 => 1",
+        "table_add by_range set_third 10->20 1 => 50 1",
+        "table_add by_range set_third 15->30 1 => 51 2",
+        "table_add by_range nothing 16->16 1 => 0",
+        "table_add exactly add 17 5 => 100",
+        "table_add exactly nothing 17 6 =>",
+        "table_set_default exactly add 1",
+    ]
+    rows = [
+        (a, left, right, 0, 0, 0, 0)
+        for a in (0x0A000001, 0x0A010001, 0x0A010203, 0x01020304, 0xC0000001)
+        for left, right in ((0x11, 5), (0x11, 6), (0x10, 1), (0x13, 1), (15, 1), (16, 1), (20, 1), (31, 1), (0x20, 2), (0x30, 2), (0xFFFF, 1))
+    ]
+    return Scenario("tables", PROGRAMS / "tables.p4", probes(">IHHBBBB", rows), commands)
+
+
+def replication() -> Scenario:
+    commands = [
+        "mc_mgrp_create 5", "mc_node_create 11 1 3", "mc_node_create 12 2", "mc_node_create 13 3", "mc_node_associate 5 0",
+        "mc_node_associate 5 1", "mc_node_associate 5 2", "mirroring_add 100 4", "mirroring_add_mc 101 5",
+    ]  # fmt: skip
+    rows = [(op, 0, 0, 0, 0, 0, 0, 0) for op in range(0, 17)]
+    return Scenario("replication", PROGRAMS / "replication.p4", probes(">BBBBHHBB", rows, b"payload of the packet"), commands)
+
+
+def stacks() -> Scenario:
+    tails = [bytes([v << 1 | last for v, last in labels]) for labels in (
+        [(5, 1)], [(5, 0), (6, 1)], [(5, 0), (6, 0), (7, 1)], [(5, 0), (6, 0), (7, 0), (8, 1)], [(5, 0)], [],
+    )]  # fmt: skip
+    packets = [
+        (0, ETHERNET + struct.pack(">BBBB", op, 0, 0, 0) + tail + more)
+        for op in range(6) for tail in tails for more in (b"\xee\xdd\xcc", b"\xef\xdd\xcc", b"")
+    ]  # fmt: skip
+    packets += [(0, ETHERNET + bytes([20, 0, 0, 0, n]) + b"abcdefghijkl"[:k]) for n in (0, 1, 3, 8, 9, 40) for k in (1, 8, 12)]
+    return Scenario("stacks", PROGRAMS / "stacks.p4", packets)
+
+
+def hashes() -> Scenario:
+    rng = random.Random(3)
+    rows = [(rng.getrandbits(32), rng.getrandbits(16), rng.getrandbits(8), op, checksum) for op in range(4) for checksum in (0, 0x1234)
+            for _ in range(4)]  # fmt: skip
+    rows.append((0x01020304, 0x0506, 7, 1, 0xFFFF & ~(0x0102 + 0x0304 + 0x0506 + 0x0701)))
+    packets = [(0, ETHERNET + struct.pack(">IHBB", *row[:4]) + bytes(20) + struct.pack(">H", row[4]) + bytes(10)) for row in rows]
+    return Scenario("hashes", PROGRAMS / "hashes.p4", packets)
+
+
+def flow() -> Scenario:
+    packets = probes(">BBBBBH", [(op, 10, 20, 0, 0, 0) for op in (0, 1, 2, 3, 4, 5, 200)], b"tail")
+    other = [(0, ETHERNET[:12] + kind + b"more of it") for kind in (b"\x12\x00", b"\x99\x99", b"\x08\x00")]
+    short = [(0, (ETHERNET + b"\x02\x03")[:n]) for n in (14, 15, 16)]
+    return Scenario("flow", PROGRAMS / "flow.p4", packets + other + short)
+
+
+def _story(job: TestJob, turns: int) -> list[tuple[int, bytes]]:
+    """Rounds of a job with duplicates in between, and a stale packet at the end of each."""
+    packets = []
+    for turn in range(turns):
+        for slot in range(2):
+            for w in range(job.workers):
+                update = job.update(w, slot, turn * job.slots + slot, vector(w + 1, -turn, 2**31 - 1, slot), turn % 2, 10 * w + turn)
+                packets += [(w, update)] * (1 + (w + turn) % 2)
+        packets.append((0, job.update(0, 0, turn * job.slots, vector(1), turn % 2)))
+        if turn > 2:
+            packets.append((0, job.update(0, 1, (turn - 2) * job.slots + 1, vector(77), turn % 2)))
+    return packets
+
+
+def _switchml(name: str, commands: list[str], packets: list[tuple[int, bytes]]) -> Scenario:
+    return Scenario(name, Path("p4/switchml.p4"), packets, commands, {"K": "32", "POOL_CELLS": "64"})
+
+
+def switchml_one_level(workers: int) -> Scenario:
+    job = TestJob(workers)
+    return _switchml(f"switchml-{workers}-workers", job.commands(), _story(job, 5))
+
+
+def switchml_two_levels() -> Scenario:
+    job = TestJob(2, has_parent=True)
+    packets = []
+    for turn in range(4):
+        chunk = turn * job.slots
+        for w in (0, 1, 1):
+            packets.append((w, job.update(w, 0, chunk, vector(w + turn), turn % 2, w)))
+        down = {"job": 0, "worker": 0, "kind": wire.KIND_RESULT, "version": turn % 2, "slot": 0, "chunk": chunk, "exponent": 9}
+        query = {**down, "kind": wire.KIND_QUERY}
+        packets.append((0, frame(worker_station(0), SWITCH, query, [])))
+        packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**down, "kind": wire.KIND_STATUS, "seen": 1}, [])))
+        packets += [(PARENT_PORT, frame(PARENT, SWITCH, down, vector(100 + turn)))] * 2
+        packets.append((1, job.update(1, 0, chunk, vector(w + turn), turn % 2, w)))
+        packets.append((0, frame(worker_station(0), SWITCH, query, [])))
+        packets.append((2, frame(PARENT, SWITCH, down, vector(1))))
+    return _switchml("switchml-two-levels", job.commands(), packets)
+
+
+def switchml_turned_away() -> Scenario:
+    job = TestJob(2)
+    changes = [{"job": 9}, {"worker": 1}, {"worker": 40}, {"slot": 4}, {"version": 3}, {"kind": 9}, {"kind": 2}]
+    packets = [(0, job.update(0, 0, 0, vector(1), change=c)) for c in changes]
+    good = job.update(0, 0, 0, vector(3))
+    packets += [(0, good[:n]) for n in range(14, len(good), 9)] + [(0, good + b"padding")]
+    broken = bytearray(good)
+    broken[24] ^= 0xFF  # the IPv4 checksum
+    packets += [(0, bytes(broken)), (1, job.update(1, 0, 0, vector(4)))]
+    return _switchml("switchml-turned-away", job.commands(), packets)
+
+
+def forwarded() -> Scenario:
+    stations = [worker_station(w) for w in range(3)]
+    commands = forwarding(range(3), {s.mac: port for port, s in enumerate(stations)})
+    packets = [(0, bytes(Ether(src=stations[0].mac, dst="ff:ff:ff:ff:ff:ff") / ARP(psrc=stations[0].ip, pdst=stations[1].ip)))]
+    for dst in (stations[1].mac, stations[2].mac, "02:00:00:00:00:77"):
+        ethernet = Ether(src=stations[0].mac, dst=dst)
+        packets.append((0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=1, dport=2) / b"hello")))
+        packets.append((0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2", options=[IPOption(b"\x01" * 4)]) / UDP(dport=wire.UDP_PORT) / (b"x" * 5))))
+        packets.append((0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2", flags=1, frag=0) / UDP(dport=wire.UDP_PORT) / (b"x" * 5))))
+    return _switchml("forwarded", commands, [*packets, (1, packets[1][1][:14]), (1, packets[1][1][:20])])
+
+
+def lossy(name: str, loss: Loss) -> Scenario:
+    """Packet by packet: which of 200 broadcasts, and which of their copies, are lost."""
+    commands = [*forwarding(range(3), {}), *set_loss(0, 0, loss, link_seed(5, 0, 0))]
+    for port in (1, 2):
+        commands += set_loss(1, port, loss, link_seed(5, port, 1))
+    packets = [(0, b"\xff" * 6 + b"\x02" + bytes(5) + b"\x88\xb5" + struct.pack(">H", n)) for n in range(200)]
+    return _switchml(name, commands, packets)
+
+
+SCENARIOS = {
+    s.name: s
+    for s in (
+        arithmetic(), tables(), replication(), stacks(), hashes(), flow(), forwarded(),
+        *(switchml_one_level(n) for n in (1, 2, 3)), switchml_two_levels(), switchml_turned_away(),
+        lossy("loss-bernoulli", Loss.bernoulli(0.2)), lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
+    )
+}  # fmt: skip
