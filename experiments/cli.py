@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-application = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab.")
+application = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab."
+)
 console = Console()
 
 

@@ -35,7 +35,9 @@ def _qdisc(words: str) -> str:
 
     def attempt() -> int:
         subprocess.run(["ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"], check=True)
-        return subprocess.run(["tc", "qdisc", "add", "dev", "probe0", "root", *words.split()], capture_output=True, check=False).returncode
+        return subprocess.run(
+            ["tc", "qdisc", "add", "dev", "probe0", "root", *words.split()], capture_output=True, check=False
+        ).returncode
 
     if os.geteuid() != 0 or not shutil.which("tc"):
         return ""
@@ -61,10 +63,22 @@ CHECKS = (
     Check("ethtool", True, _tool("ethtool"), "offloads of emulated links are turned off with it", "make setup (Debian: ethtool)"),
     Check("C compiler", True, _c_compiler, "the embedded switch compiles P4 programs with it", "make setup (Debian: gcc)"),
     Check("HTB", True, lambda: _qdisc("handle 1: htb default 1"), "limits the rate of links", "a kernel with CONFIG_NET_SCH_HTB"),
-    Check("netem", False, lambda: _qdisc("netem delay 1ms"), "not used: loss is injected in the switches", "a kernel with CONFIG_NET_SCH_NETEM"),
+    Check(
+        "netem",
+        False,
+        lambda: _qdisc("netem delay 1ms"),
+        "not used: loss is injected in the switches",
+        "a kernel with CONFIG_NET_SCH_NETEM",
+    ),
     Check("simple_switch", False, _tool("simple_switch"), "target bmv2 runs on it", "the p4lang-bmv2 package, or its sources"),
     Check("p4c", False, _tool("p4c"), "target bmv2 compiles with it", "the p4lang-p4c package, or its sources"),
-    Check("P4-utils", False, lambda: "importable" if find_spec("p4utils") else "", "target bmv2 is launched by it", "its repository, nsg-ethz/p4-utils"),
+    Check(
+        "P4-utils",
+        False,
+        lambda: "importable" if find_spec("p4utils") else "",
+        "target bmv2 is launched by it",
+        "its repository, nsg-ethz/p4-utils",
+    ),
     Check("cores", False, _cores, "eight workers at 10 Mbit/s are valid on two", ""),
 )
 

@@ -62,7 +62,9 @@ def learning_curves(run: Run) -> Figure:
         evaluated = [r for r in trial["steps"] if "accuracy" in r]
         steps = [r["step"] + 1 for r in evaluated]
         accuracy = [100 * r["accuracy"] for r in evaluated]
-        wide = {**look, "linewidth": 1.2 + 1.1 * (len(run.finished) - number)} if trial["valid"] else look  # equal curves stay visible
+        wide = (
+            {**look, "linewidth": 1.2 + 1.1 * (len(run.finished) - number)} if trial["valid"] else look
+        )  # equal curves stay visible
         loss_steps.plot(np.arange(1, len(losses) + 1), losses, **wide)
         loss_time.plot(ended, losses, **look)
         accuracy_steps.plot(steps, accuracy, **wide)
@@ -86,7 +88,7 @@ def bound_seconds(trial: dict[str, Any]) -> float:
     settings = TrialSettings(**trial["settings"])
     chunks = -(-trial["metrics"]["elements"] // settings.k)
     packets = chunks + min(settings.slots, chunks)
-    return packets * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6)
+    return float(packets * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6))
 
 
 def aggregation_time(run: Run) -> Figure:

@@ -30,7 +30,8 @@ FAULTS: dict[str, dict[str, Any]] = {
 def trials(settings: Settings, seed: int) -> list[Trial]:
     """One trial for each kind of fault, all with the same seed: the same model, data and batches."""
     known = [
-        Trial(name, {"faults": name}, settings.model_copy(update=_fitted(faults, settings)), seed) for name, faults in FAULTS.items()
+        Trial(name, {"faults": name}, settings.model_copy(update=_fitted(faults, settings)), seed)
+        for name, faults in FAULTS.items()
     ]
     return known
 

@@ -28,7 +28,9 @@ def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Fi
         environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
         template = environment.from_string(TEMPLATE.read_text())
         page = run.folder / "report.html"
-        page.write_text(template.render(run=run, record=run.record, findings=findings, figures=shown, again=_command(run.record), dump=_dump))
+        page.write_text(
+            template.render(run=run, record=run.record, findings=findings, figures=shown, again=_command(run.record), dump=_dump)
+        )
         return page
     except OSError as error:
         raise ResultsError(f"the report in {run.folder} cannot be written: {error.strerror}") from None

@@ -92,7 +92,9 @@ def run_experiment(
         "settings": settings.model_dump(), "trials": [t.name for t in plan], **environment(), "finished": False,
     }  # fmt: skip
     run = create_run(results, name, record)
-    console.print(f"{name}: {len(plan)} trials on {target_name}, seed {seed}; results in {run.folder}", highlight=False, soft_wrap=True)
+    console.print(
+        f"{name}: {len(plan)} trials on {target_name}, seed {seed}; results in {run.folder}", highlight=False, soft_wrap=True
+    )
     failed = interrupted = False
     previous = signal.signal(signal.SIGTERM, _as_interrupt)
     try:
@@ -159,7 +161,8 @@ def results_table(run: Run) -> Table:
         m = t["metrics"]
         loss = f"{100 * t['settings']['loss']:g} / {100 * m['loss_achieved']:.3f} %" if t["settings"]["loss"] else "–"
         table.add_row(
-            t["name"], f"{100 * m['final_accuracy']:.1f} %", f"{1000 * m['step_median']:.0f} ms", f"{1000 * m['tat_median']:.0f} ms",
+            t["name"], f"{100 * m['final_accuracy']:.1f} %", f"{1000 * m['step_median']:.0f} ms",
+            f"{1000 * m['tat_median']:.0f} ms",
             f"{m['ate_per_second'] / 1e3:.0f} k", loss, str(m["retransmissions"]), m["model_digest"][:8] or "differ",
             "yes" if t["valid"] else "no",
         )  # fmt: skip

@@ -73,7 +73,9 @@ class TrialSettings(BaseModel):
         if self.scheme != "switchml":
             raise SettingsError(f"scheme {self.scheme} is unknown: choose switchml")
         if self.k not in K_CHOICES:
-            raise SettingsError(f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet")
+            raise SettingsError(
+                f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet"
+            )
         if not 1 <= self.slots <= POOL_CELLS // 2:
             raise SettingsError(f"slots is {self.slots}: from 1 to {POOL_CELLS // 2} fit in the switch's pool")
         if self.workload not in WORKLOADS:

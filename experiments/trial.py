@@ -209,7 +209,9 @@ class _Trial:
                 del self.pids[pid]
                 code = os.waitstatus_to_exitcode(status)
                 if code:
-                    dead[rank] = f"worker {rank} " + (f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")
+                    dead[rank] = f"worker {rank} " + (
+                        f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                    )
         return dead
 
     def _follow(self, connections: dict[int, Connection]) -> None:
@@ -293,7 +295,9 @@ class _Trial:
             "cpu_idle": idle,
             "padding_min": min(r["padding"] for r in self.steps),
             "queue_drops": sum(
-                p["queue_drops"] + p["ring_drops"] + p["send_errors"] for s in measured["switches"].values() for p in s["ports"].values()
+                p["queue_drops"] + p["ring_drops"] + p["send_errors"]
+                for s in measured["switches"].values()
+                for p in s["ports"].values()
             ),
             "model_digest": sorted(digests)[0] if len(digests) == 1 else "",
         }
@@ -325,8 +329,5 @@ def _median(values: list[float]) -> float:
 
 def _idle_share(before: Any, after: Any) -> float:
     """The share of all processors' time that was idle."""
-    spent = [b - a for a, b in zip(before, after, strict=True)]
-    return (after.idle - before.idle + after.iowait - before.iowait) / max(sum(spent), 1e-9)
-
-
-
+    spent = sum(b - a for a, b in zip(before, after, strict=True))
+    return float((after.idle - before.idle + after.iowait - before.iowait) / max(spent, 1e-9))

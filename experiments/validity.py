@@ -25,9 +25,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     """What is wrong with a trial, a sentence each; empty for a valid one."""
     problems = []
     if metrics["padding_min"] < 0:
-        problems.append(
-            f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time: raise compute_ms"
-        )
+        problems.append(f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time: raise compute_ms")
     if metrics["cpu_idle"] < LEAST_IDLE:
         problems.append(f"the processors were {100 * (1 - metrics['cpu_idle']):.0f} % busy: the machine was the bottleneck")
     if metrics["queue_drops"]:

@@ -36,8 +36,8 @@ def digits() -> Dataset:
     y = bunch.target.astype(np.int64)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(x))
     train, test = order[TEST_DIGITS:], order[:TEST_DIGITS]
-    tensors = [torch.from_numpy(a) for a in (x[train], y[train], x[test], y[test])]
-    return Dataset("digits", *tensors, hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest())
+    a, b, c, d = (torch.from_numpy(part) for part in (x[train], y[train], x[test], y[test]))
+    return Dataset("digits", a, b, c, d, hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest())
 
 
 @cache
@@ -46,14 +46,14 @@ def text() -> Dataset:
 
     The text differs between Python releases, which is why its hash goes into every run's record.
     """
-    from pydoc_data.topics import topics  # type: ignore[import-untyped]
+    from pydoc_data.topics import topics
 
     whole = "\n".join(f"{name}\n{body}" for name, body in sorted(topics.items()))
     data = whole.encode("ascii", "replace")
     codes = np.clip(np.frombuffer(data, np.uint8).astype(np.int64), 0, VOCABULARY - 1)
     cut = int(len(codes) * (1 - TEST_SHARE))
-    parts = [torch.from_numpy(a.copy()) for a in (codes[:cut], codes[1 : cut + 1], codes[cut:-1], codes[cut + 1 :])]
-    return Dataset("text", *parts, hashlib.sha256(data).hexdigest())
+    a, b, c, d = (torch.from_numpy(part.copy()) for part in (codes[:cut], codes[1 : cut + 1], codes[cut:-1], codes[cut + 1 :]))
+    return Dataset("text", a, b, c, d, hashlib.sha256(data).hexdigest())
 
 
 VOCABULARY = 128

@@ -26,7 +26,7 @@ def block_exponents(x: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Exponent codes of the rows of x, shape (chunks, k) -> (chunks,)."""
     largest = np.abs(x).max(axis=1) if x.shape[1] else np.zeros(len(x), np.float32)
     _, e = np.frexp(largest)
-    codes = np.clip(e + BIAS, 1, CODE_NOT_FINITE - 1).astype(np.uint8)
+    codes: NDArray[np.uint8] = np.clip(e + BIAS, 1, CODE_NOT_FINITE - 1).astype(np.uint8)
     codes[largest == 0] = CODE_ZERO
     codes[~np.isfinite(largest)] = CODE_NOT_FINITE
     return codes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-
 MOST_BACKOFF = 2  # doublings of one chunk's timeout
 
 

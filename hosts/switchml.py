@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,8 @@ class Transfer:
     start: int
     window: int  # w: packets that carry exponents only
     length: int  # stream numbers taken
-    values: NDArray[np.float32] | NDArray[np.int32]  # (chunks, k), padded with zeros
-    result: NDArray[np.float32] | NDArray[np.int32]
+    values: NDArray[Any]  # (chunks, k), padded with zeros
+    result: NDArray[Any]
     codes: NDArray[np.uint8]  # this worker's exponents, one a chunk
     largest: NDArray[np.uint8]  # their maxima over all workers, as they become known
     done: NDArray[np.bool_]  # by distance
@@ -74,7 +75,7 @@ class SwitchML:
 
     # --- the collective
 
-    def all_reduce(self, x: NDArray[np.float32] | NDArray[np.int32]) -> NDArray[np.float32] | NDArray[np.int32]:
+    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
         """The sum of x (float32 or int32, any shape) over all workers.
 
         Raises TypeError for another dtype and AggregationError when the sum cannot be completed.
@@ -89,7 +90,7 @@ class SwitchML:
         self._run(transfer)
         return transfer.result.reshape(-1)[: x.size].reshape(x.shape)
 
-    def _begin(self, flat: NDArray[np.float32] | NDArray[np.int32]) -> Transfer:
+    def _begin(self, flat: NDArray[Any]) -> Transfer:
         chunks = -(-flat.size // self.k)
         values = np.zeros((chunks, self.k), flat.dtype)
         values.reshape(-1)[: flat.size] = flat

@@ -73,7 +73,7 @@ class Trainer:
         x, y = self.workload.sample(self.data, self.batch, rng)
         self.optimizer.zero_grad()
         loss = self.workload.loss(self.model, x, y)
-        loss.backward()
+        torch.autograd.backward(loss)
         flat = torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None])
         return flat.numpy(), float(loss.detach())
 

@@ -62,7 +62,19 @@ def tables() -> Scenario:
     rows = [
         (a, left, right, 0, 0, 0, 0)
         for a in (0x0A000001, 0x0A010001, 0x0A010203, 0x01020304, 0xC0000001)
-        for left, right in ((0x11, 5), (0x11, 6), (0x10, 1), (0x13, 1), (15, 1), (16, 1), (20, 1), (31, 1), (0x20, 2), (0x30, 2), (0xFFFF, 1))
+        for left, right in (
+            (0x11, 5),
+            (0x11, 6),
+            (0x10, 1),
+            (0x13, 1),
+            (15, 1),
+            (16, 1),
+            (20, 1),
+            (31, 1),
+            (0x20, 2),
+            (0x30, 2),
+            (0xFFFF, 1),
+        )
     ]
     return Scenario("tables", PROGRAMS / "tables.p4", probes(">IHHBBBB", rows), commands)
 
@@ -110,7 +122,9 @@ def _story(job: TestJob, turns: int) -> list[tuple[int, bytes]]:
     for turn in range(turns):
         for slot in range(2):
             for w in range(job.workers):
-                update = job.update(w, slot, turn * job.slots + slot, vector(w + 1, -turn, 2**31 - 1, slot), turn % 2, 10 * w + turn)
+                update = job.update(
+                    w, slot, turn * job.slots + slot, vector(w + 1, -turn, 2**31 - 1, slot), turn % 2, 10 * w + turn
+                )
                 packets += [(w, update)] * (1 + (w + turn) % 2)
         packets.append((0, job.update(0, 0, turn * job.slots, vector(1), turn % 2)))
         if turn > 2:
@@ -164,8 +178,20 @@ def forwarded() -> Scenario:
     for dst in (stations[1].mac, stations[2].mac, "02:00:00:00:00:77"):
         ethernet = Ether(src=stations[0].mac, dst=dst)
         packets.append((0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=1, dport=2) / b"hello")))
-        packets.append((0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2", options=[IPOption(b"\x01" * 4)]) / UDP(dport=wire.UDP_PORT) / (b"x" * 5))))
-        packets.append((0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2", flags=1, frag=0) / UDP(dport=wire.UDP_PORT) / (b"x" * 5))))
+        packets.append(
+            (
+                0,
+                bytes(
+                    ethernet
+                    / IP(src="10.0.0.1", dst="10.0.0.2", options=[IPOption(b"\x01" * 4)])
+                    / UDP(dport=wire.UDP_PORT)
+                    / (b"x" * 5)
+                ),
+            )
+        )
+        packets.append(
+            (0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2", flags=1, frag=0) / UDP(dport=wire.UDP_PORT) / (b"x" * 5)))
+        )
     return _switchml("forwarded", commands, [*packets, (1, packets[1][1][:14]), (1, packets[1][1][:20])])
 
 

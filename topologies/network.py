@@ -12,7 +12,7 @@ from mininet.link import Link
 from mininet.net import Mininet
 from mininet.node import Host, Node, Switch
 
-from switches.control import Control, SocketControl
+from switches.control import Control
 from topologies.racks import NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
@@ -153,6 +153,3 @@ class Network:
             process.terminate()
         for process in self.processes.values():
             process.wait(timeout=5)
-
-
-__all__ = ["MANAGEMENT_ADDRESS", "Network", "NetworkError", "SocketControl"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.scope import Value
 from switches.embedded.types import BOOL, INTEGER, Bits, Type, literal
@@ -19,8 +21,8 @@ def number(value: int, type_: Type = INTEGER) -> Value:
     return Value(str(value), INTEGER, value)
 
 
-def boolean(value: bool) -> Value:
-    return Value("true" if value else "false", BOOL, value)
+def boolean(value: bool | int) -> Value:
+    return Value("true" if value else "false", BOOL, bool(value))
 
 
 def wrap(text: str, type_: Bits) -> str:
@@ -37,18 +39,33 @@ def unsigned(value: Value) -> str:
     return value.text if not value.type.signed else wrap(f"({Bits(value.type.width).compute}){value.text}", Bits(value.type.width))
 
 
+OPERATIONS: dict[str, Callable[[int, int], int | bool]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+    "<=": lambda a, b: a <= b,
+    ">=": lambda a, b: a >= b,
+}
+
+
 def fold(operator: str, a: int, b: int, position: Position) -> int | bool:
     """A binary operator on two known numbers."""
     if operator in ("/", "%") and b == 0:
         raise CompileError(position, "division by zero")
     if operator in ("<<", ">>") and not 0 <= b < 4096:
         raise CompileError(position, f"a shift by {b} is not possible")
-    return {
-        "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a // b, "%": lambda: a % b,
-        "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b, "<<": lambda: a << b, ">>": lambda: a >> b,
-        "==": lambda: a == b, "!=": lambda: a != b, "<": lambda: a < b, ">": lambda: a > b,
-        "<=": lambda: a <= b, ">=": lambda: a >= b,
-    }[operator]()  # fmt: skip
+    return OPERATIONS[operator](a, b)
 
 
 def saturate(operator: str, a: int, b: int, type_: Bits) -> int:

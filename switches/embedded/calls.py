@@ -7,10 +7,28 @@ from collections.abc import Callable
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.scope import (
-    ActionSymbol, DeclarationSymbol, ExternSymbol, InstanceSymbol, Scope, TableSymbol, Value, VariableSymbol,
+    ActionSymbol,
+    DeclarationSymbol,
+    ExternSymbol,
+    InstanceSymbol,
+    Scope,
+    TableSymbol,
+    Value,
+    VariableSymbol,
 )  # fmt: skip
 from switches.embedded.types import (
-    BOOL, VOID, ApplyResult, Bits, EnumType, Header, Integer, PacketType, Stack, Struct, Type, as_bits, c_name, c_type,
+    BOOL,
+    VOID,
+    ApplyResult,
+    Bits,
+    EnumType,
+    Header,
+    Integer,
+    PacketType,
+    Stack,
+    Type,
+    as_bits,
+    c_type,
 )  # fmt: skip
 from switches.embedded.wire import Wire
 
@@ -47,7 +65,9 @@ class Calls(Wire):
             return extern(node, scope)
         if function.name in LATER:
             raise unsupported(node.position, LATER[function.name])
-        raise CompileError(node.position, f"{function.name} is not declared" if symbol is None else f"{function.name} cannot be called")
+        raise CompileError(
+            node.position, f"{function.name} is not declared" if symbol is None else f"{function.name} cannot be called"
+        )
 
     # --- arguments
 
@@ -76,16 +96,16 @@ class Calls(Wire):
                     initial = "{{0}}"
                 self.emit(f"{c_type(type_)} {temporary} = {initial};")
                 passed.append(f"&{temporary}")
-                after += self.captured(lambda a=argument, t=temporary, ty=type_: self.assign(a, Value(t, ty), scope))
+                after += self.captured(argument, Value(temporary, type_), scope)
             else:
                 passed.append(self.coerce(self.expression(argument, scope, type_), type_, argument.position).text)
         return passed, after
 
-    def captured(self, write: Callable[[], None]) -> list[str]:
-        """The lines that `write` would emit, for later."""
+    def captured(self, target: s.Expression, value: Value, scope: Scope) -> list[str]:
+        """The lines of an assignment, for later."""
         lines, depth = self.lines, self.depth
         self.lines, self.depth = [], 0
-        write()
+        self.assign(target, value, scope)
         made = self.lines
         self.lines, self.depth = lines, depth
         return made
@@ -154,7 +174,7 @@ class Calls(Wire):
                 return Value(f"{base.text}.valid = {'true' if name == 'setValid' else 'false'}", VOID)
         if isinstance(base.type, Stack) and name in ("push_front", "pop_front"):
             count = self.constant(node.arguments[0], scope) if len(node.arguments) == 1 else -1
-            if not 0 <= count:
+            if not count >= 0:
                 raise CompileError(node.position, f"{name} takes one number known when compiling")
             count = min(count, base.type.size)
             self.emit(f"stack_{name}(&{base.text}.at, sizeof {base.text}.at[0], {base.type.size}, {count}, &{base.text}.next_);")
@@ -199,7 +219,9 @@ class Calls(Wire):
         value = self.expression(index, scope)
         if isinstance(value.constant, int):
             if not 0 <= value.constant < extern.size:
-                raise CompileError(index.position, f"register {extern.control_name} has {extern.size} cells, no cell {value.constant}")
+                raise CompileError(
+                    index.position, f"register {extern.control_name} has {extern.size} cells, no cell {value.constant}"
+                )
             place = str(value.constant)
         else:
             place = f"cell_index({self.scalar(value, index.position).text}, {extern.size})"
@@ -311,7 +333,9 @@ class Calls(Wire):
         return Value(f"intents.resubmit = (struct again_intent){{true, {self._field_list(self._take(node, 1)[0], scope)}}}", VOID)
 
     def _extern_recirculate_preserving_field_list(self, node: s.Call, scope: Scope) -> Value:
-        return Value(f"intents.recirculate = (struct again_intent){{true, {self._field_list(self._take(node, 1)[0], scope)}}}", VOID)
+        return Value(
+            f"intents.recirculate = (struct again_intent){{true, {self._field_list(self._take(node, 1)[0], scope)}}}", VOID
+        )
 
     def _extern_truncate(self, node: s.Call, scope: Scope) -> Value:
         return Value(f"intents.truncate_to = {self._number(self._take(node, 1)[0], scope)}", VOID)
@@ -334,6 +358,3 @@ class Calls(Wire):
         text = "%llu".join(pieces)
         shown = "".join(f", (unsigned long long){v.text}" for v in values)
         return Value(f'log_message("{text}"{shown})', VOID)
-
-
-__all__ = ["Calls", "Struct", "c_name"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from switches.embedded import syntax as s
-from switches.embedded.errors import CompileError, unsupported
+from switches.embedded.errors import CompileError
 from switches.embedded.parse import parse
 from switches.embedded.parsers import Parsers
 from switches.embedded.preprocess import preprocess
-from switches.embedded.scope import DeclarationSymbol, Scope, TypeSymbol, Value, VariableSymbol
-from switches.embedded.types import FieldOf, Struct, Type, c_name, c_type
+from switches.embedded.scope import DeclarationSymbol, Scope, TypeSymbol, Value
+from switches.embedded.types import Struct, Type, c_name, c_type
 
 PREFIX = """\
 // Written by the embedded switch's compiler from {name}. One packet is processed at a time, so all state is static.
@@ -102,7 +102,7 @@ class Translator(Parsers):
         standard_symbol = self.top.find("standard_metadata_t")
         if not isinstance(standard_symbol, TypeSymbol):
             raise CompileError(node.position, "v1model.p4 is not included")
-        places = {
+        places: dict[int, list[tuple[str, Type] | None]] = {
             0: [None, ("phv.hdr", headers), ("phv.meta", metadata), ("phv.standard", standard_symbol.type)],
             1: [("phv.hdr", headers), ("phv.meta", metadata)],
             2: [("phv.hdr", headers), ("phv.meta", metadata), ("phv.standard", standard_symbol.type)],
@@ -214,6 +214,3 @@ def _contains_exit(node: object) -> bool:
     if isinstance(node, (list, tuple)):
         return any(_contains_exit(child) for child in node)
     return False
-
-
-__all__ = ["FieldOf", "Translator", "VariableSymbol", "compile_p4", "unsupported"]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.scope import (
-    ActionSymbol, ConstantSymbol, DeclarationSymbol, ExternSymbol, InstanceSymbol, Scope, Value, VariableSymbol,
+    ActionSymbol,
+    ConstantSymbol,
+    DeclarationSymbol,
+    ExternSymbol,
+    InstanceSymbol,
+    Scope,
+    Value,
+    VariableSymbol,
 )  # fmt: skip
 from switches.embedded.tables import Tables
 from switches.embedded.types import VOID, Bits, EnumType, Type, as_bits, c_name, c_type

@@ -8,7 +8,21 @@ from switches.embedded.arithmetic import COMPARISONS, boolean, number
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.scope import ConstantSymbol, Scope, TableSymbol, TypeSymbol, Value, VariableSymbol
 from switches.embedded.types import (
-    BOOL, INTEGER, STRING, ApplyResult, Bits, Bool, EnumType, Header, Integer, Stack, Struct, TupleOf, Type, as_bits, c_name,
+    BOOL,
+    INTEGER,
+    STRING,
+    ApplyResult,
+    Bits,
+    Bool,
+    EnumType,
+    Header,
+    Integer,
+    Stack,
+    Struct,
+    TupleOf,
+    Type,
+    as_bits,
+    c_name,
     literal,
 )  # fmt: skip
 from switches.embedded.unit import Unit

@@ -31,7 +31,7 @@ class OfflineSwitch:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(HEAD.pack(kind, len(data)) + data)
         self.process.stdin.flush()
-        records = []
+        records: list[tuple[int, bytes]] = []
         while True:
             head = self.process.stdout.read(HEAD.size)
             if len(head) < HEAD.size:

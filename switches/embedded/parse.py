@@ -120,6 +120,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
         super().__init__()
         self.source = source
 
+    # fmt: off
     def at(self, meta: Any) -> Position:
         return self.source.position(getattr(meta, "line", None), getattr(meta, "column", None))
 
@@ -251,6 +252,9 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def named_item(self, m, c): return s.NamedItem(self.at(m), str(c[0]), c[1])
     def arguments(self, m, c): return [a for a in c if a is not None]
     def number(self, m, c): return parse_number(self.at(m), str(c[0]))
+
+
+# fmt: on
 
 
 def _statements(children: list[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ from switches.embedded import syntax as s
 from switches.embedded.controls import Controls
 from switches.embedded.errors import CompileError, unsupported
 from switches.embedded.scope import InstanceSymbol, Scope, Value
-from switches.embedded.types import VOID, Bits, EnumType, Header, Stack, Struct, Type, Varbit, as_bits, c_name, literal
+from switches.embedded.types import VOID, Bits, EnumType, Header, Stack, Struct, Type, Varbit, as_bits, c_name
 from switches.embedded.wire import load
 
 TOO_SHORT = "PacketTooShort"
@@ -209,6 +209,3 @@ class Parsers(Controls):
             self.emit(f"error = {value.text};")
             self.emit("goto fail;")
         return Value("", VOID)
-
-
-__all__ = ["Parsers", "literal"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from switches.embedded import syntax as s
 from switches.embedded.calls import Calls
 from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.scope import ActionSymbol, DeclarationSymbol, Scope, TableSymbol, Value, VariableSymbol
-from switches.embedded.types import VOID, Bits, EnumType, Integer, Stack, Struct, TupleOf, Type, as_bits, c_name, literal
+from switches.embedded.scope import Scope, TableSymbol, Value, VariableSymbol
+from switches.embedded.types import VOID, Bits, Integer, Struct, TupleOf, Type, as_bits, c_name, literal
 
 
 class Statements(Calls):
@@ -190,7 +190,7 @@ class Statements(Calls):
 
     def _variable(self, node: s.Variable, scope: Scope) -> None:
         type_ = self.resolve(node.type, scope)
-        if isinstance(type_, (Integer, TupleOf)) or (isinstance(type_, EnumType) and type_ == VOID):
+        if isinstance(type_, (Integer, TupleOf)) or type_ == VOID:
             raise unsupported(node.position, f"a variable of type {type_}")
         if isinstance(type_, Bits) and type_.wide:
             self.wide(type_)
@@ -202,13 +202,11 @@ class Statements(Calls):
             self.assign(s.Name(node.position, node.name), initial, scope)
 
 
-def _applies(node: s.Expression) -> bool:
+def _applies(node: s.Node) -> bool:
     """True if evaluating the expression may apply a table."""
     if isinstance(node, s.Call):
         return True
-    return any(
-        _applies(child) for child in vars(node).values() if isinstance(child, s.Node) and not isinstance(child, s.NamedType)
-    )
+    return any(_applies(child) for child in vars(node).values() if isinstance(child, s.Node) and not isinstance(child, s.NamedType))
 
 
 def _wrapped(text: str) -> bool:
@@ -219,6 +217,3 @@ def _wrapped(text: str) -> bool:
         if depth == 0:
             return text.startswith("(") and i == len(text) - 1
     return False
-
-
-__all__ = ["ActionSymbol", "DeclarationSymbol", "Stack", "Statements"]

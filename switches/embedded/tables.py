@@ -234,8 +234,10 @@ class Tables(Statements):
             if kind not in ("ternary", "lpm"):
                 raise CompileError(node.position, f"&&& does not go with match kind {kind}")
             value, mask = int(known(node.value).constant or 0), int(known(node.mask).constant or 0)
-            text = f"({key} & {hex(mask)}u) == {hex(value & mask)}u" if bits.width <= 32 else (
-                f"({key} & {hex(mask)}ull) == {hex(value & mask)}ull"
+            text = (
+                f"({key} & {hex(mask)}u) == {hex(value & mask)}u"
+                if bits.width <= 32
+                else (f"({key} & {hex(mask)}ull) == {hex(value & mask)}ull")
             )
             return Pattern(text, bin(mask & bits.mask).count("1"))
         if isinstance(node, s.RangeKey):
@@ -257,9 +259,7 @@ class Tables(Statements):
         for i, action in enumerate(table.actions):
             parameters = [p for p in action.node.parameters if not p.direction]
             if parameters:
-                fields = ", ".join(
-                    f'{{"{p.name}", {_bits(self.resolve(p.type, action.scope)).width}}}' for p in parameters
-                )
+                fields = ", ".join(f'{{"{p.name}", {_bits(self.resolve(p.type, action.scope)).width}}}' for p in parameters)
                 out.append(f"static const struct action_parameter {table.c}_{i}_parameters[] = {{{fields}}};")
         rows = ", ".join(
             f'{{"{a.control_name}", '

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 C_KEYWORDS = set(
-    "auto bool break case char const continue default do double else enum extern false float for goto if inline int long "
-    "register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while "
-    "valid next size_t asm linux unix NULL main".split()
+    """auto bool break case char const continue default do double else enum extern false float for goto if inline int long
+    register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while
+    valid next size_t asm linux unix NULL main""".split()  # noqa: SIM905 (it reads better so)
 )
 
 

@@ -11,12 +11,29 @@ from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.scope import ConstantSymbol, Scope, TypeSymbol, Value
 from switches.embedded.types import (
-    BOOL, INTEGER, STRING, VOID, Bits, EnumType, FieldOf, Header, PacketType, Stack, Struct, TupleOf, Type, Varbit,
-    bit_width, c_name, c_type,
+    BOOL,
+    INTEGER,
+    STRING,
+    VOID,
+    Bits,
+    EnumType,
+    FieldOf,
+    Header,
+    PacketType,
+    Stack,
+    Struct,
+    TupleOf,
+    Type,
+    Varbit,
+    bit_width,
+    c_name,
+    c_type,
 )  # fmt: skip
 
 PROGRAM_H = Path(__file__).parent / "runtime" / "program.h"
-C_LIBRARY = "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
+C_LIBRARY = (
+    "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
+)
 
 
 class Unit:
@@ -103,7 +120,7 @@ class Unit:
         symbol = scope.get(node.name, node.position)
         if not isinstance(symbol, TypeSymbol):
             raise CompileError(node.position, f"{node.name} is not a type")
-        return self.error_type() if symbol.type == "error" else symbol.type
+        return symbol.type
 
     def error_type(self) -> EnumType:
         return EnumType("error", tuple(self.errors))
@@ -153,11 +170,9 @@ class Unit:
 
     def _composite(self, node: s.Composite, scope: Scope) -> Struct:
         fields = []
-        for f in node.fields:
-            lists = tuple(
-                int(word) for a in f.annotations if a.name == "field_list" for word in a.body if word.isdigit()
-            )
-            fields.append(FieldOf(f.name, self.resolve(f.type, scope), lists))
+        for written in node.fields:
+            lists = tuple(int(word) for a in written.annotations if a.name == "field_list" for word in a.body if word.isdigit())
+            fields.append(FieldOf(written.name, self.resolve(written.type, scope), lists))
         kind = Header if node.kind == "header" else Struct
         made = kind(node.name, tuple(fields))
         if isinstance(made, Header):

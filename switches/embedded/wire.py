@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from switches.embedded.errors import Position, unsupported
 from switches.embedded.expressions import Expressions
 from switches.embedded.scope import Value
-from switches.embedded.types import Bits, Bool, Header, Stack, Struct, Varbit, as_bits, bit_width, c_name, c_type
+from switches.embedded.types import Bits, Bool, Header, Stack, Struct, Varbit, as_bits, c_name, c_type
 
 RUN = 4  # fields of one width, side by side, that are worth a loop
 
@@ -212,6 +212,3 @@ def _pattern(cell: Cell) -> str:
 
 def _lvalue(cell: Cell) -> str:
     return cell.text
-
-
-__all__ = ["Cell", "Wire", "bit_width", "load"]

@@ -10,7 +10,7 @@ from hosts import wire
 from switches.control import counter
 from switches.embedded.offline import OfflineSwitch
 from switches.switchml import Station
-from tests.packets import PARENT, PARENT_PORT, SWITCH, K, TestJob, frame, program, read, vector
+from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector
 from tests.reference import RESULT, UPDATE, Message, ModelSwitch
 
 SLOTS = 3
@@ -177,7 +177,13 @@ def test_garbage_is_survived_and_counted() -> None:
     good = job.update(0, 0, 0, vector(5))
 
     @settings(max_examples=60, deadline=None)
-    @given(st.one_of(st.binary(max_size=200), st.integers(0, len(good) - 1).map(lambda n: good[:n]), st.binary(min_size=1, max_size=9).map(lambda t: good + t)))
+    @given(
+        st.one_of(
+            st.binary(max_size=200),
+            st.integers(0, len(good) - 1).map(lambda n: good[:n]),
+            st.binary(min_size=1, max_size=9).map(lambda t: good + t),
+        )
+    )
     def run(data: bytes) -> None:
         with switch(job) as made:
             made.send(0, data)

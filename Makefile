@@ -1,0 +1,61 @@
+# inalab: `make help` lists what there is. Set-up happens by itself: system packages, then .venv.
+
+EXPERIMENT ?= quickstart
+TARGET ?= embedded
+SEED ?= 1
+SET ?=
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup experiment test test-unit test-network bench lint format doctor lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
+	@echo 'Variables: EXPERIMENT=$(EXPERIMENT) TARGET=$(TARGET) SEED=$(SEED) SET="key=value ..."'
+
+setup: $(READY) ## install system packages and .venv
+
+$(READY): requirements.lock pyproject.toml setup.sh
+	@PYTHON=$(PYTHON) VENV=$(VENV) sh setup.sh
+	@touch $@
+
+experiment: need-root $(READY) ## run EXPERIMENT on TARGET; says where its plots are
+	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))
+
+test: need-root $(READY) ## run all tests
+	@$(BIN)/python -m pytest tests
+
+test-unit: $(READY) ## run the tests that need no root
+	@$(BIN)/python -m pytest tests/unit
+
+test-network: need-root $(READY) ## run the tests that make networks
+	@$(BIN)/python -m pytest tests/network
+
+bench: need-root $(READY) ## measure packets/s of the switch and ATE/s of workers
+	@$(BIN)/python -m experiments.bench
+
+lint: $(READY) ## check format, rules and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(READY) ## bring the code into its format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+doctor: $(READY) ## tell what this machine has and lacks
+	@$(BIN)/inalab doctor
+
+lock: $(READY) ## write requirements.lock from what .venv has
+	@{ echo '# Exact versions of everything that inalab runs and is tested with; made by `make lock`.'; \
+	   $(BIN)/pip freeze --exclude-editable --all | grep -v '^pip==' | sed 's/+cpu//'; } > requirements.lock
+
+clean: ## remove .venv and caches; results stay
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+
+.PHONY: need-root
+need-root:
+	@[ "$$(id -u)" = 0 ] || { echo 'inalab: networks need root (namespaces, packet sockets): run sudo make $(MAKECMDGOALS)' >&2; exit 1; }

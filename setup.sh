@@ -1,0 +1,44 @@
+#!/bin/sh
+# Installs what inalab needs: system packages where they are missing (as root, on Debian), then a virtual environment
+# with the versions of requirements.lock. Run by `make setup`; running it again is harmless.
+set -eu
+PYTHON=${PYTHON:-python3}
+VENV=${VENV:-.venv}
+
+fail() {
+    echo "inalab setup: $*" >&2
+    exit 1
+}
+
+# tool:package pairs; a package is only asked for when its tool is missing
+missing=
+for pair in mnexec:mininet ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc "$PYTHON:python3"; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+done
+[ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
+if command -v "$PYTHON" >/dev/null 2>&1; then
+    "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+else
+    missing="$missing python3-venv"
+fi
+
+if [ -n "$missing" ]; then
+    missing=$(echo "$missing" | tr ' ' '\n' | sort -u | tr '\n' ' ')
+    command -v apt-get >/dev/null 2>&1 || fail "these are missing, and there is no apt-get to install them: $missing"
+    [ "$(id -u)" = 0 ] || fail "these packages are missing:$missing; run sudo make setup once"
+    echo "installing system packages: $missing"
+    log=$(mktemp)
+    # shellcheck disable=SC2086  # a list of packages
+    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1 || {
+        tail -n 5 "$log" >&2
+        rm -f "$log"
+        fail "apt-get could not install: $missing"
+    }
+    rm -f "$log"
+fi
+
+"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed; name one with PYTHON=..."
+[ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV" || fail "no virtual environment could be made in $VENV"
+echo "installing Python packages into $VENV"
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock || fail "the packages of requirements.lock could not be installed"
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . || fail "inalab itself could not be installed"
