@@ -10,19 +10,20 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection, Listener, Pipe, wait
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from experiments.fleet import switch_commands
 from experiments.settings import TrialSettings
 from experiments.validity import judge
 from hosts.collective import Membership
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
 from switches.control import Control, ControlError, counter, ports
-from switches.switchml import Pool, link_seed, set_loss
 from topologies import isolation
 from topologies.network import MANAGEMENT_ADDRESS, Network, NetworkError, Target
 from topologies.racks import NetworkPlan
@@ -30,7 +31,6 @@ from topologies.racks import NetworkPlan
 COORDINATOR_PORT = 29500
 JOIN_SECONDS = 60.0
 START_DELAY = 0.2  # seconds between the last hello and the common start
-QUEUE_DEPTH = 1024  # packets: above slots × ports of every program size, so nothing is dropped that nobody asked for
 GRACE = 5.0  # seconds that workers have to explain themselves after one has died
 Report = Callable[[str, dict[str, Any]], None]
 
@@ -108,11 +108,8 @@ class _Trial:
 
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
-        pool = Pool(0, self.settings.slots)
-        commands = {
-            name: [f"set_queue_depth {QUEUE_DEPTH}", *self.plan.switch_commands(name, 0, pool), *self._loss_commands(name)]
-            for name in self.plan.switches
-        }
+        loss = self.settings.loss_model()
+        commands = {name: switch_commands(self.plan, name, self.settings.slots, loss, self.seed) for name in self.plan.switches}
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
         secret = secrets.token_bytes(16)
         with Listener((MANAGEMENT_ADDRESS, COORDINATOR_PORT), backlog=self.size, authkey=secret) as listener:
@@ -131,17 +128,6 @@ class _Trial:
         network.stop()
         return self._result(measured, started, idle, setup)
 
-    def _loss_commands(self, name: str) -> list[str]:
-        loss = self.settings.loss_model()
-        if loss is None:
-            return []
-        commands = []
-        for a in self.plan.switches[name].attachments:
-            if a.upper:  # each link's loss is decided at its upper end
-                for direction in (0, 1):
-                    commands += set_loss(direction, a.port, loss, link_seed(self.seed, a.link, direction))
-        return commands
-
     # --- workers
 
     def _fork_workers(self, network: Network, secret: bytes) -> None:
@@ -154,18 +140,7 @@ class _Trial:
                 Membership(0, host.rank, self.size, self.plan.racks.members), s.scheme, host.station.ip, host.switch.ip,
                 (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, s.slots, s.k, s.patience, training,
             )  # fmt: skip
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                try:
-                    isolation.die_with_parent()
-                    isolation.enter_network(network.host_pid(host.rank))
-                    code = run_worker(settings)
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    sys.stderr.flush()
-                    os._exit(code)
+            pid = network.spawn(host.rank, partial(run_worker, settings))
             self.pids[pid] = host.rank
             self.sender.send(("worker", {"rank": host.rank, "pid": pid}))
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +16,8 @@ from mininet.link import Link
 from mininet.net import Mininet
 from mininet.node import Host, Node, Switch
 
-from switches.control import Control
+from switches.control import Control, ControlError
+from topologies import isolation
 from topologies.racks import NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
@@ -131,7 +136,7 @@ class Network:
                 raise NetworkError(f"switch {name} ended at once: {self.last_words(name)}")
             try:
                 return self.target.control(name)
-            except Exception as error:
+            except ControlError as error:
                 if time.monotonic() > end:
                     raise NetworkError(f"switch {name} does not answer: {error}; {self.last_words(name)}") from None
                 time.sleep(0.02)
@@ -144,6 +149,25 @@ class Network:
     def host_pid(self, rank: int) -> int:
         """The pid whose network namespace is that of a worker's host."""
         return int(self.mininet.get(self.plan.hosts[rank].name).pid)
+
+    def spawn(self, rank: int, work: Callable[[], int]) -> int:
+        """Fork a process into a worker's host; it ends with `work`'s exit code, at the latest with this process."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            isolation.die_with_parent()
+            isolation.enter_network(self.host_pid(rank))
+            code = work()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code & 0xFF)
 
     def stop(self) -> None:
         """End the switches; the namespaces take the rest with them."""

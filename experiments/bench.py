@@ -1,0 +1,124 @@
+"""`make bench`: packets per second through the embedded switch, and ATE/s of real workers against the line rate."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.fleet import Job, all_reduce, as_tensors
+from experiments.results import ROOT
+from experiments.settings import SettingsError
+from experiments.targets import make_target
+from hosts import wire
+from switches.control import SocketControl, ports
+from switches.embedded.build import c_compiler, cache_directory
+from switches.sockets import socket_path
+from switches.switchml import Child, Pool, Station, job
+from topologies import isolation
+from topologies.racks import Racks
+
+GENERATOR = ROOT / "switches" / "bench" / "generator.c"
+SECONDS = 3.0
+SLOTS = 64
+PORTS = 4
+TARGETS = {64: 250_000, 256: 150_000}  # packets/s, with 4 ports on two cores
+
+
+def build_generator() -> Path:
+    """The traffic generator, compiled next to the switches' cache."""
+    made = cache_directory() / "generator"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([c_compiler(), "-O2", "-o", str(made), str(GENERATOR)], check=True)
+    return made
+
+
+def generator_job(workers: int) -> list[str]:
+    """Admit the generator's workers, spread evenly over the ports."""
+    children = [Child(w, w * PORTS // workers, Station(f"02:00:00:00:00:{w + 1:02x}", f"10.0.0.{w + 1}")) for w in range(workers)]
+    return ["set_queue_depth 4096", *job(0, Pool(0, SLOTS), children, None, first_node=0)]
+
+
+def throughput(k: int, workers: int) -> dict[str, float]:
+    """Packets per second through one switch of PORTS ports, closed loop; the switch's own share of a processor, too."""
+    target = make_target("embedded", ROOT / "p4" / "switchml.p4", {"K": str(k)})
+    generator = build_generator()
+    receiver, sender = Pipe(duplex=False)
+
+    def inside() -> int:
+        sink = subprocess.Popen(["unshare", "--net", "sleep", "60"])
+        time.sleep(0.2)
+        names = {port: f"s{port}" for port in range(PORTS)}
+        for port, name in names.items():
+            subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"g{port}"], check=True)
+            subprocess.run(["ip", "link", "set", f"g{port}", "netns", str(sink.pid)], check=True)
+            subprocess.run(["ip", "link", "set", name, "up"], check=True)
+            subprocess.run(["nsenter", "-t", str(sink.pid), "-n", "ip", "link", "set", f"g{port}", "up"], check=True)
+        switch = target.launch("bench", names, generator_job(workers), Path("/run"), 0)
+        while not socket_path("bench").exists():
+            time.sleep(0.02)
+        command = [str(generator), str(k), str(SLOTS), str(SECONDS), str(workers // PORTS), *(f"g{p}" for p in names)]
+        done = subprocess.run(["nsenter", "-t", str(sink.pid), "-n", *command], capture_output=True, text=True, check=True)
+        with SocketControl(socket_path("bench")) as control:
+            received = sum(p["received"] for p in ports(control).values())
+        result = json.loads(done.stdout)
+        fields = Path(f"/proc/{switch.pid}/stat").read_text().rpartition(")")[2].split()
+        busy = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") / result["seconds"]
+        sender.send({"pps": received / result["seconds"], "missing": result["missing"], "busy": busy})
+        return 0
+
+    pid = isolation.start(inside)
+    sender.close()
+    try:
+        return receiver.recv()  # type: ignore[no-any-return]
+    except EOFError:
+        raise SettingsError("the throughput benchmark failed; see above") from None
+    finally:
+        isolation.wait(pid)
+
+
+def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dict[str, float]:
+    """ATE/s of real workers in one rack: the median of three all-reduces, on the slowest worker."""
+    racks = Racks(1, workers, rate, rate)
+    target = make_target("embedded", ROOT / "p4" / "switchml.p4", {"K": str(k)})
+    turns = all_reduce(Job(racks, slots, k), target, as_tensors(racks, elements), times=4)
+    slowest = sorted(max(host[turn]["seconds"] for host in turns) for turn in range(1, 4))
+    rate_had = elements / slowest[1]
+    return {"ate": rate_had, "share": rate_had / wire.line_rate_bound(rate, k)}
+
+
+def main() -> None:
+    """Print both tables."""
+    console = Console()
+    table = Table(title=f"embedded switch, {PORTS} ports, {SLOTS} slots, {SECONDS:g} s each")
+    for heading in ("k", "workers", "packets/s", "aim", "switch busy", "results missing"):
+        table.add_column(heading, justify="right")
+    for k in (64, 256):
+        for workers in (4, 8):
+            r = throughput(k, workers)
+            aim = f"{TARGETS[k]:,}" if workers == PORTS else "–"
+            table.add_row(str(k), str(workers), f"{r['pps']:,.0f}", aim, f"{100 * r['busy']:.0f} %", f"{r['missing']:.0f}")
+    console.print(table)
+
+    table = Table(title="workers, one rack, against the line-rate bound")
+    for heading in ("workers", "Mbit/s", "k", "slots", "ATE/s", "of the bound", "aim"):
+        table.add_column(heading, justify="right")
+    cases: list[tuple[Any, ...]] = [
+        (8, 10.0, 64, 64, 500_000, "95 %"), (8, 10.0, 256, 32, 500_000, "95 %"),
+        (4, 100.0, 64, 256, 2_000_000, "80 %"), (4, 100.0, 256, 128, 3_000_000, "80 %"),
+    ]  # fmt: skip
+    for workers, rate, k, slots, elements, aim in cases:
+        g = goodput(workers, rate, k, slots, elements)
+        table.add_row(str(workers), f"{rate:g}", str(k), str(slots), f"{g['ate']:,.0f}", f"{100 * g['share']:.1f} %", aim)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
