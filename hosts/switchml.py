@@ -24,6 +24,7 @@ from hosts.quantization import block_exponents, dequantize, quantize
 from hosts.retransmission import RetransmissionTimer
 
 MAX_SLOTS = 1 << 15
+BURSTS = 16  # that a window is sent in at least, so that the link is never idle between two
 LONGEST_NAP = 0.005  # seconds that results may wait to be handled in one batch
 QUERY_PATIENCE = 1.0  # seconds to wait for the switch's answer to "whom have you not seen?"
 
@@ -61,7 +62,7 @@ class SwitchML:
         self.membership, self.slots, self.k = membership, slots, k
         self.patience, self.pulse = patience, pulse
         self.record = wire.packet(k)
-        self.socket = BatchSocket(local, switch, self.record, slots, max(64, 2 * slots))
+        self.socket = BatchSocket(local, switch, self.record, slots, max(64, 2 * slots), slots // BURSTS)
         packets = self.socket.sender.data
         packets["job"], packets["worker"] = membership.job, membership.worker
         packets["slot"] = np.arange(slots)
@@ -131,7 +132,7 @@ class SwitchML:
         """Send those chunks of `distances` that may go: slot free, exponents known, not sent before."""
         d = distances[(distances >= 0) & (distances < t.length)]
         d = d[~t.sent[d]]
-        d = d[(d < self.slots) | t.done[d - self.slots]]
+        d = d[(d < self.slots) | t.done[np.maximum(d - self.slots, 0)]]
         d = d[(d < t.window) | t.done[np.maximum(d - t.window, 0)]] if t.window else d
         if not len(d):
             return

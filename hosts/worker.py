@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Client, Connection
+from pathlib import Path
 from typing import Any
 
 from hosts import wire
@@ -42,8 +43,9 @@ SCHEMES: dict[str, Callable[[WorkerSettings, Callable[[], str | None]], Collecti
 
 def run_worker(settings: WorkerSettings) -> int:
     """Train and report. Messages to the coordinator: hello, step…, then done or error; the exit code is 0 or 1."""
-    connection: Connection = Client(settings.coordinator, authkey=settings.secret)
     rank = settings.membership.rank
+    Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
+    connection: Connection = Client(settings.coordinator, authkey=settings.secret)
     collective: Collective | None = None
 
     def pulse() -> str | None:

@@ -37,6 +37,23 @@ SOFT_KEYWORDS: dict[str, Callable[[str, list[str]], bool]] = {
     "priority": lambda before, after: after[:1] == ["="] and after[2:3] == [":"],
 }
 
+# words that begin something the grammar lacks, and what must follow them there
+LACKING = {
+    "extern": ("", "extern declarations of one's own"),
+    "package": ("", "package declarations"),
+    "abstract": ("", "abstract methods"),
+    "for": ("(", "for loops"),
+}
+
+
+class LackingFeatureError(Exception):
+    """A token that begins a feature which the embedded switch has not."""
+
+    def __init__(self, token: Token, feature: str) -> None:
+        super().__init__(feature)
+        self.token = token
+        self.feature = feature
+
 
 class TokenFilter:
     """Tells types from other names and type brackets from comparisons, as the specification's lexer must (appendix G)."""
@@ -50,6 +67,8 @@ class TokenFilter:
         previous = ""
         for i, token in enumerate(tokens):
             text = str(token)
+            if text in LACKING and previous != "." and LACKING[text][0] in ("", *map(str, tokens[i + 1 : i + 2])):
+                raise LackingFeatureError(token, LACKING[text][1])
             if text in SOFT_KEYWORDS and not SOFT_KEYWORDS[text](previous, [str(t) for t in tokens[i + 1 : i + 4]]):
                 token = Token.new_borrow_pos("IDENT", text, token)
             elif token.type == "IDENT" and text in types:
@@ -150,7 +169,6 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def header_decl(self, m, c): return s.Composite(self.at(m), "header", c[1], c[2:])
     def struct_decl(self, m, c): return s.Composite(self.at(m), "struct", c[1], c[2:])
     def union_decl(self, m, c): raise unsupported(self.at(m), "header_union")
-    def extern_decl(self, m, c): raise unsupported(self.at(m), "extern declarations of one's own")
     def value_set(self, m, c): raise unsupported(self.at(m), "value_set")
     def field(self, m, c): return s.Field(self.at(m), c[1], c[2], c[0] or [])
     def enum_decl(self, m, c): return s.Enum(self.at(m), c[2], c[1], [e for e in c[3:] if e])
@@ -269,6 +287,8 @@ def parse(source: Source) -> s.Program:
     """The syntax tree of a preprocessed program; raises CompileError at the first thing that is not P4_16."""
     try:
         return _Builder(source).transform(_lark().parse(source.text))
+    except LackingFeatureError as error:
+        raise unsupported(source.position(error.token.line, error.token.column), error.feature) from None
     except VisitError as error:
         raise error.orig_exc from None
     except UnexpectedToken as error:
@@ -284,11 +304,7 @@ def parse(source: Source) -> s.Program:
 
 
 def _hint(error: UnexpectedToken) -> str:
-    """The feature behind a token that starts something the grammar lacks."""
-    lacking = {"for": "for loops", "package": "package declarations", "+:": "indexed slices", "abstract": "abstract methods"}
-    text = str(error.token)
-    if text in lacking:
-        return f" (not supported by the embedded switch: {lacking[text]})"
+    """What would have been right, where only one thing would."""
     expected = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
     wanted = [shown for name, shown in expected.items() if name in error.accepts or name in error.expected]
     return f", expected {wanted[0]}" if len(wanted) == 1 else ""

@@ -1,0 +1,152 @@
+"""All-reduce end to end: real interfaces, real switches, the exact integer sum on every worker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.fleet import FleetError, Job, all_reduce, in_network, on_hosts
+from hosts.quantization import block_exponents, dequantize, quantize
+from switches.embedded.target import EmbeddedTarget
+from switches.switchml import Loss
+from topologies.network import Network
+from topologies.racks import HostPlan, Racks
+
+FAST = {"host_rate": None, "uplink_rate": None}
+
+
+def integers(racks: Racks, elements: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(11)
+    return [rng.integers(-(2**24), 2**24, elements, dtype=np.int32) for _ in range(racks.size)]
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize("shape", [(1, 3), (2, 2), (3, 1)])
+def test_integers_are_summed_exactly_whatever_is_lost(target: EmbeddedTarget, shape: tuple[int, int], loss: float) -> None:
+    racks = Racks(*shape, **FAST)
+    tensors = integers(racks, 5_000)
+    job = Job(racks, slots=16, loss=Loss.bernoulli(loss) if loss else None)
+    exact = np.sum(tensors, axis=0)
+    for host in all_reduce(job, target, tensors, times=2):
+        for turn in host:
+            np.testing.assert_array_equal(turn["sum"], exact)
+
+
+def test_bursty_loss(target: EmbeddedTarget) -> None:
+    racks = Racks(2, 2, **FAST)
+    tensors = integers(racks, 3_000)
+    job = Job(racks, slots=16, loss=Loss.gilbert_elliott(0.05, 6))
+    for host in all_reduce(job, target, tensors):
+        np.testing.assert_array_equal(host[0]["sum"], np.sum(tensors, axis=0))
+
+
+def float_sum(tensors: list[np.ndarray], k: int) -> np.ndarray:
+    """The sum as quantization alone makes it, without packets."""
+    n, elements = len(tensors), tensors[0].size
+    padded = [np.pad(t.reshape(-1), (0, -elements % k)).reshape(-1, k) for t in tensors]
+    codes = np.max([block_exponents(p) for p in padded], axis=0)
+    total = np.sum([quantize(p, codes, n).astype(np.int64) for p in padded], axis=0)
+    return dequantize(total.astype(np.int32), codes, n).reshape(-1)[:elements]
+
+
+@pytest.mark.parametrize("elements", [1, 31, 32, 33, 64 * 16 + 5, 3000])
+@pytest.mark.parametrize("loss", [0.0, 0.02])
+def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: EmbeddedTarget, elements: int, loss: float) -> None:
+    racks = Racks(1, 3, **FAST)
+    rng = np.random.default_rng(elements)
+    tensors = [(rng.standard_normal(elements) * 10.0 ** rng.integers(-30, 30, elements)).astype(np.float32) for _ in range(3)]
+    tensors[0][: elements // 3] = 0
+    job = Job(racks, slots=16, k=32, loss=Loss.bernoulli(loss) if loss else None)
+    expected = float_sum(tensors, 32)
+    for host in all_reduce(job, small_target, tensors):
+        assert host[0]["sum"].tobytes() == expected.tobytes()
+
+
+def test_one_worker_and_not_finite_values(small_target: EmbeddedTarget) -> None:
+    x = np.arange(100, dtype=np.float32)
+    x[40] = np.nan
+    ((turn,),) = all_reduce(Job(Racks(1, 1, **FAST), slots=4, k=32), small_target, [x])
+    total = turn["sum"]
+    assert np.isnan(total[32:64]).all()
+    np.testing.assert_allclose(total[:32], x[:32], rtol=1e-6)
+    np.testing.assert_allclose(total[64:], x[64:], rtol=1e-6)
+
+
+def test_shapes_dtypes_and_the_stream_across_calls(small_target: EmbeddedTarget) -> None:
+    job = Job(Racks(1, 2, **FAST), slots=4, k=32)
+
+    def on_host(host: HostPlan) -> list[np.ndarray]:
+        worker = job.worker(host)
+        results = [worker.all_reduce(np.full((n, 3), host.rank + 1, d)) for n in (1, 50, 7, 200) for d in (np.float32, np.int32)]
+        results.append(worker.all_reduce(np.empty(0, np.float32)))
+        with pytest.raises(TypeError, match="float64 cannot"):
+            worker.all_reduce(np.zeros(3))
+        return results
+
+    for results in in_network(job, small_target, lambda network: on_hosts(network, on_host)):
+        shapes = [(n, 3) for n in (1, 50, 7, 200) for _ in range(2)]
+        for total, shape in zip(results, shapes, strict=False):
+            assert total.shape == shape
+            np.testing.assert_allclose(total, 3, rtol=1e-6)
+        assert results[-1].shape == (0,)
+
+
+def test_a_silent_worker_is_named(small_target: EmbeddedTarget) -> None:
+    """Worker 2 never sends: the others, in its rack and in the other, say who is missing, with job, slot and chunk."""
+    job = Job(Racks(2, 2, **FAST), slots=4, k=32, patience=1.0)
+
+    def on_host(host: HostPlan) -> str:
+        worker = job.worker(host)
+        if host.rank == 2:
+            return ""
+        try:
+            worker.all_reduce(np.ones(500, np.float32))
+        except RuntimeError as error:
+            return str(error)
+        return "finished"
+
+    said = in_network(job, small_target, lambda network: on_hosts(network, on_host))
+    for rank in (0, 1):
+        assert "job 0, slot 0, chunk 0 cannot be completed" in said[rank]
+        assert "the root has not seen rack 1 (workers 2, 3)" in said[rank]
+    assert "the switch of rack 1 has not seen worker 2" in said[3]
+
+
+def test_rates_hold(target: EmbeddedTarget) -> None:
+    """Two workers at 5 Mbit/s reach, and do not beat, the line-rate bound."""
+    from hosts import wire
+
+    elements = 60_000
+    tensors = [np.ones(elements, np.float32)] * 2
+    turns = all_reduce(Job(Racks(1, 2, 5.0, 5.0), slots=64), target, tensors, times=3)
+    slowest = max(host[2]["seconds"] for host in turns)
+    share = elements / slowest / wire.line_rate_bound(5.0, 64)
+    assert 0.85 < share < 1.02
+
+
+def test_all_packets_lost_ends_with_a_sentence(small_target: EmbeddedTarget) -> None:
+    job = Job(Racks(1, 2, **FAST), slots=4, k=32, loss=Loss.bernoulli(1.0), patience=1.0)
+    with pytest.raises(FleetError, match="the switch of rack 0 does not answer"):
+        all_reduce(job, small_target, [np.ones(10, np.float32)] * 2)
+
+
+def test_garbage_from_a_worker_changes_no_sum(small_target: EmbeddedTarget) -> None:
+    import socket
+
+    job = Job(Racks(1, 3, **FAST), slots=4, k=32)
+
+    def on_host(host: HostPlan) -> np.ndarray:
+        rng = np.random.default_rng(host.rank)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as noise:
+            for size in (*range(0, 200, 7), 1400):
+                noise.sendto(rng.bytes(size), (host.switch.ip, 48864))
+        return job.worker(host).all_reduce(np.full(1000, host.rank, np.int32))
+
+    def work(network: Network) -> tuple[list[np.ndarray], str]:
+        sums = on_hosts(network, on_host)
+        return sums, network.controls["tor0"].command("counter_read admission.rejected 3")
+
+    sums, rejected = in_network(job, small_target, work)
+    for total in sums:
+        np.testing.assert_array_equal(total, 3)
+    assert "packets=0," not in rejected

@@ -1,0 +1,183 @@
+"""Whole trials: equal models under faults, deaths that are told, nothing left behind, two at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from experiments.settings import TrialSettings
+from experiments.trial import TrialError, run_trial
+from switches.embedded.target import EmbeddedTarget
+
+SMALL: dict[str, Any] = {
+    "racks": 2,
+    "workers": 2,
+    "steps": 6,
+    "host_rate": 50,
+    "uplink_rate": 50,
+    "compute_ms": 15,
+    "evaluate_every": 3,
+}
+
+
+def trial(target: EmbeddedTarget, seed: int = 1, **change: Any) -> dict[str, Any]:
+    return run_trial(TrialSettings(**{**SMALL, **change}), seed, target, lambda kind, value: None)
+
+
+def test_faults_change_no_bit_of_the_model(target: EmbeddedTarget) -> None:
+    plain = trial(target)
+    digest = plain["metrics"]["model_digest"]
+    assert plain["metrics"]["loss_achieved"] == 0
+    for faults in ({"loss": 0.02}, {"loss": 0.02, "burst": 5}, {"straggler": "slow", "straggler_rank": 3}):
+        faulty = trial(target, **faults)
+        assert faulty["metrics"]["model_digest"] == digest, faults
+        assert not [p for p in faulty["problems"] if "loss was" in p or "dropped" in p], faulty["problems"]
+        if "loss" in faults:
+            assert faulty["metrics"]["loss_achieved"] == pytest.approx(0.02, rel=0.5)
+            assert faulty["metrics"]["retransmissions"] > 0
+    assert trial(target)["metrics"]["model_digest"] == digest
+    assert trial(target, seed=2)["metrics"]["model_digest"] != digest
+
+
+def test_a_straggler_is_waited_for_and_padding_is_virtual(target: EmbeddedTarget) -> None:
+    result = trial(target, straggler="slow", straggler_rank=1, straggler_factor=4)
+    by_rank = {r: [s for s in result["steps"] if s["rank"] == r] for r in range(4)}
+    slow = [s["compute"] + s["padding"] for s in by_rank[1]]
+    fast = [s["compute"] + s["padding"] for s in by_rank[0]]
+    assert min(slow) == pytest.approx(0.060, abs=0.002)
+    assert min(fast) == pytest.approx(0.015, abs=0.002)
+    assert min(s["ended"] - s["begun"] for s in by_rank[0][1:]) > 0.060
+
+
+def test_virtual_time_that_is_too_short_makes_a_trial_invalid(target: EmbeddedTarget) -> None:
+    result = trial(target, compute_ms=0.01)
+    assert not result["valid"]
+    assert any("raise compute_ms" in p for p in result["problems"])
+
+
+@pytest.mark.parametrize("victim", [0, 3])
+def test_a_worker_that_dies_ends_the_trial_soon_and_by_name(target: EmbeddedTarget, victim: int) -> None:
+    killed: list[float] = []
+
+    def on_event(kind: str, value: dict[str, Any]) -> None:
+        if kind == "step" and value["step"] == 2 and not killed:
+            killed.append(time.monotonic())
+            os.kill(worker_pid(victim), signal.SIGKILL)
+
+    with pytest.raises(TrialError) as caught:
+        run_trial(TrialSettings(**{**SMALL, "steps": 2000}), 1, target, on_event)
+    assert time.monotonic() - killed[0] < 10
+    text = str(caught.value)
+    assert f"worker {victim} was killed by signal 9" in text
+    assert "job 0, slot" in text
+    assert f"has not seen worker {victim}" in text or f"has not seen rack {victim // 2}" in text
+
+
+def worker_pid(rank: int) -> int:
+    """The worker of a rank: the processes that this one's trial forked last, in order, seen from outside."""
+    found = [p for p in psutil.Process().children(recursive=True) if p.name() == f"worker{rank}"]
+    assert len(found) == 1, [p.name() for p in psutil.Process().children(recursive=True)]
+    return int(found[0].pid)
+
+
+def interfaces() -> set[str]:
+    return set(os.listdir("/sys/class/net"))
+
+
+def namespaces() -> set[str]:
+    """Network namespaces that some process is in."""
+    found = set()
+    for pid in psutil.pids():
+        try:
+            found.add(os.readlink(f"/proc/{pid}/ns/net"))
+        except OSError:
+            continue
+    return found
+
+
+def start_run(results: Path, **change: Any) -> subprocess.Popen[str]:
+    settings = {**SMALL, "steps": 400, **change}
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "experiments.cli", "run", "quickstart", "--results", str(results), *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_training(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Until workers are there; all processes of the run."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        family = psutil.Process(process.pid).children(recursive=True)
+        if sum(p.name().startswith("worker") for p in family) == 4:
+            time.sleep(0.5)
+            return psutil.Process(process.pid).children(recursive=True)
+        time.sleep(0.05)
+    raise AssertionError("no workers appeared")
+
+
+@pytest.mark.parametrize("when", ["at once", "in training"])
+def test_sigkill_leaves_nothing(tmp_path: Path, when: str) -> None:
+    before = interfaces(), namespaces()
+    process = start_run(tmp_path)
+    family = wait_for_training(process) if when == "in training" else []
+    if when == "at once":
+        time.sleep(3.0)
+        family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    time.sleep(0.2)
+    assert interfaces() == before[0]
+    assert namespaces() <= before[1]
+
+
+def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:
+    before = interfaces()
+    process = start_run(tmp_path, steps=30)
+    folder = None
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = list(tmp_path.glob("quickstart/*/trials.jsonl"))
+        if found:
+            folder = found[0].parent
+            break
+        time.sleep(0.1)
+    assert folder is not None
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in output + errors
+    psutil.wait_procs(family, timeout=5)
+    assert interfaces() == before
+    record = json.loads((folder / "run.json").read_text())
+    assert record["finished"] is False
+    assert (folder / "report.html").exists()
+    assert len((folder / "trials.jsonl").read_text().splitlines()) >= 1
+
+
+def test_two_experiments_at_once_do_not_touch_each_other(tmp_path: Path) -> None:
+    processes = [start_run(tmp_path / name, steps=5, compute_ms=40) for name in ("a", "b")]
+    for process in processes:
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, output + errors
+    digests = set()
+    for name in ("a", "b"):
+        (lines,) = list((tmp_path / name).glob("quickstart/*/trials.jsonl"))
+        for line in lines.read_text().splitlines():
+            digests.add(json.loads(line)["metrics"]["model_digest"])
+    assert len(digests) == 1
+    (report,) = list((tmp_path / "a").glob("quickstart/*/report.html"))
+    page = report.read_text()
+    assert "Compared bit for bit, the final model is the same" in page
+    assert sorted(digests)[0][:12] in page
+    assert {p.suffix for p in report.parent.iterdir()} >= {".png", ".svg", ".html", ".json", ".jsonl"}

@@ -1,0 +1,147 @@
+"""What the compiler says of programs that are wrong or use what it lacks; and the command line's bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from switches.control import ControlError
+from switches.embedded.build import build
+from switches.embedded.compiler import compile_p4
+from switches.embedded.errors import CompileError
+from switches.embedded.offline import OfflineSwitch
+
+PROGRAM = """#define PROBE_FIELDS bit<8> a; bit<16> b; int<8> s; bit<128> wide;
+{before}
+#include "frame.p4"
+NO_EGRESS
+{outside}
+control Work(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {{
+    {locals}
+    apply {{
+        {body}
+    }}
+}}
+PACKAGE
+"""
+
+
+def program(folder: Path, body: str = "", locals_: str = "", outside: str = "", before: str = "") -> Path:
+    path = folder / "probe.p4"
+    path.write_text(PROGRAM.format(body=body, locals=locals_, outside=outside, before=before))
+    return path
+
+
+def compile_(path: Path) -> str:
+    return compile_p4(path, {}, [Path("tests/programs").resolve()])
+
+
+@pytest.mark.parametrize(
+    ("parts", "line", "message"),
+    [
+        ({"body": "hdr.probe.a = hdr.probe.b;"}, 9, "this is bit<16>, where bit<8> is needed"),
+        ({"body": "hdr.probe.c = 1;"}, 9, "probe_t has no field c"),
+        ({"body": "nobody = 1;"}, 9, "nobody is not declared"),
+        ({"body": "hdr.probe.a = hdr.probe.a + hdr.probe.b;"}, 9, "the operands are bit<8> and bit<16>"),
+        ({"body": "hdr.probe.b = (bit<16>)hdr.probe.s;"}, 9, "changes sign and width at once"),
+        ({"body": "if (hdr.probe.a) { }"}, 9, "a condition must be bool"),
+        ({"body": "hdr.probe.a = 8w300;"}, 9, "does not fit in bit<8>"),
+        ({"body": "hdr.probe.a = 1"}, 10, "syntax error"),
+        ({"body": "for (bit<8> i = 0; i < 3; i = i + 1) { }"}, 9, "for"),
+        ({"body": "hdr.probe.wide = hdr.probe.wide + 1;"}, 9, "not supported by the embedded switch: + on bit<128>"),
+        ({"body": "digest(1, {hdr.probe.a});"}, 9, "not supported by the embedded switch: digest"),
+        ({"locals_": "meter(4, MeterType.packets) m;"}, 7, "not supported by the embedded switch: meter"),
+        ({"outside": "header_union u_t { ethernet_t e; }"}, 5, "not supported by the embedded switch: header_union"),
+        ({"outside": "extern void mine();"}, 5, "not supported by the embedded switch: extern"),
+        ({"outside": "header odd_t { bit<7> x; }"}, 5, "no multiple of 8"),
+        ({"locals_": "register<bit<8>>(4) r;", "body": "r.write(9, 1);"}, 9, "has 4 cells, no cell 9"),
+        ({"locals_": "action a(bit<8> x) {} table t { key = { hdr.probe.a : exact; } actions = { a; } default_action = b(); }",
+          "body": "t.apply();"}, 7, "default action b is not among"),
+        ({"before": '#include "missing.p4"'}, 2, "cannot find include file"),
+        ({"before": "#error not today"}, 2, "#error not today"),
+        ({"body": "hdr.probe.a = 1 $ 2;"}, 9, "a character that P4 does not have"),
+        ({"body": "hdr.probe.a[9:0] = 1;"}, 9, "is not within bit<8>"),
+        ({"body": "standard.nothing = 1;"}, 9, "has no field nothing"),
+    ],
+)  # fmt: skip
+def test_errors_name_line_and_reason(tmp_path: Path, parts: dict[str, str], line: int, message: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_(program(tmp_path, **parts))
+    text = str(caught.value)
+    assert message in text
+    assert f"probe.p4:{line}:" in text
+    assert "\n" not in text
+
+
+def test_missing_main_and_missing_file(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.p4"
+    empty.write_text("")
+    with pytest.raises(CompileError, match="no V1Switch"):
+        compile_p4(empty)
+    with pytest.raises(CompileError, match="cannot read"):
+        compile_p4(tmp_path / "none.p4")
+
+
+def run_switch(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "switches.embedded", *words], capture_output=True, text=True, check=False)
+
+
+def test_command_line_prints_c_and_reports_errors(tmp_path: Path) -> None:
+    done = run_switch("p4/switchml.p4", "-D", "K=32", "--emit-c")
+    assert done.returncode == 0
+    assert "control SwitchMLIngress" in done.stdout
+    wrong = program(tmp_path, "hdr.probe.a = hdr.probe.b;")
+    done = run_switch(str(wrong), "-I", "tests/programs", "--emit-c")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_interfaces_are_one_sentence() -> None:
+    for words, message in (
+        (["p4/switchml.p4"], "at least one port"),
+        (["p4/switchml.p4", "-i", "0@" + "x" * 16], "longer than the 15 characters"),
+        (["p4/switchml.p4", "-i", "0@nosuch0"], "there is no interface nosuch0"),
+        (["p4/switchml.p4", "-i", "nosuch0"], "PORT@INTERFACE"),
+    ):
+        done = run_switch(*words)
+        assert done.returncode != 0
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_cache_is_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    includes = [Path("tests/programs").resolve()]
+    first = build(program(tmp_path, "hdr.probe.a = 1;"), {}, includes)
+    made = first.stat().st_mtime_ns
+    assert build(program(tmp_path, "hdr.probe.a = 1;"), {}, includes) == first
+    assert first.stat().st_mtime_ns == made
+    assert build(program(tmp_path, "hdr.probe.a = 2;"), {}, includes) != first
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("table_add nosuch f 1 =>", "there is no table nosuch"),
+        ("table_add by_prefix nosuch 10.0.0.0/8 =>", "has no action nosuch"),
+        ("table_add by_prefix set_result 10.0.0.0 => 1", "value/length of 32 bits is needed"),
+        ("table_add by_prefix set_result 10.0.0.0/8 => 256", "not a value for value"),
+        ("table_add by_prefix set_result 10.0.0.0/8 =>", "takes 1 parameters"),
+        ("table_add fixed set_third 1 1 => 1", "are const"),
+        ("table_delete by_prefix 7", "no entry 7"),
+        ("mc_node_associate 9 0", "no multicast group 9"),
+        ("register_read nosuch 0", "there is no register nosuch"),
+        ("set_queue_depth x", "not possible"),
+        ("no_such_command", "unknown command"),
+    ],
+)
+def test_refused_commands_are_one_sentence_and_the_switch_goes_on(line: str, message: str) -> None:
+    with OfflineSwitch(build(Path("tests/programs/tables.p4"))) as switch:
+        with pytest.raises(ControlError, match=message):
+            switch.command(line)
+        switch.command("table_add by_prefix set_result 10.0.0.0/8 => 1")
+        assert switch.command("table_num_entries by_prefix") == "1\n"

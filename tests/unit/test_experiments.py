@@ -1,0 +1,173 @@
+"""Settings, validity, results and the command line, as far as they need no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import experiment as registry
+from experiments import quickstart
+from experiments.results import ResultsError, add_trial, create_run, load_run
+from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from experiments.validity import judge
+from switches.switchml import Loss, decisions, link_seed
+from topologies.racks import NetworkPlan, Racks, TopologyError
+
+GOOD = {
+    "padding_min": 0.01, "cpu_idle": 0.5, "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"steps": "many"}, "steps"),
+        ({"k": "48"}, "32, 64, 256"),
+        ({"workers": "33"}, "from 1 to 32"),
+        ({"racks": "0"}, "from 1 to 32"),
+        ({"slots": "9999"}, "fit in the switch's pool"),
+        ({"workload": "gpt"}, "digits-mlp"),
+        ({"scheme": "magic"}, "choose switchml"),
+        ({"loss": "1.5"}, "loss"),
+        ({"loss": "0.9", "burst": "1.05"}, "not possible"),
+        ({"straggler": "lazy"}, "choose one of"),
+        ({"straggler_rank": "8"}, "ranks are 0 to 7"),
+        ({"host_rate": "0"}, "host_rate"),
+    ],
+)
+def test_impossible_settings_are_one_sentence(values: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        make_settings(TrialSettings, values).check()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_settings_name_those_there_are() -> None:
+    with pytest.raises(SettingsError, match="there is no setting stepz: choose one of batch, burst"):
+        parse_overrides(["stepz=1"], TrialSettings)
+    with pytest.raises(SettingsError, match="key=value"):
+        parse_overrides(["steps"], TrialSettings)
+    with pytest.raises(SettingsError, match="quickstart"):
+        registry.load("nosuch")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"padding_min": -0.002}, "raise compute_ms"),
+        ({"cpu_idle": 0.01}, "99 % busy"),
+        ({"queue_drops": 3}, "3 packets were dropped"),
+        ({"loss_achieved": 0.02, "loss_packets": 100_000}, "loss was 2.000 %"),
+        ({"model_digest": ""}, "different models"),
+    ],
+)
+def test_what_makes_a_trial_invalid(change: dict[str, Any], message: str) -> None:
+    problems = judge({**GOOD, **change}, TrialSettings())
+    assert len(problems) == 1
+    assert message in problems[0]
+
+
+def test_a_good_trial_is_valid() -> None:
+    assert judge(GOOD, TrialSettings()) == []
+    achieved = {**GOOD, "loss_achieved": 0.0104, "loss_packets": 50_000}
+    assert judge(achieved, TrialSettings(loss=0.01)) == []
+
+
+@pytest.mark.parametrize("model", [Loss.bernoulli(0.01), Loss.gilbert_elliott(0.01, 8), Loss.gilbert_elliott(0.2, 3)])
+def test_loss_has_its_mean_and_its_bursts(model: Loss) -> None:
+    lost = decisions(model, link_seed(1, 2, 0), 300_000)
+    assert sum(lost) / len(lost) == pytest.approx(model.mean, rel=0.12)
+    bursts = sum(1 for a, b in zip([False, *lost], lost, strict=False) if b and not a)
+    expected = 1 / model.leave if model.enter else 1 / (1 - model.mean)
+    assert sum(lost) / bursts == pytest.approx(expected, rel=0.12)
+
+
+def test_loss_differs_between_links_directions_and_seeds() -> None:
+    seeds = {link_seed(s, link, d) for s in range(5) for link in range(20) for d in (0, 1)}
+    assert len(seeds) == 200
+    a = decisions(Loss.bernoulli(0.1), link_seed(1, 0, 0), 2000)
+    b = decisions(Loss.bernoulli(0.1), link_seed(1, 0, 1), 2000)
+    both = sum(x and y for x, y in zip(a, b, strict=True))
+    assert both / 2000 == pytest.approx(0.01, abs=0.008)  # independent: 0.1 × 0.1
+
+
+def test_plan_of_two_racks() -> None:
+    plan = NetworkPlan(Racks(2, 3))
+    assert sorted(plan.switches) == ["root", "tor0", "tor1"]
+    assert len({h.station.ip for h in plan.hosts} | {s.station.ip for s in plan.switches.values()}) == 9
+    assert len({h.station.mac for h in plan.hosts}) == 6
+    assert [(link.lower, link.upper) for link in plan.links][-2:] == [("tor0", "root"), ("tor1", "root")]
+    assert all(len(f"{h.name}-eth0") <= 15 for h in plan.hosts)
+
+
+def test_impossible_topologies() -> None:
+    with pytest.raises(TopologyError, match="33 racks"):
+        Racks(33, 1)
+    with pytest.raises(TopologyError, match="uplink_rate"):
+        Racks(2, 2, 10, -1)
+
+
+def test_results_survive_an_interruption(tmp_path: Path) -> None:
+    run = create_run(tmp_path, "quickstart", {"seed": 1, "experiment": "quickstart"})
+    add_trial(run, {"name": "one", "value": 1 / 3})
+    again = load_run(run.folder)
+    assert again.trials == [{"name": "one", "value": round(1 / 3, 9)}]
+    with pytest.raises(ResultsError, match="not the folder of a run"):
+        load_run(tmp_path)
+
+
+def test_results_folder_that_cannot_be_written() -> None:
+    with pytest.raises(ResultsError, match="cannot be written"):
+        create_run(Path("/proc/nowhere"), "quickstart", {"seed": 1})
+
+
+def test_quickstart_has_its_faults() -> None:
+    trials = quickstart.trials(TrialSettings(), 7)
+    assert [t.settings.loss for t in trials] == [0, 0.001, 0.01, 0.01, 0]
+    assert trials[3].settings.burst > 1
+    assert trials[4].settings.straggler == "slow"
+    assert {t.seed for t in trials} == {7}
+    for trial in quickstart.trials(TrialSettings(racks=1, workers=2), 7):
+        trial.settings.check()
+
+
+def inalab(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "experiments.cli", *words], capture_output=True, text=True, check=False, **options)
+
+
+def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
+    done = inalab("list")
+    assert done.returncode == 0
+    assert "quickstart" in done.stdout
+    for words, message in (
+        (["run", "nosuch"], "there is no experiment nosuch"),
+        (["run", "quickstart", "--set", "k=5"], "k is 5"),
+        (["run", "quickstart", "--target", "tofino"], "target tofino is unknown"),
+        (["report", str(tmp_path)], "is not the folder of a run"),
+    ):
+        done = inalab(*words, env={**os.environ, "COLUMNS": "200"})
+        assert done.returncode != 0
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_without_root_there_is_one_sentence() -> None:
+    if os.geteuid() != 0:
+        done = inalab("run", "quickstart")
+    else:
+        program = "import os, sys; os.geteuid = lambda: 1000; sys.argv = ['inalab', 'run', 'quickstart']; import experiments.cli as c; c.main()"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "needs root" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_recorded_run_is_json(tmp_path: Path) -> None:
+    run = create_run(tmp_path, "quickstart", {"seed": 2})
+    assert json.loads((run.folder / "run.json").read_text()) == {"seed": 2}

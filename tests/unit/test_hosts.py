@@ -1,0 +1,85 @@
+"""Stragglers, the retransmission timer and the workloads, without a network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hosts.retransmission import RetransmissionTimer
+from hosts.stragglers import KINDS, Straggler
+from hosts.training import Trainer, TrainingSettings
+from hosts.workloads import WORKLOADS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slowdowns_are_replayable_and_never_negative(kind: str) -> None:
+    model = Straggler(kind)
+    drawn = [model.slowdown(4, rank, step) for rank in range(4) for step in range(50)]
+    assert drawn == [model.slowdown(4, rank, step) for rank in range(4) for step in range(50)]
+    assert min(drawn) > 0
+    if kind not in ("none", "slow"):
+        assert len(set(drawn)) > 1
+
+
+def test_distributions_have_their_means() -> None:
+    def mean(model: Straggler) -> float:
+        return float(np.mean([model.slowdown(1, rank, step) for rank in range(20) for step in range(300)]))
+
+    assert mean(Straggler("exponential", mean=0.5)) == pytest.approx(1.5, rel=0.05)
+    assert mean(Straggler("pareto", shape=4)) == pytest.approx(4 / 3, rel=0.05)
+    assert mean(Straggler("bimodal", factor=3, probability=0.25)) == pytest.approx(1.5, rel=0.05)
+    assert mean(Straggler("lognormal", sigma=0.5)) == pytest.approx(np.exp(0.125), rel=0.05)
+    assert [Straggler("slow", rank=2, factor=3).slowdown(1, r, 0) for r in range(4)] == [1, 1, 3, 1]
+
+
+def test_expected_maximum_of_shifted_exponentials() -> None:
+    """E[max of n] = 1 + mean * H_n (PAPERS.md, section 6)."""
+    model = Straggler("exponential", mean=1.0)
+    longest = [max(model.slowdown(9, rank, step) for rank in range(8)) for step in range(2000)]
+    assert np.mean(longest) == pytest.approx(1 + sum(1 / i for i in range(1, 9)), rel=0.05)
+
+
+def test_unknown_straggler_is_refused() -> None:
+    with pytest.raises(ValueError, match="choose one of"):
+        Straggler("lazy")
+
+
+def test_timer_follows_round_trips_and_backs_off() -> None:
+    timer = RetransmissionTimer(initial=0.1, shortest=0.01, longest=1.0)
+    assert timer.timeout == 0.1
+    for _ in range(50):
+        timer.sample(np.full(16, 0.02))
+    assert timer.srtt == pytest.approx(0.02, rel=0.01)
+    assert 0.02 <= timer.timeout < 0.03
+    assert timer.after(np.array([0, 1, 2, 9])) == pytest.approx(timer.timeout * np.array([1, 2, 4, 4]))
+    calm = timer.timeout
+    timer.needless(now=10.0)
+    timer.needless(now=10.0)  # within the same timeout: counts once
+    assert timer.timeout == pytest.approx(2 * calm)
+    timer.sample(np.full(4, 0.02))
+    assert timer.timeout == pytest.approx(calm, rel=0.05)
+
+
+def test_timer_ignores_a_minority_of_late_results() -> None:
+    timer = RetransmissionTimer()
+    for _ in range(50):
+        timer.sample(np.array([0.02] * 12 + [0.5] * 4))
+    assert timer.timeout < 0.1
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_workloads_learn_and_are_seeded(name: str) -> None:
+    settings = TrainingSettings(name, 30, seed=3, compute_ms=0, evaluate_every=10, straggler=Straggler())
+
+    def train(seed: int) -> tuple[Trainer, float]:
+        trainer = Trainer(TrainingSettings(**{**vars(settings), "seed": seed}), rank=0, size=1)
+        before = trainer.workload.evaluate(trainer.model, trainer.data)[0]
+        for step in range(settings.steps):
+            trainer._apply(trainer._gradient(step)[0])
+        return trainer, before
+
+    one, before = train(3)
+    after = one.workload.evaluate(one.model, one.data)[0]
+    assert after < before
+    assert one.digest() == train(3)[0].digest()
+    assert one.digest() != train(4)[0].digest()

@@ -1,0 +1,86 @@
+"""Block floating point: no overflow, bounded error, and the corner cases of floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from hosts.quantization import CODE_NOT_FINITE, CODE_ZERO, MAX_WORKERS, block_exponents, dequantize, quantize
+
+finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
+workers_and_chunks = st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), arrays(np.float32, (n, 3, 4), elements=finite)))
+
+
+def summed(x: np.ndarray) -> np.ndarray:
+    """The sum over workers as hosts and switches make it; x is (workers, chunks, k)."""
+    n = len(x)
+    codes = np.max([block_exponents(w) for w in x], axis=0)
+    integers = np.array([quantize(w, codes, n) for w in x], np.int64)
+    total = integers.sum(axis=0)
+    assert np.abs(total).max(initial=0) <= 2**31 - 1, "a sum of n workers overflows int32"
+    return dequantize(total.astype(np.int32), codes, n)
+
+
+@given(workers_and_chunks)
+def test_sum_is_close_and_never_overflows(case: tuple[int, np.ndarray]) -> None:
+    n, x = case
+    exact = x.astype(np.float64).sum(axis=0)
+    largest = np.abs(x).astype(np.float64).max(axis=(0, 2))
+    step = 2 * largest * n / (2**31 - 1) + 2.0**-125 * n / 2**31  # one unit of a chunk's scale, at most
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = np.abs(summed(x) - exact)
+    tolerance = n * step[:, None] + np.abs(exact) * 2.0**-23 + 2.0**-149
+    beyond = np.abs(exact) > np.finfo(np.float32).max  # the sum itself is infinite in float32
+    assert ((error <= tolerance) | beyond).all()
+
+
+@given(arrays(np.float32, (2, 8), elements=finite))
+def test_one_worker_keeps_24_bits_of_the_largest(x: np.ndarray) -> None:
+    codes = block_exponents(x)
+    back = dequantize(quantize(x, codes, 1), codes, 1)
+    rows = np.arange(len(x))
+    top = np.abs(x).argmax(axis=1)
+    np.testing.assert_allclose(back[rows, top], x[rows, top], rtol=2e-7, atol=2.0**-149)
+
+
+def test_all_zero_chunk() -> None:
+    x = np.zeros((2, 1, 4), np.float32)
+    assert block_exponents(x[0])[0] == CODE_ZERO
+    assert (summed(x) == 0).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_makes_its_chunk_nan_and_no_other(bad: float) -> None:
+    x = np.ones((3, 2, 4), np.float32)
+    x[1, 0, 2] = bad
+    assert block_exponents(x[1])[0] == CODE_NOT_FINITE
+    total = summed(x)
+    assert np.isnan(total[0]).all()
+    np.testing.assert_allclose(total[1], 3, rtol=1e-6)
+
+
+def test_denormals_keep_their_steps() -> None:
+    tiny = np.float32(2.0**-149)
+    x = np.full((2, 1, 4), 5 * tiny, np.float32)
+    assert (summed(x) == 10 * tiny).all()
+
+
+def test_ends_of_the_exponent_range() -> None:
+    largest = np.finfo(np.float32).max
+    assert block_exponents(np.full((1, 4), largest, np.float32))[0] == CODE_NOT_FINITE - 1
+    np.testing.assert_allclose(summed(np.full((1, 1, 4), largest, np.float32)), largest, rtol=1e-6)
+    assert block_exponents(np.full((1, 4), np.float32(2.0**-149), np.float32))[0] == 1
+
+
+def test_ties_round_to_even() -> None:
+    codes = np.array([126], np.uint8)  # e = 0: the scale is 2^31 - 1 for one worker
+    x = np.array([[0.5, 1.5, 2.5, -0.5]], np.float64) / (2**31 - 1)
+    assert quantize(x, codes, 1).tolist() == [[0, 2, 2, 0]]
+
+
+def test_more_workers_than_can_be_summed_are_refused() -> None:
+    with pytest.raises(ValueError, match="from 1 to 256"):
+        quantize(np.zeros((1, 4), np.float32), np.zeros(1, np.uint8), MAX_WORKERS + 1)
