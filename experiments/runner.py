@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
@@ -150,22 +151,26 @@ def conclude(run: Run, experiment: Experiment, console: Console) -> None:
 
 
 def results_table(run: Run) -> Table:
-    """One row a trial."""
-    table = Table(title=f"{run.record['experiment']} (target {run.record['target']}, seed {run.record['seed']})")
-    for heading in ("trial", "accuracy", "step", "TAT", "ATE/s", "loss asked / had", "retransmissions", "model", "valid"):
-        table.add_column(heading, justify="left" if heading in ("trial", "valid", "model") else "right")
+    """One row a trial, for 80 columns."""
+    table = Table(
+        title=f"{run.record['experiment']} (target {run.record['target']}, seed {run.record['seed']})",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    headings = ("trial", "acc.\n%", "step\nms", "TAT\nms", "ATE/s\n1000s", "loss had\n/ asked %", "sent\nagain", "ok")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("trial", "ok") else "right", no_wrap=True)
     for t in run.trials:
         if "metrics" not in t:
-            table.add_row(t["name"], *["–"] * 7, "failed")
+            table.add_row(t["name"], *["–"] * (len(headings) - 2), "failed")
             continue
         m = t["metrics"]
-        loss = f"{100 * t['settings']['loss']:g} / {100 * m['loss_achieved']:.3f} %" if t["settings"]["loss"] else "–"
-        table.add_row(
-            t["name"], f"{100 * m['final_accuracy']:.1f} %", f"{1000 * m['step_median']:.0f} ms",
-            f"{1000 * m['tat_median']:.0f} ms",
-            f"{m['ate_per_second'] / 1e3:.0f} k", loss, str(m["retransmissions"]), m["model_digest"][:8] or "differ",
-            "yes" if t["valid"] else "no",
+        loss = f"{100 * m['loss_achieved']:.3f} / {100 * t['settings']['loss']:g}" if t["settings"]["loss"] else "–"
+        cells = (
+            f"{100 * m['final_accuracy']:.1f}", f"{1000 * m['step_median']:.0f}", f"{1000 * m['tat_median']:.0f}",
+            f"{m['ate_per_second'] / 1e3:.0f}", loss, f"{m['retransmissions']:,}", "yes" if t["valid"] else "no",
         )  # fmt: skip
+        table.add_row(t["name"], *cells)
     return table
 
 
