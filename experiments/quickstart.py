@@ -57,6 +57,8 @@ def findings(run: Run) -> list[str]:
         return ["The trial without faults has no result, so nothing can be compared with it."]
     base = reference["metrics"]
     said = []
+    if not reference["valid"]:
+        said.append("The trial without faults is not valid, so the ratios of times below are not to be relied on.")
     others = [t for t in run.finished if t is not reference]
     equal = [t["name"] for t in others if t["metrics"]["model_digest"] == base["model_digest"]]
     differing = [t["name"] for t in others if t["name"] not in equal]

@@ -35,7 +35,7 @@ class TrialSettings(BaseModel):
     steps: int = Field(80, ge=1, le=100_000)
     batch: int | None = Field(None, ge=1, description="samples of a worker's step; default: the workload's")
     learning_rate: float | None = Field(None, gt=0)
-    compute_ms: float = Field(40.0, gt=0, description="virtual compute time of a step, in ms")
+    compute_ms: float = Field(50.0, gt=0, description="virtual compute time of a step, in ms")
     evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
     loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
     burst: float = Field(1.0, ge=1, description="mean length of a burst of losses; 1: Bernoulli")

@@ -91,7 +91,8 @@ class Trainer:
         compute: what the step really computed (gradient, and update and evaluation of the step before); padding: the
         sleep after it, negative if the virtual time was too short; tat: the all-reduce.
         """
-        self._gradient(0)  # the first backward pass of a process is slow: let it happen before the clock runs
+        self._gradient(0)  # the first passes of a process are slow: let them happen before the clock runs
+        self.workload.evaluate(self.model, self.data)
         on_ready()
         begun = time.monotonic()
         for step in range(self.settings.steps):
