@@ -116,6 +116,17 @@ def flow() -> Scenario:
     return Scenario("flow", PROGRAMS / "flow.p4", packets + other + short)
 
 
+def corners() -> Scenario:
+    commands = [
+        "table_add by_op6 leave 6 =>", "table_add by_op7 leave 7 =>", "table_add by_op8 leave 8 =>",
+        "table_add by_op9 compare 9 => 0x0102030405060708090a0b0c0d0e0f10 9",
+    ]  # fmt: skip
+    big = bytes(range(1, 17))
+    rows = [(op, a, b, 0, a, 3, 0, big, 0x0A010203) for op in range(17) for a, b in ((1, 1), (0, 2), (7, 7))]
+    rows += [(9, 0, 0, 0, 0, 9, 0, bytes(15) + b"\x05", 0), (12, 0, 0, 0, 0, 9, 0, big, 0), (11, 1, 0, 0, 2, 0, 0, big, 0)]
+    return Scenario("corners", PROGRAMS / "corners.p4", probes(">BBBBBBH16sI", rows, b"rest"), commands)
+
+
 def _story(job: TestJob, turns: int) -> list[tuple[int, bytes]]:
     """Rounds of a job with duplicates in between, and a stale packet at the end of each."""
     packets = []
@@ -207,7 +218,7 @@ def lossy(name: str, loss: Loss) -> Scenario:
 SCENARIOS = {
     s.name: s
     for s in (
-        arithmetic(), tables(), replication(), stacks(), hashes(), flow(), forwarded(),
+        arithmetic(), tables(), replication(), stacks(), hashes(), flow(), corners(), forwarded(),
         *(switchml_one_level(n) for n in (1, 2, 3)), switchml_two_levels(), switchml_turned_away(),
         lossy("loss-bernoulli", Loss.bernoulli(0.2)), lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
     )

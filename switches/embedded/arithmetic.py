@@ -83,6 +83,8 @@ def shift(operator: str, a: Value, b: Value, position: Position) -> Value:
         raise unsupported(position, f"a shift of {type_} (arithmetic ends at 64 bits)")
     if isinstance(b.type, Bits) and b.type.signed:
         raise CompileError(position, "the amount of a shift must be unsigned")
+    if isinstance(b.type, Bits) and b.type.wide:
+        raise unsupported(position, f"a shift by {b.type}")
     if isinstance(a.constant, int) and isinstance(b.constant, int):
         return number(int(fold(operator, a.constant, min(b.constant, 4095), position)), type_)
     bits = 32 if type_.width <= 32 else 64
@@ -154,10 +156,13 @@ def convert(value: Value, to: Bits, position: Position) -> Value:
     if from_ == to:
         return value
     if from_.wide or to.wide:
+        if from_.signed and to.width > from_.width:
+            raise unsupported(position, f"a cast of {from_} to {to} (sign extension ends at 64 bits)")
         if from_.wide and to.wide:
             return Value(f"WIDE_CONVERT({to.storage}, {value.text}, {from_.width}, {to.width})", to)
         if from_.wide:
-            return Value(f"(({to.compute})wide_slice({value.text}.b, {from_.size}, {to.width - 1}, 0))", to)
+            low = f"wide_slice({value.text}.b, {from_.size}, {to.width - 1}, 0)"
+            return Value(wrap(low, to) if to.signed else f"(({to.compute}){low})", to)
         return Value(f"WIDE_FROM({to.storage}, {unsigned(value)})", to)
     if from_.signed and not to.signed and from_.width == to.width:
         return Value(unsigned(value), to)

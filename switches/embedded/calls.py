@@ -103,12 +103,12 @@ class Calls(Wire):
 
     def captured(self, target: s.Expression, value: Value, scope: Scope) -> list[str]:
         """The lines of an assignment, for later."""
-        lines, depth = self.lines, self.depth
-        self.lines, self.depth = [], 0
-        self.assign(target, value, scope)
-        made = self.lines
-        self.lines, self.depth = lines, depth
-        return made
+
+        def write() -> Value:
+            self.assign(target, value, scope)
+            return DONE
+
+        return self.apart(write)[1]
 
     def typed_place(self, node: s.Expression, type_: Type, scope: Scope) -> Value:
         value = self.place(node, scope)
@@ -157,7 +157,9 @@ class Calls(Wire):
         if isinstance(function.base, s.Name):
             symbol = scope.find(function.base.name)
             if isinstance(symbol, TableSymbol) and name == "apply":
-                return Value(f"{self.apply_table(symbol)}()", ApplyResult())
+                return self._apply_table(symbol)
+            if isinstance(symbol, DeclarationSymbol) and isinstance(symbol.node, (s.Control, s.Parser)) and name == "apply":
+                symbol = self.make_instance(symbol, (symbol.node.name,), [], scope, node.position)
             if isinstance(symbol, InstanceSymbol) and name == "apply":
                 self.apply_instance(symbol, node.arguments, scope, node.position)
                 return DONE
@@ -171,7 +173,8 @@ class Calls(Wire):
                 return Value(f"{base.text}.valid", BOOL)
             if name in ("setValid", "setInvalid"):
                 self.place(function.base, scope)
-                return Value(f"{base.text}.valid = {'true' if name == 'setValid' else 'false'}", VOID)
+                change = "header_set_valid" if name == "setValid" else "header_set_invalid"
+                return Value(f"{change}(&{base.text}, sizeof {base.text}, &{base.text}.valid, {base.type.width // 8})", VOID)
         if isinstance(base.type, Stack) and name in ("push_front", "pop_front"):
             count = self.constant(node.arguments[0], scope) if len(node.arguments) == 1 else -1
             if not count >= 0:
@@ -183,6 +186,25 @@ class Calls(Wire):
                     self.emit(f"{base.text}.at[{i}].valid = false;")
             return DONE
         raise CompileError(node.position, f"{base.type} has no method {name}")
+
+    def _apply_table(self, table: TableSymbol) -> Value:
+        """What apply() returns; where an action may have executed `exit`, that is looked at before anything else happens."""
+        text = f"{self.apply_table(table)}()"
+        if not self.has_exit:
+            return Value(text, ApplyResult())
+        held = self.temporary("applied")
+        self.emit(f"const struct outcome {held} = {text};")
+        self.emit(f"(void){held};")
+        self.check_exit()
+        return Value(held, ApplyResult())
+
+    def check_exit(self) -> None:
+        raise AssertionError("Statements has it")
+
+    def make_instance(
+        self, symbol: DeclarationSymbol, path: tuple[str, ...], arguments: list[s.Expression], scope: Scope, position: Position
+    ) -> InstanceSymbol:
+        raise AssertionError("Controls has it")
 
     def packet_method(self, name: str, node: s.Call, scope: Scope) -> Value:
         raise CompileError(node.position, f"a packet has no method {name} here")
@@ -248,6 +270,8 @@ class Calls(Wire):
         result, low, high = self._take(node, 3)
         target = self.scalar(self.place_or_slice(result, scope), result.position).type
         assert isinstance(target, Bits)
+        if target.wide:
+            raise unsupported(node.position, f"random into {target}")
         drawn = self.temporary("drawn")
         a = self.coerce(self.expression(low, scope), target, low.position)
         b = self.coerce(self.expression(high, scope), target, high.position)
@@ -355,6 +379,9 @@ class Calls(Wire):
         pieces = form.value.replace("%", "%%").split("{}")
         if len(pieces) != len(values) + 1:
             raise CompileError(node.position, f"the message has {len(pieces) - 1} places, and {len(values)} values are given")
+        for value in values:
+            if as_bits(value.type) is None or (as_bits(value.type) or Bits(1)).wide:
+                raise unsupported(node.position, f"log_msg of {value.type}")
         text = "%llu".join(pieces)
         shown = "".join(f", (unsigned long long){v.text}" for v in values)
         return Value(f'log_message("{text}"{shown})', VOID)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from switches.embedded import syntax as s
-from switches.embedded.errors import CompileError
+from switches.embedded.errors import CompileError, Position
 from switches.embedded.parse import parse
 from switches.embedded.parsers import Parsers
 from switches.embedded.preprocess import preprocess
@@ -16,22 +17,33 @@ PREFIX = """\
 // Written by the embedded switch's compiler from {name}. One packet is processed at a time, so all state is static.
 #include "program.h"
 """
+DEEPEST = 20_000  # Python frames
 BLOCKS = ("parser", "verify checksum", "ingress", "egress", "compute checksum", "deparser")
 
 
 def compile_p4(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> str:
     """The C text of a v1model program. Raises CompileError, whose text is `file:line:column: error: …`."""
-    source = preprocess(program, defines or {}, include_dirs or [])
-    return Translator(parse(source), program.name).translate()
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST))
+    try:
+        source = preprocess(program, defines or {}, include_dirs or [])
+        return Translator(parse(source), program).translate()
+    except RecursionError:
+        raise CompileError(
+            Position(str(program), 1, 1), "the program is nested too deeply, or includes or contains itself"
+        ) from None
+    except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        what = f"the compiler failed ({type(error).__name__}: {error}), which is a defect of it"
+        raise CompileError(Position(str(program), 1, 1), what) from error
 
 
 class Translator(Parsers):
     """Puts a whole program together."""
 
-    def __init__(self, program: s.Program, name: str) -> None:
+    def __init__(self, program: s.Program, path: Path) -> None:
         super().__init__()
         self.program = program
-        self.name = name
+        self.name = path.name
+        self.path = path
 
     def translate(self) -> str:
         main = self._declare_all()
@@ -70,7 +82,7 @@ class Translator(Parsers):
                 raise CompileError(node.position, "this cannot stand here")
         self.has_exit = _contains_exit(self.program)
         if main is None:
-            raise CompileError(self.program.position, "the program has no V1Switch(...) main")
+            raise CompileError(Position(str(self.path), 1, 1), "the program has no V1Switch(...) main")
         return main
 
     def _package(self, main: s.Instantiation) -> tuple[list[s.Parser | s.Control], Type, Type]:

@@ -17,6 +17,7 @@ from switches.embedded.scope import (
 from switches.embedded.tables import Tables
 from switches.embedded.types import VOID, Bits, EnumType, Type, as_bits, c_name, c_type
 
+DEEPEST_PATH = 40  # instances within instances
 BANK = 4  # registers of one shape in one control that are worth interleaving
 
 
@@ -31,7 +32,7 @@ class Controls(Tables):
         self.function_names: dict[str, tuple[str, list[Type], Type]] = {}
         self.registers: list[str] = []
         self.counters: list[str] = []
-        self.anonymous = 0
+        self.in_progress: set[ActionSymbol | str] = set()  # being translated
 
     # --- applying an instance
 
@@ -54,7 +55,11 @@ class Controls(Tables):
                 if parameter.direction == "out":
                     self.clear(value)
             else:
-                expression = self.expression(argument, scope) if parameter.direction != "out" else self.place(argument, scope)
+                expression = (
+                    self.expression(argument, scope) if parameter.direction == "in" else self.place_or_slice(argument, scope)
+                )
+                if not parameter.direction:
+                    expression = self.expression(argument, scope)
                 value = self.coerce(expression, type_, argument.position)
             values.append(value)
         self._check_aliasing(node.parameters, values, position)
@@ -79,7 +84,8 @@ class Controls(Tables):
         for i, a in enumerate(values):
             for j, b in enumerate(values):
                 written = parameters[i].direction in ("out", "inout")
-                if i != j and written and as_bits(a.type) is None and (b.text + ".").startswith(a.text + "."):
+                overlap = (b.text + ".").startswith(a.text + ".") or (a.text + ".").startswith(b.text + ".")
+                if i != j and written and overlap and as_bits(a.type) is None and as_bits(b.type) is None:
                     raise unsupported(position, "arguments of apply() that overlap")
 
     def instance_function(
@@ -178,6 +184,8 @@ class Controls(Tables):
         self, symbol: DeclarationSymbol, path: tuple[str, ...], arguments: list[s.Expression], scope: Scope, position: Position
     ) -> InstanceSymbol:
         node = symbol.node
+        if len(path) > DEEPEST_PATH:
+            raise CompileError(position, f"{node.name} instantiates itself")
         if len(node.constructor) != len(arguments):
             raise CompileError(position, f"{node.name} is constructed from {len(node.constructor)} arguments")
         values = []
@@ -256,10 +264,14 @@ class Controls(Tables):
 
     def action_function(self, action: ActionSymbol) -> str:
         """The C function of an action, translated at first use."""
+        if action in self.in_progress:
+            raise CompileError(action.node.position, f"action {action.node.name} calls itself")
         if action not in self.action_functions:
             self.action_functions[action] = action.c
+            self.in_progress.add(action)
             types = [self.resolve(p.type, action.scope) for p in action.node.parameters]
             self._body_function(action.c, action.node, types, VOID, action.scope, f"action {action.control_name}")
+            self.in_progress.discard(action)
         return action.c
 
     def call_action(self, action: ActionSymbol, arguments: list[s.Expression], scope: Scope, position: Position) -> None:
@@ -271,6 +283,8 @@ class Controls(Tables):
 
     def function_name(self, symbol: DeclarationSymbol) -> tuple[str, list[Type], Type]:
         node: s.Function = symbol.node
+        if node.name in self.in_progress:
+            raise CompileError(node.position, f"function {node.name} calls itself")
         if node.name not in self.function_names:
             types = [self.resolve(p.type, symbol.scope) for p in node.parameters]
             result = self.resolve(node.result, symbol.scope)
@@ -278,7 +292,9 @@ class Controls(Tables):
                 raise unsupported(node.position, f"a function that returns {result}")
             made = (self.unique(node.name), types, result)
             self.function_names[node.name] = made
+            self.in_progress.add(node.name)
             self._body_function(made[0], node, types, result, symbol.scope, f"function {node.name}")
+            self.in_progress.discard(node.name)
         return self.function_names[node.name]
 
     def _body_function(
@@ -287,7 +303,7 @@ class Controls(Tables):
         scope = Scope(outer)
         parameters = []
         for parameter, type_ in zip(node.parameters, types, strict=True):
-            name = c_name(parameter.name) + "_"
+            name = self.unique(parameter.name)
             by_address = parameter.direction in ("out", "inout")
             parameters.append(f"{c_type(type_)} {'*' if by_address else ''}{name}")
             text = f"(*{name})" if by_address else name

@@ -205,7 +205,15 @@ class Expressions(Unit):
 
     def _binary(self, node: s.Binary, scope: Scope) -> Value:
         if node.operator in ("&&", "||"):
-            a, b = self.condition(node.left, scope), self.condition(node.right, scope)
+            a = self.condition(node.left, scope)
+            b, before = self.apart(lambda: self.condition(node.right, scope))
+            if before:  # what the right side does must happen only if it is evaluated
+                held = self.temporary("is")
+                self.emit(f"bool {held} = {a.text};")
+                with self.indented(f"if ({held if node.operator == '&&' else '!' + held}) {{"):
+                    self.emit_all(before)
+                    self.emit(f"{held} = {b.text};")
+                return Value(held, BOOL)
             if a.constant is not None and b.constant is not None:
                 return boolean(bool(a.constant and b.constant if node.operator == "&&" else a.constant or b.constant))
             return Value(f"({a.text} {node.operator} {b.text})", BOOL)
@@ -247,7 +255,10 @@ class Expressions(Unit):
 
     def _conditional(self, node: s.Conditional, scope: Scope) -> Value:
         condition = self.condition(node.condition, scope)
-        a, b = self.expression(node.yes, scope), self.expression(node.no, scope)
+        a, before_a = self.apart(lambda: self.expression(node.yes, scope))
+        b, before_b = self.apart(lambda: self.expression(node.no, scope))
+        if before_a or before_b:
+            raise unsupported(node.position, "a call with out parameters, or a table, within ?:")
         if isinstance(a.type, Integer) and isinstance(b.type, Integer):
             if condition.constant is None:
                 raise CompileError(node.position, "one side of ?: needs a width")

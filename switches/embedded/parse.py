@@ -24,16 +24,37 @@ GENERIC_FUNCTIONS = {
     "verify_checksum_with_payload", "update_checksum_with_payload", "execute_meter", "read", "assume", "clone3",
     "resubmit", "recirculate",
 }  # fmt: skip
-TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"} | BUILT_IN_TYPES | GENERIC_FUNCTIONS
+TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"} | BUILT_IN_TYPES
+
+
+def _calls_generic(name: str, tokens: list[Token], at: int) -> bool:
+    """True if the `<` at this place opens type arguments of a call: name<…>(…). A field may have such a name, too."""
+    if name not in GENERIC_FUNCTIONS:
+        return False
+    depth = 0
+    for i in range(at, min(at + 64, len(tokens))):
+        text = str(tokens[i])
+        depth += {"<": 1, ">": -1, ">>": -2}.get(text, 0)
+        if depth <= 0:
+            return tokens[i + 1 : i + 2] == ["("]
+        if text in (";", "{", "}", "&&", "||", "=="):
+            return False
+    return False
+
+
+def _declares_type(before: str, after: list[str]) -> bool:
+    """True if a `type` between these tokens begins `type TYPE NAME;`."""
+    return before in ("", ";", "{", "}", ")") and bool(after) and after[0].isidentifier() and after[1:2] != ["="]
+
 
 # keywords that are names elsewhere, and how to tell: by the token before and the three behind
 SOFT_KEYWORDS: dict[str, Callable[[str, list[str]], bool]] = {
     "apply": lambda before, after: before != "." and after[:1] == ["{"],
-    "state": lambda before, after: after[1:2] == ["{"],
+    "state": lambda before, after: before != "." and after[1:2] == ["{"] and after[0].isidentifier(),
     "key": lambda before, after: after[:2] == ["=", "{"],
     "actions": lambda before, after: after[:2] == ["=", "{"],
     "entries": lambda before, after: after[:2] == ["=", "{"],
-    "type": lambda before, after: bool(after) and bool(re.match(r"[A-Za-z_]", after[0])) and before != ".",
+    "type": _declares_type,
     "priority": lambda before, after: after[:1] == ["="] and after[2:3] == [":"],
 }
 
@@ -77,7 +98,7 @@ class TokenFilter:
                 nesting.append(text)
             elif text in (")", "]", "}") and nesting:
                 nesting.pop()
-            elif text == "<" and (previous in TAKES_ANGLES or previous in types):
+            elif text == "<" and (previous in TAKES_ANGLES or previous in types or _calls_generic(previous, tokens, i)):
                 nesting.append("<")
                 token = Token.new_borrow_pos("LANGLE", text, token)
             elif text in (">", ">>") and nesting[-1:] == ["<"]:
@@ -94,9 +115,10 @@ def _declared_types(tokens: list[Token]) -> set[str]:
     """Names that some declaration of the program makes a type."""
     found = set()
     for i, token in enumerate(tokens):
+        behind = [str(t) for t in tokens[i + 1 : i + 4]]
         if token in ("header", "struct", "header_union", "parser", "control", "extern", "package"):
-            found.add(str(tokens[i + 1]))
-        elif token in ("enum", "typedef", "type") and i + 1 < len(tokens):
+            found.update(behind[:1])
+        elif token in ("enum", "typedef") or (token == "type" and _declares_type(str(tokens[i - 1]) if i else "", behind)):
             end = "{" if token == "enum" else ";"
             j = next((j for j in range(i, min(i + 40, len(tokens))) if tokens[j] in (end, "}")), i)
             if tokens[j] == end and tokens[j - 1].type == "IDENT":
@@ -120,6 +142,8 @@ def parse_number(position: Position, text: str) -> s.Number:
         raise CompileError(position, f"malformed number {text}")
     width, sign, digits = match.groups()
     digits = digits.replace("_", "")
+    if len(digits) > 1000:
+        raise CompileError(position, "a number of more than a thousand digits")
     base = {"x": 16, "b": 2, "o": 8, "d": 10}.get(digits[1:2].lower(), 0)
     value = int(digits[2:], base) if base else int(digits)
     if width:
@@ -189,7 +213,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
         states = [x for x in body if isinstance(x, s.State)]
         return s.Parser(self.at(m), c[1], c[2], [x for x in body if not isinstance(x, s.State)], states, c[3])
     def parser_state(self, m, c):
-        transition = c[-1] if isinstance(c[-1], (str, s.Select)) else None
+        transition = c[-1] if len(c) > 2 and isinstance(c[-1], (str, s.Select)) else None
         return s.State(self.at(m), c[1], _statements(c[2:-1] if transition else c[2:]), transition)
     def goto_state(self, m, c): return c[0]
     def transition(self, m, c): return c[0]

@@ -24,10 +24,12 @@ class Parsers(Controls):
         names = [state.name for state in node.states]
         if "start" not in names:
             raise CompileError(node.position, f"parser {node.name} has no state start")
+        if len(set(names)) != len(names):
+            raise CompileError(node.position, f"parser {node.name} has two states of one name")
         saved = self.result, self.leave, self.parser_fail
         self.result, self.leave, self.parser_fail = VOID, "goto fail;", "fail"
         with self.function(f"static uint32_t {c}(void)", f"parser {node.name} ({node.position})"):
-            self.emit("uint32_t error = 0, steps = 0;")
+            self.emit("uint32_t error$ = 0, steps$ = 0;")
             for variable, initial in start:
                 self._start(variable, initial, scope)
             self.emit("goto state_start;")
@@ -40,14 +42,14 @@ class Parsers(Controls):
             self.depth -= 1
             self.emit("fail:")
             self.depth += 1
-            self.emit("(void)steps;")
-            self.emit("return error;")
+            self.emit("(void)steps$;")
+            self.emit("return error$;")
         self.result, self.leave, self.parser_fail = saved
 
     def application(self, c: str, node: s.Control | s.Parser) -> str:
         if isinstance(node, s.Control):
             return super().application(c, node)
-        return f"if ((error = {c}()) != 0) goto fail;"
+        return f"if ((error$ = {c}()) != 0) goto fail;"
 
     def _state(self, state: s.State, names: list[str], scope: Scope) -> None:
         for statement in state.statements:
@@ -67,7 +69,7 @@ class Parsers(Controls):
             bits = as_bits(value.type)
             if bits is None or bits.wide:
                 raise unsupported(expression.position, f"select over {value.type}")
-            self.emit(f"const {bits.compute} key{i} = {value.text};")
+            self.emit(f"const {bits.compute} key${i} = {value.text};")
             keys.append(value.type)
         for case in select.cases:
             tests = self._tests(case, keys, scope)
@@ -84,12 +86,12 @@ class Parsers(Controls):
             raise CompileError(node.position, f"there is no state {target}")
         else:
             if names.index(target) <= here:
-                with self.indented("if (++steps > MAX_PARSER_STEPS) {"):
+                with self.indented("if (++steps$ > MAX_PARSER_STEPS) {"):
                     self._fail("ParserTimeout")
             self.emit(f"goto state_{target};")
 
     def _fail(self, error: str) -> None:
-        self.emit(f"error = {self.error_type().value(error)}u; // {error}")
+        self.emit(f"error$ = {self.error_type().value(error)}u; // {error}")
         self.emit("goto fail;")
 
     def _need(self, size: str) -> None:
@@ -102,7 +104,7 @@ class Parsers(Controls):
         if len(case.keys) != len(keys):
             raise CompileError(case.position, f"select has {len(keys)} keys, and this case has {len(case.keys)}")
         return [p.condition for i, (k, t) in enumerate(zip(case.keys, keys, strict=True))
-                if (p := self._pattern(k, self._kind(k), f"key{i}", t, scope)).condition]  # fmt: skip
+                if (p := self._pattern(k, self._kind(k), f"key${i}", t, scope)).condition]  # fmt: skip
 
     def _kind(self, key: s.Expression) -> str:
         return "ternary" if isinstance(key, s.MaskKey) else "range" if isinstance(key, s.RangeKey) else "exact"
@@ -206,6 +208,6 @@ class Parsers(Controls):
         if not isinstance(value.type, EnumType) or value.type.name != "error":
             raise CompileError(error.position, "verify needs an error")
         with self.indented(f"if (!{self.condition(condition, scope).text}) {{"):
-            self.emit(f"error = {value.text};")
+            self.emit(f"error$ = {value.text};")
             self.emit("goto fail;")
         return Value("", VOID)

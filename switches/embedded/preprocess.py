@@ -59,9 +59,14 @@ def preprocess(program: Path, defines: dict[str, str], include_dirs: list[Path])
         preprocessor.add_path(str(directory))
     for name, value in defines.items():
         preprocessor.define(f"{name} {value}")
-    preprocessor.parse(text, str(program))
     out = io.StringIO()
-    preprocessor.write(out)
+    try:
+        preprocessor.parse(text, str(program))
+        preprocessor.write(out)
+    except UnicodeDecodeError as error:
+        raise CompileError(
+            Position(preprocessor.source or str(program), 1, 1), f"an included file is not text: {error.reason}"
+        ) from None
     return _strip_line_directives(out.getvalue(), str(program))
 
 

@@ -6,7 +6,7 @@ from switches.embedded import syntax as s
 from switches.embedded.calls import Calls
 from switches.embedded.errors import CompileError, unsupported
 from switches.embedded.scope import Scope, TableSymbol, Value, VariableSymbol
-from switches.embedded.types import VOID, Bits, Integer, Struct, TupleOf, Type, as_bits, c_name, literal
+from switches.embedded.types import VOID, ApplyResult, Bits, Header, Integer, Struct, TupleOf, Type, as_bits, c_name, literal
 
 
 class Statements(Calls):
@@ -28,9 +28,9 @@ class Statements(Calls):
             self._assignment(node, scope)
         elif isinstance(node, s.CallStatement):
             value = self.call(node.call, scope)
-            if value.text:
+            if value.text and not (isinstance(value.type, ApplyResult) and self.has_exit):  # then it is applied already
                 self.emit(value.text + ";")
-            if not isinstance(node.call.function, s.Member) or node.call.function.name == "apply":
+            if not isinstance(node.call.function, s.Member):
                 self.check_exit()
         elif isinstance(node, s.If):
             self._if(node, scope)
@@ -107,18 +107,13 @@ class Statements(Calls):
                 name = self.temporary()
                 self.emit(f"const __typeof__({place.text}.{c_name(f.name)}) {name} = {coerced.text};")
                 held.append((f.name, name))
+            if isinstance(place.type, Header):
+                self.emit(f"header_set_valid(&{place.text}, sizeof {place.text}, &{place.text}.valid, {place.type.width // 8});")
             for field, name in held:
                 self.emit(f"{place.text}.{c_name(field)} = {name};")
-            if hasattr(place.type, "width"):
-                self.emit(f"{place.text}.valid = true;")
 
     def _if(self, node: s.If, scope: Scope) -> None:
         condition = self.condition(node.condition, scope).text
-        if self.has_exit and _applies(node.condition):
-            held = self.temporary("is")
-            self.emit(f"const bool {held} = {condition};")
-            self.check_exit()
-            condition = held
         condition = condition[1:-1] if _wrapped(condition) else condition
         with self.indented(f"if ({condition}) {{"):
             self._body(node.then, scope)
@@ -141,8 +136,8 @@ class Statements(Calls):
             table = self.table_of(node.selector.base, scope)
         if table is not None:
             ran = self.temporary("ran")
-            self.emit(f"const unsigned {ran} = {self.apply_table(table)}().action;")
-            self.check_exit()
+            assert isinstance(node.selector, s.Member)
+            self.emit(f"const unsigned {ran} = {self.expression(node.selector.base, scope).text}.action;")
             selector, labels = ran, [self._action_label(case.label, table) for case in node.cases]
         else:
             value = self.expression(node.selector, scope)
@@ -200,13 +195,6 @@ class Statements(Calls):
         scope.declare(node.name, symbol, node.position)
         if initial is not None:
             self.assign(s.Name(node.position, node.name), initial, scope)
-
-
-def _applies(node: s.Node) -> bool:
-    """True if evaluating the expression may apply a table."""
-    if isinstance(node, s.Call):
-        return True
-    return any(_applies(child) for child in vars(node).values() if isinstance(child, s.Node) and not isinstance(child, s.NamedType))
 
 
 def _wrapped(text: str) -> bool:

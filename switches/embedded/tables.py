@@ -10,6 +10,7 @@ from switches.embedded.scope import ActionSymbol, DeclarationSymbol, ExternSymbo
 from switches.embedded.statements import Statements
 from switches.embedded.types import Bits, Type, as_bits, c_type
 
+MAX_ACTION_WORDS = 16  # as runtime/program.h has it
 KINDS = ("exact", "lpm", "ternary", "range", "optional")
 PROPERTIES = {"size", "default_action", "counters", "const_default_action"}
 
@@ -57,7 +58,8 @@ class Tables(Statements):
         if len({a.control_name for a in table.actions}) != len(table.actions):
             raise CompileError(node.position, f"table {node.name} lists an action twice")
         keys = [self._key(k, scope) for k in node.key]
-        default, default_data = self._default(table, properties.get("default_action"), scope)
+        default, default_data = self._default(table, bound, properties.get("default_action"), scope)
+        bound += [[]] * (len(table.actions) - len(bound))
         fixed_default = properties["default_action"].constant if "default_action" in properties else False
         self._describe(table, keys, default, default_data, fixed_default, properties, scope)
         self.table_names.append(table.c)
@@ -123,7 +125,9 @@ class Tables(Statements):
             offset += bits.size
         return buffer
 
-    def _default(self, table: TableSymbol, prop: s.Property | None, scope: Scope) -> tuple[int, list[int]]:
+    def _default(
+        self, table: TableSymbol, bound: list[list[s.Expression]], prop: s.Property | None, scope: Scope
+    ) -> tuple[int, list[int]]:
         if prop is None:
             for i, action in enumerate(table.actions):
                 if action.node.name == "NoAction":
@@ -139,7 +143,10 @@ class Tables(Statements):
         if node.function.name not in names:
             raise CompileError(prop.position, f"default action {node.function.name} is not among the table's actions")
         i = names.index(node.function.name)
-        return i, self._action_data(table.actions[i], node.arguments, scope, prop.position)
+        given = node.arguments
+        if bound[i] and len(given) == len(table.actions[i].node.parameters):
+            given = given[len(bound[i]) :]  # those that the list of actions binds may be said again
+        return i, self._action_data(table.actions[i], given, scope, prop.position)
 
     def _action_data(self, action: ActionSymbol, arguments: list[s.Expression], scope: Scope, position: Position) -> list[int]:
         """Constant arguments for the parameters that the control plane fills, as 64-bit words."""
@@ -190,8 +197,8 @@ class Tables(Statements):
             raise unsupported(table.node.position, "entries that are not const")
         names = []
         for i, (_, _, v) in enumerate(keys):
-            names.append(f"key{i}")
-            self.emit(f"const {c_type(v.type)} key{i} = {v.text};")
+            names.append(f"key${i}")
+            self.emit(f"const {c_type(v.type)} key${i} = {v.text};")
         rows = []
         for order, entry in enumerate(table.node.entries):
             if entry.priority is not None:
@@ -205,7 +212,8 @@ class Tables(Statements):
                     self._pattern(k, kind, names[i], v.type, scope)
                     for i, (k, (_, kind, v)) in enumerate(zip(entry.keys, keys, strict=True))
                 ]
-            fixed = sum(p.fixed for p in patterns) if any(kind == "lpm" for _, kind, _ in keys) else 0
+            by_length = {"lpm"} <= {kind for _, kind, _ in keys} <= {"lpm", "exact"}
+            fixed = sum(p.fixed for p in patterns) if by_length else 0
             rows.append((-fixed, order, patterns, entry))
         listed = [a.node.name for a in table.actions]
         for _, _, patterns, entry in sorted(rows, key=lambda row: row[:2]):
@@ -258,6 +266,14 @@ class Tables(Statements):
             out.append(f"static const struct key_field {table.c}_keys[] = {{{rows}}};")
         for i, action in enumerate(table.actions):
             parameters = [p for p in action.node.parameters if not p.direction]
+            for p in parameters:
+                if as_bits(self.resolve(p.type, action.scope)) is None:
+                    raise unsupported(p.position, f"an action parameter of type {self.resolve(p.type, action.scope)} in a table")
+            size_in_words = sum((_bits(self.resolve(p.type, action.scope)).size + 7) // 8 for p in parameters)
+            if size_in_words > MAX_ACTION_WORDS:
+                raise unsupported(
+                    action.node.position, f"an action with {size_in_words} words of parameters (at most {MAX_ACTION_WORDS})"
+                )
             if parameters:
                 fields = ", ".join(f'{{"{p.name}", {_bits(self.resolve(p.type, action.scope)).width}}}' for p in parameters)
                 out.append(f"static const struct action_parameter {table.c}_{i}_parameters[] = {{{fields}}};")

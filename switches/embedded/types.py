@@ -17,8 +17,13 @@ C_KEYWORDS = set(
 
 
 def c_name(name: str) -> str:
-    """A P4 name as a C identifier."""
-    return name + "_" if name in C_KEYWORDS else name
+    """A P4 name as a C identifier. `$`, which GCC takes and P4 does not, keeps it apart from C's own words and macros."""
+    return name + "$" if name in C_KEYWORDS or name.isupper() or name.endswith("_t") else name
+
+
+def struct_name(name: str) -> str:
+    """The C struct of a P4 header or struct; standard metadata is the runtime's own."""
+    return f"struct {name}" if name == "standard_metadata_t" else f"struct p4_{name}"
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class EnumType(Type):
     """An enum or `error`; `underlying` and `values` belong to a serializable enum (section 7.2.1)."""
 
     name: str
-    members: tuple[str, ...]
+    members: tuple[str, ...] = field(compare=False)  # `error` grows while a program is read
     underlying: Bits | None = None
     values: tuple[int, ...] = ()
 
@@ -224,9 +229,9 @@ def c_type(type_: Type) -> str:
     if isinstance(type_, EnumType):
         return type_.underlying.storage if type_.underlying else "uint32_t"
     if isinstance(type_, Struct):
-        return f"struct {c_name(type_.name)}"
+        return struct_name(type_.name)
     if isinstance(type_, Stack):
-        return f"struct {c_name(type_.element.name)}_stack{type_.size}"
+        return f"{struct_name(type_.element.name)}_stack{type_.size}"
     if isinstance(type_, Varbit):
         return f"struct varbit{type_.width // 8}"
     if isinstance(type_, Void):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,8 +28,11 @@ from switches.embedded.types import (
     bit_width,
     c_name,
     c_type,
+    struct_name,
 )  # fmt: skip
 
+# what compiler.py and parsers.py declare themselves
+OWN_NAMES = "phv at end out payload packet_length payload_length exited error mark_to_drop"
 PROGRAM_H = Path(__file__).parent / "runtime" / "program.h"
 C_LIBRARY = (
     "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
@@ -45,7 +48,7 @@ class Unit:
         self.functions: list[str] = []
         self.lines: list[str] = []
         self.depth = 1
-        self.taken: set[str] = set(re.findall(r"[A-Za-z_]\w*", PROGRAM_H.read_text())) | set(C_LIBRARY.split())
+        self.taken: set[str] = set(re.findall(r"[A-Za-z_]\w*", PROGRAM_H.read_text())) | set(f"{C_LIBRARY} {OWN_NAMES}".split())
         self.top = Scope()
         self.errors: list[str] = ["NoError"]  # 0, wherever a program declares errors of its own
         self.match_kinds: set[str] = set()
@@ -55,6 +58,20 @@ class Unit:
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
+
+    def emit_all(self, lines: list[str]) -> None:
+        """Emit lines that `apart` took, at this depth."""
+        for line in lines:
+            self.emit(line)
+
+    def apart(self, translate: Callable[[], Value]) -> tuple[Value, list[str]]:
+        """A translated value, and the lines that must run before it, kept apart."""
+        lines, depth = self.lines, self.depth
+        self.lines, self.depth = [], 0
+        value = translate()
+        made = self.lines
+        self.lines, self.depth = lines, depth
+        return value, made
 
     def unique(self, name: str) -> str:
         """A C identifier near `name` that nothing else has."""
@@ -67,7 +84,7 @@ class Unit:
 
     def temporary(self, stem: str = "t") -> str:
         self.temporaries += 1
-        return f"{stem}{self.temporaries}_"
+        return f"{stem}${self.temporaries}"
 
     @contextmanager
     def indented(self, opening: str, closing: str = "}") -> Iterator[None]:
@@ -99,7 +116,10 @@ class Unit:
             width = self.constant(node.width, scope)
             if not 0 < width <= 2048:
                 raise CompileError(node.position, f"a width of {width} bits is not possible here")
-            return Bits(width, node.signed)
+            bits = Bits(width, node.signed)
+            if bits.wide:
+                self.wide(bits)
+            return bits
         if isinstance(node, s.VarbitType):
             width = self.constant(node.width, scope)
             if width % 8:
@@ -110,8 +130,11 @@ class Unit:
             element = self.resolve(node.element, scope)
             if not isinstance(element, Header):
                 raise CompileError(node.position, f"a stack is made of headers, and {element} is none")
-            stack = Stack(element, self.constant(node.size, scope))
-            self._declare_once(c_type(stack), f"struct {c_name(element.name)} at[{stack.size + 1}]; uint32_t next_;")
+            size = self.constant(node.size, scope)
+            if not 0 < size <= 1 << 16:
+                raise CompileError(node.position, f"a stack of {size} headers is not possible")
+            stack = Stack(element, size)
+            self._declare_once(c_type(stack), f"{c_type(element)} at[{stack.size + 1}]; uint32_t next_;")
             return stack
         if isinstance(node, s.TupleType):
             return TupleOf(tuple(self.resolve(m, scope) for m in node.members))
@@ -173,6 +196,10 @@ class Unit:
         for written in node.fields:
             lists = tuple(int(word) for a in written.annotations if a.name == "field_list" for word in a.body if word.isdigit())
             fields.append(FieldOf(written.name, self.resolve(written.type, scope), lists))
+            if written.name in [f.name for f in fields[:-1]]:
+                raise CompileError(written.position, f"field {written.name} occurs twice")
+            if isinstance(fields[-1].type, (TupleOf, PacketType)) or fields[-1].type in (INTEGER, STRING, VOID):
+                raise unsupported(written.position, f"a field of type {fields[-1].type}")
         kind = Header if node.kind == "header" else Struct
         made = kind(node.name, tuple(fields))
         if isinstance(made, Header):
@@ -183,10 +210,10 @@ class Unit:
         if node.name != "standard_metadata_t":  # the runtime has its own, in the same order
             members = [f"    {c_type(f.type)} {c_name(f.name)};" for f in fields]
             if isinstance(made, Header):
-                members.append("    bool valid;")
+                members.append("    bool valid;")  # a field of that name is valid$
             if not members:
                 members.append("    char empty_;")
-            self.types.append(f"struct {c_name(node.name)} {{\n" + "\n".join(members) + "\n};")
+            self.types.append(f"{struct_name(node.name)} {{\n" + "\n".join(members) + "\n};")
         return made
 
     def _check_header(self, header: Header, position: Position) -> None:

@@ -100,11 +100,19 @@ class Wire(Expressions):
             if value.items is not None:
                 for item in value.items:
                     add(item)
+            elif isinstance(value.type, Header):  # an invalid one would count for nothing, and that is known at run time only
+                raise unsupported(
+                    position, f"a whole header ({value.type}) in a list for a hash, checksum or digest: list its fields"
+                )
             elif isinstance(value.type, Struct):
                 for f in value.type.fields:
                     add(Value(f"{value.text}.{c_name(f.name)}", f.type))
             elif (bits := as_bits(value.type)) is not None:
-                cells.append(Cell(value.text, offset, bits, isinstance(value.type, Bool)))
+                text = value.text
+                if bits.wide and not text.replace(".", "").replace("_", "").isalnum():
+                    text = self.temporary("wide")
+                    self.emit(f"const {bits.storage} {text} = {value.text};")
+                cells.append(Cell(text, offset, bits, isinstance(value.type, Bool)))
                 offset += bits.width
             else:
                 raise unsupported(position, f"{value.type} as input of a hash, checksum or digest")

@@ -10,10 +10,12 @@
 void functions_init(uint64_t seed);
 
 struct intents intents;
+uint32_t arrived_length;
+int64_t current_length;
 
 // headers and metadata as ingress (or egress, for a clone) left them, with the bytes behind the headers;
 // shared by the copies of a multicast
-struct held { unsigned references; size_t length, truncate_to; uint8_t *bytes; uint8_t phv[]; };
+struct held { unsigned references; uint32_t arrived_length; int64_t current_length; size_t length, truncate_to; uint8_t *bytes; uint8_t phv[]; };
 struct waiting { struct held *packet; uint16_t rid; uint32_t enqueued_us, depth; };
 struct queue { struct waiting *ring; unsigned first, count, depth; uint64_t gap_ns, next_ns; };
 struct again { uint8_t *bytes; size_t length; enum instance_type type; int field_list; uint8_t *phv; };
@@ -62,6 +64,8 @@ static struct held *hold(const uint8_t *payload, size_t length) {
     packet->references = 1;
     packet->length = length;
     packet->truncate_to = SIZE_MAX;
+    packet->arrived_length = arrived_length;
+    packet->current_length = current_length;
     packet->bytes = packet->phv + program_phv_size;
     memcpy(packet->phv, program_phv, program_phv_size);
     memcpy(packet->bytes, payload, length);
@@ -122,6 +126,8 @@ static void reset(unsigned port, size_t length, enum instance_type type) {
 static void clone_ingress(unsigned port, const uint8_t *data, size_t length, struct clone_intent clone) {
     const struct mirror *mirror = mirror_session(clone.session & 0x7fff);
     if (!mirror) return;
+    int64_t kept_length = current_length;
+    current_length = (int64_t)length;
     memcpy(saved_phv, program_phv, program_phv_size);
     reset(port, length, INGRESS_CLONE);
     size_t taken = program_parse(data, length);
@@ -130,11 +136,14 @@ static void clone_ingress(unsigned port, const uint8_t *data, size_t length, str
     program_standard->packet_length = (uint32_t)length;
     if (clone.field_list >= 0) program_keep_fields(clone.field_list, saved_phv);
     send_to_mirror(mirror, data + taken, length - taken);
+    current_length = kept_length;
     memcpy(program_phv, saved_phv, program_phv_size);
 }
 
 static void ingress(unsigned port, const uint8_t *data, size_t length) {
     intents = (struct intents){0};
+    arrived_length = (uint32_t)length;
+    current_length = (int64_t)length;
     size_t taken = program_parse(data, length);
     program_ingress(data + taken, length - taken);
 
@@ -193,6 +202,9 @@ static size_t egress(unsigned port, const struct waiting *w, unsigned depth, uin
     standard->deq_timedelta = (uint32_t)(now - w->enqueued_us);
     standard->deq_qdepth = depth;
     standard->egress_global_timestamp = now;
+    arrived_length = w->packet->arrived_length;
+    current_length = w->packet->current_length;
+    standard->packet_length = (uint32_t)current_length;
     intents = (struct intents){0};
     size_t rest = w->packet->length;
     memcpy(egress_payload, w->packet->bytes, rest);

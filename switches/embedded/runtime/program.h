@@ -94,12 +94,29 @@ struct counter_array { const char *name; struct count *cells; uint32_t size; };
 extern const struct register_array program_registers[];  // end with an element without a name
 extern const struct counter_array program_counters[];
 
+// --- lengths, as simple_switch keeps them: of the packet as it arrived (counters count that), and with the headers that
+// setValid and setInvalid have added and removed since (packet_length at egress)
+extern uint32_t arrived_length;
+extern int64_t current_length;
+
+static inline void header_set_valid(void *header, size_t size, bool *valid, int64_t bytes) {
+    if (*valid) return;
+    memset(header, 0, size);
+    *valid = true;
+    current_length += bytes;
+}
+static inline void header_set_invalid(void *header, size_t size, bool *valid, int64_t bytes) {
+    (void)header, (void)size;
+    if (*valid) current_length -= bytes;
+    *valid = false;
+}
+
 static inline uint32_t cell_index(uint64_t index, uint32_t size) { return index < size ? (uint32_t)index : size; }
 
 static inline void counter_count(struct count *cells, uint32_t size, uint64_t index) {
     if (index < size) {
         cells[index].packets++;
-        cells[index].bytes += program_standard->packet_length;
+        cells[index].bytes += arrived_length;
     }
 }
 
@@ -164,15 +181,15 @@ static inline void store_wide(uint8_t *p, unsigned offset, unsigned width, const
 static inline uint64_t wide_slice(const uint8_t *b, unsigned size, unsigned high, unsigned low) {
     return load_bits(b, size * 8 - 1 - high, high - low + 1);
 }
-#define LOAD_WIDE(type, p, offset, width) ({ type w_; load_wide(w_.b, p, offset, width); w_; })
-#define wide_differ(x, y) ({ __typeof__(x) x_ = (x); __typeof__(y) y_ = (y); memcmp(&x_, &y_, sizeof x_) != 0; })
-#define WIDE_FROM(type, v) ({ type w_; memset(&w_, 0, sizeof w_); store64(w_.b + sizeof w_ - 8, v); w_; })
+#define LOAD_WIDE(type, p, offset, width) ({ type w$; load_wide(w$.b, p, offset, width); w$; })
+#define wide_differ(x, y) ({ __typeof__(x) x$ = (x); __typeof__(y) y$ = (y); memcmp(&x$, &y$, sizeof x$) != 0; })
+#define WIDE_FROM(type, v) ({ type w$; memset(&w$, 0, sizeof w$); store64(w$.b + sizeof w$ - 8, v); w$; })
 #define WIDE_CONVERT(type, v, from, to) ({                                                          \
-    __typeof__(v) v_ = (v); type w_; unsigned n_ = (from) < (to) ? (from) : (to);                    \
-    memset(&w_, 0, sizeof w_);                                                                       \
-    for (unsigned i_ = 0; i_ < n_; i_++)                                                             \
-        store_bits(w_.b, sizeof w_ * 8 - 1 - i_, 1, load_bits(v_.b, sizeof v_ * 8 - 1 - i_, 1));     \
-    w_; })
+    __typeof__(v) v$ = (v); type w$; unsigned n$ = (from) < (to) ? (from) : (to);                    \
+    memset(&w$, 0, sizeof w$);                                                                       \
+    for (unsigned i$ = 0; i$ < n$; i$++)                                                             \
+        store_bits(w$.b, sizeof w$ * 8 - 1 - i$, 1, load_bits(v$.b, sizeof v$ * 8 - 1 - i$, 1));     \
+    w$; })
 
 // --- arithmetic
 

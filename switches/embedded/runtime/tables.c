@@ -54,7 +54,7 @@ static struct entry *find(struct table *t, const uint8_t *key) {
 
 const struct entry *table_lookup(struct table *t, const uint8_t *key) {
     struct entry *e = find(t, key);
-    if (e && t->counts) e->count.packets++, e->count.bytes += program_standard->packet_length;
+    if (e && t->counts) e->count.packets++, e->count.bytes += arrived_length;
     return e;
 }
 
