@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_BACKOFF = 2  # doublings of one chunk's timeout
+REMEMBERED = 64  # batches whose round trips are compared
+MOST_GROWTH = 4  # times the shortest of them
+MOST_BACKOFF = 2  # doublings of a timeout
 
 
 class RetransmissionTimer:
     """Smoothed round-trip time and its variation, in seconds; one estimate for all slots.
 
-    Karn's rule is the caller's: samples come from chunks that were sent once. A timeout that is too short would then
+    Karn's rule is the caller's: samples come from chunks that no worker sent again. A timeout that is too short would then
     never let a sample through; so whenever a result arrives twice, which shows that sending again was needless, the
     estimate stays doubled until the next sample. A chunk's own back-off ends at four times the timeout: at most one
     window is ever under way, so what is sent again cannot flood a link, and a burst that lasts for some packets
@@ -21,6 +25,7 @@ class RetransmissionTimer:
     def __init__(self, initial: float = 0.1, shortest: float = 0.01, longest: float = 1.0) -> None:
         self.srtt = 0.0
         self.variation = 0.0
+        self.recent: deque[float] = deque(maxlen=REMEMBERED)
         self.doublings = 0
         self.doubled_at = 0.0
         self.initial, self.shortest, self.longest = initial, shortest, longest
@@ -28,25 +33,27 @@ class RetransmissionTimer:
     def sample(self, round_trips: NDArray[np.float64]) -> None:
         """Take in a batch of round-trip times: RFC 6298 section 2, on the batch's median and weighted by its size.
 
-        The median, because a chunk's round trip also contains the time-outs of other workers' lost packets. Taken in,
-        those would raise the timeout, which would lengthen the next ones, and so on.
+        Round trips beyond some multiple of the shortest of late count as that: a worker that waits for one chunk sends the
+        next one of the slot late, so at high loss most round trips contain somebody's timeout, marked or not.
         """
         n = len(round_trips)
         if not n:
             return
         self.doublings = 0
-        r = float(np.median(round_trips))
+        self.recent.append(float(np.median(round_trips)))
+        believable = np.minimum(round_trips, MOST_GROWTH * min(self.recent))
+        r = float(np.median(believable))
         if self.srtt == 0.0:
             self.srtt, self.variation = r, r / 2
             return
-        spread = float(np.median(np.abs(round_trips - self.srtt)))
+        spread = float(np.median(np.abs(believable - self.srtt)))
         self.variation += (spread - self.variation) * (1 - (1 - 1 / 16) ** n)
         self.srtt += (r - self.srtt) * (1 - (1 - 1 / 32) ** n)
 
     def needless(self, now: float) -> None:
         """A result arrived twice at `now`; many within one timeout count once."""
         if now - self.doubled_at >= self.timeout:
-            self.doublings += 1
+            self.doublings = min(self.doublings + 1, MOST_BACKOFF)
             self.doubled_at = now
 
     @property

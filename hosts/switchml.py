@@ -73,6 +73,8 @@ class SwitchML:
         self.sent_at = np.zeros(slots)
         self.deadline = np.full(slots, np.inf)
         self.tries = np.zeros(slots, np.int64)
+        self.heard_at = 0.0  # when the last result came
+        self.newest = 0.0  # when the newest of the chunks that came back was sent
 
     # --- the collective
 
@@ -104,22 +106,22 @@ class SwitchML:
         )  # fmt: skip
 
     def _run(self, t: Transfer) -> None:
-        heard = pulsed = time.monotonic()
+        self.heard_at = pulsed = time.monotonic()
         while t.remaining:
             now = time.monotonic()
             expired = np.flatnonzero(self.deadline <= now)
             if len(expired):
-                self._retransmit(expired if t.remaining < t.length else self._probe(expired, now))
+                self._retransmit(self._lost(expired, now) if t.remaining < t.length else self._probe(expired, now))
             nearest = float(self.deadline.min())
             if self.socket.wait(min(nearest - now, 0.5)):
                 nap = min(self.timer.srtt / 4, LONGEST_NAP)
                 if nap > 1e-4:
                     time.sleep(nap)
                 if self._receive(t):
-                    heard = pulsed = time.monotonic()
+                    pulsed = self.heard_at
                     continue
             now = time.monotonic()
-            if now - heard > self.patience:
+            if now - self.heard_at > self.patience:
                 raise self._explain(f"nothing arrived for {self.patience:g} s")
             if now - pulsed > 0.5:
                 pulsed = now
@@ -141,6 +143,7 @@ class SwitchML:
         rows = stream % self.slots
         packets = self.socket.sender.data
         packets["kind"][rows] = wire.KIND_UPDATE
+        packets["mark"][rows] = 0
         packets["version"][rows] = stream // self.slots % 2
         packets["chunk"][rows] = stream & 0xFFFFFFFF
         ahead = np.minimum(d, len(t.codes) - 1)
@@ -167,10 +170,24 @@ class SwitchML:
         self.counters.bytes_sent += len(rows) * self.record.itemsize
 
     def _retransmit(self, rows: NDArray[np.intp]) -> None:
+        if not len(rows):
+            return
         self.counters.timeouts += 1
         self.counters.retransmissions += len(rows)
         self.tries[rows] += 1
+        self.socket.sender.data["mark"][rows] = 1
         self._send(rows)
+
+    def _lost(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
+        """Those of the expired chunks that are lost and not only queued: something sent later has come back, or nothing has.
+
+        The others get until the network has been silent for a whole timeout.
+        """
+        if now - self.heard_at >= self.timer.timeout:
+            return expired
+        overtaken = self.sent_at[expired] < self.newest
+        self.deadline[expired[~overtaken]] = self.heard_at + self.timer.timeout
+        return expired[overtaken]
 
     def _probe(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
         """Before the first result of a collective, silence means a straggler more often than loss: one slot asks for all."""
@@ -200,7 +217,9 @@ class SwitchML:
             return False
         packets, rows = packets[fresh], rows[fresh]
         now = time.monotonic()
-        once = self.tries[rows] == 0
+        self.heard_at = now
+        self.newest = max(self.newest, float(self.sent_at[rows].max()))
+        once = (self.tries[rows] == 0) & (packets["mark"] == 0)  # nobody's retransmission is in this round trip
         self.timer.sample((now - self.sent_at[rows])[once])
         distances = self.chunk[rows] - t.start
         self.chunk[rows] = -1
@@ -247,7 +266,7 @@ class SwitchML:
             self.socket.wait(0.1)
             answers, _ = self.socket.receive()
             answers = answers[(answers["kind"] == wire.KIND_STATUS) & (answers["slot"] == row) & (answers["chunk"] == chunk)]
-            seen.update({int(a["level"]): int(a["seen"]) for a in answers})
+            seen.update({int(a["mark"]): int(a["seen"]) for a in answers})
             if 0 in seen and self._absent(seen[0], self.membership.racks[self.membership.rack]):
                 break
         packets["kind"][row] = wire.KIND_UPDATE

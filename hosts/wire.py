@@ -19,7 +19,7 @@ HEADER = np.dtype(
         ("version", "u1"),
         ("slot", ">u2"),
         ("exponent", "u1"),
-        ("level", "u1"),
+        ("mark", "u1"),
         ("chunk", ">u4"),
         ("seen", ">u4"),
     ]

@@ -38,7 +38,7 @@ class SwitchMLHeader(Packet):
         ByteField("version", 0),
         ShortField("slot", 0),
         ByteField("exponent", 0),
-        ByteField("level", 0),
+        ByteField("mark", 0),
         IntField("chunk", 0),
         IntField("seen", 0),
         FieldListField("vector", [], SignedIntField("v", 0), max_count=256),

@@ -51,7 +51,8 @@ header switchml_t {
     bit<8> version;     // which of a slot's two sets
     bit<16> slot;
     bit<8> exponent;    // block exponent of the chunk that this slot carries next
-    bit<8> level;       // of the switch that answers a query: 0 next to the workers
+    bit<8> mark;        // update: 1 if it is sent again; result: that of the update that completed it;
+                        // status: level of the switch that answers, 0 next to the workers
     chunk_t chunk;
     bitmap_t seen;      // in a status: workers (above level 0: racks) that are in
 }

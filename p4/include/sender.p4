@@ -52,14 +52,14 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     action become_status() {
         hdr.switchml.kind = KIND_STATUS;
         hdr.switchml.seen = meta.seen;
-        hdr.switchml.level = 0;
+        hdr.switchml.mark = 0;
     }
 
     apply {
         if (next == STEP_BROADCAST) {
             turn_round();
             if (hdr.switchml.kind == KIND_STATUS) {
-                hdr.switchml.level = hdr.switchml.level + 1;
+                hdr.switchml.mark = hdr.switchml.mark + 1;
             } else {
                 hdr.switchml.kind = KIND_RESULT;
                 hdr.switchml.seen = meta.seen;

@@ -206,7 +206,7 @@ def test_a_query_tells_whom_the_switch_has_not_seen() -> None:
             made.send(w, job.update(w, 1, 1, vector(1)))
         ((port, data),) = made.send(0, frame(station, SWITCH, query, []))
         answer = read(data)
-        assert (port, answer.kind, answer.seen, answer.level) == (0, wire.KIND_STATUS, 0b101, 0)
+        assert (port, answer.kind, answer.seen, answer.mark) == (0, wire.KIND_STATUS, 0b101, 0)
 
 
 def test_thirty_two_workers_and_every_k() -> None:
