@@ -90,17 +90,19 @@ def worker_pid(rank: int) -> int:
 
 
 def interfaces() -> set[str]:
-    return set(os.listdir("/sys/class/net"))
+    """Interfaces in this namespace with the names that a trial gives (others may come and go meanwhile)."""
+    return {name for name in os.listdir("/sys/class/net") if name.startswith(("tor", "root-", "mgmt", "h"))}
 
 
-def namespaces() -> set[str]:
-    """Network namespaces that some process is in."""
+def namespaces(pids: list[int]) -> set[str]:
+    """Network, mount and PID namespaces that these processes are in."""
     found = set()
-    for pid in psutil.pids():
-        try:
-            found.add(os.readlink(f"/proc/{pid}/ns/net"))
-        except OSError:
-            continue
+    for pid in pids:
+        for kind in ("net", "mnt", "pid"):
+            try:
+                found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+            except OSError:
+                continue
     return found
 
 
@@ -125,19 +127,20 @@ def wait_for_training(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("when", ["at once", "in training"])
 def test_sigkill_leaves_nothing(tmp_path: Path, when: str) -> None:
-    before = interfaces(), namespaces()
+    before, own = interfaces(), namespaces([os.getpid()])
     process = start_run(tmp_path)
     family = wait_for_training(process) if when == "in training" else []
-    if when == "at once":
+    if when == "at once":  # while the network is being built
         time.sleep(3.0)
         family = psutil.Process(process.pid).children(recursive=True)
+    made = namespaces([p.pid for p in family]) - own
     process.kill()
     process.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
     time.sleep(0.2)
-    assert interfaces() == before[0]
-    assert namespaces() <= before[1]
+    assert interfaces() == before
+    assert not made & namespaces(psutil.pids())
 
 
 def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:
