@@ -82,11 +82,22 @@ def test_a_worker_that_dies_ends_the_trial_soon_and_by_name(target: EmbeddedTarg
     assert f"has not seen worker {victim}" in text or f"has not seen rack {victim // 2}" in text
 
 
+def name_of(process: psutil.Process) -> str:
+    """A process's name, empty if it has ended meanwhile."""
+    try:
+        return str(process.name())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def workers_below(pid: int) -> dict[str, int]:
+    """The worker processes among a process's descendants: name to pid."""
+    return {name: p.pid for p in psutil.Process(pid).children(recursive=True) if (name := name_of(p)).startswith("worker")}
+
+
 def worker_pid(rank: int) -> int:
-    """The worker of a rank: the processes that this one's trial forked last, in order, seen from outside."""
-    found = [p for p in psutil.Process().children(recursive=True) if p.name() == f"worker{rank}"]
-    assert len(found) == 1, [p.name() for p in psutil.Process().children(recursive=True)]
-    return int(found[0].pid)
+    """The worker of a rank, of the trial that this process runs; seen from outside the trial's namespaces."""
+    return workers_below(os.getpid())[f"worker{rank}"]
 
 
 def interfaces() -> set[str]:
@@ -117,8 +128,7 @@ def wait_for_training(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """Until workers are there; all processes of the run."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
-        family = psutil.Process(process.pid).children(recursive=True)
-        if sum(p.name().startswith("worker") for p in family) == 4:
+        if len(workers_below(process.pid)) == 4:
             time.sleep(0.5)
             return psutil.Process(process.pid).children(recursive=True)
         time.sleep(0.05)
@@ -137,7 +147,7 @@ def test_sigkill_leaves_nothing(tmp_path: Path, when: str) -> None:
     process.kill()
     process.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
-    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    assert not [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
     time.sleep(0.2)
     assert interfaces() == before
     assert not made & namespaces(psutil.pids())
