@@ -60,8 +60,8 @@ def isolated(work: Callable[[], int]) -> int:
     return wait(start(work))
 
 
-def start(work: Callable[[], int]) -> int:
-    """Begin `work` in namespaces of its own; the pid to `wait` for or to kill (which ends all of it)."""
+def fork(work: Callable[[], int]) -> int:
+    """Run `work` in a child process that ends with its exit code, and at the latest with this process; the child's pid."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -69,22 +69,29 @@ def start(work: Callable[[], int]) -> int:
         return pid
     code = 1
     try:
-        os.setsid()  # Ctrl-C at the terminal reaches the caller alone
         die_with_parent()
-        _check(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET), "unshare (are you root?)")
-        first = os.fork()
-        if first == 0:
-            die_with_parent()
-            _enter_new_world()
-            code = work()
-        else:
-            code = _exit_code(os.waitpid(first, 0)[1])
+        code = work()
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code & 0xFF)
+
+
+def start(work: Callable[[], int]) -> int:
+    """Begin `work` in namespaces of its own; the pid to `wait` for or to kill (which ends all of it)."""
+
+    def first_process() -> int:
+        _enter_new_world()
+        return work()
+
+    def outside() -> int:
+        os.setsid()  # Ctrl-C at the terminal reaches the caller alone
+        _check(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET), "unshare (are you root?)")
+        return _exit_code(os.waitpid(fork(first_process), 0)[1])
+
+    return fork(outside)
 
 
 def wait(pid: int) -> int:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,22 +149,12 @@ class Network:
 
     def spawn(self, rank: int, work: Callable[[], int]) -> int:
         """Fork a process into a worker's host; it ends with `work`'s exit code, at the latest with this process."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
-        if pid:
-            return pid
-        code = 1
-        try:
-            isolation.die_with_parent()
+
+        def inside() -> int:
             isolation.enter_network(self.host_pid(rank))
-            code = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code & 0xFF)
+            return work()
+
+        return isolation.fork(inside)
 
     def stop(self) -> None:
         """End the switches; the namespaces take the rest with them."""
