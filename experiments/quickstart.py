@@ -72,10 +72,9 @@ def findings(run: Run) -> list[str]:
     for t in others:
         m = t["metrics"]
         said.append(
-            f"{t['name']}: a step takes {m['step_median'] / base['step_median']:.2f}× as long as without faults "
-            f"({m['step_median'] * 1000:.0f} ms against {base['step_median'] * 1000:.0f} ms), aggregation "
-            f"{m['tat_median'] / base['tat_median']:.2f}×, at {m['retransmissions']} retransmissions"
-            + ("" if t["valid"] else " (this trial is not valid)")
-            + "."
+            f"{t['name']}: training takes {m['duration'] / base['duration']:.2f}× as long as without faults; the median step "
+            f"{m['step_median'] / base['step_median']:.2f}× ({m['step_median'] * 1000:.0f} ms against "
+            f"{base['step_median'] * 1000:.0f} ms), the median aggregation {m['tat_median'] / base['tat_median']:.2f}×, at "
+            f"{m['retransmissions']:,} retransmissions" + ("" if t["valid"] else " (this trial is not valid)") + "."
         )
     return said
