@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 
 def socket_directory() -> Path:
-    """$XDG_RUNTIME_DIR/inalab, or /run/inalab for root."""
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/run") / "inalab"
+    """$XDG_RUNTIME_DIR/inalab; without it /run/inalab for root, and a folder by user number for others."""
+    if given := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(given) / "inalab"
+    return Path("/run/inalab") if os.geteuid() == 0 else Path(tempfile.gettempdir()) / f"inalab-{os.geteuid()}"
 
 
 def socket_path(name: str) -> Path:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -86,7 +88,10 @@ def test_missing_main_and_missing_file(tmp_path: Path) -> None:
 
 
 def run_switch(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "switches.embedded", *words], capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as runtime:
+        command = [sys.executable, "-m", "switches.embedded", *words]
+        environment = {**os.environ, "XDG_RUNTIME_DIR": runtime}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 def test_command_line_prints_c_and_reports_errors(tmp_path: Path) -> None:
