@@ -25,13 +25,12 @@ def run(
 ) -> None:
     """Run an experiment and write its results, plots and report."""
     from experiments import experiment as registry
-    from experiments.runner import need_root, run_experiment
+    from experiments.runner import run_experiment
     from experiments.settings import make_settings, parse_overrides
 
     asked = set_ or []
     chosen = registry.load(experiment)
     settings = make_settings(chosen.Settings, parse_overrides(asked, chosen.Settings))
-    need_root()
     raise typer.Exit(run_experiment(experiment, chosen, settings, seed, target, results, console, asked))
 
 

@@ -27,7 +27,7 @@ class Check:
 
 
 def _tool(name: str) -> Callable[[], str]:
-    return lambda: shutil.which(name) or ""
+    return lambda: shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
 
 
 def _qdisc(words: str) -> str:
