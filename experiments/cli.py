@@ -68,15 +68,26 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of
 
 def main() -> None:
     """Run the command line; what a user can mend is one sentence on stderr and exit code 1."""
+    try:
+        sys.exit(_run())
+    except KeyboardInterrupt:
+        print("inalab: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _run() -> int | str:
+    """The exit code, or the sentence to end with."""
     from experiments.results import ResultsError
     from experiments.settings import SettingsError
 
     try:
-        application()
+        return application(standalone_mode=False) or 0
     except (SettingsError, ResultsError) as error:
-        sys.exit(f"inalab: {error}")
-    except KeyboardInterrupt:
-        sys.exit("inalab: interrupted")
+        return f"inalab: {error}"
+    except Exception as error:
+        if explain := getattr(error, "format_message", None):  # the command line itself is wrong
+            return f"inalab: {explain()} (inalab --help)"
+        raise
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def aggregation_time(run: Run) -> Figure:
         axis.set_major_formatter(ScalarFormatter())
         axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.6)))
     series.set_xlabel("step")
-    series.set_ylabel("TAT (ms)")
+    series.set_ylabel("TAT (ms), logarithmic")
     spread.set_xlabel("percentile of steps")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure

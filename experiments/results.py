@@ -80,10 +80,14 @@ def load_run(folder: Path) -> Run:
     """Read a run back; ResultsError if the folder is none."""
     try:
         record = json.loads((folder / "run.json").read_text())
-        lines = (folder / "trials.jsonl").read_text().splitlines() if (folder / "trials.jsonl").exists() else []
-        return Run(folder, record, [json.loads(line) for line in lines])
+        whole = (folder / "trials.jsonl").read_text() if (folder / "trials.jsonl").exists() else ""
+        lines = whole.split("\n")[:-1]  # what follows the last line's end was being written when the run was killed
+        trials = [json.loads(line) for line in lines]
     except (OSError, json.JSONDecodeError) as error:
         raise ResultsError(f"{folder} is not the folder of a run: {error}") from None
+    if not isinstance(record, dict) or not {"experiment", "target", "seed", "set", "trials"} <= record.keys():
+        raise ResultsError(f"{folder} is not the folder of a run: its run.json lacks what a run's has")
+    return Run(folder, record, trials)
 
 
 def _write(path: Path, text: str) -> None:

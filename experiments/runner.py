@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -109,9 +110,12 @@ def run_experiment(
         console.print("interrupted: the trials so far are kept", style="yellow")
     finally:
         signal.signal(signal.SIGTERM, previous)
-    run.record |= {"finished": not interrupted, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    lost = [t["name"] for t in run.trials if "metrics" not in t]
+    run.record |= {"finished": not interrupted, "failed": lost, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     save_record(run)
     conclude(run, experiment, console)
+    if lost:
+        print(f"inalab: {len(lost)} of {len(plan)} trials failed: {', '.join(lost)}", file=sys.stderr)
     return INTERRUPTED if interrupted else int(failed)
 
 
@@ -141,6 +145,7 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display)
 def conclude(run: Run, experiment: Experiment, console: Console) -> None:
     """Print the table and the findings, and write plots and report.html."""
     if not run.trials:
+        console.print("no trial has ended, so there is nothing to report", highlight=False)
         return
     console.print(results_table(run))
     findings = experiment.findings(run) if run.finished else []
@@ -156,7 +161,7 @@ def results_table(run: Run) -> Table:
     table = Table(
         title=f"{run.record['experiment']} (target {run.record['target']}, seed {run.record['seed']})",
         box=SIMPLE_HEAD,
-        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     headings = ("trial", "acc.\n%", "step\nms", "TAT\nms", "ATE/s\n1000s", "loss had\n/ asked %", "sent\nagain", "ok")
     for heading in headings:

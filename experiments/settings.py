@@ -22,31 +22,31 @@ class SettingsError(ValueError):
 class TrialSettings(BaseModel):
     """Everything that one trial depends on, besides its seed."""
 
-    model_config = ConfigDict(extra="forbid", strict=False, frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     scheme: str = "switchml"
-    racks: int = 2
+    racks: int = Field(2, description="one rack has no root switch")
     workers: int = Field(4, description="workers in each rack")
     host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
     uplink_rate: float = Field(10.0, description="Mbit/s between a rack's switch and the root")
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
     slots: int = Field(64, description="slots of the job's pool")
-    workload: str = "digits-mlp"
-    steps: int = Field(80, ge=1, le=100_000)
-    batch: int | None = Field(None, ge=1, description="samples of a worker's step; default: the workload's")
-    learning_rate: float | None = Field(None, gt=0)
-    compute_ms: float = Field(50.0, gt=0, description="virtual compute time of a step, in ms")
+    workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}")
+    steps: int = Field(80, ge=1, le=100_000, description="of training")
+    batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
+    learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum 0.9; default: the workload's")
+    compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
     evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
     loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
-    burst: float = Field(1.0, ge=1, description="mean length of a burst of losses; 1: Bernoulli")
+    burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
     straggler: str = Field("none", description=f"one of {', '.join(KINDS)}")
-    straggler_rank: int = 0
-    straggler_factor: float = 3.0
-    straggler_mean: float = 1.0
-    straggler_shape: float = 2.0
-    straggler_probability: float = 0.1
-    straggler_sigma: float = 0.5
-    patience: float = Field(30.0, gt=0, description="seconds of silence before a worker gives up")
+    straggler_rank: int = Field(0, ge=0, description="slow: which worker")
+    straggler_factor: float = Field(3.0, ge=1, le=1000, description="slow, bimodal: how many times as long")
+    straggler_mean: float = Field(1.0, ge=0, le=1000, description="exponential: mean of what is added to 1")
+    straggler_shape: float = Field(2.0, gt=0, le=1000, description="pareto: its shape")
+    straggler_probability: float = Field(0.1, ge=0, le=1, description="bimodal: of a slow step")
+    straggler_sigma: float = Field(0.5, ge=0, le=10, description="lognormal: of the exponent")
+    patience: float = Field(30.0, gt=0, le=86_400, description="seconds of silence before a worker gives up")
 
     def topology(self) -> Racks:
         return Racks(self.racks, self.workers, self.host_rate, self.uplink_rate)

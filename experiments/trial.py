@@ -124,7 +124,7 @@ class _Trial:
         idle = _idle_share(before, psutil.cpu_times())
         measured = self._measure(network.controls)
         if self.errors:
-            raise TrialError("; ".join(f"{self.errors[r]}" for r in sorted(self.errors)))
+            raise TrialError(self._why())
         network.stop()
         return self._result(measured, started, idle, setup)
 
@@ -214,8 +214,15 @@ class _Trial:
                             connection.send(("abort", reason))
                         except OSError:
                             continue
-        for rank in open_:
-            self.errors.setdefault(rank, f"worker {rank} said nothing more")
+        for rank in set(range(self.size)) - set(self.done) - set(self.errors):
+            self.errors[rank] = f"worker {rank} said nothing more"
+
+    def _why(self) -> str:
+        """Who died, if someone did, and what the others say of it: the one of them that knows best whom it misses."""
+        died = [text for text in self.errors.values() if "cannot be completed" not in text]
+        told = [text for text in self.errors.values() if "cannot be completed" in text]
+        told.sort(key=lambda text: "has not seen worker" not in text)
+        return "; ".join([*dict.fromkeys(died), *told[:1]])
 
     def _hear(self, kind: str, value: dict[str, Any]) -> None:
         if kind == "step":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Client, Connection
@@ -75,6 +76,10 @@ def run_worker(settings: WorkerSettings) -> int:
         return 1
     except EOFError:
         return 1  # the coordinator is gone
+    except Exception as error:
+        traceback.print_exc()
+        connection.send(("error", {"rank": rank, "message": f"worker {rank}: unexpected {type(error).__name__}: {error}"}))
+        return 1
     finally:
         if collective is not None:
             collective.close()

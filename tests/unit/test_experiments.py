@@ -39,6 +39,9 @@ GOOD = {
         ({"straggler": "lazy"}, "choose one of"),
         ({"straggler_rank": "8"}, "ranks are 0 to 7"),
         ({"host_rate": "0"}, "host_rate"),
+        ({"compute_ms": "inf"}, "compute_ms"),
+        ({"patience": "nan"}, "patience"),
+        ({"batch": "100000000"}, "batch"),
     ],
 )
 def test_impossible_settings_are_one_sentence(values: dict[str, str], message: str) -> None:
@@ -114,8 +117,10 @@ def test_impossible_topologies() -> None:
 
 
 def test_results_survive_an_interruption(tmp_path: Path) -> None:
-    run = create_run(tmp_path, "quickstart", {"seed": 1, "experiment": "quickstart"})
+    run = create_run(tmp_path, "quickstart", {"seed": 1, "experiment": "quickstart", "target": "embedded", "set": [], "trials": []})
     add_trial(run, {"name": "one", "value": 1 / 3})
+    with open(run.folder / "trials.jsonl", "a") as out:
+        out.write('{"name": "tw')  # killed while writing
     again = load_run(run.folder)
     assert again.trials == [{"name": "one", "value": round(1 / 3, 9)}]
     with pytest.raises(ResultsError, match="not the folder of a run"):
@@ -137,6 +142,14 @@ def test_quickstart_has_its_faults() -> None:
         trial.settings.check()
 
 
+def test_faults_that_are_set_by_hand_are_a_trial_of_their_own() -> None:
+    trials = quickstart.trials(TrialSettings(loss=0.05, burst=4, straggler="pareto"), 7)
+    assert [t.name for t in trials][0::5] == ["no faults", "as set"]
+    assert [t.settings.loss for t in trials] == [0, 0.001, 0.01, 0.01, 0, 0.05]
+    assert [t.settings.straggler for t in trials] == ["none"] * 4 + ["slow", "pareto"]
+    assert [t.settings.burst for t in trials] == [1, 1, 1, 8, 1, 4]
+
+
 def inalab(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "experiments.cli", *words], capture_output=True, text=True, check=False, **options)
 
@@ -150,6 +163,8 @@ def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
         (["run", "quickstart", "--set", "k=5"], "k is 5"),
         (["run", "quickstart", "--target", "tofino"], "target tofino is unknown"),
         (["report", str(tmp_path)], "is not the folder of a run"),
+        (["run", "quickstart", "--seed", "-1"], "--seed"),
+        (["rnu"], "rnu"),
     ):
         done = inalab(*words, env={**os.environ, "COLUMNS": "200"})
         assert done.returncode != 0
