@@ -62,7 +62,7 @@ def throughput(k: int, workers: int) -> dict[str, float]:
             subprocess.run(["ip", "link", "set", name, "up"], check=True)
             subprocess.run(["nsenter", "-t", str(sink.pid), "-n", "ip", "link", "set", f"g{port}", "up"], check=True)
         switch = target.launch("bench", names, generator_job(workers), Path("/run"), 0)
-        while not socket_path("bench").exists():
+        while not socket_path("bench").exists() and switch.poll() is None:
             time.sleep(0.02)
         command = [str(generator), str(k), str(SLOTS), str(SECONDS), str(workers // PORTS), *(f"g{p}" for p in names)]
         done = subprocess.run(["nsenter", "-t", str(sink.pid), "-n", *command], capture_output=True, text=True, check=True)

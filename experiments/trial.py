@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection, Listener, Pipe, wait
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -258,16 +259,16 @@ class _Trial:
             record["ended"] -= started
         self.steps.sort(key=lambda r: (r["step"], r["rank"]))
         evaluated = [r for r in self.steps if "accuracy" in r]
-        tats = [max(r["tat"] for r in group) for group in _by_step(self.steps)]
+        groups = _by_step(self.steps)
         elements = self.steps[0]["elements"]
         lost, numbered = measured["loss"]["lost"], measured["loss"]["lost"] + measured["loss"]["passed"]
         metrics = {
             "duration": max(r["ended"] for r in self.steps),
             "setup": setup,
             "elements": elements,
-            "tat_median": _median([min(r["tat"] for r in group) for group in _by_step(self.steps)]),
-            "tat_slowest_median": _median(tats),
-            "step_median": _median([max(r["ended"] - r["begun"] for r in group) for group in _by_step(self.steps)]),
+            "tat_median": median([min(r["tat"] for r in group) for group in groups]),
+            "tat_slowest_median": median([max(r["tat"] for r in group) for group in groups]),
+            "step_median": median([max(r["ended"] - r["begun"] for r in group) for group in groups]),
             "final_accuracy": evaluated[-1]["accuracy"],
             "final_test_loss": evaluated[-1]["test_loss"],
             "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
@@ -301,12 +302,6 @@ def _by_step(steps: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     for record in steps:
         groups.setdefault(record["step"], []).append(record)
     return list(groups.values())
-
-
-def _median(values: list[float]) -> float:
-    ordered = sorted(values)
-    n = len(ordered)
-    return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
 
 
 def _idle_share(before: Any, after: Any) -> float:

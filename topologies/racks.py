@@ -9,7 +9,6 @@ from mininet.topo import Topo
 from switches.switchml import MAX_WORKERS, Child, Parent, Pool, Station, forwarding, job
 
 MAX_RACKS = 32
-LONGEST_INTERFACE_NAME = 15
 
 
 class TopologyError(ValueError):

@@ -25,7 +25,6 @@ from switches.embedded.types import (
     TupleOf,
     Type,
     Varbit,
-    bit_width,
     c_name,
     c_type,
     struct_name,
@@ -241,6 +240,3 @@ class Unit:
 
     def coerce(self, value: Value, type_: Type, position: Position) -> Value:
         raise AssertionError("Expressions has it")
-
-    def field_bits(self, type_: Type) -> int:
-        return bit_width(type_)

@@ -80,7 +80,7 @@ class Wire(Expressions):
         if size > 8 or any(c.type.wide for c in group):
             for cell in group:
                 if cell.type.wide:
-                    self.emit(f"store_wide({buffer}, {cell.offset}, {cell.type.width}, {_lvalue(cell)}.b);")
+                    self.emit(f"store_wide({buffer}, {cell.offset}, {cell.type.width}, {cell.text}.b);")
                 else:
                     self.emit(f"store_bits({buffer}, {cell.offset}, {cell.type.width}, {_pattern(cell)});")
             return
@@ -216,7 +216,3 @@ def _pattern(cell: Cell) -> str:
     if cell.type.signed:
         return f"({cell.text} & {hex(cell.type.mask)}u)" if cell.type.width <= 32 else f"({cell.text} & {hex(cell.type.mask)}ull)"
     return cell.text if cell.text.isidentifier() else f"({cell.text})"
-
-
-def _lvalue(cell: Cell) -> str:
-    return cell.text

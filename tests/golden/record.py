@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.interfaces import far_end
 from tests.scenarios import SCENARIOS, Scenario
 from topologies import isolation
 
@@ -27,20 +28,6 @@ def version(tool: str) -> str:
     """The last line of a tool's --version, which is where both have it."""
     done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
     return (done.stdout + done.stderr).strip().splitlines()[-1]
-
-
-def open_ports() -> list[socket.socket]:
-    """veth pairs s0-p0 …; the switch gets the s ends, and these sockets are on the p ends."""
-    sockets = []
-    for port in range(PORTS):
-        subprocess.run(["ip", "link", "add", f"s{port}", "type", "veth", "peer", "name", f"p{port}"], check=True)
-        for name in (f"s{port}", f"p{port}"):
-            subprocess.run(["ip", "link", "set", name, "up"], check=True)
-        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        made.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
-        made.bind((f"p{port}", 0))
-        sockets.append(made)
-    return sockets
 
 
 def collect(sockets: list[socket.socket]) -> list[tuple[int, str]]:
@@ -58,7 +45,7 @@ def record(scenario: Scenario) -> int:
         defines = [word for name, value in scenario.defines.items() for word in ("-D", f"{name}={value}")]
         subprocess.run(["p4c-bm2-ss", "--std", "p4-16", *defines, "-o", compiled, scenario.program], check=True)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        sockets = open_ports()
+        sockets = [far_end(port) for port in range(PORTS)]
         interfaces = [word for port in range(PORTS) for word in ("-i", f"{port}@s{port}")]
         switch = subprocess.Popen(
             ["simple_switch", *interfaces, "--thrift-port", THRIFT_PORT, "--log-level", "off", compiled], stdout=subprocess.DEVNULL

@@ -5,10 +5,8 @@ Each for 1, 2 and 3 workers on a switch of its own, and below a parent (the seco
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,15 +17,15 @@ from typing import Any
 import pytest
 
 from hosts import wire
-from switches.control import SocketControl, counter, register
+from switches.control import counter, register
 from switches.embedded.target import EmbeddedTarget
 from switches.sockets import socket_path
+from tests.interfaces import connect, far_end
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, read, vector
 from topologies import isolation
 
 SILENCE = 0.05  # seconds after which nothing more is expected
 PATIENCE = 2.0
-SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 
 
 def isolated_test(work: Callable[[], Any]) -> None:
@@ -58,20 +56,9 @@ class Bench:
     def __init__(self, job: TestJob, target: EmbeddedTarget) -> None:
         self.job = job
         self.ports = [*range(job.workers), *([PARENT_PORT] if job.has_parent else [])]
-        self.sockets = {}
-        for port in self.ports:
-            subprocess.run(["ip", "link", "add", f"s{port}", "type", "veth", "peer", "name", f"p{port}"], check=True)
-            for name in (f"s{port}", f"p{port}"):
-                subprocess.run(["ip", "link", "set", name, "up"], check=True)
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            made.bind((f"p{port}", 0))
-            self.sockets[port] = made
+        self.sockets = {port: far_end(port) for port in self.ports}
         self.process = target.launch("s", {p: f"s{p}" for p in self.ports}, job.commands(), Path("/run"), 0)
-        end = time.monotonic() + 5
-        while not socket_path("s").exists() and time.monotonic() < end:
-            time.sleep(0.01)
-        self.control = SocketControl(socket_path("s"))
+        self.control = connect("s")
 
     def send(self, worker: int, slot: int, chunk: int, value: int, version: int = 0) -> None:
         self.sockets[worker].send(self.job.update(worker, slot, chunk, vector(value), version))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from switches.control import SocketControl, ports
+from switches.control import ports
 from switches.embedded.target import EmbeddedTarget
-from switches.sockets import socket_path
-from tests.network.test_ptf_scenarios import PACKET_IGNORE_OUTGOING, SOL_PACKET, isolated_test
+from tests.interfaces import connect, far_end
+from tests.network.test_ptf_scenarios import isolated_test
 from tests.unit.test_runtime import PROBE, QUEUES, probe
 
 
@@ -22,20 +20,10 @@ def test_depth_and_rate(depth: int, sent: int) -> None:
     target = EmbeddedTarget(QUEUES, {})
 
     def body() -> None:
-        sockets = []
-        for port in (0, 1):
-            subprocess.run(["ip", "link", "add", f"s{port}", "type", "veth", "peer", "name", f"p{port}"], check=True)
-            for name in (f"s{port}", f"p{port}"):
-                subprocess.run(["ip", "link", "set", name, "up"], check=True)
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            made.bind((f"p{port}", 0))
-            sockets.append(made)
+        sockets = [far_end(port) for port in (0, 1)]
         commands = [f"set_queue_depth {depth} 1", f"set_queue_rate {rate} 1"]
         switch = target.launch("q", {0: "s0", 1: "s1"}, commands, Path("/run"), 0)
-        end = time.monotonic() + 5
-        while not socket_path("q").exists() and time.monotonic() < end:
-            time.sleep(0.01)
+        control = connect("q")
         for _ in range(sent):
             sockets[0].send(probe(0))
         sockets[1].settimeout(1.0)
@@ -51,7 +39,7 @@ def test_depth_and_rate(depth: int, sent: int) -> None:
         assert [enq for _, enq, _, _, _ in seen] == [0, *range(passed - 1)]
         assert [deq for _, _, deq, _, _ in seen[1:]] == list(range(passed - 2, -1, -1))
         assert seen[-1][3] == pytest.approx(1e6 * (passed - 1) / rate, rel=0.3)  # microseconds in the queue
-        with SocketControl(socket_path("q")) as control:
+        with control:
             assert ports(control)[1]["queue_drops"] == sent - passed
         switch.terminate()
         assert switch.wait(5) == 0

@@ -6,7 +6,7 @@
 #define MAX_SESSION 32768
 
 struct node { bool used; uint16_t rid; unsigned count; uint16_t *ports; };
-struct group { bool used; unsigned node_count, copy_count; uint32_t *nodes; struct copy *copies; };
+struct group { unsigned node_count, copy_count; uint32_t *nodes; struct copy *copies; };
 
 static struct node *nodes;
 static uint32_t node_total;
@@ -113,7 +113,6 @@ bool replication_command(int argc, char **argv, struct reply *reply) {
         if (groups[n]) return fail(reply, "there is a multicast group %s", argv[1]), true;
         groups[n] = grown(NULL, sizeof *groups[n]);
         *groups[n] = (struct group){0};
-        groups[n]->used = true;
     } else if (!strcmp(name, "mc_mgrp_destroy") && argc == 2) {
         if (!group_number(argv[1], &n, true, reply)) return true;
         free(groups[n]->nodes);
