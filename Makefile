@@ -25,14 +25,14 @@ $(READY): requirements.lock pyproject.toml setup.sh
 experiment: need-root $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))
 
-test: need-root $(READY) ## run all tests
-	@$(BIN)/python -m pytest tests
+test: need-root $(READY) ## run all tests, networks on TARGET
+	@$(BIN)/python -m pytest tests --target $(TARGET)
 
 test-unit: $(READY) ## run the tests that need no root
 	@$(BIN)/python -m pytest tests/unit
 
 test-network: need-root $(READY) ## run the tests that make networks
-	@$(BIN)/python -m pytest tests/network
+	@$(BIN)/python -m pytest tests/network --target $(TARGET)
 
 bench: need-root $(READY) ## measure packets/s of the switch and ATE/s of workers
 	@$(BIN)/python -m experiments.bench

@@ -4,6 +4,7 @@
 set -eu
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
+MININET=${MININET:-/usr/lib/python3/dist-packages/mininet} # the package index has only a pre-release of 2.3.0
 
 fail() {
     echo "inalab setup: $*" >&2
@@ -15,6 +16,7 @@ missing=
 for pair in mnexec:mininet ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc "$PYTHON:python3"; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
+[ -d "$MININET" ] || missing="$missing mininet"
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 if command -v "$PYTHON" >/dev/null 2>&1; then
     "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
@@ -41,4 +43,6 @@ fi
 [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV" || fail "no virtual environment could be made in $VENV"
 echo "installing Python packages into $VENV"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock || fail "the packages of requirements.lock could not be installed"
+[ -d "$MININET" ] || fail "there is no Mininet in $MININET; name the folder of its Python module with MININET=..."
+ln -sfn "$MININET" "$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/mininet"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . || fail "inalab itself could not be installed"

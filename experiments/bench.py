@@ -18,10 +18,9 @@ from experiments.results import ROOT
 from experiments.settings import SettingsError
 from experiments.targets import make_target
 from hosts import wire
-from switches.control import SocketControl, ports
 from switches.embedded.build import c_compiler, cache_directory
-from switches.sockets import socket_path
 from switches.switchml import Child, Pool, Station, job
+from switches.target import on_interfaces, tell
 from topologies import isolation
 from topologies.racks import Racks
 
@@ -61,15 +60,13 @@ def throughput(k: int, workers: int) -> dict[str, float]:
             subprocess.run(["ip", "link", "set", f"g{port}", "netns", str(sink.pid)], check=True)
             subprocess.run(["ip", "link", "set", name, "up"], check=True)
             subprocess.run(["nsenter", "-t", str(sink.pid), "-n", "ip", "link", "set", f"g{port}", "up"], check=True)
-        switch = target.launch("bench", names, generator_job(workers), Path("/run"), 0)
-        while not socket_path("bench").exists() and switch.poll() is None:
-            time.sleep(0.02)
+        switch = on_interfaces(target.switch("bench", Path("/run"), seed=0), names)
+        control = tell(switch, generator_job(workers))
         command = [str(generator), str(k), str(SLOTS), str(SECONDS), str(workers // PORTS), *(f"g{p}" for p in names)]
         done = subprocess.run(["nsenter", "-t", str(sink.pid), "-n", *command], capture_output=True, text=True, check=True)
-        with SocketControl(socket_path("bench")) as control:
-            received = sum(p["received"] for p in ports(control).values())
+        received = sum(port["received"] for port in control.ports().values())
         result = json.loads(done.stdout)
-        fields = Path(f"/proc/{switch.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{switch.dataplane()}/stat").read_text().rpartition(")")[2].split()
         busy = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") / result["seconds"]
         sender.send({"pps": received / result["seconds"], "missing": result["missing"], "busy": busy})
         return 0

@@ -27,10 +27,11 @@ def run(
     from experiments import experiment as registry
     from experiments.runner import run_experiment
     from experiments.settings import make_settings, parse_overrides
+    from experiments.targets import defaults
 
     asked = set_ or []
     chosen = registry.load(experiment)
-    settings = make_settings(chosen.Settings, parse_overrides(asked, chosen.Settings))
+    settings = make_settings(chosen.Settings, defaults(target) | parse_overrides(asked, chosen.Settings))
     raise typer.Exit(run_experiment(experiment, chosen, settings, seed, target, results, console, asked))
 
 

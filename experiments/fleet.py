@@ -18,8 +18,9 @@ from hosts import wire
 from hosts.collective import Membership
 from hosts.switchml import SwitchML
 from switches.switchml import Loss, Pool, link_seed, set_loss
+from switches.target import Target
 from topologies import isolation
-from topologies.network import Network, Target
+from topologies.network import Network
 from topologies.racks import HostPlan, NetworkPlan, Racks
 
 QUEUE_DEPTH = 1024  # packets; above slots × ports of every program size, so nothing is dropped that nobody asked for

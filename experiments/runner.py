@@ -92,7 +92,8 @@ def run_experiment(
     need_root()
     record = {
         "experiment": name, "target": target_name, "seed": seed, "set": asked,
-        "settings": settings.model_dump(), "trials": [t.name for t in plan], **environment(), "finished": False,
+        "settings": settings.model_dump(), "trials": [t.name for t in plan], **environment(),
+        "target_versions": next(iter(programs.values())).versions(), "finished": False,
     }  # fmt: skip
     run = create_run(results, name, record)
     console.print(

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from experiments.settings import SettingsError
+from switches.bmv2 import installation
 from switches.embedded.errors import CompileError
 from switches.embedded.target import EmbeddedTarget
-from topologies.network import Target
+from switches.target import Target
 
-TARGETS = ("embedded", "bmv2")
+# by name: the settings that it can keep up with where an experiment's own are too much
+DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "1.5", "uplink_rate": "1.5"}}
+
+
+def defaults(name: str) -> dict[str, str]:
+    """What an experiment's settings are on a target where they are not set; SettingsError if it is unknown."""
+    if name not in DEFAULTS:
+        raise SettingsError(f"target {name} is unknown: choose one of {', '.join(DEFAULTS)}")
+    return DEFAULTS[name]
 
 
 def make_target(name: str, program: Path, defines: dict[str, str]) -> Target:
     """A target that runs `program`; SettingsError if it is unknown, missing here, or cannot compile the program."""
-    if name not in TARGETS:
-        raise SettingsError(f"target {name} is unknown: choose one of {', '.join(TARGETS)}")
-    if name == "bmv2":
-        missing = [tool for tool in ("simple_switch", "p4c") if not shutil.which(tool)]
-        reason = f"{' and '.join(missing)} cannot be found" if missing else "this version cannot drive it yet"
-        raise SettingsError(f"target bmv2 is not available: {reason}; use --target embedded, which runs the same program")
+    defaults(name)
+    return _bmv2(program, defines) if name == "bmv2" else _embedded(program, defines)
+
+
+def _embedded(program: Path, defines: dict[str, str]) -> Target:
     try:
         return EmbeddedTarget(program, defines)
     except CompileError as error:
         raise SettingsError(str(error)) from None
+
+
+def _bmv2(program: Path, defines: dict[str, str]) -> Target:
+    if missing := installation.missing():
+        raise SettingsError(
+            f"target bmv2 cannot run here: {', '.join(piece.name for piece in missing)} cannot be found; install "
+            f"{'; '.join(dict.fromkeys(piece.get for piece in missing))}; or use --target embedded, which runs the same program"
+        )
+    from switches.bmv2.target import Bmv2Target, CompilationError  # importable only with P4-utils
+
+    try:
+        return Bmv2Target(program, defines)
+    except CompilationError:
+        raise SettingsError(f"p4c cannot compile {program}: its messages are above") from None

@@ -16,17 +16,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
-
 from experiments.fleet import switch_commands
+from experiments.load import WINDOW, LoadMeter
 from experiments.settings import TrialSettings
 from experiments.validity import judge
 from hosts.collective import Membership
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
-from switches.control import Control, ControlError, counter, ports
+from switches.control import Control, ControlError
+from switches.target import SwitchError, Target
 from topologies import isolation
-from topologies.network import MANAGEMENT_ADDRESS, Network, NetworkError, Target
+from topologies.links import NetworkError
+from topologies.network import MANAGEMENT_ADDRESS, Network
 from topologies.racks import NetworkPlan
 
 COORDINATOR_PORT = 29500
@@ -86,7 +87,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, sender: Connecti
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
             sender.send(("result", _Trial(settings, seed, target, sender, Path(scratch)).run()))
         return 0
-    except (TrialError, NetworkError, ControlError) as error:
+    except (TrialError, NetworkError, SwitchError, ControlError) as error:
         sender.send(("failure", str(error)))
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
@@ -117,17 +118,16 @@ class _Trial:
             self._fork_workers(network, secret)
             connections = self._join(listener)
         started = time.monotonic() + START_DELAY
-        before = psutil.cpu_times()
+        load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
         for connection in connections.values():
             connection.send(("start", started))
         setup = time.monotonic() - began
-        self._follow(connections)
-        idle = _idle_share(before, psutil.cpu_times())
+        self._follow(connections, load)
         measured = self._measure(network.controls)
         if self.errors:
             raise TrialError(self._why())
         network.stop()
-        return self._result(measured, started, idle, setup)
+        return self._result(measured | load.metrics(), started, setup)
 
     # --- workers
 
@@ -190,12 +190,13 @@ class _Trial:
                     )
         return dead
 
-    def _follow(self, connections: dict[int, Connection]) -> None:
+    def _follow(self, connections: dict[int, Connection], load: LoadMeter) -> None:
         """Collect what the workers say until all are done, or until one is dead and the others have explained."""
         open_ = dict(connections)
         give_up = float("inf")
         while open_ and time.monotonic() < give_up:
-            for connection in wait(list(open_.values()), 0.2):
+            load.sample()
+            for connection in wait(list(open_.values()), WINDOW):
                 rank = next(r for r, c in open_.items() if c is connection)
                 try:
                     assert isinstance(connection, Connection)
@@ -242,17 +243,24 @@ class _Trial:
         loss = {"lost": 0, "passed": 0}
         for name, control in controls.items():
             switches[name] = {
-                "ports": ports(control),
-                "rejected": [counter(control, "admission.rejected", reason) for reason in range(4)],
+                "ports": control.ports(),
+                "copies_missing": self._copies_missing(name, control),
+                "rejected": [control.counter("admission.rejected", reason) for reason in range(4)],
             }
             for a in self.plan.switches[name].attachments:
                 if a.upper and self.settings.loss:
                     for direction in ("loss_in", "loss_out"):
-                        loss["lost"] += counter(control, f"{direction}.dropped", a.port)
-                        loss["passed"] += counter(control, f"{direction}.passed", a.port)
+                        loss["lost"] += control.counter(f"{direction}.dropped", a.port)
+                        loss["passed"] += control.counter(f"{direction}.passed", a.port)
         return {"switches": switches, "loss": loss}
 
-    def _result(self, measured: dict[str, Any], started: float, idle: float, setup: float) -> dict[str, Any]:
+    def _copies_missing(self, name: str, control: Control) -> int:
+        """Copies of broadcasts that never reached egress: what a full queue drops, also where the target does not tell."""
+        children = sum(a.upper for a in self.plan.switches[name].attachments)
+        broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(2 * self.settings.slots))
+        return broadcasts * children - sum(control.counter("addresser.sent", child) for child in range(children))
+
+    def _result(self, measured: dict[str, Any], started: float, setup: float) -> dict[str, Any]:
         digests = {d["digest"] for d in self.done.values()}
         for record in self.steps:
             record["begun"] -= started
@@ -275,13 +283,11 @@ class _Trial:
             "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
             "loss_achieved": lost / numbered if numbered else 0.0,
             "loss_packets": numbered,
-            "cpu_idle": idle,
+            "cpu_idle": measured["cpu_idle"],
+            "saturated": measured["saturated"],
+            "saturated_by": measured["saturated_by"],
             "padding_min": min(r["padding"] for r in self.steps),
-            "queue_drops": sum(
-                p["queue_drops"] + p["ring_drops"] + p["send_errors"]
-                for s in measured["switches"].values()
-                for p in s["ports"].values()
-            ),
+            "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
             "model_digest": sorted(digests)[0] if len(digests) == 1 else "",
         }
         metrics["ate_per_second"] = elements / metrics["tat_median"]
@@ -304,7 +310,7 @@ def _by_step(steps: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return list(groups.values())
 
 
-def _idle_share(before: Any, after: Any) -> float:
-    """The share of all processors' time that was idle."""
-    spent = sum(b - a for a, b in zip(before, after, strict=True))
-    return float((after.idle - before.idle + after.iowait - before.iowait) / max(spent, 1e-9))
+def _drops(switch: dict[str, Any]) -> int:
+    """Packets that a switch dropped where nobody asked for it, as far as its ports tell, and at least the missing copies."""
+    told: int = sum(p.get(kind, 0) for p in switch["ports"].values() for kind in ("queue_drops", "ring_drops", "send_errors"))
+    return max(told, int(switch["copies_missing"]))

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.settings import TrialSettings
 
-LEAST_IDLE = 0.05  # share of the processors' time; below, the machine was the bottleneck
+MOST_SATURATED = 0.1  # share of the time in which somebody could do no more; beyond, the machine was the bottleneck
 SIGMAS = 5.0  # of the achieved loss rate around the requested one
 
 
@@ -26,8 +26,10 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     problems = []
     if metrics["padding_min"] < 0:
         problems.append(f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time: raise compute_ms")
-    if metrics["cpu_idle"] < LEAST_IDLE:
-        problems.append(f"the processors were {100 * (1 - metrics['cpu_idle']):.0f} % busy: the machine was the bottleneck")
+    if metrics["saturated"] > MOST_SATURATED:
+        problems.append(
+            f"for {100 * metrics['saturated']:.0f} % of the time {metrics['saturated_by']} could do no more: lower host_rate"
+        )
     if metrics["queue_drops"]:
         problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
     off = abs(metrics["loss_achieved"] - settings.loss)

@@ -58,8 +58,13 @@ class RetransmissionTimer:
 
     @property
     def timeout(self) -> float:
-        """Seconds until a chunk that was sent once is sent again."""
-        estimate = self.initial if self.srtt == 0.0 else max(self.srtt + 4 * self.variation, self.shortest)
+        """Seconds until a chunk that was sent once is sent again.
+
+        Never less than two round trips: where the window fills a slow link the round trip is all queue and hardly varies,
+        and what others send again, up to a window, doubles it.
+        """
+        margin = max(4 * self.variation, self.srtt)
+        estimate = self.initial if self.srtt == 0.0 else max(self.srtt + margin, self.shortest)
         return float(min(estimate * 2**self.doublings, self.longest))
 
     def after(self, tries: NDArray[np.int64]) -> NDArray[np.float64]:

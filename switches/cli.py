@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from switches.control import ControlError, SocketControl
+from switches.control import ControlError
+from switches.embedded.control import SocketControl
 from switches.sockets import running, socket_path
 
 

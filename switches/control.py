@@ -1,11 +1,7 @@
-"""Commands to a running switch, in the words of simple_switch_CLI."""
+"""What a running switch takes and tells, whichever target it runs on."""
 
 from __future__ import annotations
 
-import re
-import socket
-from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 
@@ -14,77 +10,28 @@ class ControlError(Exception):
 
 
 class Control(Protocol):
-    """What a running switch takes, whichever target it is."""
+    """Commands in the words of simple_switch_CLI, and the state that experiments read. All may raise ControlError."""
 
     def command(self, line: str) -> str:
         """Run one command; its output. Raises ControlError if the switch refuses it."""
         ...
 
-    def close(self) -> None: ...
+    def register(self, name: str, cell: int) -> int:
+        """One cell of a register."""
+        ...
 
+    def registers(self, name: str) -> list[int]:
+        """All cells of a register."""
+        ...
 
-class SocketControl:
-    """Control of an embedded switch over its Unix socket."""
+    def counter(self, name: str, cell: int) -> int:
+        """Packets counted in one cell of a counter."""
+        ...
 
-    def __init__(self, path: Path, timeout: float = 10.0) -> None:
-        self.path = path
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(timeout)
-        try:
-            self.socket.connect(str(path))
-        except OSError as error:
-            self.socket.close()
-            raise ControlError(f"no switch answers at {path}: {error.strerror or error}") from None
-        self.stream = self.socket.makefile("rwb")
-
-    def __enter__(self) -> SocketControl:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def command(self, line: str) -> str:
-        """Run one command; see Control."""
-        try:
-            self.stream.write(line.strip().encode() + b"\n")
-            self.stream.flush()
-            head = self.stream.readline().split()
-            text = self.stream.read(int(head[1])).decode() if len(head) == 2 else ""
-        except OSError as error:
-            raise ControlError(f"the switch at {self.path} does not answer: {error}") from None
-        if len(head) != 2:
-            raise ControlError(f"the switch at {self.path} closed the connection")
-        if head[0] != b"ok":
-            raise ControlError(text)
-        return text
+    def ports(self) -> dict[int, dict[str, int]]:
+        """What each port counted: packets received and sent, and as far as the target knows them, packets dropped."""
+        ...
 
     def close(self) -> None:
-        """Close the connection; the switch goes on."""
-        self.stream.close()
-        self.socket.close()
-
-
-def register(control: Control, name: str, cell: int) -> int:
-    """One cell of a register."""
-    return int(control.command(f"register_read {name} {cell}").rpartition("=")[2])
-
-
-def registers(control: Control, name: str) -> list[int]:
-    """All cells of a register."""
-    return [int(word) for word in control.command(f"register_read {name}").rpartition("=")[2].split(",")]
-
-
-def counter(control: Control, name: str, cell: int) -> int:
-    """Packets counted in one cell of a counter."""
-    found = re.search(r"packets=(\d+)", control.command(f"counter_read {name} {cell}"))
-    assert found
-    return int(found[1])
-
-
-def ports(control: Control) -> dict[int, dict[str, int]]:
-    """What each port counted: received, sent, queue_drops, send_errors, ring_drops, oversize."""
-    table = {}
-    for line in control.command("show_ports").splitlines():
-        fields = dict(word.split("=", 1) for word in line.split())
-        table[int(fields.pop("port"))] = {k: int(v) for k, v in fields.items() if k != "interface"}
-    return table
+        """End the connection; the switch goes on."""
+        ...

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.target import EmbeddedTarget
+from experiments.targets import DEFAULTS, make_target
+from switches.target import Target
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make test TARGET=bmv2` runs the tests that make networks on real BMv2, and compares the recordings with it."""
+    parser.addoption("--target", default="embedded", choices=list(DEFAULTS), help="what runs the switches of networks under test")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,12 +29,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def target() -> EmbeddedTarget:
-    """The embedded switch with p4/switchml.p4 at 64 integers a packet."""
-    return EmbeddedTarget(Path("p4/switchml.p4"), {"K": "64"})
+def target(request: pytest.FixtureRequest) -> Target:
+    """The target under test with p4/switchml.p4 at 64 integers a packet."""
+    return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": "64"})
 
 
 @pytest.fixture(scope="session")
-def small_target() -> EmbeddedTarget:
+def small_target(request: pytest.FixtureRequest) -> Target:
     """The same at 32 integers a packet."""
-    return EmbeddedTarget(Path("p4/switchml.p4"), {"K": "32"})
+    return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": "32"})

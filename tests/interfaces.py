@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
-
-from switches.control import SocketControl
-from switches.sockets import socket_path
 
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 ETH_P_ALL = 3
@@ -22,11 +18,3 @@ def far_end(port: int) -> socket.socket:
     made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     made.bind((f"p{port}", 0))
     return made
-
-
-def connect(name: str, patience: float = 5.0) -> SocketControl:
-    """Control of a switch that is starting; ControlError if it does not answer in time."""
-    end = time.monotonic() + patience
-    while not socket_path(name).exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    return SocketControl(socket_path(name))

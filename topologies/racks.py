@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mininet.topo import Topo
 
 from switches.switchml import MAX_WORKERS, Child, Parent, Pool, Station, forwarding, job
+from topologies.links import RateLink
 
 MAX_RACKS = 32
 
@@ -84,7 +85,7 @@ class RackTopo(Topo):
         for host in plan.hosts:
             self.addHost(host.name, mac=host.station.mac, ip=f"{host.station.ip}/16")
         for link in plan.links:
-            self.addLink(link.lower, link.upper, port1=link.lower_port, port2=link.upper_port, rate=link.rate)
+            self.addLink(link.lower, link.upper, port1=link.lower_port, port2=link.upper_port, cls=RateLink, rate=link.rate)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from pathlib import Path
 from types import TracebackType
 
 from switches.control import ControlError
+from switches.embedded.control import Reads
 
 COMMAND, ANSWER, REFUSAL, END = 0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3
 HEAD = struct.Struct(">HI")
 
 
-class OfflineSwitch:
+class OfflineSwitch(Reads):
     """A built program (switches.embedded.build) on virtual ports 0 … ports - 1; it is a switches.control.Control."""
 
     def __init__(self, executable: Path, ports: int = 8, seed: int = 0) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from experiments.fleet import FleetError, Job, all_reduce, in_network, on_hosts
 from hosts.quantization import block_exponents, dequantize, quantize
-from switches.embedded.target import EmbeddedTarget
 from switches.switchml import Loss
+from switches.target import Target
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks
 
@@ -22,7 +22,7 @@ def integers(racks: Racks, elements: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("loss", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize("shape", [(1, 3), (2, 2), (3, 1)])
-def test_integers_are_summed_exactly_whatever_is_lost(target: EmbeddedTarget, shape: tuple[int, int], loss: float) -> None:
+def test_integers_are_summed_exactly_whatever_is_lost(target: Target, shape: tuple[int, int], loss: float) -> None:
     racks = Racks(*shape, **FAST)
     tensors = integers(racks, 5_000)
     job = Job(racks, slots=16, loss=Loss.bernoulli(loss) if loss else None)
@@ -32,7 +32,7 @@ def test_integers_are_summed_exactly_whatever_is_lost(target: EmbeddedTarget, sh
             np.testing.assert_array_equal(turn["sum"], exact)
 
 
-def test_bursty_loss(target: EmbeddedTarget) -> None:
+def test_bursty_loss(target: Target) -> None:
     racks = Racks(2, 2, **FAST)
     tensors = integers(racks, 3_000)
     job = Job(racks, slots=16, loss=Loss.gilbert_elliott(0.05, 6))
@@ -51,7 +51,7 @@ def float_sum(tensors: list[np.ndarray], k: int) -> np.ndarray:
 
 @pytest.mark.parametrize("elements", [1, 31, 32, 33, 64 * 16 + 5, 3000])
 @pytest.mark.parametrize("loss", [0.0, 0.02])
-def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: EmbeddedTarget, elements: int, loss: float) -> None:
+def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: Target, elements: int, loss: float) -> None:
     racks = Racks(1, 3, **FAST)
     rng = np.random.default_rng(elements)
     tensors = [(rng.standard_normal(elements) * 10.0 ** rng.integers(-30, 30, elements)).astype(np.float32) for _ in range(3)]
@@ -62,7 +62,7 @@ def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: Embe
         assert host[0]["sum"].tobytes() == expected.tobytes()
 
 
-def test_one_worker_and_not_finite_values(small_target: EmbeddedTarget) -> None:
+def test_one_worker_and_not_finite_values(small_target: Target) -> None:
     x = np.arange(100, dtype=np.float32)
     x[40] = np.nan
     ((turn,),) = all_reduce(Job(Racks(1, 1, **FAST), slots=4, k=32), small_target, [x])
@@ -72,7 +72,7 @@ def test_one_worker_and_not_finite_values(small_target: EmbeddedTarget) -> None:
     np.testing.assert_allclose(total[64:], x[64:], rtol=1e-6)
 
 
-def test_shapes_dtypes_and_the_stream_across_calls(small_target: EmbeddedTarget) -> None:
+def test_shapes_dtypes_and_the_stream_across_calls(small_target: Target) -> None:
     job = Job(Racks(1, 2, **FAST), slots=4, k=32)
 
     def on_host(host: HostPlan) -> list[np.ndarray]:
@@ -91,7 +91,7 @@ def test_shapes_dtypes_and_the_stream_across_calls(small_target: EmbeddedTarget)
         assert results[-1].shape == (0,)
 
 
-def test_a_silent_worker_is_named(small_target: EmbeddedTarget) -> None:
+def test_a_silent_worker_is_named(small_target: Target) -> None:
     """Worker 2 never sends: the others, in its rack and in the other, say who is missing, with job, slot and chunk."""
     job = Job(Racks(2, 2, **FAST), slots=4, k=32, patience=1.0)
 
@@ -112,7 +112,7 @@ def test_a_silent_worker_is_named(small_target: EmbeddedTarget) -> None:
     assert "the switch of rack 1 has not seen worker 2" in said[3]
 
 
-def test_rates_hold(target: EmbeddedTarget) -> None:
+def test_rates_hold(target: Target) -> None:
     """Two workers at 5 Mbit/s reach, and do not beat, the line-rate bound."""
     from hosts import wire
 
@@ -124,13 +124,13 @@ def test_rates_hold(target: EmbeddedTarget) -> None:
     assert 0.85 < share < 1.02
 
 
-def test_all_packets_lost_ends_with_a_sentence(small_target: EmbeddedTarget) -> None:
+def test_all_packets_lost_ends_with_a_sentence(small_target: Target) -> None:
     job = Job(Racks(1, 2, **FAST), slots=4, k=32, loss=Loss.bernoulli(1.0), patience=1.0)
     with pytest.raises(FleetError, match="the switch of rack 0 does not answer"):
         all_reduce(job, small_target, [np.ones(10, np.float32)] * 2)
 
 
-def test_garbage_from_a_worker_changes_no_sum(small_target: EmbeddedTarget) -> None:
+def test_garbage_from_a_worker_changes_no_sum(small_target: Target) -> None:
     import socket
 
     job = Job(Racks(1, 3, **FAST), slots=4, k=32)

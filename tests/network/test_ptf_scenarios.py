@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from hosts import wire
-from switches.control import counter, register
-from switches.embedded.target import EmbeddedTarget
 from switches.sockets import socket_path
-from tests.interfaces import connect, far_end
+from switches.target import Target, on_interfaces, tell
+from tests.interfaces import far_end
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, read, vector
 from topologies import isolation
 
@@ -53,12 +52,13 @@ def isolated_test(work: Callable[[], Any]) -> None:
 class Bench:
     """A running switch with a raw socket at the far end of every port."""
 
-    def __init__(self, job: TestJob, target: EmbeddedTarget) -> None:
+    def __init__(self, job: TestJob, target: Target) -> None:
         self.job = job
         self.ports = [*range(job.workers), *([PARENT_PORT] if job.has_parent else [])]
         self.sockets = {port: far_end(port) for port in self.ports}
-        self.process = target.launch("s", {p: f"s{p}" for p in self.ports}, job.commands(), Path("/run"), 0)
-        self.control = connect("s")
+        interfaces = {port: f"s{port}" for port in self.ports}
+        self.switch = on_interfaces(target.switch("s", Path("/run"), seed=0), interfaces)
+        self.control = tell(self.switch, job.commands())
 
     def send(self, worker: int, slot: int, chunk: int, value: int, version: int = 0) -> None:
         self.sockets[worker].send(self.job.update(worker, slot, chunk, vector(value), version))
@@ -100,13 +100,13 @@ class Bench:
 
 
 @contextmanager
-def bench(job: TestJob, target: EmbeddedTarget) -> Iterator[Bench]:
+def bench(job: TestJob, target: Target) -> Iterator[Bench]:
     made = Bench(job, target)
     try:
         yield made
     finally:
-        made.process.terminate()
-        assert made.process.wait(5) == 0
+        assert made.switch.dataplane() is not None
+        made.switch.stop(deleteIntfs=False)
 
 
 def basic_reduction(b: Bench) -> None:
@@ -144,7 +144,7 @@ def ignored_retransmissions(b: Bench) -> None:
             b.send(worker, 0, 0, worker + 1)
     if b.job.workers > 1:
         b.expect_silence()
-        assert register(b.control, "seen", 0) == (1 << (b.job.workers - 1)) - 1
+        assert b.control.register("seen", 0) == (1 << (b.job.workers - 1)) - 1
     b.send(b.job.workers - 1, 0, 0, b.job.workers)
     b.expect_result(0, 0, sum(range(1, b.job.workers + 1)))
 
@@ -172,7 +172,7 @@ def reordering(b: Bench) -> None:
         b.round(0, turn * b.job.slots, base=turn + 1)
     b.send(0, 0, 0, 77)  # of round 0, in the set of round 2
     b.expect_silence()
-    assert counter(b.control, "stale", 0) == 1
+    assert b.control.counter("stale", 0) == 1
     b.round(0, 3 * b.job.slots, base=9)
 
 
@@ -185,7 +185,7 @@ SCENARIOS = [
 @pytest.mark.parametrize("has_parent", [False, True], ids=["one-level", "two-levels"])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda f: f.__name__)
-def test_scenario(scenario: Callable[[Bench], None], workers: int, has_parent: bool, small_target: EmbeddedTarget) -> None:
+def test_scenario(scenario: Callable[[Bench], None], workers: int, has_parent: bool, small_target: Target) -> None:
     def body() -> None:
         with bench(TestJob(workers, has_parent=has_parent), small_target) as b:
             scenario(b)
@@ -193,7 +193,7 @@ def test_scenario(scenario: Callable[[Bench], None], workers: int, has_parent: b
     isolated_test(body)
 
 
-def test_lost_partial_sum_is_sent_up_again(small_target: EmbeddedTarget) -> None:
+def test_lost_partial_sum_is_sent_up_again(small_target: Target) -> None:
     def body() -> None:
         with bench(TestJob(2, has_parent=True), small_target) as b:
             b.send(0, 0, 0, 1)
@@ -213,7 +213,7 @@ def test_lost_partial_sum_is_sent_up_again(small_target: EmbeddedTarget) -> None
     isolated_test(body)
 
 
-def test_several_jobs(small_target: EmbeddedTarget) -> None:
+def test_several_jobs(small_target: Target) -> None:
     def body() -> None:
         first, second = TestJob(2), TestJob(2, number=1, base=8, first_node=2)
         with bench(first, small_target) as b:
@@ -229,7 +229,7 @@ def test_several_jobs(small_target: EmbeddedTarget) -> None:
     isolated_test(body)
 
 
-def test_the_switch_as_a_command(small_target: EmbeddedTarget) -> None:
+def test_the_switch_as_a_command() -> None:
     """python -m switches.embedded prints ready, takes commands by name, and ends cleanly on SIGTERM."""
 
     def body() -> None:

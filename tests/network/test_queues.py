@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ports
 from switches.embedded.target import EmbeddedTarget
-from tests.interfaces import connect, far_end
+from switches.target import on_interfaces, tell
+from tests.interfaces import far_end
 from tests.network.test_ptf_scenarios import isolated_test
 from tests.unit.test_runtime import PROBE, QUEUES, probe
 
@@ -22,8 +22,8 @@ def test_depth_and_rate(depth: int, sent: int) -> None:
     def body() -> None:
         sockets = [far_end(port) for port in (0, 1)]
         commands = [f"set_queue_depth {depth} 1", f"set_queue_rate {rate} 1"]
-        switch = target.launch("q", {0: "s0", 1: "s1"}, commands, Path("/run"), 0)
-        control = connect("q")
+        switch = on_interfaces(target.switch("q", Path("/run"), seed=0), {0: "s0", 1: "s1"})
+        control = tell(switch, commands)
         for _ in range(sent):
             sockets[0].send(probe(0))
         sockets[1].settimeout(1.0)
@@ -39,9 +39,7 @@ def test_depth_and_rate(depth: int, sent: int) -> None:
         assert [enq for _, enq, _, _, _ in seen] == [0, *range(passed - 1)]
         assert [deq for _, _, deq, _, _ in seen[1:]] == list(range(passed - 2, -1, -1))
         assert seen[-1][3] == pytest.approx(1e6 * (passed - 1) / rate, rel=0.3)  # microseconds in the queue
-        with control:
-            assert ports(control)[1]["queue_drops"] == sent - passed
-        switch.terminate()
-        assert switch.wait(5) == 0
+        assert control.ports()[1]["queue_drops"] == sent - passed
+        switch.stop(deleteIntfs=False)
 
     isolated_test(body)

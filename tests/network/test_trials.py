@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
+from experiments.fleet import switch_commands
 from experiments.settings import TrialSettings
 from experiments.trial import TrialError, run_trial
-from switches.embedded.target import EmbeddedTarget
+from switches.target import Target
 
 SMALL: dict[str, Any] = {
     "racks": 2,
@@ -29,11 +30,11 @@ SMALL: dict[str, Any] = {
 }
 
 
-def trial(target: EmbeddedTarget, seed: int = 1, **change: Any) -> dict[str, Any]:
+def trial(target: Target, seed: int = 1, **change: Any) -> dict[str, Any]:
     return run_trial(TrialSettings(**{**SMALL, **change}), seed, target, lambda kind, value: None)
 
 
-def test_faults_change_no_bit_of_the_model(target: EmbeddedTarget) -> None:
+def test_faults_change_no_bit_of_the_model(target: Target) -> None:
     plain = trial(target)
     digest = plain["metrics"]["model_digest"]
     assert plain["metrics"]["loss_achieved"] == 0
@@ -48,7 +49,17 @@ def test_faults_change_no_bit_of_the_model(target: EmbeddedTarget) -> None:
     assert trial(target, seed=2)["metrics"]["model_digest"] != digest
 
 
-def test_a_straggler_is_waited_for_and_padding_is_virtual(target: EmbeddedTarget) -> None:
+def test_copies_that_a_full_queue_drops_make_a_trial_invalid(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """simple_switch drops them in silence: the program's own counters tell of it."""
+    slow = ["set_queue_rate 2000", "set_queue_depth 2"]
+    monkeypatch.setattr("experiments.trial.switch_commands", lambda *of: [*switch_commands(*of), *slow])
+    result = trial(target, racks=1, workers=3, steps=2)
+    assert result["metrics"]["queue_drops"] > 0
+    assert [p for p in result["problems"] if "dropped in queues" in p]
+    assert result["switches"]["tor0"]["copies_missing"] > 0
+
+
+def test_a_straggler_is_waited_for_and_padding_is_virtual(target: Target) -> None:
     result = trial(target, straggler="slow", straggler_rank=1, straggler_factor=4)
     by_rank = {r: [s for s in result["steps"] if s["rank"] == r] for r in range(4)}
     slow = [s["compute"] + s["padding"] for s in by_rank[1]]
@@ -58,14 +69,14 @@ def test_a_straggler_is_waited_for_and_padding_is_virtual(target: EmbeddedTarget
     assert min(s["ended"] - s["begun"] for s in by_rank[0][1:]) > 0.060
 
 
-def test_virtual_time_that_is_too_short_makes_a_trial_invalid(target: EmbeddedTarget) -> None:
+def test_virtual_time_that_is_too_short_makes_a_trial_invalid(target: Target) -> None:
     result = trial(target, compute_ms=0.01)
     assert not result["valid"]
     assert any("raise compute_ms" in p for p in result["problems"])
 
 
 @pytest.mark.parametrize("victim", [0, 3])
-def test_a_worker_that_dies_ends_the_trial_soon_and_by_name(target: EmbeddedTarget, victim: int) -> None:
+def test_a_worker_that_dies_ends_the_trial_soon_and_by_name(target: Target, victim: int) -> None:
     killed: list[float] = []
 
     def on_event(kind: str, value: dict[str, Any]) -> None:

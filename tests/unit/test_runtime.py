@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import counter, ports
 from switches.embedded.build import build
 from switches.embedded.offline import OfflineSwitch
 from switches.switchml import Loss, decisions, forwarding, link_seed, set_loss
@@ -41,8 +40,8 @@ def test_direct_counters_count_each_entry() -> None:
         for op in (1, 1, 2, 7):
             switch.send(0, probe(op))
         assert switch.command("counter_read hits 0") == f"hits[0]= BmCounterValue(packets=2, bytes={2 * len(probe(0))})\n"
-        assert counter(switch, "hits", 1) == 1
-        assert ports(switch)[0]["received"] == 4
+        assert switch.counter("hits", 1) == 1
+        assert switch.ports()[0]["received"] == 4
 
 
 def test_entries_can_be_changed_and_removed() -> None:
@@ -71,7 +70,7 @@ def test_loss_can_be_set_and_unset_while_packets_flow(loss: Loss) -> None:
         for lost in at_ingress:
             out = [port for port, _ in switch.send(0, packet)]
             assert out == ([] if lost else [1] if next(at_egress) else [1, 2])
-        assert counter(switch, "loss_in.dropped", 0) == sum(at_ingress)
+        assert switch.counter("loss_in.dropped", 0) == sum(at_ingress)
         for line in ("register_write loss_in.mode 0 0", "register_write loss_out.mode 2 0"):
             switch.command(line)
         assert all(len(switch.send(0, packet)) == 2 for _ in range(20))

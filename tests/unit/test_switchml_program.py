@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hosts import wire
-from switches.control import counter
 from switches.embedded.offline import OfflineSwitch
 from switches.switchml import Station
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector
@@ -118,7 +117,7 @@ def test_delayed_packet_never_enters_a_later_round() -> None:
             assert len(last) == 2
         # worker 0's packet of round 1 arrives again, two rounds late, in the set that round 3 has completed
         assert made.send(0, job.update(0, 0, SLOTS, vector(99), version=1)) == []
-        assert counter(made, "stale", job.slots + 0) == 1
+        assert made.counter("stale", job.slots + 0) == 1
         ((port, data),) = made.send(1, job.update(1, 0, 3 * SLOTS, vector(3), version=1))
         assert port == 1
         assert read(data).vector == vector(6)
@@ -159,7 +158,7 @@ def test_strangers_touch_no_slot(port: int, change: dict[str, int], reason: int)
     job = TestJob(2, SLOTS)
     with switch(job) as made:
         assert made.send(port, job.update(0, 0, 0, vector(7), change=change)) == []
-        assert counter(made, "rejected", reason) == 1
+        assert made.counter("rejected", reason) == 1
         assert set(made.command("register_read seen").split("=")[1].replace(",", "").split()) == {"0"}
 
 
@@ -169,7 +168,7 @@ def test_another_source_address_is_turned_away() -> None:
     header = {"job": 0, "worker": 0, "kind": wire.KIND_UPDATE, "slot": 0, "chunk": 0}
     with switch(job) as made:
         assert made.send(0, frame(stranger, SWITCH, header, vector(1))) == []
-        assert counter(made, "rejected", WRONG_SOURCE) == 1
+        assert made.counter("rejected", WRONG_SOURCE) == 1
 
 
 def test_garbage_is_survived_and_counted() -> None:

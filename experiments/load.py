@@ -1,0 +1,66 @@
+"""How busy the processors and the switches are while a trial runs, window by window: its mean would hide the waiting in a step."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+WINDOW = 0.1  # seconds, at least
+PROCESSORS_FULL = 0.05  # idle share below which a window counts as full
+THREAD_FULL = 0.9  # share of a window that one thread of a switch may run: it has a processor at most
+
+
+class LoadMeter:
+    """Sample it often; it measures once a window. A switch is as busy as its busiest thread."""
+
+    def __init__(self, switches: dict[str, int]) -> None:
+        """`switches` are the processes that move packets, by the switches' names."""
+        self.switches = switches
+        self.windows = 0
+        self.full: Counter[str] = Counter()  # windows in which somebody could do no more
+        self.begun = self.now = time.monotonic()
+        self.first = self.times = psutil.cpu_times()
+        self.ran = {name: _thread_seconds(pid) for name, pid in switches.items()}
+
+    def sample(self) -> None:
+        """Close a window, if one is over."""
+        now = time.monotonic()
+        elapsed = now - self.now
+        if elapsed < WINDOW:
+            return
+        times, ran = psutil.cpu_times(), {name: _thread_seconds(pid) for name, pid in self.switches.items()}
+        self.windows += 1
+        if _idle(self.times, times) < PROCESSORS_FULL:
+            self.full["the processors"] += 1
+        else:
+            for name, threads in ran.items():
+                if any(s - self.ran[name].get(t, s) > THREAD_FULL * elapsed for t, s in threads.items()):
+                    self.full[f"switch {name}"] += 1
+        self.now, self.times, self.ran = now, times, ran
+
+    def metrics(self) -> dict[str, float | str]:
+        """The share of time that was idle, the share of windows in which the most burdened could do no more, and who that was."""
+        (who, windows), *_ = self.full.most_common(1) or [("", 0)]
+        return {
+            "cpu_idle": _idle(self.first, psutil.cpu_times()), "saturated": windows / max(self.windows, 1), "saturated_by": who,
+        }  # fmt: skip
+
+
+def _idle(before: object, after: object) -> float:
+    """The share of all processors' time that was idle."""
+    spent = sum(b - a for a, b in zip(before, after, strict=True))  # type: ignore[call-overload]
+    return float((after.idle - before.idle + after.iowait - before.iowait) / max(spent, 1e-9))  # type: ignore[attr-defined]
+
+
+def _thread_seconds(pid: int) -> dict[str, float]:
+    """The seconds that each thread of a process has run; empty when it has ended."""
+    seconds = {}
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            seconds[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
+    except OSError:
+        return seconds
+    return seconds

@@ -1,0 +1,47 @@
+"""simple_switch as P4-utils' switch node, made to say why when it does not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+from p4utils.mininetlib.node import P4Switch
+
+from switches.bmv2.control import ThriftControl
+from switches.target import SwitchError, last_lines
+
+
+class Bmv2Switch(P4Switch):
+    """See switches.target.RunningSwitch. It shares the caller's namespace, where its Thrift port is its own."""
+
+    def __init__(self, name: str, **parameters: Any) -> None:
+        super().__init__(name, **{**parameters, "log_enabled": True, "inNamespace": False})
+        self.nanomsg = None  # P4-utils' choice is one file in /tmp for every switch of this number on the machine
+        self.log = Path(self.log_dir) / f"p4s.{name}.log"
+
+    def add_arguments(self) -> list[str]:
+        """P4-utils' arguments; its log of every packet would cost more than the packets."""
+        return [*super().add_arguments(), "--log-level", "warn"]
+
+    def start(self, controllers: Any = None) -> None:
+        """Start simple_switch and wait until it answers."""
+        try:
+            super().start(controllers)
+        except ChildProcessError:
+            raise SwitchError(f"switch {self.name} did not start: {self.last_words()}") from None
+
+    def dataplane(self) -> int | None:
+        """The pid of simple_switch; None when it has ended."""
+        try:
+            return self.switch_pid if psutil.Process(self.switch_pid).status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+    def control(self) -> ThriftControl:
+        """Control over the switch's Thrift port."""
+        return ThriftControl(self.thrift_port)
+
+    def last_words(self) -> str:
+        """The last lines of the switch's log."""
+        return last_lines(self.log)

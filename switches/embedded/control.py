@@ -1,0 +1,81 @@
+"""Commands to a running embedded switch over its Unix socket."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from types import TracebackType
+
+from switches.control import ControlError
+
+
+class Reads:
+    """The state that switches.control.Control tells of, read by the commands of the embedded switch."""
+
+    def command(self, line: str) -> str:
+        """Run one command; see Control."""
+        raise NotImplementedError
+
+    def register(self, name: str, cell: int) -> int:
+        """One cell of a register."""
+        return int(self.command(f"register_read {name} {cell}").rpartition("=")[2])
+
+    def registers(self, name: str) -> list[int]:
+        """All cells of a register."""
+        return [int(word) for word in self.command(f"register_read {name}").rpartition("=")[2].split(",")]
+
+    def counter(self, name: str, cell: int) -> int:
+        """Packets counted in one cell of a counter."""
+        found = re.search(r"packets=(\d+)", self.command(f"counter_read {name} {cell}"))
+        assert found
+        return int(found[1])
+
+    def ports(self) -> dict[int, dict[str, int]]:
+        """What each port counted: received, sent, queue_drops, send_errors, ring_drops, oversize."""
+        table = {}
+        for line in self.command("show_ports").splitlines():
+            fields = dict(word.split("=", 1) for word in line.split())
+            table[int(fields.pop("port"))] = {k: int(v) for k, v in fields.items() if k != "interface"}
+        return table
+
+
+class SocketControl(Reads):
+    """See switches.control.Control."""
+
+    def __init__(self, path: Path, timeout: float = 10.0) -> None:
+        self.path = path
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(timeout)
+        try:
+            self.socket.connect(str(path))
+        except OSError as error:
+            self.socket.close()
+            raise ControlError(f"no switch answers at {path}: {error.strerror or error}") from None
+        self.stream = self.socket.makefile("rwb")
+
+    def __enter__(self) -> SocketControl:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def command(self, line: str) -> str:
+        """Run one command; see Control."""
+        try:
+            self.stream.write(line.strip().encode() + b"\n")
+            self.stream.flush()
+            head = self.stream.readline().split()
+            text = self.stream.read(int(head[1])).decode() if len(head) == 2 else ""
+        except OSError as error:
+            raise ControlError(f"the switch at {self.path} does not answer: {error}") from None
+        if len(head) != 2:
+            raise ControlError(f"the switch at {self.path} closed the connection")
+        if head[0] != b"ok":
+            raise ControlError(text)
+        return text
+
+    def close(self) -> None:
+        """Close the connection; the switch goes on."""
+        self.stream.close()
+        self.socket.close()

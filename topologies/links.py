@@ -1,0 +1,52 @@
+"""Rate-limited links."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mininet.link import Link
+from mininet.node import Node
+
+PHYSICAL_BYTES = 24  # preamble, FCS and gap, which HTB is told to count with every frame
+BURST_SECONDS = 0.001
+
+
+class NetworkError(RuntimeError):
+    """The network could not be built as asked; str() says what failed."""
+
+
+class RateLink(Link):
+    """A link whose two ends send at `rate` Mbit/s, counted as on a real wire."""
+
+    def __init__(self, node1: Node, node2: Node, port1: int | None = None, port2: int | None = None, **parameters: Any) -> None:
+        rate = parameters.pop("rate", None)
+        super().__init__(node1, node2, port1=port1, port2=port2, **parameters)
+        for interface in (self.intf1, self.intf2):
+            run(interface.node, f"ethtool -K {interface.name} tx off tso off gso off gro off")
+            if rate is not None:
+                limit_rate(interface.node, interface.name, rate)
+
+
+def run(node: Node, command: str) -> str:
+    """Run a command in a node; NetworkError if it fails."""
+    output, error, code = node.pexec(command)
+    if code:
+        raise NetworkError(f"{node.name}: `{command}` failed: {(error or output).strip()}")
+    return str(output)
+
+
+def limit_rate(node: Node, interface: str, rate: float) -> None:
+    """Limit what an interface sends to `rate` Mbit/s by HTB, and read back that it is in force."""
+    burst = max(1600, int(rate * 1e6 / 8 * BURST_SECONDS))
+    run(node, f"tc qdisc add dev {interface} root handle 1: htb default 1")
+    run(
+        node,
+        f"tc class add dev {interface} parent 1: classid 1:1 htb rate {int(rate * 1e6)}bit burst {burst} cburst {burst} "
+        f"overhead {PHYSICAL_BYTES} quantum 1600",
+    )
+    shown = run(node, f"tc class show dev {interface}")
+    found = re.search(r"class htb 1:1 .*?\brate (\d+)([KMG]?)bit", shown)
+    applied = int(found[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[found[2]] if found else 0
+    if abs(applied - rate * 1e6) > 0.01 * rate * 1e6:
+        raise NetworkError(f"{interface}: a rate of {rate} Mbit/s was asked for, and tc reports {shown.strip() or 'none'}")
