@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from scapy.layers.l2 import ARP, Ether
 
 from hosts import wire
 from switches.switchml import Loss, forwarding, link_seed, set_loss
+from tests import ptf as suite
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, worker_station
 
 PROGRAMS = Path("tests/programs")
@@ -215,11 +217,46 @@ def lossy(name: str, loss: Loss) -> Scenario:
     return _switchml(name, commands, packets)
 
 
+def registers() -> Scenario:
+    rng = random.Random(5)
+    rows = []
+    for op in (1, 7, 8, 9, 16, 31, 32, 33, 48, 63, 64, 108, 133):
+        for value in (2**64 - 1, 0x80, 0, rng.getrandbits(64), 2**32, rng.getrandbits(64)):
+            rows += [(op, rng.randrange(4), value, 0, 0), (op, 2, value, 0, 0)]
+    return Scenario("registers", PROGRAMS / "registers.p4", probes(">BBQQB", rows))
+
+
+def ports() -> Scenario:
+    commands = [
+        "mc_mgrp_create 5", "mc_node_create 11 1 3", "mc_node_create 12 2", "mc_node_associate 5 0", "mc_node_associate 5 1",
+        "mc_mgrp_create 6", "mirroring_add 100 4", "mirroring_add_mc 101 5", "mirroring_add 102 5",
+    ]  # fmt: skip
+    rows = [(op, 0, port, 0, 0, 0, group) for op in range(13) for port, group in ((1, 5), (0, 6), (300, 77), (511, 0))]
+    rows += [(op, then, 1, 0, 0, 0, 5) for op in (1, 5, 7, 8, 11) for then in range(1, 9)]
+    return Scenario("ports", PROGRAMS / "ports.p4", probes(">BBHBBHH", rows, b"what follows"), commands)
+
+
+def short() -> Scenario:
+    """Packets that end anywhere within the headers, from every port: default ports, and headers that are not valid."""
+    whole = ETHERNET + struct.pack(">BBHBBHH", 1, 0, 2, 0, 0, 0, 0)
+    packets = [(port, whole[:n]) for port in (0, 3) for n in range(14, len(whole) + 1)]
+    return Scenario("short", PROGRAMS / "ports.p4", packets)
+
+
+def ptf(scenario: Callable[[suite.Bench], None], workers: int, has_parent: bool) -> Scenario:
+    script = suite.Script(TestJob(workers, has_parent=has_parent))
+    scenario(script)
+    levels = "two-levels" if has_parent else "one-level"
+    name = f"ptf/{levels}-{workers}-workers/{scenario.__name__}"
+    return _switchml(name, script.job.commands(), script.packets)
+
+
 SCENARIOS = {
     s.name: s
     for s in (
-        arithmetic(), tables(), replication(), stacks(), hashes(), flow(), corners(), forwarded(),
+        arithmetic(), tables(), replication(), stacks(), hashes(), flow(), corners(), registers(), ports(), short(), forwarded(),
         *(switchml_one_level(n) for n in (1, 2, 3)), switchml_two_levels(), switchml_turned_away(),
         lossy("loss-bernoulli", Loss.bernoulli(0.2)), lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
+        *(ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
     )
 }  # fmt: skip

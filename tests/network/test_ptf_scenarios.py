@@ -20,7 +20,8 @@ from hosts import wire
 from switches.sockets import socket_path
 from switches.target import Target, on_interfaces, tell
 from tests.interfaces import far_end
-from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, read, vector
+from tests.packets import PARENT_PORT, TestJob, read, vector
+from tests.ptf import SCENARIOS, Bench
 from topologies import isolation
 
 SILENCE = 0.05  # seconds after which nothing more is expected
@@ -49,39 +50,23 @@ def isolated_test(work: Callable[[], Any]) -> None:
         pytest.fail(failure, pytrace=False)
 
 
-class Bench:
+class RunningBench(Bench):
     """A running switch with a raw socket at the far end of every port."""
 
     def __init__(self, job: TestJob, target: Target) -> None:
-        self.job = job
-        self.ports = [*range(job.workers), *([PARENT_PORT] if job.has_parent else [])]
+        super().__init__(job)
         self.sockets = {port: far_end(port) for port in self.ports}
         interfaces = {port: f"s{port}" for port in self.ports}
         self.switch = on_interfaces(target.switch("s", Path("/run"), seed=0), interfaces)
         self.control = tell(self.switch, job.commands())
 
-    def send(self, worker: int, slot: int, chunk: int, value: int, version: int = 0) -> None:
-        self.sockets[worker].send(self.job.update(worker, slot, chunk, vector(value), version))
+    def put(self, port: int, packet: bytes) -> None:
+        self.sockets[port].send(packet)
 
     def expect(self, port: int, kind: int, slot: int, chunk: int, value: int) -> None:
-        """The next packet at a port is this one."""
         self.sockets[port].settimeout(PATIENCE)
         got = read(self.sockets[port].recv(4096))
         assert (got.kind, got.slot, got.chunk, list(got.vector)) == (kind, slot, chunk, vector(value))
-
-    def expect_result(self, slot: int, chunk: int, value: int, workers: list[int] | None = None) -> None:
-        """A result at each of these workers (all of them by default); below a parent, by way of it."""
-        everybody = workers is None
-        if self.job.has_parent and everybody:
-            self.expect(PARENT_PORT, wire.KIND_UPDATE, slot, chunk, value)
-            self.from_parent(slot, chunk, value)
-        for worker in range(self.job.workers) if workers is None else workers:
-            self.expect(worker, wire.KIND_RESULT, slot, chunk, value)
-
-    def from_parent(self, slot: int, chunk: int, value: int, version: int | None = None) -> None:
-        version = chunk // self.job.slots % 2 if version is None else version
-        header = {"job": 0, "worker": 0, "kind": wire.KIND_RESULT, "version": version, "slot": slot, "chunk": chunk}
-        self.sockets[PARENT_PORT].send(frame(PARENT, SWITCH, header, vector(value)))
 
     def expect_silence(self) -> None:
         for port in self.ports:
@@ -89,97 +74,18 @@ class Bench:
             with pytest.raises(TimeoutError):
                 self.sockets[port].recv(4096)
 
-    def round(self, slot: int, chunk: int, base: int = 1) -> int:
-        """All workers send base, base + 1, …; the sum, which everybody gets."""
-        version = chunk // self.job.slots % 2
-        for worker in range(self.job.workers):
-            self.send(worker, slot, chunk, base + worker, version)
-        total = sum(base + w for w in range(self.job.workers))
-        self.expect_result(slot, chunk, total)
-        return total
+    def expect_state(self, kind: str, name: str, cell: int, value: int) -> None:
+        assert getattr(self.control, kind)(name, cell) == value
 
 
 @contextmanager
-def bench(job: TestJob, target: Target) -> Iterator[Bench]:
-    made = Bench(job, target)
+def bench(job: TestJob, target: Target) -> Iterator[RunningBench]:
+    made = RunningBench(job, target)
     try:
         yield made
     finally:
         assert made.switch.dataplane() is not None
         made.switch.stop(deleteIntfs=False)
-
-
-def basic_reduction(b: Bench) -> None:
-    b.round(0, 0)
-    b.expect_silence()
-
-
-def retransmission_after_reduction(b: Bench) -> None:
-    total = b.round(0, 0)
-    b.send(0, 0, 0, 1)
-    b.expect_result(0, 0, total, workers=[0])
-    b.expect_silence()
-
-
-def reduction_in_the_other_set(b: Bench) -> None:
-    b.round(1, b.job.slots + 1)
-    b.expect_silence()
-
-
-def both_sets(b: Bench) -> None:
-    b.round(0, 0)
-    b.round(0, b.job.slots, base=10)
-    b.expect_silence()
-
-
-def slot_reuse(b: Bench) -> None:
-    for turn in range(4):
-        b.round(2, turn * b.job.slots + 2, base=100 * turn)
-    b.expect_silence()
-
-
-def ignored_retransmissions(b: Bench) -> None:
-    for worker in range(b.job.workers - 1):
-        for _ in range(3):
-            b.send(worker, 0, 0, worker + 1)
-    if b.job.workers > 1:
-        b.expect_silence()
-        assert b.control.register("seen", 0) == (1 << (b.job.workers - 1)) - 1
-    b.send(b.job.workers - 1, 0, 0, b.job.workers)
-    b.expect_result(0, 0, sum(range(1, b.job.workers + 1)))
-
-
-def retransmission_from_the_previous_set(b: Bench) -> None:
-    total = b.round(0, 0)
-    b.send(0, 0, b.job.slots, 5, version=1)  # worker 0 is one round ahead, and asks for the last once more
-    if b.job.workers > 1:
-        b.send(0, 0, 0, 1)
-        b.expect_result(0, 0, total, workers=[0])
-        b.expect_silence()
-
-
-def slot_reuse_and_retransmission(b: Bench) -> None:
-    for turn in range(3):
-        total = b.round(0, turn * b.job.slots, base=turn + 1)
-        last = b.job.workers - 1
-        b.send(last, 0, turn * b.job.slots, turn + 1 + last, turn % 2)
-        b.expect_result(0, turn * b.job.slots, total, workers=[last])
-    b.expect_silence()
-
-
-def reordering(b: Bench) -> None:
-    for turn in range(3):
-        b.round(0, turn * b.job.slots, base=turn + 1)
-    b.send(0, 0, 0, 77)  # of round 0, in the set of round 2
-    b.expect_silence()
-    assert b.control.counter("stale", 0) == 1
-    b.round(0, 3 * b.job.slots, base=9)
-
-
-SCENARIOS = [
-    basic_reduction, retransmission_after_reduction, reduction_in_the_other_set, both_sets, slot_reuse, ignored_retransmissions,
-    retransmission_from_the_previous_set, slot_reuse_and_retransmission, reordering,
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("has_parent", [False, True], ids=["one-level", "two-levels"])

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from switches.embedded.build import build
 from switches.embedded.offline import OfflineSwitch
+from switches.embedded.target import EmbeddedTarget
+from tests.golden.record import recorded, target_of
 from tests.scenarios import SCENARIOS
-
-GOLDEN = Path("tests/golden")
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_same_packets_as_bmv2(name: str) -> None:
-    scenario = SCENARIOS[name]
-    recorded = json.loads((GOLDEN / f"{name}.json").read_text())["packets"]
-    assert [(r["port"], r["data"]) for r in recorded] == [(port, data.hex()) for port, data in scenario.packets]
-    with OfflineSwitch(build(scenario.program, scenario.defines)) as switch:
+    scenario, expected = SCENARIOS[name], recorded(name)
+    assert [(r["port"], r["data"]) for r in expected] == [(port, data.hex()) for port, data in scenario.packets]
+    target = target_of(scenario, "embedded")
+    assert isinstance(target, EmbeddedTarget)
+    with OfflineSwitch(target.executable) as switch:
         for line in scenario.commands:
             switch.command(line)
         for number, (port, data) in enumerate(scenario.packets):
-            out = sorted(((p, d.hex()) for p, d in switch.send(port, data)), key=lambda item: item[0])
-            assert out == [tuple(o) for o in recorded[number]["out"]], f"packet {number} of {name}: {data.hex()}"
+            out = sorted([p, d.hex()] for p, d in switch.send(port, data))
+            assert out == expected[number]["out"], f"packet {number} of {name}: {data.hex()}"
