@@ -1,4 +1,4 @@
-"""`make bench`: packets per second through the embedded switch, and ATE/s of real workers against the line rate."""
+"""`make bench`: packets per second through one switch of each target, and ATE/s of real workers against the line rate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -18,17 +19,20 @@ from experiments.results import ROOT
 from experiments.settings import SettingsError
 from experiments.targets import make_target
 from hosts import wire
+from switches.bmv2 import installation
 from switches.embedded.build import c_compiler, cache_directory
 from switches.switchml import Child, Pool, Station, job
-from switches.target import on_interfaces, tell
+from switches.target import Target, on_interfaces, tell
 from topologies import isolation
 from topologies.racks import Racks
 
 GENERATOR = ROOT / "switches" / "bench" / "generator.c"
 SECONDS = 3.0
-SLOTS = 64
+SLOTS = {"embedded": 64, "bmv2": 16}  # of the generator's window; BMv2 drops at its input beyond
 PORTS = 4
-TARGETS = {64: 250_000, 256: 150_000}  # packets/s, with 4 ports on two cores
+# aims, with 4 ports on two cores: packets/s of the embedded switch, and how many times those of BMv2
+PACKETS = {64: 250_000, 256: 150_000}
+RATIOS = {64: 10, 256: 12}
 
 
 def build_generator() -> Path:
@@ -39,16 +43,15 @@ def build_generator() -> Path:
     return made
 
 
-def generator_job(workers: int) -> list[str]:
+def generator_job(workers: int, slots: int) -> list[str]:
     """Admit the generator's workers, spread evenly over the ports."""
     children = [Child(w, w * PORTS // workers, Station(f"02:00:00:00:00:{w + 1:02x}", f"10.0.0.{w + 1}")) for w in range(workers)]
-    return ["set_queue_depth 4096", *job(0, Pool(0, SLOTS), children, None, first_node=0)]
+    return ["set_queue_depth 4096", *job(0, Pool(0, slots), children, None, first_node=0)]
 
 
-def throughput(k: int, workers: int) -> dict[str, float]:
+def throughput(k: int, workers: int, target: Target) -> dict[str, float]:
     """Packets per second through one switch of PORTS ports, closed loop; the switch's own share of a processor, too."""
-    target = make_target("embedded", ROOT / "p4" / "switchml.p4", {"K": str(k)})
-    generator = build_generator()
+    generator, slots = build_generator(), SLOTS[target.name]
     receiver, sender = Pipe(duplex=False)
 
     def inside() -> int:
@@ -61,8 +64,8 @@ def throughput(k: int, workers: int) -> dict[str, float]:
             subprocess.run(["ip", "link", "set", name, "up"], check=True)
             subprocess.run(["nsenter", "-t", str(sink.pid), "-n", "ip", "link", "set", f"g{port}", "up"], check=True)
         switch = on_interfaces(target.switch("bench", Path("/run"), seed=0), names)
-        control = tell(switch, generator_job(workers))
-        command = [str(generator), str(k), str(SLOTS), str(SECONDS), str(workers // PORTS), *(f"g{p}" for p in names)]
+        control = tell(switch, generator_job(workers, slots))
+        command = [str(generator), str(k), str(slots), str(SECONDS), str(workers // PORTS), *(f"g{p}" for p in names)]
         done = subprocess.run(["nsenter", "-t", str(sink.pid), "-n", *command], capture_output=True, text=True, check=True)
         received = sum(port["received"] for port in control.ports().values())
         result = json.loads(done.stdout)
@@ -91,20 +94,43 @@ def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dic
     return {"ate": rate_had, "share": rate_had / wire.line_rate_bound(rate, k)}
 
 
+def switches(console: Console) -> None:
+    """Packets per second of the embedded switch; and of simple_switch, where it is there, with the ratio."""
+    table = Table(title=f"one switch, {PORTS} ports, {SECONDS:g} s each", box=SIMPLE_HEAD)
+    for heading in ("target", "k", "workers", "slots", "packets/s", "aim", "busy", "missing", "embedded ÷ bmv2", "aim"):
+        table.add_column(heading, justify="right")
+    absent = installation.missing()
+    for k in (64, 256):
+        program, defines = ROOT / "p4" / "switchml.p4", {"K": str(k)}
+        targets = {name: make_target(name, program, defines) for name in ("embedded", *(() if absent else ("bmv2",)))}
+        for workers in (4, 8):
+            had = {name: throughput(k, workers, target) for name, target in targets.items()}
+            for name, r in had.items():
+                aims = [f"{PACKETS[k]:,}", "", ""] if workers == PORTS else ["", "", ""]
+                if name == "bmv2":
+                    aims = ["", f"{had['embedded']['pps'] / r['pps']:.1f}", f"{RATIOS[k]}"]
+                first = (
+                    name,
+                    str(k),
+                    str(workers),
+                    str(SLOTS[name]),
+                    f"{r['pps']:,.0f}",
+                    aims[0],
+                    f"{100 * r['busy']:.0f} %",
+                    f"{r['missing']:.0f}",
+                )
+                table.add_row(*first, *aims[1:])
+    console.print(table)
+    if absent:
+        names = ", ".join(piece.name for piece in absent)
+        console.print(f"bmv2 was not measured: {names} cannot be found (make doctor)", soft_wrap=True)
+
+
 def main() -> None:
     """Print both tables."""
     console = Console()
-    table = Table(title=f"embedded switch, {PORTS} ports, {SLOTS} slots, {SECONDS:g} s each")
-    for heading in ("k", "workers", "packets/s", "aim", "switch busy", "results missing"):
-        table.add_column(heading, justify="right")
-    for k in (64, 256):
-        for workers in (4, 8):
-            r = throughput(k, workers)
-            aim = f"{TARGETS[k]:,}" if workers == PORTS else "–"
-            table.add_row(str(k), str(workers), f"{r['pps']:,.0f}", aim, f"{100 * r['busy']:.0f} %", f"{r['missing']:.0f}")
-    console.print(table)
-
-    table = Table(title="workers, one rack, against the line-rate bound")
+    switches(console)
+    table = Table(title="workers, one rack, against the line-rate bound", box=SIMPLE_HEAD)
     for heading in ("workers", "Mbit/s", "k", "slots", "ATE/s", "of the bound", "aim"):
         table.add_column(heading, justify="right")
     cases: list[tuple[Any, ...]] = [

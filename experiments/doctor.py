@@ -8,10 +8,13 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from switches.bmv2 import installation
 from topologies import isolation
 
 
@@ -48,6 +51,11 @@ def _namespaces() -> str:
     return "can be made" if os.geteuid() == 0 and isolation.isolated(lambda: 0) == 0 else ""
 
 
+def _mininet() -> str:
+    spec = find_spec("mininet")
+    return str(Path(spec.origin).parent.resolve()) if spec and spec.origin else ""
+
+
 def _c_compiler() -> str:
     return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or ""
 
@@ -60,6 +68,7 @@ CHECKS = (
     Check("root", True, lambda: "yes" if os.geteuid() == 0 else "", "namespaces and packet sockets need it", "run with sudo"),
     Check("namespaces", True, _namespaces, "every trial lives in its own", "run as root, outside of restricted containers"),
     Check("mnexec", True, _tool("mnexec"), "Mininet starts its hosts with it", "make setup (Debian: mininet)"),
+    Check("Mininet", True, _mininet, "builds hosts and links", "make setup (Debian: mininet)"),
     Check("ethtool", True, _tool("ethtool"), "offloads of emulated links are turned off with it", "make setup (Debian: ethtool)"),
     Check("C compiler", True, _c_compiler, "the embedded switch compiles P4 programs with it", "make setup (Debian: gcc)"),
     Check("HTB", True, lambda: _qdisc("handle 1: htb default 1"), "limits the rate of links", "a kernel with CONFIG_NET_SCH_HTB"),
@@ -70,33 +79,30 @@ CHECKS = (
         "not used: loss is injected in the switches",
         "a kernel with CONFIG_NET_SCH_NETEM",
     ),
-    Check("simple_switch", False, _tool("simple_switch"), "target bmv2 runs on it", "the p4lang-bmv2 package, or its sources"),
-    Check("p4c", False, _tool("p4c"), "target bmv2 compiles with it", "the p4lang-p4c package, or its sources"),
-    Check(
-        "P4-utils",
-        False,
-        lambda: "importable" if find_spec("p4utils") else "",
-        "target bmv2 is launched by it",
-        "its repository, nsg-ethz/p4-utils",
-    ),
+    *(Check(p.name, False, p.found, f"target bmv2: {p.means}", p.get) for p in installation.PIECES),
     Check("cores", False, _cores, "eight workers at 10 Mbit/s are valid on two", ""),
 )
 
 
 def examine(console: Console) -> int:
-    """Print the findings; 0 if the embedded target can run here, 1 if not."""
-    table = Table(title="inalab doctor")
-    for heading in ("", "what", "found", "what it means", "how to get it"):
-        table.add_column(heading)
-    lacking = []
+    """Print the findings and which targets can run; 0 if the embedded target can, 1 if not."""
+    table = Table(title="inalab doctor", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("", "what", "found", "what for"):
+        table.add_column(heading, overflow="fold")
+    lacking, advice = [], []
     for check in CHECKS:
         found = check.found()
         if check.needed and not found:
             lacking.append(check.name)
+        if not found:
+            advice.append(f"{check.name} is missing. To get it: {check.get}")
         mark = "[green]✓[/green]" if found else "[red]✗[/red]" if check.needed else "[dim]–[/dim]"
-        table.add_row(mark, check.name, found or "missing", check.means, "" if found else check.get)
+        table.add_row(mark, check.name, found or "missing", check.means)
     console.print(table)
-    console.print(
-        f"target embedded cannot run: {', '.join(lacking)} missing" if lacking else "target embedded can run", highlight=False
-    )
+    for sentence in advice:
+        console.print(sentence, highlight=False, soft_wrap=True)
+    bmv2 = [*lacking, *(piece.name for piece in installation.missing())]
+    for target, missing in (("embedded", lacking), ("bmv2", bmv2)):
+        verdict = f"cannot run: {', '.join(missing)} missing" if missing else "can run"
+        console.print(f"target {target} {verdict}", highlight=False, soft_wrap=True)
     return 1 if lacking else 0

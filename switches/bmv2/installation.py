@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 P4UTILS_COMMIT = "83b118bbae530b31cc74e7fa32f9174f7c0a1184"
-WITH_SWITCH = "a simple_switch built with Thrift brings it"
+WITH_SWITCH = "a simple_switch built with Thrift brings them"
 P4LANG = "p4lang's package {}, or build it from its sources"
 
 
@@ -66,8 +66,7 @@ PIECES = (
     Piece("P4-utils", _module("p4utils"), "starts switches and fills their tables",
           f"pip install --no-deps git+https://github.com/nsg-ethz/p4-utils@{P4UTILS_COMMIT}"),
     Piece("thrift", _module("thrift"), "carries commands to the switch", "pip install thrift (Debian: python3-thrift)"),
-    Piece("bm_runtime", _module("bm_runtime"), "BMv2's commands, in Python", WITH_SWITCH),
-    Piece("sswitch_runtime", _module("sswitch_runtime"), "simple_switch's own, in Python", WITH_SWITCH),
+    Piece("BMv2's Python modules", _module("sswitch_runtime"), "the commands themselves", WITH_SWITCH),
 )  # fmt: skip
 
 
