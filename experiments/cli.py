@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, doctor, report."""
+"""The command `inalab`: run, list, report, doctor, export-p4app."""
 
 from __future__ import annotations
 
@@ -48,6 +48,33 @@ def list_() -> None:
             console.print(f"    {key}={info.default}{note}", highlight=False)
 
 
+@application.command("export-p4app")
+def export_p4app(
+    topology: Annotated[str, typer.Argument(help="rack, racks, or RACKSxWORKERS such as 3x2")],
+    target: Annotated[str, typer.Option(help="what P4-utils is to run: bmv2 or embedded")] = "bmv2",
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="host_rate, slots, k, loss, ...")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses")] = 1,
+    out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
+) -> None:
+    """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
+    from experiments.fleet import switch_commands
+    from experiments.results import ROOT
+    from experiments.settings import TrialSettings, make_settings, parse_overrides
+    from experiments.targets import defaults
+    from topologies.p4app import export, named
+    from topologies.racks import NetworkPlan
+
+    shape = named(topology)
+    size = {"racks": str(shape.racks), "workers": str(shape.workers)}
+    settings = make_settings(TrialSettings, defaults(target) | size | parse_overrides(set_ or [], TrialSettings))
+    settings.check()
+    plan = NetworkPlan(settings.topology())
+    commands = {name: switch_commands(plan, name, settings.slots, settings.loss_model(), seed) for name in plan.switches}
+    program = ROOT / "p4" / "switchml.p4"
+    path = export(plan, commands, program, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
+    console.print(f"boot it with: sudo p4run --config {path}", highlight=False, soft_wrap=True)
+
+
 @application.command()
 def doctor() -> None:
     """Tell what this machine has and lacks, what that means and how to get it."""
@@ -80,10 +107,11 @@ def _run() -> int | str:
     """The exit code, or the sentence to end with."""
     from experiments.results import ResultsError
     from experiments.settings import SettingsError
+    from topologies.racks import TopologyError
 
     try:
         return application(standalone_mode=False) or 0
-    except (SettingsError, ResultsError) as error:
+    except (SettingsError, ResultsError, TopologyError) as error:
         return f"inalab: {error}"
     except Exception as error:
         if explain := getattr(error, "format_message", None):  # the command line itself is wrong

@@ -70,6 +70,11 @@ PIECES = (
 )  # fmt: skip
 
 
+def find(name: str) -> str:
+    """Where a piece is; empty if it is missing."""
+    return next(piece.found() for piece in PIECES if piece.name == name)
+
+
 def missing() -> list[Piece]:
     """The pieces that are not here; after this, those that are can be imported."""
     return [piece for piece in PIECES if not piece.found()]

@@ -16,7 +16,10 @@ class Bmv2Switch(P4Switch):
     """See switches.target.RunningSwitch. It shares the caller's namespace, where its Thrift port is its own."""
 
     def __init__(self, name: str, **parameters: Any) -> None:
-        super().__init__(name, **{**parameters, "log_enabled": True, "inNamespace": False})
+        try:
+            super().__init__(name, **{**parameters, "log_enabled": True, "inNamespace": False})
+        except ConnectionRefusedError as error:
+            raise SwitchError(str(error)) from None
         self.nanomsg = None  # P4-utils' choice is one file in /tmp for every switch of this number on the machine
         self.log = Path(self.log_dir) / f"p4s.{name}.log"
 
@@ -25,11 +28,17 @@ class Bmv2Switch(P4Switch):
         return [*super().add_arguments(), "--log-level", "warn"]
 
     def start(self, controllers: Any = None) -> None:
-        """Start simple_switch and wait until it answers."""
+        """Start simple_switch, wait until it answers, and see that it has all its ports: without one it goes on in silence."""
         try:
             super().start(controllers)
         except ChildProcessError:
             raise SwitchError(f"switch {self.name} did not start: {self.last_words()}") from None
+        control = self.control()
+        up = {port.iface_name for port in control.api.client.bm_dev_mgr_show_ports() if port.is_up}
+        control.close()
+        for interface in self.intfs.values():
+            if interface.name not in {"lo", *up}:
+                raise SwitchError(f"switch {self.name} did not start on {interface.name}: {self.last_words()}")
 
     def dataplane(self) -> int | None:
         """The pid of simple_switch; None when it has ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -170,6 +171,25 @@ def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
         assert done.returncode != 0
         assert message in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    """On a search path that has no simple_switch; doctor says the same, and that the embedded target can run without."""
+    bare = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": "", "COLUMNS": "200"}
+    done = inalab("run", "quickstart", "--target", "bmv2", env=bare)
+    assert done.returncode == 1
+    assert done.stderr.startswith("inalab: target bmv2 cannot run here: simple_switch, p4c, ")
+    assert "p4lang-bmv2" in done.stderr
+    assert "or use --target embedded" in done.stderr
+    assert done.stderr.count("\n") == 1
+    told = inalab(
+        "doctor",
+        env={**bare, "PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin"}
+        if not shutil.which("simple_switch", path="/usr/bin")
+        else bare,
+    )
+    assert "simple_switch is missing. To get it: p4lang's package p4lang-bmv2" in told.stdout
+    assert "target bmv2 cannot run: " in told.stdout
 
 
 def test_without_root_there_is_one_sentence() -> None:

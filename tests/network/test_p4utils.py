@@ -1,0 +1,174 @@
+"""P4-utils boots what is exported for it, on simple_switch and on the embedded switch, and workers sum over it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.fleet import Job, on_hosts
+from switches.bmv2 import installation
+from switches.sockets import socket_directory
+from tests.network.test_ptf_scenarios import isolated_test
+from topologies import isolation
+from topologies.racks import HostPlan, NetworkPlan, Racks
+
+pytestmark = pytest.mark.skipif(not installation.find("P4-utils"), reason="P4-utils is not installed (inalab doctor)")
+RACKS = Racks(2, 2)
+HERE = Path("/run/p4run")
+
+
+def private_machine() -> dict[str, str]:
+    """P4-utils cleans up /tmp and changes limits of the whole machine: give it a /tmp of its own, and let nothing else pass."""
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/tmp"], check=True)
+    for limits in ("fs", "kernel", "vm"):
+        subprocess.run(["mount", "--bind", f"/proc/sys/{limits}", f"/proc/sys/{limits}"], check=True)
+        subprocess.run(["mount", "-o", "remount,ro,bind", f"/proc/sys/{limits}"], check=True)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    installation.missing()  # puts what is found out of sight on sys.path
+    HERE.mkdir()
+    (HERE / "bin").mkdir()
+    (HERE / "bin" / "sudo").write_text("#!/bin/sh\nexit 0\n")
+    (HERE / "bin" / "sudo").chmod(0o755)
+    folders = [str(HERE / "bin"), os.environ["PATH"], "/usr/sbin:/sbin"]
+    return {**os.environ, "PATH": ":".join(folders), "PYTHONPATH": ":".join(filter(None, [*sys.path, os.getcwd()]))}
+
+
+class P4Run:
+    """A network that p4run has booted, spoken to through Mininet's command line."""
+
+    def __init__(self, config: Path, environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "p4utils.p4run", "--config", str(config)], cwd=HERE, env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def ask(self, line: str) -> str:
+        """What a command of Mininet's command line prints."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f"{line}\npy 'the ' + 'end'\n")
+        self.process.stdin.flush()
+        said = ""
+        for text in self.process.stdout:
+            if "the end" in text:
+                return re.sub(r"\x1b\[\d+m", "", said)
+            said += text
+        raise AssertionError(f"p4run ended: {said}")
+
+    def spawn(self, rank: int, work: Callable[[], int]) -> int:
+        """Run work in a host; as topologies.network.Network.spawn."""
+        pid = int(self.ask(f"py h{rank}.pid").split()[-1])
+
+        def inside() -> int:
+            isolation.enter_network(pid)
+            return work()
+
+        return isolation.fork(inside)
+
+
+@contextmanager
+def booted(target: str) -> Iterator[P4Run]:
+    environment = private_machine()
+    exported = [sys.executable, "-m", "experiments.cli", "export-p4app", "2x2", "--target", target, "--out", str(HERE / "app")]
+    subprocess.run([*exported, "--set", "slots=8"], check=True, capture_output=True, env=environment)
+    network = P4Run(HERE / "app" / "p4app.json", environment)
+    yield network
+    said, _ = network.process.communicate("exit\n", timeout=30)
+    assert network.process.returncode == 0, said
+
+
+def on_host(job: Job, host: HostPlan) -> Any:
+    return job.worker(host).all_reduce(np.arange(3000, dtype=np.int32) * (host.rank + 1))
+
+
+def test_exported_network_boots_and_sums(request: pytest.FixtureRequest) -> None:
+    def body() -> None:
+        with booted(request.config.getoption("target")) as network:
+            job = Job(RACKS, slots=8)
+            sums = on_hosts(SimpleNamespace(plan=NetworkPlan(RACKS), spawn=network.spawn), partial(on_host, job))  # type: ignore[arg-type]
+            for total in sums:
+                np.testing.assert_array_equal(total, np.arange(3000) * 10)
+
+    isolated_test(body)
+
+
+REAL = """
+from p4utils.mininetlib.network_API import NetworkAPI
+from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
+"""
+OURS = """
+from switches.embedded.p4utils import NetworkAPI, SimpleSwitchThriftAPI
+"""
+COURSE = """
+import sys
+
+net = NetworkAPI()
+net.setLogLevel("warning")
+net.addP4Switch("s1")
+net.setP4Source("s1", "p4/switchml.p4")
+for host in ("h1", "h2"):
+    net.addHost(host)
+    net.addLink(host, "s1")
+net.l2()
+net.disableCli()
+net.startNetwork()
+controller = SimpleSwitchThriftAPI(net.getNode("s1")["thrift_port"])
+s1, h1, h2 = net.net.get("s1", "h1", "h2")
+
+
+def reaches():
+    waiting = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 5000)); s.settimeout(1); print('', flush=True); s.recv(9)"
+    server = h2.popen([sys.executable, "-c", waiting])
+    server.stdout.readline()
+    h1.pexec([sys.executable, "-c", "import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('%s', 5000))" % h2.IP()])
+    return server.wait() == 0
+
+
+print("before:", reaches())
+for host in (h1, h2):
+    port = s1.ports[host.defaultIntf().link.intf2]
+    print("handle:", controller.table_add("forwarder.stations", "forward", [host.MAC()], [str(port)]))
+print("after:", reaches())
+controller.register_write("seen", 3, 9)
+print("register:", controller.register_read("seen", 3), controller.register_read("seen")[2:5])
+controller.mc_mgrp_create(7)
+controller.mc_node_associate(7, controller.mc_node_create(1, [1, 2]))
+print("entries:", controller.table_num_entries("forwarder.stations"))
+print("counter:", controller.counter_read("admission.rejected", 0))
+net.stopNetwork()
+"""
+
+
+def course(imports: str, environment: dict[str, str]) -> list[str]:
+    """What the lines that a course's script prints say, with these imports."""
+    done = subprocess.run(
+        [sys.executable, "-c", imports + COURSE], cwd=HERE, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if f'print("{line.partition(":")[0]}:"' in COURSE]
+
+
+def test_a_course_changes_its_imports_and_nothing_else(request: pytest.FixtureRequest) -> None:
+    def body() -> None:
+        environment = private_machine()
+        shutil.copytree("p4", HERE / "p4")
+        said = course(OURS, environment)
+        assert said == [
+            "before: False", "handle: 0", "handle: 1", "after: True", "register: 9 [0, 9, 0]", "entries: 2", "counter: (0, 0)",
+        ]  # fmt: skip
+        assert not list(socket_directory().iterdir())
+        if request.config.getoption("target") == "bmv2":
+            assert course(REAL, environment) == said
+
+    isolated_test(body)
