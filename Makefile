@@ -1,11 +1,12 @@
 # inalab: `make help` lists what there is. Set-up happens by itself: system packages, then .venv.
 
+-include /etc/inalab.mk # a machine's own choices, as provision.sh makes them for a VM
 EXPERIMENT ?= quickstart
 TARGET ?= embedded
 SEED ?= 1
 SET ?=
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 

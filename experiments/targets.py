@@ -38,7 +38,8 @@ def _bmv2(program: Path, defines: dict[str, str]) -> Target:
     if missing := installation.missing():
         raise SettingsError(
             f"target bmv2 cannot run here: {', '.join(piece.name for piece in missing)} cannot be found; install "
-            f"{'; '.join(dict.fromkeys(piece.get for piece in missing))}; or use --target embedded, which runs the same program"
+            f"{', '.join(dict.fromkeys(piece.package for piece in missing))} (inalab doctor tells where each is had), or use "
+            "--target embedded, which runs the same program"
         )
     from switches.bmv2.target import Bmv2Target, CompilationError  # importable only with P4-utils
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-P4UTILS_COMMIT = "83b118bbae530b31cc74e7fa32f9174f7c0a1184"
-WITH_SWITCH = "a simple_switch built with Thrift brings them"
+P4UTILS = "git+https://github.com/nsg-ethz/p4-utils@83b118bbae530b31cc74e7fa32f9174f7c0a1184"
 P4LANG = "p4lang's package {}, or build it from its sources"
 
 
@@ -28,6 +27,7 @@ class Piece:
     name: str
     found: Callable[[], str]  # empty: it is missing
     means: str
+    package: str  # what to install, in a word
     get: str
 
 
@@ -61,12 +61,12 @@ def _locate(name: str) -> str:
 
 
 PIECES = (
-    Piece("simple_switch", _tool("simple_switch"), "the switch", P4LANG.format("p4lang-bmv2")),
-    Piece("p4c", _tool("p4c"), "compiles programs for it", P4LANG.format("p4lang-p4c")),
-    Piece("P4-utils", _module("p4utils"), "starts switches and fills their tables",
-          f"pip install --no-deps git+https://github.com/nsg-ethz/p4-utils@{P4UTILS_COMMIT}"),
-    Piece("thrift", _module("thrift"), "carries commands to the switch", "pip install thrift (Debian: python3-thrift)"),
-    Piece("BMv2's Python modules", _module("sswitch_runtime"), "the commands themselves", WITH_SWITCH),
+    Piece("simple_switch", _tool("simple_switch"), "the switch", "p4lang-bmv2", P4LANG.format("p4lang-bmv2")),
+    Piece("p4c", _tool("p4c"), "compiles programs for it", "p4lang-p4c", P4LANG.format("p4lang-p4c")),
+    Piece("P4-utils", _module("p4utils"), "starts switches and fills their tables", "P4-utils", f"pip install --no-deps {P4UTILS}"),
+    Piece("thrift", _module("thrift"), "carries commands to the switch", "thrift", "pip install thrift (Debian: python3-thrift)"),
+    Piece("sswitch_runtime", _module("sswitch_runtime"), "BMv2's Python modules, the commands themselves", "p4lang-bmv2",
+          "a simple_switch built with Thrift brings it"),
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from p4utils.mininetlib.node import P4Switch
 
 from switches.bmv2.control import ThriftControl
 from switches.target import SwitchError, last_lines
+
+PORTS_SECONDS = 3.0  # in which ports come up
 
 
 class Bmv2Switch(P4Switch):
@@ -34,11 +37,13 @@ class Bmv2Switch(P4Switch):
         except ChildProcessError:
             raise SwitchError(f"switch {self.name} did not start: {self.last_words()}") from None
         control = self.control()
-        up = {port.iface_name for port in control.api.client.bm_dev_mgr_show_ports() if port.is_up}
+        wanted = {interface.name for interface in self.intfs.values()} - {"lo"}
+        end = time.monotonic() + PORTS_SECONDS
+        while lacking := wanted - {port.iface_name for port in control.api.client.bm_dev_mgr_show_ports() if port.is_up}:
+            if time.monotonic() > end:
+                raise SwitchError(f"switch {self.name} did not start on {', '.join(sorted(lacking))}: {self.last_words()}")
+            time.sleep(0.05)
         control.close()
-        for interface in self.intfs.values():
-            if interface.name not in {"lo", *up}:
-                raise SwitchError(f"switch {self.name} did not start on {interface.name}: {self.last_words()}")
 
     def dataplane(self) -> int | None:
         """The pid of simple_switch; None when it has ended."""
