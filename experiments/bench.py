@@ -20,7 +20,8 @@ from experiments.settings import SettingsError
 from experiments.targets import make_target
 from hosts import wire
 from switches.bmv2 import installation
-from switches.embedded.build import c_compiler, cache_directory
+from switches.cache import cache_directory
+from switches.embedded.build import c_compiler
 from switches.switchml import Child, Pool, Station, job
 from switches.target import Target, on_interfaces, tell
 from topologies import isolation

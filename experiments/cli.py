@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -59,20 +60,23 @@ def export_p4app(
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
     from experiments.fleet import switch_commands
     from experiments.results import ROOT
-    from experiments.settings import TrialSettings, make_settings, parse_overrides
+    from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
     from experiments.targets import defaults
     from topologies.p4app import export, named
     from topologies.racks import NetworkPlan
 
+    asked = parse_overrides(set_ or [], TrialSettings)
+    if taken := {"racks", "workers"} & set(asked):
+        raise SettingsError(f"{' and '.join(sorted(taken))} are the topology's: name it RACKSxWORKERS")
     shape = named(topology)
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
-    settings = make_settings(TrialSettings, defaults(target) | size | parse_overrides(set_ or [], TrialSettings))
+    settings = make_settings(TrialSettings, defaults(target) | asked | size)
     settings.check()
     plan = NetworkPlan(settings.topology())
     commands = {name: switch_commands(plan, name, settings.slots, settings.loss_model(), seed) for name in plan.switches}
     program = ROOT / "p4" / "switchml.p4"
     path = export(plan, commands, program, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
-    console.print(f"boot it with: sudo p4run --config {path}", highlight=False, soft_wrap=True)
+    console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
 
 
 @application.command()

@@ -20,7 +20,8 @@ class LoadMeter:
         """`switches` are the processes that move packets, by the switches' names."""
         self.switches = switches
         self.windows = 0
-        self.full: Counter[str] = Counter()  # windows in which somebody could do no more
+        self.full = 0  # windows in which somebody could do no more
+        self.burdened: Counter[str] = Counter()  # and who it was
         self.begun = self.now = time.monotonic()
         self.first = self.times = psutil.cpu_times()
         self.ran = {name: _thread_seconds(pid) for name, pid in switches.items()}
@@ -32,21 +33,20 @@ class LoadMeter:
         if elapsed < WINDOW:
             return
         times, ran = psutil.cpu_times(), {name: _thread_seconds(pid) for name, pid in self.switches.items()}
+        who = [] if _idle(self.times, times) >= PROCESSORS_FULL else ["the processors"]
+        for name, threads in ran.items() if not who else ():
+            if any(s - self.ran[name].get(t, s) > THREAD_FULL * elapsed for t, s in threads.items()):
+                who.append(f"switch {name}")
         self.windows += 1
-        if _idle(self.times, times) < PROCESSORS_FULL:
-            self.full["the processors"] += 1
-        else:
-            for name, threads in ran.items():
-                if any(s - self.ran[name].get(t, s) > THREAD_FULL * elapsed for t, s in threads.items()):
-                    self.full[f"switch {name}"] += 1
+        self.full += bool(who)
+        self.burdened.update(who)
         self.now, self.times, self.ran = now, times, ran
 
     def metrics(self) -> dict[str, float | str]:
-        """The share of time that was idle, the share of windows in which the most burdened could do no more, and who that was."""
-        (who, windows), *_ = self.full.most_common(1) or [("", 0)]
-        return {
-            "cpu_idle": _idle(self.first, psutil.cpu_times()), "saturated": windows / max(self.windows, 1), "saturated_by": who,
-        }  # fmt: skip
+        """The share of time that was idle, the share of windows in which somebody could do no more, and who that was mostly."""
+        (who, _), *_ = self.burdened.most_common(1) or [("", 0)]
+        idle = _idle(self.first, psutil.cpu_times())
+        return {"cpu_idle": idle, "saturated": self.full / max(self.windows, 1), "saturated_by": who}
 
 
 def _idle(before: object, after: object) -> float:

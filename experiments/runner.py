@@ -88,7 +88,7 @@ def run_experiment(
     plan = experiment.trials(settings, seed)
     for trial in plan:
         trial.settings.check()
-    programs = {t.settings.k: make_target(target_name, ROOT / "p4" / "switchml.p4", {"K": str(t.settings.k)}) for t in plan}
+    programs = {k: make_target(target_name, ROOT / "p4" / "switchml.p4", {"K": str(k)}) for k in {t.settings.k for t in plan}}
     need_root()
     record = {
         "experiment": name, "target": target_name, "seed": seed, "set": asked,

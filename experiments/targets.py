@@ -41,6 +41,8 @@ def _bmv2(program: Path, defines: dict[str, str]) -> Target:
             f"{', '.join(dict.fromkeys(piece.package for piece in missing))} (inalab doctor tells where each is had), or use "
             "--target embedded, which runs the same program"
         )
+    if not program.is_file():
+        raise SettingsError(f"there is no program {program}")
     from switches.bmv2.target import Bmv2Target, CompilationError  # importable only with P4-utils
 
     try:

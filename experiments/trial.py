@@ -123,11 +123,12 @@ class _Trial:
             connection.send(("start", started))
         setup = time.monotonic() - began
         self._follow(connections, load)
+        busy = load.metrics()
         measured = self._measure(network.controls)
         if self.errors:
             raise TrialError(self._why())
         network.stop()
-        return self._result(measured | load.metrics(), started, setup)
+        return self._result(measured | busy, started, setup)
 
     # --- workers
 

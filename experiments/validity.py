@@ -8,6 +8,7 @@ from typing import Any
 from experiments.settings import TrialSettings
 
 MOST_SATURATED = 0.1  # share of the time in which somebody could do no more; beyond, the machine was the bottleneck
+MOST_NEEDLESS = 0.01  # share of packets sent again where nothing is lost and nobody is slow
 SIGMAS = 5.0  # of the achieved loss rate around the requested one
 
 
@@ -32,6 +33,9 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         )
     if metrics["queue_drops"]:
         problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
+    again, sent = metrics["retransmissions"], metrics["packets_sent"]
+    if not settings.loss and settings.straggler == "none" and again > MOST_NEEDLESS * sent:
+        problems.append(f"{again} of {sent} packets were sent again although none was to be lost: lower host_rate")
     off = abs(metrics["loss_achieved"] - settings.loss)
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
         problems.append(f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was asked for")

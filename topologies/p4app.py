@@ -22,7 +22,7 @@ def named(topology: str) -> Racks:
     if topology in TOPOLOGIES:
         return TOPOLOGIES[topology]
     racks, by, workers = topology.partition("x")
-    if not by or not racks.isdigit() or not workers.isdigit():
+    if not by or not (racks + workers).isdecimal() or not racks or not workers:
         raise TopologyError(f"topology {topology} is unknown: choose {', '.join(TOPOLOGIES)}, or RACKSxWORKERS such as 3x2")
     return Racks(int(racks), int(workers))
 
@@ -34,8 +34,8 @@ def export(
 
     Raises TopologyError if something is in the way.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise TopologyError(f"{folder} is not empty: name another folder with --out")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise TopologyError(f"{folder} is in the way: name another folder with --out")
     folder = folder.resolve()
     (folder / "commands").mkdir(parents=True)
     shutil.copytree(program.parent, folder / "p4")

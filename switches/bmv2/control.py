@@ -9,19 +9,36 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from p4utils.utils import thrift_API
 from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
 from p4utils.utils.thrift_API import MatchType, ResType, UIn_Error
-from thrift.Thrift import TException
+from thrift.protocol import TBinaryProtocol, TMultiplexedProtocol
+from thrift.transport import TSocket, TTransport
 
 from switches.control import ControlError
+
+TIMEOUT_MS = 10_000
 
 # commands whose words are the API's arguments as they stand
 PLAIN = {
     "table_reset_default", "table_delete", "table_clear", "table_num_entries", "table_dump", "mc_mgrp_create", "mc_mgrp_destroy",
     "mc_node_associate", "mc_node_dissociate", "mc_node_destroy", "mc_dump", "mirroring_add", "mirroring_add_mc",
     "mirroring_delete", "register_write", "register_reset", "counter_read", "counter_reset", "set_queue_depth", "set_queue_rate",
-    "get_time_elapsed",
+    "get_time_elapsed", "reset_state",
 }  # fmt: skip
+
+
+def connect(address: str, port: int, services: list[tuple[str | None, Any]]) -> list[Any]:
+    """P4-utils' own connection waits for ever, and ends the process when nobody listens; this one does neither."""
+    socket = TSocket.TSocket(address, port)
+    socket.setTimeout(TIMEOUT_MS)
+    transport = TTransport.TBufferedTransport(socket)
+    protocol = TBinaryProtocol.TBinaryProtocol(transport)
+    transport.open()
+    return [kind(TMultiplexedProtocol.TMultiplexedProtocol(protocol, name)) if name else None for name, kind in services]
+
+
+thrift_API.thrift_connect = connect
 
 
 class ThriftControl:
@@ -29,29 +46,42 @@ class ThriftControl:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        try:
-            self.api = _quietly(SimpleSwitchThriftAPI, port)
-        except (TException, OSError, SystemExit) as error:
-            raise ControlError(f"no simple_switch answers on Thrift port {port}: {error}") from None
+        self._connect()
 
-    def command(self, line: str) -> str:
-        """Run one command; see Control."""
-        name, *words = line.split()
-        printed = io.StringIO()
+    def _connect(self) -> None:
         try:
-            with redirect_stdout(printed):
-                result = self._run(name, words)
+            self.api = _quietly(SimpleSwitchThriftAPI, self.port)
+        except Exception as error:
+            raise ControlError(f"no simple_switch answers on Thrift port {self.port}: {error}") from None
+
+    def _guarded(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a function; whatever it raises is a ControlError about `what`.
+
+        A refusal leaves the connection in order. After anything else half a message may be under way, which would be read
+        as part of the next: the connection is made anew.
+        """
+        try:
+            return function(*arguments)
         except ControlError:
             raise
         except UIn_Error as error:
-            raise ControlError(f"simple_switch refused `{line}`: {error}") from None
-        except TException as error:
-            raise ControlError(f"simple_switch refused `{line}`: {_reason(error)}") from None
-        except (TypeError, ValueError, AssertionError, ImportError, OSError) as error:
-            raise ControlError(f"`{line}` could not be passed to simple_switch: {error}") from None
+            raise ControlError(f"simple_switch refused `{what}`: {error}") from None
+        except Exception as error:
+            if reason := _reason(error):
+                raise ControlError(f"simple_switch refused `{what}`: {reason}") from None
+            self.close()
+            self._connect()
+            raise ControlError(f"`{what}` could not be passed to simple_switch: {error}") from None
+
+    def command(self, line: str) -> str:
+        """Run one command; see Control. A # begins a comment."""
+        words = line.partition("#")[0].split()
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            result = self._guarded(line.strip(), self._run, *words) if words else None
         return printed.getvalue() or ("" if result is None else f"{result}\n")
 
-    def _run(self, name: str, words: list[str]) -> Any:
+    def _run(self, name: str, *words: str) -> Any:
         if name in PLAIN:
             return self._call(name, *words)
         own: dict[str, Callable[..., Any]] = {
@@ -72,12 +102,15 @@ class ThriftControl:
             raise ControlError("table_add takes TABLE ACTION KEYS => PARAMETERS [PRIORITY]; => is missing")
         at = words.index("=>")
         keys, parameters = list(words[:at]), list(words[at + 1 :])
-        kind = self.api.get_res("table", table, ResType.table).match_type
-        priority = parameters.pop() if kind in (MatchType.TERNARY, MatchType.RANGE) and parameters else 0
+        priority = "0"
+        if self.api.get_res("table", table, ResType.table).match_type in (MatchType.TERNARY, MatchType.RANGE):
+            if not parameters:
+                raise ControlError(f"an entry of table {table} needs a priority, after its parameters")
+            priority = parameters.pop()
         return self._call("table_add", table, action, keys, parameters, priority)
 
     def _table_set_default(self, table: str, action: str, *parameters: str) -> Any:
-        return self._call("table_set_default", table, action, list(parameters))
+        return self._call("table_set_default", table, action, [p for p in parameters if p != "=>"])
 
     def _table_modify(self, table: str, action: str, handle: str, *parameters: str) -> Any:
         return self._call("table_modify", table, action, handle, [p for p in parameters if p != "=>"])
@@ -113,20 +146,24 @@ class ThriftControl:
         return int(self._read("counter_read", name, cell)[1])
 
     def _read(self, method: str, *arguments: Any) -> Any:
-        try:
-            return _quietly(self._call, method, *arguments)
-        except (UIn_Error, TException) as error:
-            raise ControlError(f"simple_switch refused {method} {arguments[0]}: {_reason(error)}") from None
+        return self._guarded(" ".join(map(str, (method, *arguments))), _quietly, self._call, method, *arguments)
 
     def ports(self) -> dict[int, dict[str, int]]:
         """Packets received and sent, as the kernel counted them on the interfaces; simple_switch tells of no drops."""
+        return self._guarded("show_ports", self._counted)  # type: ignore[no-any-return]
+
+    def _counted(self) -> dict[int, dict[str, int]]:
         table = {}
-        for port in self.api.client.bm_dev_mgr_show_ports():
+        for port in self.interfaces():
             counted = Path("/sys/class/net") / port.iface_name / "statistics"
             table[port.port_num] = {
                 "received": int((counted / "rx_packets").read_text()), "sent": int((counted / "tx_packets").read_text()),
             }  # fmt: skip
         return table
+
+    def interfaces(self) -> list[Any]:
+        """The ports that simple_switch has, each with port_num, iface_name and is_up."""
+        return self._guarded("show_ports", self.api.client.bm_dev_mgr_show_ports)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """End both connections; the switch goes on."""
@@ -140,8 +177,10 @@ def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """The name of a refusal's code: BMv2's exceptions carry a number whose names are in the module they come from."""
+    """What simple_switch answered, by name; empty if this is no answer of its own.
+
+    BMv2's exceptions carry a number, whose names are in the module that they come from.
+    """
     kind = type(error).__name__
     names = getattr(inspect.getmodule(type(error)), f"{kind.removeprefix('Invalid')}ErrorCode", None)
-    code = getattr(error, "code", None)
-    return names._VALUES_TO_NAMES.get(code, str(error)) if names is not None else f"{kind}: {error}"
+    return str(names._VALUES_TO_NAMES.get(error.code, error.code)) if names is not None and hasattr(error, "code") else ""

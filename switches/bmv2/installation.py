@@ -82,10 +82,10 @@ def missing() -> list[Piece]:
 
 def versions() -> dict[str, str]:
     """Of simple_switch and p4c, as they print them, and of P4-utils."""
-    return {"simple_switch": _printed("simple_switch"), "p4c": _printed("p4c"), "p4utils": _p4utils()}
+    return {"simple_switch": printed_version("simple_switch"), "p4c": printed_version("p4c"), "p4utils": _p4utils()}
 
 
-def _printed(tool: str) -> str:
+def printed_version(tool: str) -> str:
     """The last line of a tool's --version, which is where both have it."""
     done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
     lines = (done.stdout + done.stderr).strip().splitlines()

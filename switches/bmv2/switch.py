@@ -10,6 +10,7 @@ import psutil
 from p4utils.mininetlib.node import P4Switch
 
 from switches.bmv2.control import ThriftControl
+from switches.control import ControlError
 from switches.target import SwitchError, last_lines
 
 PORTS_SECONDS = 3.0  # in which ports come up
@@ -34,14 +35,18 @@ class Bmv2Switch(P4Switch):
         """Start simple_switch, wait until it answers, and see that it has all its ports: without one it goes on in silence."""
         try:
             super().start(controllers)
-        except ChildProcessError:
-            raise SwitchError(f"switch {self.name} did not start: {self.last_words()}") from None
+            self._await_ports()
+        except (ChildProcessError, ControlError) as error:
+            self.stop(deleteIntfs=False)
+            raise SwitchError(f"switch {self.name} did not start: {error}; {self.last_words()}") from None
+
+    def _await_ports(self) -> None:
         control = self.control()
         wanted = {interface.name for interface in self.intfs.values()} - {"lo"}
         end = time.monotonic() + PORTS_SECONDS
-        while lacking := wanted - {port.iface_name for port in control.api.client.bm_dev_mgr_show_ports() if port.is_up}:
+        while lacking := wanted - {port.iface_name for port in control.interfaces() if port.is_up}:
             if time.monotonic() > end:
-                raise SwitchError(f"switch {self.name} did not start on {', '.join(sorted(lacking))}: {self.last_words()}")
+                raise ControlError(f"it has no port on {', '.join(sorted(lacking))}")
             time.sleep(0.05)
         control.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from itertools import count
 from pathlib import Path
@@ -16,6 +17,7 @@ from p4utils.utils.compiler import P4C, CompilationError
 
 from switches.bmv2 import installation
 from switches.bmv2.switch import Bmv2Switch
+from switches.cache import cache_directory
 
 FIRST_THRIFT_PORT = 9090
 
@@ -68,18 +70,33 @@ class Lab(NetworkAPI):
         """Not to /tmp/topology.json, which all networks of a machine would share."""
 
 
+def _compiled(program: Path, options: str) -> P4C:
+    """P4-utils' compiler, having compiled; what it made is cached by the content of the program and of the files below it."""
+    digest = hashlib.sha256(f"{options} {installation.printed_version('p4c')}".encode())
+    for path in sorted(program.parent.rglob("*.p4")):
+        digest.update(f"{path.relative_to(program.parent)}\0".encode() + path.read_bytes() + b"\0")
+    folder = cache_directory() / f"p4c-{program.stem}-{digest.hexdigest()[:24]}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent) as scratch:
+            P4C(str(program), outdir=str(Path(scratch) / "made"), opts=options).compile()
+            try:
+                (Path(scratch) / "made").rename(folder)
+            except OSError:
+                assert folder.exists()  # somebody else was faster
+    compiler = P4C(str(program), outdir=str(folder), opts=options)
+    compiler.compiled = True
+    return compiler
+
+
 class Bmv2Target:
     """Switches that run one program; compiles it when made, by P4-utils' compiler class. Raises CompilationError."""
 
     name = "bmv2"
 
     def __init__(self, program: Path, defines: dict[str, str]) -> None:
-        self.folder = TemporaryDirectory(prefix="inalab-p4c-")  # lives as long as the target
         options = [f"-D{name}={value}" for name, value in defines.items()]
-        self.compiler = P4C(
-            str(program), outdir=self.folder.name, opts=f"--target bmv2 --arch v1model --std p4-16 {shlex.join(options)}"
-        )
-        self.compiler.compile()
+        self.compiler = _compiled(program, f"--target bmv2 --arch v1model --std p4-16 {shlex.join(options)}")
         self.numbers = count()
 
     def versions(self) -> dict[str, str]:

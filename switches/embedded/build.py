@@ -9,16 +9,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from switches.cache import cache_directory
 from switches.embedded.compiler import compile_p4
 from switches.embedded.errors import CompileError
 
 RUNTIME = Path(__file__).parent / "runtime"
 FLAGS = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-march=native", "-std=gnu11", "-Wall", "-Wno-unused"]
-
-
-def cache_directory() -> Path:
-    """Where executables are kept: $XDG_CACHE_HOME/inalab, by default ~/.cache/inalab."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inalab"
 
 
 def c_compiler() -> str:

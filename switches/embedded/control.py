@@ -62,6 +62,8 @@ class SocketControl(Reads):
 
     def command(self, line: str) -> str:
         """Run one command; see Control."""
+        if "\n" in line.strip():
+            raise ControlError("a command is one line")
         try:
             self.stream.write(line.strip().encode() + b"\n")
             self.stream.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -145,6 +146,8 @@ print("register:", controller.register_read("seen", 3), controller.register_read
 controller.mc_mgrp_create(7)
 controller.mc_node_associate(7, controller.mc_node_create(1, [1, 2]))
 print("entries:", controller.table_num_entries("forwarder.stations"))
+controller.table_delete_match("forwarder.stations", [h1.MAC()])
+print("fewer:", controller.table_num_entries(table_name="forwarder.stations"))
 print("counter:", controller.counter_read("admission.rejected", 0))
 net.stopNetwork()
 """
@@ -165,10 +168,22 @@ def test_a_course_changes_its_imports_and_nothing_else(request: pytest.FixtureRe
         shutil.copytree("p4", HERE / "p4")
         said = course(OURS, environment)
         assert said == [
-            "before: False", "handle: 0", "handle: 1", "after: True", "register: 9 [0, 9, 0]", "entries: 2", "counter: (0, 0)",
+            "before: False", "handle: 0", "handle: 1", "after: True", "register: 9 [0, 9, 0]", "entries: 2", "fewer: 1", "counter: (0, 0)",
         ]  # fmt: skip
         assert not list(socket_directory().iterdir())
         if request.config.getoption("target") == "bmv2":
             assert course(REAL, environment) == said
 
     isolated_test(body)
+
+
+def test_calls_have_the_names_and_parameters_of_p4utils() -> None:
+    if installation.missing():
+        pytest.skip("BMv2's Python modules are not installed (inalab doctor)")
+    from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI as Real
+
+    from switches.embedded.p4utils import SimpleSwitchThriftAPI as Ours
+
+    for name, ours in inspect.getmembers(Ours, inspect.isfunction):
+        if not name.startswith("_"):
+            assert list(inspect.signature(ours).parameters) == list(inspect.signature(getattr(Real, name)).parameters), name

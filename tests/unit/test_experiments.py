@@ -21,7 +21,7 @@ from switches.switchml import Loss, decisions, link_seed
 from topologies.racks import NetworkPlan, Racks, TopologyError
 
 GOOD = {
-    "padding_min": 0.01, "saturated": 0.0, "saturated_by": "", "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",
+    "padding_min": 0.01, "retransmissions": 0, "packets_sent": 1000, "saturated": 0.0, "saturated_by": "", "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",
 }  # fmt: skip
 
 
@@ -66,6 +66,7 @@ def test_unknown_settings_name_those_there_are() -> None:
     [
         ({"padding_min": -0.002}, "raise compute_ms"),
         ({"saturated": 0.5, "saturated_by": "switch root"}, "for 50 % of the time switch root could do no more: lower host_rate"),
+        ({"retransmissions": 30}, "30 of 1000 packets were sent again although none was to be lost"),
         ({"queue_drops": 3}, "3 packets were dropped"),
         ({"loss_achieved": 0.02, "loss_packets": 100_000}, "loss was 2.000 %"),
         ({"model_digest": ""}, "different models"),

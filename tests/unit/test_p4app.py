@@ -50,12 +50,12 @@ def test_only_the_classes_differ_between_targets(tmp_path: Path) -> None:
 def test_topologies_have_names_or_shapes() -> None:
     assert named("rack") == Racks(1, 4)
     assert named("3x2") == Racks(3, 2)
-    for wrong in ("ring", "2y2", "x", "2x", "-1x2"):
+    for wrong in ("ring", "2y2", "x", "2x", "-1x2", "²x2"):
         with pytest.raises(TopologyError, match="choose rack, racks, or RACKSxWORKERS"):
             named(wrong)
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     exported(tmp_path, Racks(1, 1))
-    with pytest.raises(TopologyError, match=r"app is not empty: name another folder with --out"):
+    with pytest.raises(TopologyError, match=r"app is in the way: name another folder with --out"):
         exported(tmp_path, Racks(1, 1))

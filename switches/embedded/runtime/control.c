@@ -30,6 +30,12 @@ void control_execute(char *line, struct reply *reply) {
         words[count++] = word;
     }
     if (!count) return;
+    if (!strcmp(words[0], "reset_state") && count == 1) {  // as BMv2: mirroring sessions and queues stay as they are
+        tables_reset();
+        state_reset();
+        replication_reset();
+        return;
+    }
     if (table_command(count, words, reply) || state_command(count, words, reply) || replication_command(count, words, reply) ||
         pipeline_command(count, words, reply))
         return;

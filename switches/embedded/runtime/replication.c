@@ -51,16 +51,26 @@ static bool node_number(const char *text, uint64_t *n, struct reply *reply) {
     return true;
 }
 
+// the ports from argv[2] on, into an empty node
+static bool node_ports(int argc, char **argv, struct node *made, struct reply *reply) {
+    uint64_t port;
+    made->ports = grown(NULL, (size_t)argc * sizeof *made->ports);
+    for (int i = 2; i < argc && !reply->failed; i++) {
+        if (!strcmp(argv[i], "|")) fail(reply, "link aggregation groups are not supported");
+        else if (!parse_uint(argv[i], MAX_PORTS - 2, &port)) fail(reply, "%s is not a port", argv[i]);
+        else made->ports[made->count++] = (uint16_t)port;
+        for (unsigned before = 0; !reply->failed && before + 1 < made->count; before++)
+            if (made->ports[before] == port) fail(reply, "port %s is given twice", argv[i]);
+    }
+    if (reply->failed) free(made->ports);
+    return !reply->failed;
+}
+
 static void node_create(int argc, char **argv, struct reply *reply) {
-    uint64_t rid, port;
+    uint64_t rid;
     if (!parse_uint(argv[1], 65535, &rid)) return fail(reply, "%s is not a replication id", argv[1]);
     struct node made = {true, (uint16_t)rid, 0, NULL};
-    for (int i = 2; i < argc; i++) {
-        if (!strcmp(argv[i], "|")) { free(made.ports); return fail(reply, "link aggregation groups are not supported"); }
-        if (!parse_uint(argv[i], MAX_PORTS - 2, &port)) { free(made.ports); return fail(reply, "%s is not a port", argv[i]); }
-        made.ports = grown(made.ports, (made.count + 1) * sizeof *made.ports);
-        made.ports[made.count++] = (uint16_t)port;
-    }
+    if (!node_ports(argc, argv, &made, reply)) return;
     nodes = grown(nodes, (node_total + 1) * sizeof *nodes);
     nodes[node_total] = made;
     say(reply, "node was created with handle %u\n", node_total++);
@@ -83,6 +93,30 @@ static void associate(char **argv, struct reply *reply, bool add) {
     rebuild(group);
 }
 
+static void node_update(int argc, char **argv, struct reply *reply) {
+    uint64_t n;
+    if (!node_number(argv[1], &n, reply)) return;
+    struct node made = {true, nodes[n].rid, 0, NULL};
+    if (!node_ports(argc, argv, &made, reply)) return;
+    free(nodes[n].ports);
+    nodes[n] = made;
+    for (unsigned g = 0; g < MAX_GROUP; g++)
+        if (groups[g]) rebuild(groups[g]);
+}
+
+static void dump(struct reply *reply) {
+    for (unsigned g = 0; g < MAX_GROUP; g++) {
+        if (!groups[g]) continue;
+        say(reply, "mgrp(%u)\n", g);
+        for (unsigned i = 0; i < groups[g]->node_count; i++) {
+            const struct node *n = &nodes[groups[g]->nodes[i]];
+            say(reply, "  -> (L1h=%u, rid=%u) -> (ports=[", groups[g]->nodes[i], n->rid);
+            for (unsigned p = 0; p < n->count; p++) say(reply, "%s%u", p ? ", " : "", n->ports[p]);
+            say(reply, "])\n");
+        }
+    }
+}
+
 static void node_destroy(char **argv, struct reply *reply) {
     uint64_t n;
     if (!node_number(argv[1], &n, reply)) return;
@@ -93,6 +127,7 @@ static void node_destroy(char **argv, struct reply *reply) {
                 rebuild(groups[g]);
                 break;
             }
+    free(nodes[n].ports);
     nodes[n].used = false;
 }
 
@@ -105,6 +140,21 @@ static void mirroring(char **argv, struct reply *reply, bool group) {
     *mirrors[session] = group ? (struct mirror){false, true, 0, (uint16_t)to} : (struct mirror){true, false, (uint16_t)to, 0};
 }
 
+static void group_destroy(unsigned g) {
+    free(groups[g]->nodes);
+    free(groups[g]->copies);
+    free(groups[g]);
+    groups[g] = NULL;
+}
+
+void replication_reset(void) {
+    for (unsigned g = 0; g < MAX_GROUP; g++)
+        if (groups[g]) group_destroy(g);
+    for (uint32_t n = 0; n < node_total; n++)
+        if (nodes[n].used) free(nodes[n].ports);
+    node_total = 0;
+}
+
 bool replication_command(int argc, char **argv, struct reply *reply) {
     const char *name = argv[0];
     uint64_t n;
@@ -115,12 +165,13 @@ bool replication_command(int argc, char **argv, struct reply *reply) {
         *groups[n] = (struct group){0};
     } else if (!strcmp(name, "mc_mgrp_destroy") && argc == 2) {
         if (!group_number(argv[1], &n, true, reply)) return true;
-        free(groups[n]->nodes);
-        free(groups[n]->copies);
-        free(groups[n]);
-        groups[n] = NULL;
+        group_destroy((unsigned)n);
     } else if (!strcmp(name, "mc_node_create") && argc >= 2) {
         node_create(argc, argv, reply);
+    } else if (!strcmp(name, "mc_node_update") && argc >= 2) {
+        node_update(argc, argv, reply);
+    } else if (!strcmp(name, "mc_dump") && argc == 1) {
+        dump(reply);
     } else if (!strcmp(name, "mc_node_associate") && argc == 3) {
         associate(argv, reply, true);
     } else if (!strcmp(name, "mc_node_dissociate") && argc == 3) {

@@ -14,9 +14,11 @@ void fail(struct reply *reply, const char *format, ...) __attribute__((format(pr
 // --- tables.c
 void tables_init(void);
 bool table_command(int argc, char **argv, struct reply *reply);  // false: not a table command
+void tables_reset(void);
 
 // --- state.c: registers and counters
 bool state_command(int argc, char **argv, struct reply *reply);
+void state_reset(void);
 bool parse_number(const char *text, unsigned width, uint8_t *bytes);  // big-endian, (width + 7) / 8 bytes
 bool parse_uint(const char *text, uint64_t most, uint64_t *value);
 bool name_matches(const char *full, const char *given);
@@ -27,6 +29,7 @@ struct mirror { bool to_port, to_group; uint16_t port, group; };
 unsigned multicast_copies(unsigned group, const struct copy **copies);
 const struct mirror *mirror_session(unsigned session);
 bool replication_command(int argc, char **argv, struct reply *reply);
+void replication_reset(void);
 
 // --- pipeline.c: ingress, queues, egress
 enum instance_type { NORMAL, INGRESS_CLONE, EGRESS_CLONE, COALESCED, RECIRCULATED, REPLICATED, RESUBMITTED };

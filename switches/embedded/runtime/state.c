@@ -135,6 +135,12 @@ static void counter_read(char **argv, struct reply *reply) {
         (unsigned long long)c->cells[i].packets, (unsigned long long)c->cells[i].bytes);
 }
 
+void state_reset(void) {
+    for (const struct register_array *r = program_registers; r->name; r++)
+        for (uint32_t i = 0; i < r->size; i++) write_cell(r, i, 0);
+    for (const struct counter_array *c = program_counters; c->name; c++) memset(c->cells, 0, sizeof *c->cells * c->size);
+}
+
 bool state_command(int argc, char **argv, struct reply *reply) {
     const char *name = argv[0];
     if (!strcmp(name, "register_read") && (argc == 2 || argc == 3)) {

@@ -146,7 +146,8 @@ static bool parse_field(const struct key_field *field, char *text, struct entry 
     case MATCH_RANGE:
         if (!(second = strstr(text, "->"))) return false;
         *second = '\0';
-        return parse_number(text, width, e->key + at) && parse_number(second + 2, width, e->mask + at);
+        return parse_number(text, width, e->key + at) && parse_number(second + 2, width, e->mask + at) &&
+               memcmp(e->key + at, e->mask + at, size) <= 0;
     }
     return false;
 }
@@ -296,6 +297,22 @@ static void table_set_default(int argc, char **argv, struct reply *reply) {
     memcpy(t->default_data, data, sizeof data);
 }
 
+static void table_info(const char *name, struct reply *reply) {
+    static const char *const kinds[] = {"exact", "lpm", "ternary", "range", "optional"};
+    const struct table *t = find_table(name, reply);
+    if (!t) return;
+    say(reply, "%s [implementation=None, mk=", t->name);
+    for (unsigned i = 0; i < t->key_count; i++)
+        say(reply, "%s%s(%s, %u)", i ? ",\t" : "", t->keys[i].name, kinds[t->keys[i].kind], t->keys[i].width);
+    say(reply, "]\n");
+    for (unsigned a = 0; a < t->action_count; a++) {
+        say(reply, "%s [", t->actions[a].name);
+        for (unsigned i = 0; i < t->actions[a].count; i++)
+            say(reply, "%s%s(%u)", i ? ",\t" : "", t->actions[a].parameters[i].name, t->actions[a].parameters[i].width);
+        say(reply, "]\n");
+    }
+}
+
 static bool dump_entry(struct table *t, struct entry **place, void *argument) {
     struct reply *reply = argument;
     const struct entry *e = *place;
@@ -326,6 +343,13 @@ static void direct_counter_read(struct table *t, char **argv, struct reply *repl
         (unsigned long long)wanted.found->count.packets, (unsigned long long)wanted.found->count.bytes);
 }
 
+void tables_reset(void) {
+    for (struct table *const *t = program_tables; *t; t++) {
+        if (!(*t)->constant) each_entry(*t, remove_all, NULL);
+        if (!(*t)->constant_default) reset_default(*t);
+    }
+}
+
 bool table_command(int argc, char **argv, struct reply *reply) {
     const char *name = argv[0];
     struct table *t;
@@ -347,6 +371,8 @@ bool table_command(int argc, char **argv, struct reply *reply) {
         if (!(t = find_table(argv[1], reply))) return true;
         each_entry(t, dump_entry, reply);
         say(reply, "default: %s\n", t->actions[t->default_action].name);
+    } else if (!strcmp(name, "table_info") && argc == 2) {
+        table_info(argv[1], reply);
     } else if (!strcmp(name, "show_tables") && argc == 1) {
         for (struct table *const *each = program_tables; *each; each++) say(reply, "%s\n", (*each)->name);
     } else if (!strcmp(name, "counter_read") && argc == 3) {
