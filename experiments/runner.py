@@ -50,6 +50,8 @@ class Display:
 
     def hear(self, kind: str, value: dict[str, Any]) -> None:
         """Take in what the trial reports."""
+        if asked_to_stop:
+            raise KeyboardInterrupt
         if kind == "hello":
             self._draw(0, f"worker {value['rank']} is ready")
         elif kind == "step":
@@ -100,17 +102,21 @@ def run_experiment(
         f"{name}: {len(plan)} trials on {target_name}, seed {seed}; results in {run.folder}", highlight=False, soft_wrap=True
     )
     failed = interrupted = False
-    previous = signal.signal(signal.SIGTERM, _as_interrupt)
+    asked_to_stop.clear()
+    previous = {number: signal.signal(number, _as_interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         display = Display(console, len(plan))
         with display.progress:
             for number, trial in enumerate(plan, start=1):
+                if asked_to_stop:
+                    raise KeyboardInterrupt
                 failed |= not _run_one(run, number, trial, programs[trial.settings.k], display)
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept", style="yellow")
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     lost = [t["name"] for t in run.trials if "metrics" not in t]
     run.record |= {"finished": not interrupted, "failed": lost, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     save_record(run)
@@ -120,7 +126,11 @@ def run_experiment(
     return INTERRUPTED if interrupted else int(failed)
 
 
+asked_to_stop: list[int] = []  # the signal, also where Python drops the exception: in a hook of fork, in a finalizer
+
+
 def _as_interrupt(number: int, frame: Any) -> None:
+    asked_to_stop.append(number)
     raise KeyboardInterrupt
 
 
