@@ -58,10 +58,9 @@ def export_p4app(
     out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
-    from experiments.fleet import switch_commands
-    from experiments.results import ROOT
+    from experiments.fleet import network_commands
     from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-    from experiments.targets import defaults
+    from experiments.targets import SWITCHML, defaults
     from topologies.p4app import export, named
     from topologies.racks import NetworkPlan
 
@@ -73,9 +72,8 @@ def export_p4app(
     settings = make_settings(TrialSettings, defaults(target) | asked | size)
     settings.check()
     plan = NetworkPlan(settings.topology())
-    commands = {name: switch_commands(plan, name, settings.slots, settings.loss_model(), seed) for name in plan.switches}
-    program = ROOT / "p4" / "switchml.p4"
-    path = export(plan, commands, program, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
+    commands = network_commands(plan, settings.slots, settings.loss_model(), seed)
+    path = export(plan, commands, SWITCHML, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
     console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
 
 

@@ -46,13 +46,18 @@ class Job:
 
     def commands(self, plan: NetworkPlan) -> dict[str, list[str]]:
         """What each switch is told before packets flow."""
-        return {name: switch_commands(plan, name, self.slots, self.loss, self.seed) for name in plan.switches}
+        return network_commands(plan, self.slots, self.loss, self.seed)
 
     def worker(self, host: HostPlan) -> SwitchML:
         """The worker of a host; to be made in the host's own process."""
         membership = Membership(0, host.rank, self.racks.size, self.racks.members)
         local, switch = (host.station.ip, wire.UDP_PORT), (host.switch.ip, wire.UDP_PORT)
         return SwitchML(membership, local, switch, self.slots, self.k, self.patience)
+
+
+def network_commands(plan: NetworkPlan, slots: int, loss: Loss | None, seed: int) -> dict[str, list[str]]:
+    """What each switch of a network is told: see switch_commands."""
+    return {name: switch_commands(plan, name, slots, loss, seed) for name in plan.switches}
 
 
 def switch_commands(plan: NetworkPlan, name: str, slots: int, loss: Loss | None, seed: int) -> list[str]:

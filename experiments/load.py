@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -22,7 +23,7 @@ class LoadMeter:
         self.windows = 0
         self.full = 0  # windows in which somebody could do no more
         self.burdened: Counter[str] = Counter()  # and who it was
-        self.begun = self.now = time.monotonic()
+        self.now = time.monotonic()
         self.first = self.times = psutil.cpu_times()
         self.ran = {name: _thread_seconds(pid) for name, pid in switches.items()}
 
@@ -58,9 +59,7 @@ def _idle(before: object, after: object) -> float:
 def _thread_seconds(pid: int) -> dict[str, float]:
     """The seconds that each thread of a process has run; empty when it has ended."""
     seconds = {}
-    try:
+    with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             seconds[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
-    except OSError:
-        return seconds
     return seconds

@@ -16,9 +16,9 @@ from rich.table import Table
 
 from experiments.experiment import Experiment, Trial
 from experiments.report import write_report
-from experiments.results import ROOT, Run, add_trial, create_run, environment, save_record
+from experiments.results import Run, add_trial, create_run, environment, save_record
 from experiments.settings import SettingsError
-from experiments.targets import make_target
+from experiments.targets import switchml
 from experiments.trial import TrialError, run_trial
 
 REFRESH_SECONDS = 0.1
@@ -90,7 +90,7 @@ def run_experiment(
     plan = experiment.trials(settings, seed)
     for trial in plan:
         trial.settings.check()
-    programs = {k: make_target(target_name, ROOT / "p4" / "switchml.p4", {"K": str(k)}) for k in {t.settings.k for t in plan}}
+    programs = {k: switchml(target_name, k) for k in {t.settings.k for t in plan}}
     need_root()
     record = {
         "experiment": name, "target": target_name, "seed": seed, "set": asked,

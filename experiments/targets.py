@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from experiments.results import ROOT
 from experiments.settings import SettingsError
 from switches.bmv2 import installation
 from switches.embedded.errors import CompileError
 from switches.embedded.target import EmbeddedTarget
 from switches.target import Target
 
+SWITCHML = ROOT / "p4" / "switchml.p4"
 # by name: the settings that it can keep up with where an experiment's own are too much
 DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "1.5", "uplink_rate": "1.5"}}
 
 
 def defaults(name: str) -> dict[str, str]:
     """What an experiment's settings are on a target where they are not set; SettingsError if it is unknown."""
+    _check(name)
+    return DEFAULTS[name]
+
+
+def _check(name: str) -> None:
     if name not in DEFAULTS:
         raise SettingsError(f"target {name} is unknown: choose one of {', '.join(DEFAULTS)}")
-    return DEFAULTS[name]
 
 
 def make_target(name: str, program: Path, defines: dict[str, str]) -> Target:
     """A target that runs `program`; SettingsError if it is unknown, missing here, or cannot compile the program."""
-    defaults(name)
+    _check(name)
     return _bmv2(program, defines) if name == "bmv2" else _embedded(program, defines)
+
+
+def switchml(name: str, k: int) -> Target:
+    """A target that runs p4/switchml.p4 for k integers a packet; see make_target."""
+    return make_target(name, SWITCHML, {"K": str(k)})
 
 
 def _embedded(program: Path, defines: dict[str, str]) -> Target:

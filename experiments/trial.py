@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.fleet import switch_commands
+from experiments.fleet import network_commands
 from experiments.load import WINDOW, LoadMeter
 from experiments.settings import TrialSettings
 from experiments.validity import judge
@@ -111,7 +111,7 @@ class _Trial:
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
         loss = self.settings.loss_model()
-        commands = {name: switch_commands(self.plan, name, self.settings.slots, loss, self.seed) for name in self.plan.switches}
+        commands = network_commands(self.plan, self.settings.slots, loss, self.seed)
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
         secret = secrets.token_bytes(16)
         with Listener((MANAGEMENT_ADDRESS, COORDINATOR_PORT), backlog=self.size, authkey=secret) as listener:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import socket
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 
 from switches.control import ControlError
 
 
-class Reads:
+class Reads(ABC):
     """The state that switches.control.Control tells of, read by the commands of the embedded switch."""
 
+    @abstractmethod
     def command(self, line: str) -> str:
         """Run one command; see Control."""
-        raise NotImplementedError
 
     def register(self, name: str, cell: int) -> int:
         """One cell of a register."""

@@ -52,7 +52,7 @@ def test_faults_change_no_bit_of_the_model(target: Target) -> None:
 def test_copies_that_a_full_queue_drops_make_a_trial_invalid(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """simple_switch drops them in silence: the program's own counters tell of it."""
     slow = ["set_queue_rate 2000", "set_queue_depth 2"]
-    monkeypatch.setattr("experiments.trial.switch_commands", lambda *of: [*switch_commands(*of), *slow])
+    monkeypatch.setattr("experiments.fleet.switch_commands", lambda *of: [*switch_commands(*of), *slow])
     result = trial(target, racks=1, workers=3, steps=2)
     assert result["metrics"]["queue_drops"] > 0
     assert [p for p in result["problems"] if "dropped in queues" in p]
