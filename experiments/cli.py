@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, doctor, export-p4app."""
+"""The command `inalab`: run, list, report, doctor, launch, export-p4app."""
 
 from __future__ import annotations
 
@@ -47,6 +47,32 @@ def list_() -> None:
         for key, info in chosen.Settings.model_fields.items():
             note = f"  [dim]{info.description}[/dim]" if info.description else ""
             console.print(f"    {key}={info.default}{note}", highlight=False)
+
+
+@application.command()
+def launch(
+    script: Annotated[list[str], typer.Argument(metavar="-- SCRIPT [ARGUMENTS]", help="a Python script, and its arguments")],
+    scheme: Annotated[str, typer.Option(help='what init_process_group("ina") sums over: switchml, or gloo')] = "switchml",
+    target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers, host_rate, k, loss, ...")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses")] = 1,
+    torchrun: Annotated[bool, typer.Option(help="start the script by torchrun on each host")] = False,
+) -> None:
+    """Run a PyTorch script on every host of a network, one process a host."""
+    from experiments.launch import launch as launch_on_hosts
+    from experiments.launch import program_target
+    from experiments.results import ROOT
+    from experiments.runner import need_root
+    from experiments.settings import TrialSettings, make_settings, parse_overrides
+    from experiments.targets import defaults
+
+    values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": scheme}
+    settings = make_settings(TrialSettings, values)
+    settings.check(schemes=("switchml", "gloo"))
+    need_root()
+    raise typer.Exit(launch_on_hosts(settings, seed, program_target(target, settings, ROOT), script, torchrun))
 
 
 @application.command("export-p4app")

@@ -62,16 +62,16 @@ class TrialSettings(BaseModel):
             self.straggler_probability, self.straggler_sigma,
         )  # fmt: skip
 
-    def check(self) -> None:
-        """Raise SettingsError for a combination that cannot run."""
+    def check(self, schemes: tuple[str, ...] = ("switchml",)) -> None:
+        """Raise SettingsError for a combination that cannot run; `schemes` are those that can be asked for."""
         try:
             size = self.topology().size
             self.loss_model()
             self.straggler_model()
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
-        if self.scheme != "switchml":
-            raise SettingsError(f"scheme {self.scheme} is unknown: choose switchml")
+        if self.scheme not in schemes:
+            raise SettingsError(f"scheme {self.scheme} is unknown: choose {' or '.join(schemes)}")
         if self.k not in K_CHOICES:
             raise SettingsError(
                 f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet"

@@ -21,6 +21,7 @@ from experiments.load import WINDOW, LoadMeter
 from experiments.settings import TrialSettings
 from experiments.validity import judge
 from hosts.collective import Membership
+from hosts.schemes import Place
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
 from switches.control import Control, ControlError
@@ -138,10 +139,9 @@ class _Trial:
             s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate
         )
         for host in self.plan.hosts:
-            settings = WorkerSettings(
-                Membership(0, host.rank, self.size, self.plan.racks.members), s.scheme, host.station.ip, host.switch.ip,
-                (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, s.slots, s.k, s.patience, training,
-            )  # fmt: skip
+            membership = Membership(0, host.rank, self.size, self.plan.racks.members)
+            place = Place(s.scheme, membership, host.station.ip, host.switch.ip, s.slots, s.k, s.patience)
+            settings = WorkerSettings(place, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training)
             pid = network.spawn(host.rank, partial(run_worker, settings))
             self.pids[pid] = host.rank
             self.sender.send(("worker", {"rank": host.rank, "pid": pid}))

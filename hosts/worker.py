@@ -4,47 +4,29 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
-from hosts import wire
-from hosts.collective import AggregationError, Collective, Membership
-from hosts.switchml import SwitchML
+from hosts.collective import AggregationError, Collective
+from hosts.schemes import Place, join
 from hosts.training import Trainer, TrainingSettings
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """All that a worker is told: its place, its addresses, the scheme's parameters and what to train."""
+    """All that a worker is told: its place, how to reach the coordinator, and what to train."""
 
-    membership: Membership
-    scheme: str
-    address: str
-    switch: str
+    place: Place
     coordinator: tuple[str, int]
     secret: bytes
-    slots: int
-    k: int
-    patience: float
     training: TrainingSettings
-
-
-def _switchml(settings: WorkerSettings, pulse: Callable[[], str | None]) -> Collective:
-    return SwitchML(
-        settings.membership, (settings.address, wire.UDP_PORT), (settings.switch, wire.UDP_PORT), settings.slots, settings.k,
-        settings.patience, pulse,
-    )  # fmt: skip
-
-
-SCHEMES: dict[str, Callable[[WorkerSettings, Callable[[], str | None]], Collective]] = {"switchml": _switchml}
 
 
 def run_worker(settings: WorkerSettings) -> int:
     """Train and report. Messages to the coordinator: hello, step…, then done or error; the exit code is 0 or 1."""
-    rank = settings.membership.rank
+    rank = settings.place.membership.rank
     Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
     connection: Connection = Client(settings.coordinator, authkey=settings.secret)
     collective: Collective | None = None
@@ -64,8 +46,8 @@ def run_worker(settings: WorkerSettings) -> int:
         time.sleep(max(0.0, value - time.monotonic()))
 
     try:
-        trainer = Trainer(settings.training, rank, settings.membership.size)
-        collective = SCHEMES[settings.scheme](settings, pulse)
+        trainer = Trainer(settings.training, rank, settings.place.membership.size)
+        collective = join(settings.place, pulse)
         for record in trainer.run(collective, wait_for_start):
             connection.send(("step", record))
         done: dict[str, Any] = {"rank": rank, "digest": trainer.digest(), "counters": asdict(collective.counters)}

@@ -1,0 +1,163 @@
+"""`torch.distributed.init_process_group("ina")`: SUM all-reduces over the network's scheme, everything else over Gloo.
+
+Registered through the entry point `torch.backends`, so that a script needs no import. A script runs on the hosts of a
+network by `inalab launch`, which tells each worker its place in the environment variable INALAB_PLACE.
+
+A group is a ProcessGroup whose backend is Gloo, with all-reduce overridden. All-reduces of dense float32, float16 and int32
+tensors by SUM go to one thread in the order of the calls, which is the same on all workers; several may be under way, as
+DDP's buckets are. Groups that are not of all workers are Gloo's alone.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
+
+from hosts.collective import AggregationError, Collective
+from hosts.schemes import Place, join
+
+PLACE = "INALAB_PLACE"
+SUMMED = (torch.float32, torch.float16, torch.int32)
+
+
+class PendingSum(dist.Work):
+    """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__()
+        self.tensor = tensor
+        self.error: Exception | None = None
+        self.over = threading.Event()
+        self.signal: torch.futures.Future[None] = torch.futures.Future()
+        # a future that was given an exception holds it as a value, which DDP takes for a gradient; one whose callback
+        # raises has failed
+        self.future = self.signal.then(self._outcome)
+
+    def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
+        if self.error is not None:
+            raise self.error
+        return [self.tensor]
+
+    def finish(self, error: Exception | None = None) -> None:
+        """The sum is in the tensor, or there is none."""
+        self.error = error
+        self.over.set()
+        self.signal.set_result(None)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait until it is over; 0 is for as long as it takes. Raises AggregationError, or TimeoutError."""
+        if not self.over.wait(timeout.total_seconds() or None):
+            raise TimeoutError(f"an all-reduce was not over after {timeout.total_seconds():g} s")
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def synchronize(self) -> None:
+        """See wait."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        return self.over.is_set()
+
+    def is_success(self) -> bool:
+        return self.over.is_set() and self.error is None
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def result(self) -> list[torch.Tensor]:
+        return [self.tensor]
+
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
+        return self.future
+
+
+class InaProcessGroup(dist.ProcessGroup):
+    """Gloo, with sums over the scheme."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)  # type: ignore[call-arg] # without a store of its own
+        gloo = dist.ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
+        self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
+        self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
+        self.collective = self._join(rank, size)
+        self.waiting: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
+        if self.collective is not None:
+            self.thread = threading.Thread(target=self._sum_in_turn, args=(self.collective,), name="ina", daemon=True)
+            self.thread.start()
+
+    @staticmethod
+    def _join(rank: int, size: int) -> Collective | None:
+        """The scheme for a group of all workers; None for a smaller one, and where the scheme is Gloo itself."""
+        if PLACE not in os.environ:
+            raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
+        place = Place.loads(os.environ[PLACE])
+        if place.scheme == "gloo" or size != place.membership.size:
+            return None
+        if rank != place.membership.rank:
+            raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
+        return join(place)
+
+    def getBackendName(self) -> str:  # noqa: N802 (torch's name)
+        return "ina"
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> dist.Work:  # type: ignore[override]
+        """See torch.distributed.all_reduce."""
+        given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+        op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
+        if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
+            return super().allreduce(given, opts) if opts is not None else super().allreduce(given)
+        pending = PendingSum(given[0])
+        self.waiting.put(pending)
+        return pending
+
+    def _sum_in_turn(self, collective: Collective) -> None:
+        """The thread: one sum after another. After one that failed the stream is broken, and the others fail likewise."""
+        broken: Exception | None = None
+        while (pending := self.waiting.get()) is not None:
+            try:
+                if broken is not None:
+                    raise broken
+                _sum(collective, pending.tensor)
+            except Exception as error:
+                broken = error if isinstance(error, AggregationError) else AggregationError(f"{type(error).__name__}: {error}")
+                pending.finish(broken)
+            else:
+                pending.finish()
+        collective.close()
+
+    def shutdown(self) -> None:
+        """End the thread and the scheme, once what is under way is over."""
+        if self.collective is not None:
+            self.waiting.put(None)
+            self.thread.join(timeout=5)
+            self.collective = None
+
+
+def _summable(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in SUMMED and tensor.layout == torch.strided and tensor.device.type == "cpu"
+
+
+def _sum(collective: Collective, tensor: torch.Tensor) -> None:
+    """All-reduce in place. float16 is summed as float32 and keeps its dtype."""
+    with torch.no_grad():
+        values = tensor.detach().float() if tensor.dtype == torch.float16 else tensor.detach()
+        total = collective.all_reduce(values.contiguous().numpy())
+        tensor.copy_(torch.from_numpy(total).view_as(tensor))
+
+
+def _create(store: Any, rank: int, size: int, timeout: timedelta) -> InaProcessGroup:
+    return InaProcessGroup(store, rank, size, timeout)
+
+
+def register() -> None:
+    """What torch calls when it is imported."""
+    if "ina" not in dist.Backend.backend_list:
+        dist.Backend.register_backend("ina", _create, devices=["cpu"])

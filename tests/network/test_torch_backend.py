@@ -1,0 +1,78 @@
+"""PyTorch scripts on the hosts of a network: init_process_group("ina") does what Gloo does, and errors reach the caller."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+SHAPE = ["--set", "racks=2", "--set", "workers=2", "--set", "host_rate=100", "--set", "uplink_rate=100"]
+
+
+def launch(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "experiments.cli", "launch", *SHAPE, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=check,
+    )
+
+
+def collectives(backend: str, *words: str) -> list[dict[str, Any]]:
+    """What each worker had, in the order of ranks."""
+    said = launch(*words, "--", "tests/scripts/collectives.py", backend).stdout
+    found = {int(rank): json.loads(text) for rank, text in re.findall(r"^\[(\d+)\] (\{.*\})$", said, re.M)}
+    return [found[rank] for rank in range(4)]
+
+
+@pytest.fixture(scope="module")
+def gloo() -> list[dict[str, Any]]:
+    return collectives("gloo", "--scheme", "gloo")
+
+
+def equal(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.pop("backend") == "ina"
+        for name in mine:
+            if isinstance(mine[name], list) and mine[name] and isinstance(mine[name][0], float):
+                assert mine[name] == pytest.approx(other[name], rel=1e-3, abs=1e-3), name
+            else:
+                assert mine[name] == other[name], name
+
+
+@pytest.mark.parametrize("words", [(), ("--set", "loss=0.01"), ("--torchrun",)], ids=["plain", "1 % loss", "torchrun"])
+def test_ina_does_as_gloo(words: tuple[str, ...], gloo: list[dict[str, Any]]) -> None:
+    equal(collectives("ina", *words), [dict(worker) for worker in gloo])
+
+
+def test_errors_reach_the_caller_of_ddp() -> None:
+    done = launch("--set", "patience=1", "--", "tests/scripts/missing_worker.py", check=False)
+    assert done.returncode == 3
+    assert "worker 1 ended with exit code 3" in done.stderr
+    for rank in (0, 2, 3):
+        assert re.search(
+            rf"^\[{rank}\] told: .*AggregationError: worker {rank}: job 0, slot \d+, chunk \d+ cannot be completed",
+            done.stdout,
+            re.M,
+        )
+        assert re.search(rf"^\[{rank}\] AggregationError worker {rank}: ", done.stdout, re.M)
+    assert "has not seen worker 1" in done.stdout
+
+
+def test_without_a_network_one_sentence_says_what_to_do() -> None:
+    program = 'import torch.distributed as d; d.init_process_group("ina", rank=0, world_size=1, store=d.HashStore())'
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "needs a network: start the script with `inalab launch -- SCRIPT`" in done.stderr
+
+
+def test_wrong_words_and_a_wrong_script() -> None:
+    assert "there is no script nosuch.py" in launch("--", "nosuch.py", check=False).stderr
+    refused = launch("--scheme", "nccl", "--", "tests/scripts/collectives.py", check=False)
+    assert refused.returncode == 1
+    assert "scheme nccl is unknown: choose switchml or gloo" in refused.stderr
