@@ -52,7 +52,9 @@ def list_() -> None:
 @application.command()
 def launch(
     script: Annotated[list[str], typer.Argument(metavar="-- SCRIPT [ARGUMENTS]", help="a Python script, and its arguments")],
-    scheme: Annotated[str, typer.Option(help='what init_process_group("ina") sums over: switchml, or gloo')] = "switchml",
+    scheme: Annotated[
+        str, typer.Option(help='what init_process_group("ina") sums over: switchml, ring, halving-doubling, ps-sharded, or gloo')
+    ] = "switchml",
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers, host_rate, k, loss, ...")
@@ -67,10 +69,11 @@ def launch(
     from experiments.runner import need_root
     from experiments.settings import TrialSettings, make_settings, parse_overrides
     from experiments.targets import defaults
+    from hosts.schemes import SCHEMES
 
     values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": scheme}
     settings = make_settings(TrialSettings, values)
-    settings.check(schemes=("switchml", "gloo"))
+    settings.check(schemes=(*SCHEMES, "gloo"))
     need_root()
     raise typer.Exit(launch_on_hosts(settings, seed, program_target(target, settings, ROOT), script, torchrun))
 

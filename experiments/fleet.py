@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts import wire
-from hosts.collective import Membership
-from hosts.switchml import SwitchML
+from hosts.collective import Collective, Membership
+from hosts.schemes import Place, join
 from switches.switchml import Loss, Pool, link_seed, set_loss
 from switches.target import Target
 from topologies import isolation
@@ -32,7 +31,7 @@ class FleetError(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """A SwitchML job over all hosts of a racks description, with loss on every link if asked for."""
+    """A job over all hosts of a racks description, with loss on every link if asked for."""
 
     racks: Racks
     slots: int = 64
@@ -40,6 +39,7 @@ class Job:
     loss: Loss | None = None
     seed: int = 1
     patience: float = 30.0
+    scheme: str = "switchml"
 
     def plan(self) -> NetworkPlan:
         return NetworkPlan(self.racks)
@@ -48,11 +48,10 @@ class Job:
         """What each switch is told before packets flow."""
         return network_commands(plan, self.slots, self.loss, self.seed)
 
-    def worker(self, host: HostPlan) -> SwitchML:
+    def worker(self, host: HostPlan) -> Collective:
         """The worker of a host; to be made in the host's own process."""
         membership = Membership(0, host.rank, self.racks.size, self.racks.members)
-        local, switch = (host.station.ip, wire.UDP_PORT), (host.switch.ip, wire.UDP_PORT)
-        return SwitchML(membership, local, switch, self.slots, self.k, self.patience)
+        return join(Place(self.scheme, membership, self.plan().addresses, host.switch.ip, self.slots, self.k, self.patience))
 
 
 def network_commands(plan: NetworkPlan, slots: int, loss: Loss | None, seed: int) -> dict[str, list[str]]:

@@ -52,7 +52,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
     size, gloo = plan.racks.size, settings.scheme == "gloo"
     first = plan.hosts[0]
     place = Place(
-        settings.scheme, Membership(0, host.rank, size, plan.racks.members), host.station.ip, host.switch.ip, settings.slots,
+        settings.scheme, Membership(0, host.rank, size, plan.racks.members), plan.addresses, host.switch.ip, settings.slots,
         settings.k, settings.patience,
     )  # fmt: skip
     return {

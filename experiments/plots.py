@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
+from experiments import oracle
 from experiments.results import Run
 from experiments.settings import TrialSettings
 from hosts import wire
+from hosts.schedules import SCHEDULES
 
 COLOURS = ("#3b6ea8", "#4f9d69", "#d1762d", "#b0413e", "#7d5ba6", "#6b6b6b", "#2a9d9d", "#c9a227")
 MARKERS = "osD^vP*X"
@@ -84,8 +86,14 @@ def learning_curves(run: Run) -> Figure:
 
 
 def bound_seconds(trial: dict[str, Any]) -> float:
-    """The least time in which a worker's link can carry one tensor: chunks, and a window of exponents before them."""
+    """The least time of an all-reduce. Over switches: a worker's link carries the chunks, and a window of exponents before them.
+
+    Without switches: what the oracle makes of the scheme's schedule.
+    """
     settings = TrialSettings(**trial["settings"])
+    if settings.scheme in SCHEDULES:
+        racks = settings.topology()
+        return oracle.seconds(SCHEDULES[settings.scheme](racks.size), racks, 4 * trial["metrics"]["elements"])
     chunks = -(-trial["metrics"]["elements"] // settings.k)
     packets = chunks + min(settings.slots, chunks)
     return float(packets * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6))

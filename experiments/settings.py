@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hosts.schedules import SCHEDULES
+from hosts.schemes import SCHEMES
 from hosts.stragglers import KINDS, Straggler
 from hosts.workloads import WORKLOADS
 from switches.switchml import Loss
@@ -24,7 +26,7 @@ class TrialSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    scheme: str = "switchml"
+    scheme: str = Field("switchml", description=f"one of {', '.join(SCHEMES)}")
     racks: int = Field(2, description="one rack has no root switch")
     workers: int = Field(4, description="workers in each rack")
     host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
@@ -62,7 +64,7 @@ class TrialSettings(BaseModel):
             self.straggler_probability, self.straggler_sigma,
         )  # fmt: skip
 
-    def check(self, schemes: tuple[str, ...] = ("switchml",)) -> None:
+    def check(self, schemes: tuple[str, ...] = tuple(SCHEMES)) -> None:
         """Raise SettingsError for a combination that cannot run; `schemes` are those that can be asked for."""
         try:
             size = self.topology().size
@@ -71,7 +73,12 @@ class TrialSettings(BaseModel):
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
         if self.scheme not in schemes:
-            raise SettingsError(f"scheme {self.scheme} is unknown: choose {' or '.join(schemes)}")
+            raise SettingsError(f"scheme {self.scheme} is unknown: choose {', '.join(schemes)}")
+        if self.scheme in SCHEDULES:
+            try:
+                SCHEDULES[self.scheme](size)
+            except ValueError as error:
+                raise SettingsError(str(error)) from None
         if self.k not in K_CHOICES:
             raise SettingsError(
                 f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet"

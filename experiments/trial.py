@@ -140,7 +140,7 @@ class _Trial:
         )
         for host in self.plan.hosts:
             membership = Membership(0, host.rank, self.size, self.plan.racks.members)
-            place = Place(s.scheme, membership, host.station.ip, host.switch.ip, s.slots, s.k, s.patience)
+            place = Place(s.scheme, membership, self.plan.addresses, host.switch.ip, s.slots, s.k, s.patience)
             settings = WorkerSettings(place, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training)
             pid = network.spawn(host.rank, partial(run_worker, settings))
             self.pids[pid] = host.rank

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 
 from hosts import wire
 from hosts.collective import Collective, Membership
+from hosts.pairwise import Pairwise
+from hosts.schedules import SCHEDULES
 from hosts.switchml import SwitchML
 
 Pulse = Callable[[], str | None]
@@ -15,11 +17,11 @@ Pulse = Callable[[], str | None]
 
 @dataclass(frozen=True)
 class Place:
-    """A worker's place in a job: scheme, membership, its own address and its switch's, and the scheme's parameters."""
+    """A worker's place in a job: scheme, membership, the workers' addresses and its switch's, and the scheme's parameters."""
 
     scheme: str
     membership: Membership
-    address: str
+    peers: list[str]  # addresses of all workers, by rank
     switch: str
     slots: int
     k: int
@@ -37,11 +39,16 @@ class Place:
 
 
 def _switchml(place: Place, pulse: Pulse) -> Collective:
-    local, switch = (place.address, wire.UDP_PORT), (place.switch, wire.UDP_PORT)
+    local, switch = (place.peers[place.membership.rank], wire.UDP_PORT), (place.switch, wire.UDP_PORT)
     return SwitchML(place.membership, local, switch, place.slots, place.k, place.patience, pulse)
 
 
-SCHEMES: dict[str, Callable[[Place, Pulse], Collective]] = {"switchml": _switchml}
+def _pairwise(place: Place, pulse: Pulse) -> Collective:
+    schedule = SCHEDULES[place.scheme](place.membership.size)
+    return Pairwise(place.membership, schedule, place.peers, place.patience)
+
+
+SCHEMES: dict[str, Callable[[Place, Pulse], Collective]] = {"switchml": _switchml, **dict.fromkeys(SCHEDULES, _pairwise)}
 
 
 def join(place: Place, pulse: Pulse = lambda: None) -> Collective:

@@ -129,6 +129,11 @@ class NetworkPlan:
         upper.attachments.append(Attachment(upper_port, lower, number, True))
         return number
 
+    @property
+    def addresses(self) -> list[str]:
+        """The workers' addresses on the data network, by rank."""
+        return [host.station.ip for host in self.hosts]
+
     def topo(self) -> RackTopo:
         """The plan as a Mininet topology."""
         return RackTopo(plan=self)

@@ -163,6 +163,7 @@ def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
     for words, message in (
         (["run", "nosuch"], "there is no experiment nosuch"),
         (["run", "quickstart", "--set", "k=5"], "k is 5"),
+        (["run", "quickstart", "--set", "scheme=halving-doubling", "--set", "workers=3"], "a power of two of workers, not 6"),
         (["run", "quickstart", "--target", "tofino"], "target tofino is unknown"),
         (["report", str(tmp_path)], "is not the folder of a run"),
         (["run", "quickstart", "--seed", "-1"], "--seed"),

@@ -1,0 +1,61 @@
+"""All-reduce without switches, as schedules: which block of the tensor goes from whom to whom, in which step.
+
+A tensor is cut into n equal blocks for n workers. The moves of a step go at once; a step begins for a worker when all moves
+to it in the step before have come. Of all moves to a worker in one step that add to a block, the one from the lowest rank is
+added first, so the sum has the same bits on every worker and in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Move:
+    """A block on its way: on arrival it is added to the receiver's, or replaces it."""
+
+    source: int
+    destination: int
+    block: int
+    add: bool
+
+
+Schedule = list[list[Move]]
+
+
+def ring(n: int) -> Schedule:
+    """Each worker sends to the next: n - 1 steps that add, then n - 1 that pass the sums on. 2(n-1)/n of the tensor a worker."""
+    reduce = [[Move(w, (w + 1) % n, (w - step) % n, True) for w in range(n)] for step in range(n - 1)]
+    gather = [[Move(w, (w + 1) % n, (w + 1 - step) % n, False) for w in range(n)] for step in range(n - 1)]
+    return reduce + gather
+
+
+def halving_doubling(n: int) -> Schedule:
+    """Pairs at halving distances exchange halves of what they hold, then the way back; n is a power of two.
+
+    Raises ValueError for another n. (Thakur, Rabenseifner and Gropp, 2005: recursive halving and doubling.)
+    """
+    if n & (n - 1):
+        raise ValueError(f"halving-doubling needs a power of two of workers, not {n}")
+    reduce = []
+    distance = n // 2
+    while distance:
+        # a worker keeps the blocks whose bit at `distance` and above are its own rank's
+        held = [[b for b in range(n) if b // (2 * distance) == w // (2 * distance)] for w in range(n)]
+        reduce.append(
+            [Move(w, w ^ distance, b, True) for w in range(n) for b in held[w] if b & distance == (w ^ distance) & distance]
+        )
+        distance //= 2
+    return reduce + [[Move(m.destination, m.source, m.block, False) for m in step] for step in reversed(reduce)]
+
+
+def sharded_server(n: int) -> Schedule:
+    """A parameter server on every worker: everybody sends block w to worker w, which sends the sum back to everybody."""
+    push = [Move(w, server, server, True) for server in range(n) for w in range(n) if w != server]
+    return [push, [Move(m.destination, m.source, m.block, False) for m in push]]
+
+
+SCHEDULES: dict[str, Callable[[int], Schedule]] = {
+    "ring": ring, "halving-doubling": halving_doubling, "ps-sharded": sharded_server,
+}  # fmt: skip

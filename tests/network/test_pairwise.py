@@ -1,0 +1,63 @@
+"""All-reduce by messages between workers, end to end: the exact sum, within the time that the oracle gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.fleet import FleetError, Job, all_reduce, as_tensors, in_network, on_hosts
+from experiments.oracle import seconds
+from hosts.schedules import SCHEDULES
+from switches.target import Target
+from topologies.racks import HostPlan, Racks
+
+FAST = {"host_rate": None, "uplink_rate": None}
+# of the oracle's rate. Acknowledgements wait behind data in the one queue of a link, the more so the more partners a worker
+# talks with at once; a ring's neighbours hardly disturb each other
+LEAST = {"ring": 0.8, "halving-doubling": 0.4, "ps-sharded": 0.3}
+HEADERS = 1538 / 1448  # bytes on the wire for those in a full TCP segment with time stamps
+
+
+@pytest.mark.parametrize("scheme", SCHEDULES)
+@pytest.mark.parametrize("shape", [(1, 4), (2, 2)])
+def test_exact_sums_and_equal_floats(scheme: str, shape: tuple[int, int], target: Target) -> None:
+    racks = Racks(*shape, **FAST)
+    rng = np.random.default_rng(2)
+    integers = [rng.integers(-(2**24), 2**24, (1001, 3), dtype=np.int32) for _ in range(racks.size)]
+    for host in all_reduce(Job(racks, scheme=scheme), target, integers, times=2):
+        for turn in host:
+            np.testing.assert_array_equal(turn["sum"], np.sum(integers, axis=0))
+    floats = as_tensors(racks, 50_000)
+    sums = [host[0]["sum"] for host in all_reduce(Job(racks, scheme=scheme), target, floats)]
+    np.testing.assert_allclose(sums[0], np.sum(floats, axis=0), rtol=1e-4, atol=1e-4)
+    assert len({total.tobytes() for total in sums}) == 1
+
+
+@pytest.mark.parametrize("scheme", SCHEDULES)
+def test_time_is_that_of_the_oracle(scheme: str, target: Target) -> None:
+    racks, elements = Racks(1, 4, 10.0, 10.0), 300_000
+    turns = all_reduce(Job(racks, scheme=scheme), target, as_tensors(racks, elements), times=3)
+    fastest = min(max(host[turn]["seconds"] for host in turns) for turn in (1, 2))
+    bound = HEADERS * seconds(SCHEDULES[scheme](racks.size), racks, 4 * elements)
+    assert LEAST[scheme] < bound / fastest < 1.02
+
+
+def test_a_worker_that_is_gone_is_named(target: Target) -> None:
+    job = Job(Racks(1, 3, **FAST), patience=1.0, scheme="ring")
+
+    def on_host(host: HostPlan) -> str:
+        worker = job.worker(host)
+        if host.rank == 1:
+            worker.close()
+            return ""
+        try:
+            worker.all_reduce(np.ones(500_000, np.float32))
+        except RuntimeError as error:
+            return str(error)
+        return "finished"
+
+    said = in_network(job, target, lambda network: on_hosts(network, on_host))
+    assert all("job 0 cannot be completed: step 0: worker" in said[rank] for rank in (0, 2))
+    assert "worker 1 is gone" in said[0] + said[2]  # who is told of it second may name who was told first
+    with pytest.raises(FleetError, match=r"worker 0 cannot be reached|did not connect"):
+        in_network(job, target, lambda network: on_hosts(network, lambda host: host.rank and job.worker(host).close()))
