@@ -6,6 +6,10 @@ network by `inalab launch`, which tells each worker its place in the environment
 A group is a ProcessGroup whose backend is Gloo, with all-reduce overridden. All-reduces of dense float32, float16 and int32
 tensors by SUM go to one thread in the order of the calls, which is the same on all workers; several may be under way, as
 DDP's buckets are. Groups that are not of all workers are Gloo's alone.
+
+Why every collective is overridden, also those that are only handed on: torch calls a group that is written in Python with the
+interpreter's lock held, and would go on to Gloo's queue with it. A thread of Gloo that has done with a tensor waits for that
+lock while it holds the queue's: neither would ever go on. Gloo's own Python methods release the lock first.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
+from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
 from hosts.collective import AggregationError, Collective
 from hosts.schemes import Place, join
@@ -79,13 +83,27 @@ class PendingSum(dist.Work):
         return self.future
 
 
+class PendingAll(dist.Work):
+    """Several pieces of work that are waited for as one."""
+
+    def __init__(self, pieces: list[dist.Work]) -> None:
+        super().__init__()
+        self.pieces = pieces
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait until all are over; 0 is for as long as it takes."""
+        for piece in self.pieces:
+            piece.wait(timeout) if timeout else piece.wait()
+        return True
+
+
 class InaProcessGroup(dist.ProcessGroup):
     """Gloo, with sums over the scheme."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg] # without a store of its own
-        gloo = dist.ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
-        self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
+        self.gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
+        self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self.collective = self._join(rank, size)
         self.waiting: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
@@ -108,15 +126,57 @@ class InaProcessGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         return "ina"
 
-    def allreduce(self, tensors: Any, opts: Any = None) -> dist.Work:  # type: ignore[override]
+    def allreduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_reduce."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
-            return super().allreduce(given, opts) if opts is not None else super().allreduce(given)
+            return self.gloo.allreduce(given, opts) if opts is not None else self.gloo.allreduce(given)
         pending = PendingSum(given[0])
         self.waiting.put(pending)
         return pending
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.all_reduce_coalesced."""
+        return self.gloo.allreduce_coalesced(tensors, opts)
+
+    def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.broadcast."""
+        return self.gloo.broadcast(tensors, opts)
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_gather."""
+        return self.gloo.allgather(outputs, inputs, opts or AllgatherOptions())
+
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Several of torch.distributed.all_gather_into_tensor at once."""
+        pairs = zip(outputs, inputs, strict=True)
+        return PendingAll([self.gloo._allgather_base(o, i, opts or AllgatherOptions()) for o, i in pairs])
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.reduce_scatter."""
+        return self.gloo.reduce_scatter(outputs, inputs, opts or ReduceScatterOptions())
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Several of torch.distributed.reduce_scatter_tensor at once."""
+        pairs = zip(outputs, inputs, strict=True)
+        return PendingAll([self.gloo._reduce_scatter_base(o, i, opts or ReduceScatterOptions()) for o, i in pairs])
+
+    def all_to_all_single(self, output: Any, given: Any, out_sizes: Any, sizes: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_to_all_single."""
+        return self.gloo.alltoall_base(output, given, out_sizes, sizes, opts or AllToAllOptions())
+
+    def send(self, tensors: Any, rank: int, tag: int) -> Any:
+        """See torch.distributed.send."""
+        return self.gloo.send(tensors, rank, tag)
+
+    def recv(self, tensors: Any, rank: int, tag: int) -> Any:
+        """See torch.distributed.recv."""
+        return self.gloo.recv(tensors, rank, tag)
+
+    def barrier(self, opts: Any = None) -> Any:
+        """See torch.distributed.barrier."""
+        return self.gloo.barrier(opts or BarrierOptions())
 
     def _sum_in_turn(self, collective: Collective) -> None:
         """The thread: one sum after another. After one that failed the stream is broken, and the others fail likewise."""
