@@ -53,7 +53,8 @@ def list_() -> None:
 def launch(
     script: Annotated[list[str], typer.Argument(metavar="-- SCRIPT [ARGUMENTS]", help="a Python script, and its arguments")],
     scheme: Annotated[
-        str, typer.Option(help='what init_process_group("ina") sums over: switchml, ring, halving-doubling, ps-sharded, or gloo')
+        str,
+        typer.Option(help='what init_process_group("ina") sums over: switchml, ring, halving-doubling, ps, ps-sharded, or gloo'),
     ] = "switchml",
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
     set_: Annotated[
@@ -64,18 +65,15 @@ def launch(
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
     from experiments.launch import launch as launch_on_hosts
-    from experiments.launch import program_target
-    from experiments.results import ROOT
     from experiments.runner import need_root
     from experiments.settings import TrialSettings, make_settings, parse_overrides
-    from experiments.targets import defaults
-    from hosts.schemes import SCHEMES
+    from experiments.targets import defaults, switchml
 
     values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": scheme}
     settings = make_settings(TrialSettings, values)
-    settings.check(schemes=(*SCHEMES, "gloo"))
+    settings.check()
     need_root()
-    raise typer.Exit(launch_on_hosts(settings, seed, program_target(target, settings, ROOT), script, torchrun))
+    raise typer.Exit(launch_on_hosts(settings, seed, switchml(target, settings.k), script, torchrun))
 
 
 @application.command("export-p4app")

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Pipe, wait
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Collective, Membership
+from experiments.places import place_of
+from hosts.collective import Collective
 from hosts.schemes import Place, join
+from hosts.worker import run_server
 from switches.switchml import Loss, Pool, link_seed, set_loss
 from switches.target import Target
 from topologies import isolation
@@ -50,8 +53,16 @@ class Job:
 
     def worker(self, host: HostPlan) -> Collective:
         """The worker of a host; to be made in the host's own process."""
-        membership = Membership(0, host.rank, self.racks.size, self.racks.members)
-        return join(Place(self.scheme, membership, self.plan().addresses, host.switch.ip, self.slots, self.k, self.patience))
+        return join(self.place(host))
+
+    def place(self, host: HostPlan) -> Place:
+        """A host's place in the job."""
+        return place_of(self.plan(), host, self.scheme, self.slots, self.k, self.patience)
+
+
+def spawn_servers(network: Network, place: Callable[[HostPlan], Place]) -> list[int]:
+    """Start the dedicated servers; their pids."""
+    return [network.spawn(server.rank, partial(run_server, place(server))) for server in network.plan.servers]
 
 
 def network_commands(plan: NetworkPlan, slots: int, loss: Loss | None, seed: int) -> dict[str, list[str]]:
@@ -144,7 +155,11 @@ def all_reduce(job: Job, target: Target, tensors: list[NDArray[Any]], times: int
         worker.close()
         return turns
 
-    return in_network(job, target, lambda network: on_hosts(network, on_host))  # type: ignore[no-any-return]
+    def work(network: Network) -> list[Any]:
+        spawn_servers(network, job.place)
+        return on_hosts(network, on_host)
+
+    return in_network(job, target, work)  # type: ignore[no-any-return]
 
 
 def as_tensors(racks: Racks, elements: int, seed: int = 1) -> list[NDArray[np.float32]]:

@@ -6,7 +6,6 @@ import os
 import runpy
 import selectors
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,11 +13,9 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from experiments.fleet import switch_commands
+from experiments.fleet import network_commands, spawn_servers
+from experiments.places import rendezvous
 from experiments.settings import SettingsError, TrialSettings
-from experiments.targets import make_target
-from hosts.collective import Membership
-from hosts.schemes import Place
 from hosts.torch_backend import PLACE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
@@ -27,7 +24,6 @@ from topologies.links import NetworkError
 from topologies.network import Network
 from topologies.racks import HostPlan, NetworkPlan
 
-RENDEZVOUS_PORT = 29501
 GRACE = 10.0  # seconds that the others have to end after one has failed
 
 
@@ -47,18 +43,13 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
 def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> dict[str, str]:
     """What a process on a host finds in its environment.
 
-    Gloo meets on the management network, where no fault reaches it; where the scheme is gloo, on the data network.
+    The workers meet on the management network; where the scheme is gloo, Gloo itself is on the data network.
     """
-    size, gloo = plan.racks.size, settings.scheme == "gloo"
-    first = plan.hosts[0]
-    place = Place(
-        settings.scheme, Membership(0, host.rank, size, plan.racks.members), plan.addresses, host.switch.ip, settings.slots,
-        settings.k, settings.patience,
-    )  # fmt: skip
+    meeting = rendezvous(plan, host, settings.scheme)
     return {
-        PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(size), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": first.station.ip if gloo else first.management_ip, "MASTER_PORT": str(RENDEZVOUS_PORT),
-        "GLOO_SOCKET_IFNAME": f"{host.name}-eth0" if gloo else f"{host.name}-mgmt", "OMP_NUM_THREADS": "1",
+        PLACE: settings.place(plan, host).dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.racks.size), "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
+        "GLOO_SOCKET_IFNAME": meeting.interface, "OMP_NUM_THREADS": "1",
     }  # fmt: skip
 
 
@@ -66,10 +57,9 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
     """The first process of the network's namespaces."""
     plan = NetworkPlan(settings.topology())
     loss = settings.loss_model()
-    commands = {name: switch_commands(plan, name, settings.slots, loss, seed) for name in plan.switches}
+    commands = network_commands(plan, settings.slots, loss, seed)
     try:
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
-            _name_hosts(plan, Path(scratch))
             network = Network(plan, target, commands, Path(scratch), seed)
             code = _run(network, settings, script, torchrun)
             network.stop()
@@ -79,17 +69,10 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         return 1
 
 
-def _name_hosts(plan: NetworkPlan, scratch: Path) -> None:
-    """Let names stand for addresses in these namespaces: h0 on the data network, h0-mgmt beside it. torch looks them up."""
-    addresses = {host.name: host.station.ip for host in plan.hosts} | {f"{h.name}-mgmt": h.management_ip for h in plan.hosts}
-    lines = [f"{ip} {name}\n::ffff:{ip} {name}\n" for name, ip in addresses.items()]
-    (scratch / "hosts").write_text("".join(["127.0.0.1 localhost\n", *lines]))
-    subprocess.run(["mount", "--bind", str(scratch / "hosts"), "/etc/hosts"], check=True)
-
-
 def _run(network: Network, settings: TrialSettings, script: list[str], torchrun: bool) -> int:
     outputs = selectors.DefaultSelector()
     ranks = {}
+    spawn_servers(network, lambda host: settings.place(network.plan, host))
     for host in network.plan.hosts:
         reader, writer = os.pipe()
         given = environment(settings, network.plan, host)
@@ -150,8 +133,3 @@ def _script(writer: int, given: dict[str, str], script: list[str], torchrun: boo
         traceback.print_exc()
         return 1
     return 0
-
-
-def program_target(name: str, settings: TrialSettings, root: Path) -> Target:
-    """The target with the program that the settings ask for."""
-    return make_target(name, root / "p4" / "switchml.p4", {"K": str(settings.k)})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hosts.schedules import Move, Schedule
+from hosts.schedules import Move, Schedule, blocks
 from topologies.racks import NetworkPlan, Racks
 
 Hop = tuple[int, str]  # number of a link in the plan, "up" or "down"
@@ -17,7 +17,7 @@ Hop = tuple[int, str]  # number of a link in the plan, "up" or "down"
 def path(plan: NetworkPlan, move: Move) -> list[Hop]:
     """The links that a message crosses, with their directions: up to where both racks meet, and down."""
     links = {link.lower: link.number for link in plan.links}
-    source, destination = plan.hosts[move.source], plan.hosts[move.destination]
+    source, destination = plan.everyone[move.source], plan.everyone[move.destination]
     hops = [(links[source.name], "up"), (links[destination.name], "down")]
     if source.rack != destination.rack:
         hops += [(links[f"tor{source.rack}"], "up"), (links[f"tor{destination.rack}"], "down")]
@@ -27,12 +27,13 @@ def path(plan: NetworkPlan, move: Move) -> list[Hop]:
 def load(schedule: Schedule, racks: Racks, size: float) -> list[Counter[Hop]]:
     """Bytes over each link in each step, for a tensor of `size` bytes."""
     plan = NetworkPlan(racks)
+    block = size / blocks(schedule)
     steps = []
     for step in schedule:
         crossed: Counter[Hop] = Counter()
         for move in step:
             for hop in path(plan, move):
-                crossed[hop] += size / racks.size  # type: ignore[assignment]
+                crossed[hop] += block  # type: ignore[assignment]
         steps.append(crossed)
     return steps
 

@@ -93,7 +93,7 @@ def bound_seconds(trial: dict[str, Any]) -> float:
     settings = TrialSettings(**trial["settings"])
     if settings.scheme in SCHEDULES:
         racks = settings.topology()
-        return oracle.seconds(SCHEDULES[settings.scheme](racks.size), racks, 4 * trial["metrics"]["elements"])
+        return oracle.seconds(SCHEDULES[settings.scheme](racks.size, racks.servers), racks, 4 * trial["metrics"]["elements"])
     chunks = -(-trial["metrics"]["elements"] // settings.k)
     packets = chunks + min(settings.slots, chunks)
     return float(packets * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6))

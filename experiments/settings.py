@@ -6,12 +6,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from experiments.places import place_of
 from hosts.schedules import SCHEDULES
-from hosts.schemes import SCHEMES
+from hosts.schemes import SCHEMES, SERVED, Place
 from hosts.stragglers import KINDS, Straggler
 from hosts.workloads import WORKLOADS
 from switches.switchml import Loss
-from topologies.racks import Racks, TopologyError
+from topologies.racks import HostPlan, NetworkPlan, Racks, TopologyError
 
 K_CHOICES = (32, 64, 256)
 POOL_CELLS = 4096  # as p4/include/configuration.p4 has it
@@ -33,12 +34,15 @@ class TrialSettings(BaseModel):
     uplink_rate: float = Field(10.0, description="Mbit/s between a rack's switch and the root")
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
     slots: int = Field(64, description="slots of the job's pool")
+    servers: int = Field(1, ge=1, description="ps: dedicated servers, on hosts of their own")
+    scaling: float | None = Field(None, gt=0, le=1e30, description="switchml: a fixed scaling factor instead of block exponents")
     workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}")
     steps: int = Field(80, ge=1, le=100_000, description="of training")
     batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
     learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum 0.9; default: the workload's")
     compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
     evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
+    measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
     loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
     burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
     straggler: str = Field("none", description=f"one of {', '.join(KINDS)}")
@@ -51,7 +55,12 @@ class TrialSettings(BaseModel):
     patience: float = Field(30.0, gt=0, le=86_400, description="seconds of silence before a worker gives up")
 
     def topology(self) -> Racks:
-        return Racks(self.racks, self.workers, self.host_rate, self.uplink_rate)
+        servers = self.servers if self.scheme == SERVED else 0
+        return Racks(self.racks, self.workers, self.host_rate, self.uplink_rate, servers)
+
+    def place(self, plan: NetworkPlan, host: HostPlan) -> Place:
+        """A host's place in the job."""
+        return place_of(plan, host, self.scheme, self.slots, self.k, self.patience, self.scaling)
 
     def loss_model(self) -> Loss | None:
         if not self.loss:
@@ -64,19 +73,19 @@ class TrialSettings(BaseModel):
             self.straggler_probability, self.straggler_sigma,
         )  # fmt: skip
 
-    def check(self, schemes: tuple[str, ...] = tuple(SCHEMES)) -> None:
-        """Raise SettingsError for a combination that cannot run; `schemes` are those that can be asked for."""
+    def check(self) -> None:
+        """Raise SettingsError for a combination that cannot run."""
         try:
             size = self.topology().size
             self.loss_model()
             self.straggler_model()
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
-        if self.scheme not in schemes:
-            raise SettingsError(f"scheme {self.scheme} is unknown: choose {', '.join(schemes)}")
+        if self.scheme not in SCHEMES:
+            raise SettingsError(f"scheme {self.scheme} is unknown: choose one of {', '.join(SCHEMES)}")
         if self.scheme in SCHEDULES:
             try:
-                SCHEDULES[self.scheme](size)
+                SCHEDULES[self.scheme](size, self.servers)
             except ValueError as error:
                 raise SettingsError(str(error)) from None
         if self.k not in K_CHOICES:

@@ -16,12 +16,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.fleet import network_commands
+from experiments.fleet import network_commands, spawn_servers
 from experiments.load import WINDOW, LoadMeter
+from experiments.places import rendezvous
 from experiments.settings import TrialSettings
 from experiments.validity import judge
-from hosts.collective import Membership
-from hosts.schemes import Place
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
 from switches.control import Control, ControlError
@@ -116,6 +115,7 @@ class _Trial:
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
         secret = secrets.token_bytes(16)
         with Listener((MANAGEMENT_ADDRESS, COORDINATOR_PORT), backlog=self.size, authkey=secret) as listener:
+            spawn_servers(network, lambda host: self.settings.place(self.plan, host))
             self._fork_workers(network, secret)
             connections = self._join(listener)
         started = time.monotonic() + START_DELAY
@@ -136,12 +136,12 @@ class _Trial:
     def _fork_workers(self, network: Network, secret: bytes) -> None:
         s = self.settings
         training = TrainingSettings(
-            s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate
-        )
+            s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate,
+            s.measure_error,
+        )  # fmt: skip
         for host in self.plan.hosts:
-            membership = Membership(0, host.rank, self.size, self.plan.racks.members)
-            place = Place(s.scheme, membership, self.plan.addresses, host.switch.ip, s.slots, s.k, s.patience)
-            settings = WorkerSettings(place, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training)
+            meeting = rendezvous(self.plan, host, s.scheme)
+            settings = WorkerSettings(s.place(self.plan, host), meeting, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training)
             pid = network.spawn(host.rank, partial(run_worker, settings))
             self.pids[pid] = host.rank
             self.sender.send(("worker", {"rank": host.rank, "pid": pid}))
@@ -257,7 +257,7 @@ class _Trial:
 
     def _copies_missing(self, name: str, control: Control) -> int:
         """Copies of broadcasts that never reached egress: what a full queue drops, also where the target does not tell."""
-        children = sum(a.upper for a in self.plan.switches[name].attachments)
+        children = len(self.plan.children(name))
         broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(2 * self.settings.slots))
         return broadcasts * children - sum(control.counter("addresser.sent", child) for child in range(children))
 

@@ -1,4 +1,4 @@
-"""A worker that follows a schedule (hosts.schedules) over TCP connections to the workers it has to do with."""
+"""Workers and servers that follow a schedule (hosts.schedules) over TCP connections to the nodes they have to do with."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import AggregationError, Counters, Membership
-from hosts.schedules import Move, Schedule
+from hosts.schedules import Move, Schedule, blocks
+from hosts.tcp import count_segments
 
 TCP_PORT = 48865
 GREETING = struct.Struct(">I")
-U32 = struct.Struct("=I")
-TOTAL_RETRANSMISSIONS, SEGMENTS_OUT = 100, 136  # offsets in struct tcp_info
+ANNOUNCEMENT = struct.Struct(">cxxxI")  # of a sum, to a server: dtype and elements of the tensor
+DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 CHUNK = 1 << 18  # bytes that are handed to or taken from the kernel at once
 
 
-class Pairwise:
-    """All-reduce by messages between workers. Not thread-safe: one worker, one instance.
+class Node:
+    """One node of a schedule, and its connections. Not thread-safe.
 
-    `peers` are all workers' addresses by rank. Connections are made at once; raises AggregationError if some worker cannot be
-    reached within `patience` seconds, which is also the longest silence within a sum.
+    `peers` are the addresses of all nodes by rank: the workers', then the servers'. Connections are made at once; raises
+    AggregationError if some node cannot be reached within `patience` seconds, which is also the longest silence within a sum.
     """
 
     def __init__(self, membership: Membership, schedule: Schedule, peers: list[str], patience: float = 30.0) -> None:
         self.membership, self.schedule, self.patience = membership, schedule, patience
+        self.blocks = blocks(schedule)
         self.counters = Counters()
         partners = {m.source for step in schedule for m in step if m.destination == membership.rank}
         partners |= {m.destination for step in schedule for m in step if m.source == membership.rank}
@@ -52,7 +54,7 @@ class Pairwise:
                     made.settimeout(self.patience)
                     (rank,) = GREETING.unpack(made.recv(GREETING.size, socket.MSG_WAITALL))
                 except (TimeoutError, struct.error):
-                    raise self._error(f"worker {missing[0]} did not connect") from None
+                    raise self._error(f"{self._name(missing[0])} did not connect") from None
                 found[rank] = made
         for made in found.values():
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -65,24 +67,24 @@ class Pairwise:
                 return socket.create_connection((address, TCP_PORT), timeout=1.0)
             except OSError as error:
                 if time.monotonic() > end:
-                    raise self._error(f"worker {rank} cannot be reached: {error}") from None
+                    raise self._error(f"{self._name(rank)} cannot be reached: {error}") from None
                 time.sleep(0.02)
 
     def _error(self, reason: str) -> AggregationError:
         m = self.membership
-        return AggregationError(f"worker {m.rank}: job {m.job} cannot be completed: {reason}")
+        return AggregationError(f"{self._name(m.rank)}: job {m.job} cannot be completed: {reason}")
 
-    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The sum of x (float32 or int32, any shape) over all workers; raises TypeError and AggregationError."""
-        if x.dtype not in (np.float32, np.int32):
-            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        n = self.membership.size
-        blocks = np.zeros((n, -(-x.size // n)), x.dtype)
-        blocks.reshape(-1)[: x.size] = np.ascontiguousarray(x).reshape(-1)
-        for number, step in enumerate(self.schedule if x.size else []):
+    def _name(self, rank: int) -> str:
+        size = self.membership.size
+        return f"worker {rank}" if rank < size else f"server {rank - size}"
+
+    def _room(self, elements: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Zeros, a row a block, for a tensor of so many elements."""
+        return np.zeros((self.blocks, -(-elements // self.blocks)), dtype)
+
+    def _follow(self, blocks: NDArray[Any]) -> None:
+        for number, step in enumerate(self.schedule):
             self._step(number, step, blocks)
-        self._count()
-        return blocks.reshape(-1)[: x.size].reshape(x.shape)
 
     def _step(self, number: int, step: list[Move], blocks: NDArray[Any]) -> None:
         me = self.membership.rank
@@ -120,8 +122,8 @@ class Pairwise:
                         waiting.modify(self.sockets[rank], wanted, rank)
                 ready = waiting.select(self.patience)
                 if not ready:
-                    silent = ", ".join(map(str, sorted(coming or leaving)))
-                    raise self._error(f"step {number}: nothing from worker {silent} for {self.patience:g} s")
+                    silent = ", ".join(map(self._name, sorted(coming or leaving)))
+                    raise self._error(f"step {number}: nothing from {silent} for {self.patience:g} s")
                 for key, events in ready:
                     try:
                         if events & selectors.EVENT_WRITE:
@@ -134,20 +136,64 @@ class Pairwise:
                     except BlockingIOError:
                         continue
                     except OSError as error:
-                        raise self._error(f"step {number}: worker {key.data} is gone: {error}") from None
+                        raise self._error(f"step {number}: {self._name(key.data)} is gone: {error}") from None
                     if key.data not in leaving and key.data not in coming:
                         waiting.unregister(self.sockets[key.data])
-
-    def _count(self) -> None:
-        """What the kernel's TCP has sent, and sent again (Linux: struct tcp_info)."""
-        told = [made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_OUT + 4) for made in self.sockets.values()]
-        self.counters.retransmissions = sum(U32.unpack_from(info, TOTAL_RETRANSMISSIONS)[0] for info in told)
-        self.counters.sent = sum(U32.unpack_from(info, SEGMENTS_OUT)[0] for info in told)
 
     def close(self) -> None:
         """Close the connections."""
         for made in self.sockets.values():
             made.close()
+
+
+class Pairwise(Node):
+    """A worker: all-reduce by messages between nodes."""
+
+    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
+        """The sum of x (float32 or int32, any shape) over all workers; raises TypeError and AggregationError."""
+        if x.dtype not in DTYPES.values():
+            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
+        if x.size == 0:
+            return x.copy()
+        self._announce(x)
+        blocks = self._room(x.size, x.dtype)
+        blocks.reshape(-1)[: x.size] = np.ascontiguousarray(x).reshape(-1)
+        self._follow(blocks)
+        count_segments(self.counters, self.sockets.values())
+        return blocks.reshape(-1)[: x.size].reshape(x.shape)
+
+    def _announce(self, x: NDArray[Any]) -> None:
+        for rank in sorted(r for r in self.sockets if r >= self.membership.size):
+            try:
+                self.sockets[rank].send(ANNOUNCEMENT.pack(x.dtype.char.encode(), x.size))
+            except OSError as error:
+                raise self._error(f"{self._name(rank)} is gone: {error}") from None
+
+
+class Server(Node):
+    """A dedicated parameter server, which only adds. Its rank is one after the workers'."""
+
+    def serve(self) -> None:
+        """Take part in every sum that the workers announce, until they leave; raises AggregationError."""
+        while (announced := self._hear()) is not None:
+            dtype, elements = announced
+            self._follow(self._room(elements, dtype))
+
+    def _hear(self) -> tuple[np.dtype[Any], int] | None:
+        """The next sum's dtype and elements, or None when a worker has left."""
+        heard = set()
+        for made in self.sockets.values():
+            made.setblocking(True)
+            made.settimeout(None)
+            words = made.recv(ANNOUNCEMENT.size, socket.MSG_WAITALL)
+            made.setblocking(False)
+            if len(words) < ANNOUNCEMENT.size:
+                return None
+            heard.add(words)
+        if len(heard) != 1:
+            raise self._error("the workers have announced different tensors")
+        kind, elements = ANNOUNCEMENT.unpack(heard.pop())
+        return DTYPES[kind], elements
 
 
 def _advance(left: dict[int, memoryview], rank: int, size: int) -> None:

@@ -57,3 +57,14 @@ def dequantize(sums: NDArray[np.int32], codes: NDArray[np.uint8], workers: int) 
         floats = (sums.astype(np.float64) * inverse[:, None]).astype(np.float32)
     floats[codes == CODE_NOT_FINITE] = np.nan
     return floats
+
+
+def scale(x: NDArray[np.float32], factor: float) -> NDArray[np.int32]:
+    """x times a fixed factor, rounded to nearest; saturates at the ends of int32, and NaN becomes 0."""
+    scaled = np.rint(np.nan_to_num(x.astype(np.float64), posinf=np.inf, neginf=-np.inf) * factor)
+    return np.clip(scaled, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+def unscale(sums: NDArray[np.int32], factor: float) -> NDArray[np.float32]:
+    """Sums of scaled values as floats. A sum that has overflowed has wrapped around, as integers in a switch do."""
+    return (sums.astype(np.float64) / factor).astype(np.float32)

@@ -1,14 +1,17 @@
 """All-reduce without switches, as schedules: which block of the tensor goes from whom to whom, in which step.
 
-A tensor is cut into n equal blocks for n workers. The moves of a step go at once; a step begins for a worker when all moves
-to it in the step before have come. Of all moves to a worker in one step that add to a block, the one from the lowest rank is
-added first, so the sum has the same bits on every worker and in every run.
+A tensor is cut into equal blocks. The moves of a step go at once; a step begins for a node when all moves to it in the step
+before have come. Of all moves to a node in one step that add to a block, the one from the lowest rank is added first, so the
+sum has the same bits on every worker and in every run. Nodes are the n workers, and after them the dedicated servers, which
+begin with zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+PIECES = 16  # that a server's share is cut into, so that sums go down while the next piece comes up
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,37 @@ def halving_doubling(n: int) -> Schedule:
             [Move(w, w ^ distance, b, True) for w in range(n) for b in held[w] if b & distance == (w ^ distance) & distance]
         )
         distance //= 2
-    return reduce + [[Move(m.destination, m.source, m.block, False) for m in step] for step in reversed(reduce)]
+    return reduce + [[_back(m) for m in step] for step in reversed(reduce)]
 
 
 def sharded_server(n: int) -> Schedule:
     """A parameter server on every worker: everybody sends block w to worker w, which sends the sum back to everybody."""
     push = [Move(w, server, server, True) for server in range(n) for w in range(n) if w != server]
-    return [push, [Move(m.destination, m.source, m.block, False) for m in push]]
+    return [push, [_back(m) for m in push]]
 
 
-SCHEDULES: dict[str, Callable[[int], Schedule]] = {
-    "ring": ring, "halving-doubling": halving_doubling, "ps-sharded": sharded_server,
-}  # fmt: skip
+def dedicated_servers(n: int, servers: int) -> Schedule:
+    """Parameter servers on hosts of their own, each with an equal share, pipelined: n/k of the tensor over a server's link.
+
+    In each step a piece of every share comes up, and the sum of the piece before goes down.
+    """
+    pushes = [[Move(w, n + s, s * PIECES + piece, True) for s in range(servers) for w in range(n)] for piece in range(PIECES)]
+    pulls = [[_back(m) for m in step] for step in pushes]
+    return [up + down for up, down in zip([*pushes, []], [[], *pulls], strict=True)]
+
+
+def _back(move: Move) -> Move:
+    return Move(move.destination, move.source, move.block, False)
+
+
+def blocks(schedule: Schedule) -> int:
+    """How many blocks a schedule cuts a tensor into."""
+    return 1 + max((move.block for step in schedule for move in step), default=0)
+
+
+SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
+    "ring": lambda n, _: ring(n),
+    "halving-doubling": lambda n, _: halving_doubling(n),
+    "ps": dedicated_servers,
+    "ps-sharded": lambda n, _: sharded_server(n),
+}

@@ -4,7 +4,7 @@ All chunks that a job ever sends form one stream, numbered from 0: chunk q uses 
 and may be sent once chunk q - s is complete. An all-reduce of C chunks takes w + C numbers of the stream, w = min(s, C):
 first w packets that carry exponents only, then the values. The packet at distance d from the start carries the exponent
 of tensor chunk d, so values always find the maximum of their exponents known (one window ahead). int32 tensors need no
-exponents and take C numbers.
+exponents and take C numbers; neither do float32 tensors with a fixed scaling factor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hosts import wire
 from hosts.collective import AggregationError, Counters, Membership
 from hosts.datagrams import BatchSocket
-from hosts.quantization import block_exponents, dequantize, quantize
+from hosts.quantization import block_exponents, dequantize, quantize, scale, unscale
 from hosts.retransmission import RetransmissionTimer
 
 MAX_SLOTS = 1 << 15
@@ -34,7 +34,7 @@ class Transfer:
     """One all-reduce under way. Stream chunk q of it has the distance q - start; arrays are by distance or by chunk."""
 
     start: int
-    window: int  # w: packets that carry exponents only
+    window: int  # w: packets that carry exponents only, 0 where there are none
     length: int  # stream numbers taken
     values: NDArray[Any]  # (chunks, k), padded with zeros
     result: NDArray[Any]
@@ -50,17 +50,18 @@ class SwitchML:
 
     `slots` and `k` must be those of the job's pool and of the switches' program. `pulse` is called about every half
     second while nothing arrives; what it returns, if anything, is the reason to give up (a worker is known to be dead).
-    `patience` is the longest silence, in seconds, before giving up in any case.
+    `patience` is the longest silence, in seconds, before giving up in any case. `scaling` is a fixed factor for all floats
+    in place of block exponents: what is too small for it is lost, and what is too large saturates or overflows in the sum.
     """
 
     def __init__(
         self, membership: Membership, local: tuple[str, int], switch: tuple[str, int], slots: int, k: int,
-        patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None,
+        patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None, scaling: float | None = None,
     ) -> None:  # fmt: skip
         if not 1 <= slots <= MAX_SLOTS:
             raise ValueError(f"a pool has from 1 to {MAX_SLOTS} slots, not {slots}")
         self.membership, self.slots, self.k = membership, slots, k
-        self.patience, self.pulse = patience, pulse
+        self.patience, self.pulse, self.scaling = patience, pulse, scaling
         self.record = wire.packet(k)
         self.socket = BatchSocket(local, switch, self.record, slots, max(64, 2 * slots), slots // BURSTS)
         packets = self.socket.sender.data
@@ -87,11 +88,13 @@ class SwitchML:
             raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
         if x.size == 0:
             return x.copy()
-        transfer = self._begin(np.ascontiguousarray(x).reshape(-1))
+        fixed = self.scaling if x.dtype == np.float32 else None
+        transfer = self._begin(np.ascontiguousarray(x if fixed is None else scale(x, fixed)).reshape(-1))
         self.position += transfer.length
         self._release(transfer, np.arange(min(self.slots, transfer.length)))
         self._run(transfer)
-        return transfer.result.reshape(-1)[: x.size].reshape(x.shape)
+        total = transfer.result.reshape(-1)[: x.size].reshape(x.shape)
+        return total if fixed is None else unscale(total, fixed)
 
     def _begin(self, flat: NDArray[Any]) -> Transfer:
         chunks = -(-flat.size // self.k)

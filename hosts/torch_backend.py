@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -24,11 +25,27 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
-from hosts.collective import AggregationError, Collective
-from hosts.schemes import Place, join
+from hosts.collective import AggregationError, Collective, Counters
+from hosts.schemes import GLOO, Place, Pulse, join
+from hosts.tcp import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
 SUMMED = (torch.float32, torch.float16, torch.int32)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `init_process_group("ina", pg_options=…)` takes in place of the environment's INALAB_PLACE."""
+
+    place: Place
+    pulse: Pulse = lambda: None  # tells a reason to give up, see hosts.switchml.SwitchML
+
+    @classmethod
+    def from_environment(cls) -> Options:
+        """As `inalab launch` says it; raises RuntimeError where it does not."""
+        if PLACE not in os.environ:
+            raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
+        return cls(Place.loads(os.environ[PLACE]))
 
 
 class PendingSum(dist.Work):
@@ -100,28 +117,38 @@ class PendingAll(dist.Work):
 class InaProcessGroup(dist.ProcessGroup):
     """Gloo, with sums over the scheme."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, options: Options) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg] # without a store of its own
         self.gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
-        self.collective = self._join(rank, size)
+        self.place = options.place
+        self.collective = self._join(rank, size, options)
         self.waiting: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
         if self.collective is not None:
             self.thread = threading.Thread(target=self._sum_in_turn, args=(self.collective,), name="ina", daemon=True)
             self.thread.start()
 
     @staticmethod
-    def _join(rank: int, size: int) -> Collective | None:
+    def _join(rank: int, size: int, options: Options) -> Collective | None:
         """The scheme for a group of all workers; None for a smaller one, and where the scheme is Gloo itself."""
-        if PLACE not in os.environ:
-            raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
-        place = Place.loads(os.environ[PLACE])
-        if place.scheme == "gloo" or size != place.membership.size:
+        place = options.place
+        if place.scheme == GLOO or size != place.membership.size:
             return None
         if rank != place.membership.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
-        return join(place)
+        return join(place, options.pulse)
+
+    def counters(self) -> Counters:
+        """What the scheme has sent so far; for Gloo the segments of its connections over the data network."""
+        if self.collective is not None:
+            return self.collective.counters
+        counted = Counters()
+        connections = connections_from(self.place.peers[self.place.membership.rank])
+        count_segments(counted, connections)
+        for connection in connections:
+            connection.close()
+        return counted
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         return "ina"
@@ -213,11 +240,11 @@ def _sum(collective: Collective, tensor: torch.Tensor) -> None:
         tensor.copy_(torch.from_numpy(total).view_as(tensor))
 
 
-def _create(store: Any, rank: int, size: int, timeout: timedelta) -> InaProcessGroup:
-    return InaProcessGroup(store, rank, size, timeout)
+def _create(given: Any, options: Options | None) -> InaProcessGroup:
+    return InaProcessGroup(given.store, given.group_rank, given.group_size, given.timeout, options or Options.from_environment())
 
 
 def register() -> None:
     """What torch calls when it is imported."""
     if "ina" not in dist.Backend.backend_list:
-        dist.Backend.register_backend("ina", _create, devices=["cpu"])
+        dist.Backend.register_backend("ina", _create, extended_api=True, devices=["cpu"])

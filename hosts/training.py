@@ -1,4 +1,4 @@
-"""Data-parallel training over a collective, with compute padded to a virtual time."""
+"""Data-parallel training over torch.distributed's default group, with compute padded to a virtual time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
-from hosts.collective import Collective
+from hosts.collective import Counters
 from hosts.stragglers import Straggler
 from hosts.workloads import WORKLOADS
 
@@ -28,6 +29,7 @@ class TrainingSettings:
     straggler: Straggler
     batch: int | None = None
     learning_rate: float | None = None
+    measure_error: bool = False
 
 
 MOMENTUM = 0.9
@@ -68,28 +70,31 @@ class Trainer:
         self.optimizer = torch.optim.SGD(self.parameters, lr=rate, momentum=MOMENTUM)
         self.batch = settings.batch or self.workload.batch
 
-    def _gradient(self, step: int) -> tuple[np.ndarray[Any, Any], float]:
+    def _gradient(self, step: int) -> tuple[torch.Tensor, float]:
         rng = np.random.default_rng([self.settings.seed, self.rank, step, 1])
         x, y = self.workload.sample(self.data, self.batch, rng)
         self.optimizer.zero_grad()
         loss = self.workload.loss(self.model, x, y)
         torch.autograd.backward(loss)
         flat = torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None])
-        return flat.numpy(), float(loss.detach())
+        return flat, float(loss.detach())
 
-    def _apply(self, total: np.ndarray[Any, Any]) -> None:
-        mean = torch.from_numpy(total) / self.size
+    def _apply(self, total: torch.Tensor) -> None:
+        mean = total / self.size
         offset = 0
         for p in self.parameters:
             p.grad = mean[offset : offset + p.numel()].view_as(p)
             offset += p.numel()
         self.optimizer.step()
 
-    def run(self, collective: Collective, on_ready: Callable[[], None] = lambda: None) -> Iterator[dict[str, Any]]:
+    def run(
+        self, counters: Callable[[], Counters] = Counters, on_ready: Callable[[], None] = lambda: None
+    ) -> Iterator[dict[str, Any]]:
         """Train; yields a record a step. Times are in seconds, `begun` and `ended` are time.monotonic().
 
         compute: what the step really computed (gradient, and update and evaluation of the step before); padding: the
-        sleep after it, negative if the virtual time was too short; tat: the all-reduce.
+        sleep after it, negative if the virtual time was too short; tat: the all-reduce. `error`, on evaluated steps where
+        it is asked for: the distance of the sum from the one in float64, relative to that one's norm.
         """
         self._gradient(0)  # the first passes of a process are slow: let them happen before the clock runs
         self.workload.evaluate(self.model, self.data)
@@ -102,16 +107,21 @@ class Trainer:
             due = begun + self.settings.compute_ms / 1000 * slowdown
             padded_sleep(due)
             summing = time.monotonic()
-            total = collective.all_reduce(gradient)
+            total = gradient.clone()
+            dist.all_reduce(total)
             ended = time.monotonic()
             record: dict[str, Any] = {
                 "step": step, "rank": self.rank, "train_loss": loss, "begun": begun, "ended": ended,
                 "compute": computed - begun, "padding": due - computed, "tat": ended - summing, "elements": self.elements,
-                "retransmissions": collective.counters.retransmissions,
+                "retransmissions": counters().retransmissions,
             }  # fmt: skip
             begun = ended
+            evaluated = (step + 1) % self.settings.evaluate_every == 0 or step + 1 == self.settings.steps
+            if evaluated and self.settings.measure_error:
+                record["error"] = _relative_error(gradient, total)
+                begun = time.monotonic()
             self._apply(total)
-            if self.rank == 0 and ((step + 1) % self.settings.evaluate_every == 0 or step + 1 == self.settings.steps):
+            if evaluated and self.rank == 0:
                 record["test_loss"], record["accuracy"] = self.workload.evaluate(self.model, self.data)
             yield record
 
@@ -121,3 +131,10 @@ class Trainer:
         for p in self.parameters:
             whole.update(p.detach().numpy().tobytes())
         return whole.hexdigest()
+
+
+def _relative_error(gradient: torch.Tensor, total: torch.Tensor) -> float:
+    """The distance of `total` from the sum of all workers' gradients in float64, relative to that sum's norm."""
+    exact = gradient.double()
+    dist.all_reduce(exact)
+    return float((total.double() - exact).norm() / exact.norm().clamp_min(1e-300))

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
-from hosts.collective import AggregationError, Collective
-from hosts.schemes import Place, join
+import torch.distributed as dist
+
+from hosts.collective import AggregationError
+from hosts.schemes import GLOO, Place, serve
+from hosts.torch_backend import InaProcessGroup, Options
 from hosts.training import Trainer, TrainingSettings
+
+JOIN_PATIENCE = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where torch's processes meet, and the interface that Gloo binds to."""
+
+    address: str
+    port: int
+    interface: str
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """All that a worker is told: its place, how to reach the coordinator, and what to train."""
+    """All that a worker is told: its place, where the workers meet, how to reach the coordinator, and what to train."""
 
     place: Place
+    rendezvous: Rendezvous
     coordinator: tuple[str, int]
     secret: bytes
     training: TrainingSettings
@@ -26,10 +43,10 @@ class WorkerSettings:
 
 def run_worker(settings: WorkerSettings) -> int:
     """Train and report. Messages to the coordinator: hello, step…, then done or error; the exit code is 0 or 1."""
-    rank = settings.place.membership.rank
+    place = settings.place
+    rank = place.membership.rank
     Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
     connection: Connection = Client(settings.coordinator, authkey=settings.secret)
-    collective: Collective | None = None
 
     def pulse() -> str | None:
         """Why to give up, if the coordinator said so."""
@@ -46,11 +63,11 @@ def run_worker(settings: WorkerSettings) -> int:
         time.sleep(max(0.0, value - time.monotonic()))
 
     try:
-        trainer = Trainer(settings.training, rank, settings.place.membership.size)
-        collective = join(settings.place, pulse)
-        for record in trainer.run(collective, wait_for_start):
+        trainer = Trainer(settings.training, rank, place.membership.size)
+        group = _meet(settings, pulse)
+        for record in trainer.run(group.counters, wait_for_start):
             connection.send(("step", record))
-        done: dict[str, Any] = {"rank": rank, "digest": trainer.digest(), "counters": asdict(collective.counters)}
+        done: dict[str, Any] = {"rank": rank, "digest": trainer.digest(), "counters": asdict(group.counters())}
         connection.send(("done", done))
         return 0
     except (AggregationError, OSError, ValueError) as error:
@@ -59,10 +76,40 @@ def run_worker(settings: WorkerSettings) -> int:
     except EOFError:
         return 1  # the coordinator is gone
     except Exception as error:
-        traceback.print_exc()
-        connection.send(("error", {"rank": rank, "message": f"worker {rank}: unexpected {type(error).__name__}: {error}"}))
+        if place.scheme == GLOO and isinstance(error, RuntimeError):  # all that Gloo raises
+            reason = str(error).splitlines()[0]
+            message = f"worker {rank}: job {place.membership.job} cannot be completed: {reason}"
+        else:
+            traceback.print_exc()
+            message = f"worker {rank}: unexpected {type(error).__name__}: {error}"
+        connection.send(("error", {"rank": rank, "message": message}))
         return 1
     finally:
-        if collective is not None:
-            collective.close()
+        if dist.is_initialized():
+            dist.destroy_process_group()
         connection.close()
+
+
+def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
+    """torch.distributed's default group, of all workers."""
+    membership, meeting = settings.place.membership, settings.rendezvous
+    os.environ["GLOO_SOCKET_IFNAME"] = meeting.interface
+    rank, size = membership.rank, membership.size
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        meeting.address, meeting.port, size, is_master=rank == 0, timeout=JOIN_PATIENCE
+    )
+    options: Any = Options(settings.place, pulse)
+    dist.init_process_group("ina", store=store, rank=rank, world_size=size, pg_options=options)
+    group = dist.group.WORLD
+    assert isinstance(group, InaProcessGroup)
+    return group
+
+
+def run_server(place: Place) -> int:
+    """Serve until the workers leave; the exit code is 0, or 1 if they did not leave in order."""
+    Path("/proc/self/comm").write_text(f"server{place.membership.rank - place.membership.size}")
+    try:
+        serve(place)
+    except (AggregationError, OSError):
+        return 1  # the workers tell why
+    return 0

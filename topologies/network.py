@@ -30,6 +30,7 @@ class Network:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         self.mininet = target.network(plan.topo(), logs, seed)
         self._address_hosts()
+        self._name_hosts(logs)
         self._connect_management()
         self.controls: dict[str, Control] = {name: tell(self.switch(name), told) for name, told in commands.items()}
 
@@ -38,11 +39,19 @@ class Network:
         return self.mininet.get(name)  # type: ignore[no-any-return]
 
     def _address_hosts(self) -> None:
-        for host in self.plan.hosts:
+        for host in self.plan.everyone:
             node = self.mininet.get(host.name)
-            others = [(h.station.ip, h.station.mac) for h in self.plan.hosts if h is not host]
+            others = [(h.station.ip, h.station.mac) for h in self.plan.everyone if h is not host]
             for ip, mac in [*others, (host.switch.ip, host.switch.mac)]:
                 run(node, f"ip neigh replace {ip} lladdr {mac} dev {node.defaultIntf().name} nud permanent")
+
+    def _name_hosts(self, scratch: Path) -> None:
+        """Let names stand for addresses in these namespaces: h0 on the data network, h0-mgmt beside it. torch looks them up."""
+        addresses = {h.name: h.station.ip for h in self.plan.everyone}
+        addresses |= {f"{h.name}-mgmt": h.management_ip for h in self.plan.everyone}
+        lines = [f"{ip} {name}\n::ffff:{ip} {name}\n" for name, ip in addresses.items()]
+        (scratch / "hosts").write_text("".join(["127.0.0.1 localhost\n", *lines]))
+        subprocess.run(["mount", "--bind", str(scratch / "hosts"), "/etc/hosts"], check=True)
 
     def _connect_management(self) -> None:
         """One veth to each host, routed by the trial's own namespace: no fault on a data link reaches it."""
@@ -50,7 +59,7 @@ class Network:
         self.management = trial
         run(trial, f"ip addr add {MANAGEMENT_ADDRESS}/32 dev lo")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-        for host in self.plan.hosts:
+        for host in self.plan.everyone:
             node = self.mininet.get(host.name)
             link = Link(node, trial, intfName1=f"{host.name}-mgmt", intfName2=f"mgmt{host.rank}")
             run(node, f"ip addr add {host.management_ip}/32 dev {link.intf1.name}")
@@ -61,11 +70,11 @@ class Network:
             run(node, f"ip route add 192.168.0.0/16 via {MANAGEMENT_ADDRESS} dev {link.intf1.name} src {host.management_ip}")
 
     def host_pid(self, rank: int) -> int:
-        """The pid whose network namespace is that of a worker's host."""
-        return int(self.mininet.get(self.plan.hosts[rank].name).pid)
+        """The pid whose network namespace is that of a host, by rank."""
+        return int(self.mininet.get(self.plan.everyone[rank].name).pid)
 
     def spawn(self, rank: int, work: Callable[[], int]) -> int:
-        """Fork a process into a worker's host; it ends with `work`'s exit code, at the latest with this process."""
+        """Fork a process into a host; it ends with `work`'s exit code, at the latest with this process."""
 
         def inside() -> int:
             isolation.enter_network(self.host_pid(rank))

@@ -10,6 +10,7 @@ from switches.switchml import MAX_WORKERS, Child, Parent, Pool, Station, forward
 from topologies.links import RateLink
 
 MAX_RACKS = 32
+MAX_SERVERS = 32
 
 
 class TopologyError(ValueError):
@@ -18,18 +19,24 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True)
 class Racks:
-    """R racks of m workers. With one rack there is no root. Rates are in Mbit/s per direction, None for no limit."""
+    """R racks of m workers, and dedicated servers spread over the racks. With one rack there is no root.
+
+    Rates are in Mbit/s per direction, None for no limit; a server's link is as fast as a worker's.
+    """
 
     racks: int = 2
     workers: int = 4
     host_rate: float | None = 10.0
     uplink_rate: float | None = 10.0
+    servers: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.racks <= MAX_RACKS:
             raise TopologyError(f"{self.racks} racks: from 1 to {MAX_RACKS} are possible")
         if not 1 <= self.workers <= MAX_WORKERS:
             raise TopologyError(f"{self.workers} workers in a rack: the program holds from 1 to {MAX_WORKERS} below one switch")
+        if not 0 <= self.servers <= MAX_SERVERS:
+            raise TopologyError(f"{self.servers} servers: from 0 to {MAX_SERVERS} are possible")
         for name, rate in (("host_rate", self.host_rate), ("uplink_rate", self.uplink_rate)):
             if rate is not None and not 0.1 <= rate <= 100_000:
                 raise TopologyError(f"{name} is {rate} Mbit/s: from 0.1 to 100000 is possible")
@@ -65,7 +72,10 @@ class SwitchPlan:
 
 @dataclass
 class HostPlan:
-    """A worker's host: its name, its address, the switch that it talks to, and its address on the management network."""
+    """A worker's or a server's host: name, address, the switch that it talks to, and its address on the management network.
+
+    Servers have the ranks after the workers'.
+    """
 
     name: str
     rank: int
@@ -75,6 +85,10 @@ class HostPlan:
     management_ip: str
 
 
+def _management_ip(rank: int) -> str:
+    return f"192.168.{rank // 250}.{rank % 250 + 2}"
+
+
 class RackTopo(Topo):
     """The data network of a Racks description, for Mininet."""
 
@@ -82,7 +96,7 @@ class RackTopo(Topo):
         """Hosts, switches and links of the plan; a link's parameter `rate` is in Mbit/s."""
         for number, switch in enumerate(plan.switches.values(), start=1):
             self.addSwitch(switch.name, dpid=f"{number:x}")
-        for host in plan.hosts:
+        for host in plan.everyone:
             self.addHost(host.name, mac=host.station.mac, ip=f"{host.station.ip}/16")
         for link in plan.links:
             self.addLink(link.lower, link.upper, port1=link.lower_port, port2=link.upper_port, cls=RateLink, rate=link.rate)
@@ -107,15 +121,23 @@ class NetworkPlan:
         self.racks = racks
         self.switches: dict[str, SwitchPlan] = {}
         self.hosts: list[HostPlan] = []
+        self.servers: list[HostPlan] = []
         self.links: list[LinkPlan] = []
         for r in range(racks.racks):
             tor = self.switches[f"tor{r}"] = SwitchPlan(f"tor{r}", Station(f"02:00:00:01:{r:02x}:fe", f"10.0.{r}.254"))
             for i in range(racks.workers):
                 rank = len(self.hosts)
                 station = Station(f"02:00:00:00:{r:02x}:{i + 1:02x}", f"10.0.{r}.{i + 1}")
-                host = HostPlan(f"h{rank}", rank, r, station, tor.station, f"192.168.{rank // 250}.{rank % 250 + 2}")
+                host = HostPlan(f"h{rank}", rank, r, station, tor.station, _management_ip(rank))
                 self.hosts.append(host)
                 self._link(host.name, 0, tor, i, racks.host_rate)
+        for j in range(racks.servers):
+            rank, r = racks.size + j, j % racks.racks
+            tor = self.switches[f"tor{r}"]
+            station = Station(f"02:00:00:03:{r:02x}:{j + 1:02x}", f"10.0.{r}.{j + 101}")
+            server = HostPlan(f"s{j}", rank, r, station, tor.station, _management_ip(rank))
+            self.servers.append(server)
+            self._link(server.name, 0, tor, racks.workers + 1 + j // racks.racks, racks.host_rate)
         if racks.racks > 1:
             root = self.switches["root"] = SwitchPlan("root", Station("02:00:00:02:00:fe", "10.0.255.254"))
             for r in range(racks.racks):
@@ -134,6 +156,15 @@ class NetworkPlan:
         """The workers' addresses on the data network, by rank."""
         return [host.station.ip for host in self.hosts]
 
+    @property
+    def everyone(self) -> list[HostPlan]:
+        """Workers and servers, by rank."""
+        return [*self.hosts, *self.servers]
+
+    def children(self, name: str) -> list[Attachment]:
+        """The ports of a switch through which a job's partial sums come up: workers, or racks."""
+        return [a for a in self.switches[name].attachments if a.upper and not a.peer.startswith("s")]
+
     def topo(self) -> RackTopo:
         """The plan as a Mininet topology."""
         return RackTopo(plan=self)
@@ -147,12 +178,14 @@ class NetworkPlan:
                 host = self.hosts[int(a.peer[1:])]
                 children.append(Child(a.port, a.port, host.station))
                 routes[host.station.mac] = a.port
+            elif a.peer.startswith("s"):
+                routes[self.servers[int(a.peer[1:])].station.mac] = a.port
             elif a.upper:
                 children.append(Child(a.port, a.port, self.switches[a.peer].station))
-                routes |= {h.station.mac: a.port for h in self.hosts if h.rack == a.port}
+                routes |= {h.station.mac: a.port for h in self.everyone if h.rack == a.port}
             else:
                 above = self.switches[a.peer]
                 parent = Parent(a.port, above.station, switch.station, int(name.removeprefix("tor")))
-                routes |= {h.station.mac: a.port for h in self.hosts if f"tor{h.rack}" != name}
+                routes |= {h.station.mac: a.port for h in self.everyone if f"tor{h.rack}" != name}
         ports = [a.port for a in switch.attachments]
         return forwarding(ports, routes) + job(number, pool, children, parent)

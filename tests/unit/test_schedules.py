@@ -8,30 +8,33 @@ import numpy as np
 import pytest
 
 from experiments.oracle import load, seconds
-from hosts.schedules import SCHEDULES, Schedule, halving_doubling, ring, sharded_server
+from hosts.schedules import PIECES, SCHEDULES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
 from topologies.racks import Racks
 
 S, B = 8e6, 10.0  # bytes, Mbit/s
 WHOLE = 8 * S / (B * 1e6)  # seconds of the tensor over one link
 
 
-def played(schedule: Schedule, n: int) -> np.ndarray:
-    """What each worker has in each block in the end, having begun with 2^rank."""
-    blocks = np.full((n, n), 0, dtype=object)
+def played(schedule: Schedule, n: int, servers: int = 0) -> np.ndarray:
+    """What each worker has in each block in the end, having begun with 2^rank; servers begin with nothing."""
+    held = np.full((n + servers, blocks(schedule)), 0, dtype=object)
     for rank in range(n):
-        blocks[rank, :] = 1 << rank
+        held[rank, :] = 1 << rank
     for step in schedule:
-        before = blocks.copy()
+        before = held.copy()
         for move in step:
             data = before[move.source, move.block]
-            blocks[move.destination, move.block] = data + (blocks[move.destination, move.block] if move.add else 0)
-    return blocks
+            held[move.destination, move.block] = data + (held[move.destination, move.block] if move.add else 0)
+    return held[:n]
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+SERVERLESS = [name for name in SCHEDULES if name != "ps"]
+
+
+@pytest.mark.parametrize("name", SERVERLESS)
 @pytest.mark.parametrize("n", [1, 2, 4, 8, 16])
 def test_everybody_ends_with_every_tensor_once(name: str, n: int) -> None:
-    assert (played(SCHEDULES[name](n), n) == (1 << n) - 1).all()
+    assert (played(SCHEDULES[name](n, 0), n) == (1 << n) - 1).all()
 
 
 @pytest.mark.parametrize("n", [3, 5, 6, 7])
@@ -42,11 +45,21 @@ def test_any_number_of_workers_but_for_halving_doubling(n: int) -> None:
         halving_doubling(n)
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("servers", [1, 2, 3, 8])
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_dedicated_servers_are_pipelined(n: int, servers: int) -> None:
+    schedule = dedicated_servers(n, servers)
+    assert (played(schedule, n, servers) == (1 << n) - 1).all()
+    closed = max(1, n / servers) * WHOLE  # a worker's link, or a server's
+    took = seconds(schedule, Racks(1, n, B, B, servers), S)
+    assert took == pytest.approx(closed * (1 + 1 / PIECES))  # filling the pipeline takes a piece's time
+
+
+@pytest.mark.parametrize("name", SERVERLESS)
 @pytest.mark.parametrize("n", [2, 4, 8, 16])
 def test_one_rack_takes_the_closed_form(name: str, n: int) -> None:
-    assert seconds(SCHEDULES[name](n), Racks(1, n, B, B), S) == pytest.approx(2 * (n - 1) / n * WHOLE)
-    assert len(SCHEDULES[name](n)) == {"ring": 2 * (n - 1), "halving-doubling": 2 * math.log2(n), "ps-sharded": 2}[name]
+    assert seconds(SCHEDULES[name](n, 0), Racks(1, n, B, B), S) == pytest.approx(2 * (n - 1) / n * WHOLE)
+    assert len(SCHEDULES[name](n, 0)) == {"ring": 2 * (n - 1), "halving-doubling": 2 * math.log2(n), "ps-sharded": 2}[name]
 
 
 @pytest.mark.parametrize("racks", [2, 4])
@@ -62,6 +75,10 @@ def test_bytes_over_the_uplinks(racks: int, m: int) -> None:
     for direction in ("up", "down"):
         assert uplink(ring(n), direction) == pytest.approx(2 * (n - 1) / n * S)
         assert uplink(sharded_server(n), direction) == pytest.approx(2 * m * (1 - 1 / racks) * S)
+    served = Racks(racks, m, B, B, servers=1)
+    rack = n + 1  # the server's link is numbered before those of the racks, and the server is in the first rack
+    crossed = sum(step[rack, "down"] for step in load(dedicated_servers(n, 1), served, S))
+    assert crossed == pytest.approx((n - m) * S)
 
 
 def test_an_oversubscribed_root_slows_a_server_on_every_worker_and_not_the_ring() -> None:

@@ -1,0 +1,47 @@
+"""What the kernel tells of TCP connections: segments sent, and sent again (Linux: struct tcp_info)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from hosts.collective import Counters
+
+U32 = struct.Struct("=I")
+TOTAL_RETRANSMISSIONS, SEGMENTS_OUT = 100, 136  # offsets in struct tcp_info
+
+
+def count_segments(counters: Counters, connections: Iterable[socket.socket]) -> None:
+    """Set `sent` and `retransmissions` to the connections' sums so far."""
+    told = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_OUT + U32.size) for c in connections]
+    counters.retransmissions = sum(U32.unpack_from(info, TOTAL_RETRANSMISSIONS)[0] for info in told)
+    counters.sent = sum(U32.unpack_from(info, SEGMENTS_OUT)[0] for info in told)
+
+
+def connections_from(address: str) -> list[socket.socket]:
+    """Duplicates of this process's TCP connections whose own end is at `address`; to be closed."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if not os.readlink(Path("/proc/self/fd") / name).startswith("socket:"):
+                continue
+            connection = socket.socket(fileno=os.dup(int(name)))
+            if _is_connected_from(connection, address):
+                found.append(connection)
+            else:
+                connection.close()
+    return found
+
+
+def _is_connected_from(connection: socket.socket, address: str) -> bool:
+    if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
+        return False
+    try:
+        connection.getpeername()
+    except OSError:
+        return False
+    return str(connection.getsockname()[0]).removeprefix("::ffff:") == address
