@@ -18,22 +18,33 @@ console = Console()
 
 @application.command()
 def run(
-    experiment: Annotated[str, typer.Argument(help="its name, as `inalab list` shows it")],
+    experiment: Annotated[str, typer.Argument(help="its name, as `inalab list` shows it, or all")],
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be repeated")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of model, batches, losses and stragglers")] = 1,
     results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results"),
+    quick: Annotated[bool, typer.Option("--quick", help="fewer points and seeds: under a minute")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the newest run of the same words, where it stopped")] = False,
 ) -> None:
-    """Run an experiment and write its results, plots and report."""
+    """Run an experiment, or all, and write results, plots and report."""
     from experiments import experiment as registry
-    from experiments.runner import run_experiment
+    from experiments.runner import INTERRUPTED, Asked, run_experiment
     from experiments.settings import make_settings, parse_overrides
     from experiments.targets import defaults
 
-    asked = set_ or []
-    chosen = registry.load(experiment)
-    settings = make_settings(chosen.Settings, defaults(target) | parse_overrides(asked, chosen.Settings))
-    raise typer.Exit(run_experiment(experiment, chosen, settings, seed, target, results, console, asked))
+    overrides = set_ or []
+    plans = []
+    for name in registry.names() if experiment == "all" else [experiment]:
+        chosen = registry.load(name)
+        smaller = chosen.QUICK if quick else {}
+        settings = make_settings(chosen.Settings, defaults(target) | smaller | parse_overrides(overrides, chosen.Settings))
+        plans.append((Asked(name, target, seed, overrides, quick, resume), chosen, settings))
+    code = 0
+    for asked, chosen, settings in plans:
+        if (ended := run_experiment(asked, chosen, settings, results, console)) == INTERRUPTED:
+            raise typer.Exit(INTERRUPTED)
+        code = code or ended
+    raise typer.Exit(code)
 
 
 @application.command("list")

@@ -1,4 +1,4 @@
-"""What an experiment is: a module with a docstring, Settings, trials(), figures() and findings()."""
+"""What an experiment is: a module with a docstring, Settings, QUICK, trials(), figures() and findings()."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Experiment(Protocol):
 
     __doc__: str
     Settings: type[TrialSettings]
+    QUICK: dict[str, Any]  # settings that differ where it is to take less than a minute
 
     @staticmethod
     def trials(settings: Any, seed: int) -> list[Trial]:
@@ -50,7 +51,7 @@ class Experiment(Protocol):
 
 
 def _is_experiment(module: ModuleType) -> bool:
-    return all(hasattr(module, name) for name in ("Settings", "trials", "figures", "findings"))
+    return all(hasattr(module, name) for name in ("Settings", "QUICK", "trials", "figures", "findings"))
 
 
 def names() -> list[str]:

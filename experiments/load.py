@@ -9,8 +9,11 @@ from pathlib import Path
 
 import psutil
 
+from topologies.network import Network
+
 WINDOW = 0.1  # seconds, at least
 PROCESSORS_FULL = 0.05  # idle share below which a window counts as full
+WAYS = {"up": "tx", "down": "rx"}
 THREAD_FULL = 0.9  # share of a window that one thread of a switch may run: it has a processor at most
 
 
@@ -48,6 +51,27 @@ class LoadMeter:
         (who, _), *_ = self.burdened.most_common(1) or [("", 0)]
         idle = _idle(self.first, psutil.cpu_times())
         return {"cpu_idle": idle, "saturated": self.full / max(self.windows, 1), "saturated_by": who}
+
+
+class Uplinks:
+    """Bytes over the racks' uplinks, as the kernel counts them on the interfaces (Ethernet headers included)."""
+
+    def __init__(self, network: Network) -> None:
+        """Counting begins now."""
+        links = [link for link in network.plan.links if link.upper == "root"]
+        self.interfaces = [network.mininet.get(link.lower).intfs[link.lower_port].name for link in links]
+        self.first = self._read()
+
+    def _read(self) -> list[dict[str, int]]:
+        return [
+            {way: int(Path(f"/sys/class/net/{name}/statistics/{kind}_bytes").read_text()) for way, kind in WAYS.items()}
+            for name in self.interfaces
+        ]
+
+    def carried(self) -> dict[str, list[dict[str, int]]]:
+        """For each rack the bytes "up" and "down" since the beginning; nothing where there is one rack."""
+        pairs = zip(self.first, self._read(), strict=True)
+        return {"uplink_bytes": [{way: after[way] - before[way] for way in WAYS} for before, after in pairs]}
 
 
 def _idle(before: object, after: object) -> float:

@@ -1,4 +1,4 @@
-"""Plots over a run's trials. Everything drawn comes from trials.jsonl; invalid trials are dashed and marked so."""
+"""Plots over the steps of a run's trials. Everything drawn comes from trials.jsonl; invalid trials are dashed and marked so."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
-from experiments import oracle
+from experiments import bounds
 from experiments.results import Run
 from experiments.settings import TrialSettings
-from hosts import wire
-from hosts.schedules import SCHEDULES
 
 COLOURS = ("#3b6ea8", "#4f9d69", "#d1762d", "#b0413e", "#7d5ba6", "#6b6b6b", "#2a9d9d", "#c9a227")
 MARKERS = "osD^vP*X"
@@ -85,20 +83,6 @@ def learning_curves(run: Run) -> Figure:
     return figure
 
 
-def bound_seconds(trial: dict[str, Any]) -> float:
-    """The least time of an all-reduce. Over switches: a worker's link carries the chunks, and a window of exponents before them.
-
-    Without switches: what the oracle makes of the scheme's schedule.
-    """
-    settings = TrialSettings(**trial["settings"])
-    if settings.scheme in SCHEDULES:
-        racks = settings.topology()
-        return oracle.seconds(SCHEDULES[settings.scheme](racks.size, racks.servers), racks, 4 * trial["metrics"]["elements"])
-    chunks = -(-trial["metrics"]["elements"] // settings.k)
-    packets = chunks + min(settings.slots, chunks)
-    return float(packets * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6))
-
-
 def aggregation_time(run: Run) -> Figure:
     """TAT of the worker that came last to each step, which is the network's part, over steps and as a distribution."""
     figure, (series, spread) = new_figure(2, size=SIZE, width_ratios=(2, 1), sharey=True)
@@ -112,7 +96,8 @@ def aggregation_time(run: Run) -> Figure:
     for values, look in zip(samples, labels, strict=True):
         spread.plot(100 * np.arange(1, len(values) + 1) / len(values), values, **{**look, "label": None})
     if run.finished:
-        bound = 1000 * bound_seconds(run.finished[0])
+        first = run.finished[0]
+        bound = 1000 * bounds.seconds(TrialSettings(**first["settings"]), first["metrics"]["elements"])
         for ax in (series, spread):
             ax.axhline(bound, color="black", linewidth=1, linestyle=":", label="line-rate bound" if ax is series else None)
     series.set_yscale("log")

@@ -17,6 +17,7 @@ from experiments.results import Run
 from experiments.settings import TrialSettings
 
 Settings = TrialSettings
+QUICK: dict[str, Any] = {"steps": 20}
 
 NO_FAULTS: dict[str, Any] = {"loss": 0.0, "burst": 1.0, "straggler": "none"}
 FAULTS: dict[str, dict[str, Any]] = {

@@ -76,6 +76,14 @@ def add_trial(run: Run, trial: dict[str, Any]) -> None:
         raise ResultsError(f"{run.folder}/trials.jsonl cannot be written: {error.strerror}") from None
 
 
+def keep_trials(run: Run, trials: list[dict[str, Any]]) -> None:
+    """Keep these trials alone, in memory and in trials.jsonl."""
+    run.trials = trials
+    path = run.folder / "trials.jsonl"
+    _write(path.with_suffix(".new"), "".join(json.dumps(trial) + "\n" for trial in trials))
+    path.with_suffix(".new").replace(path)
+
+
 def load_run(folder: Path) -> Run:
     """Read a run back; ResultsError if the folder is none."""
     try:

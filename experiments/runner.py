@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ from rich.table import Table
 
 from experiments.experiment import Experiment, Trial
 from experiments.report import write_report
-from experiments.results import Run, add_trial, create_run, environment, save_record
+from experiments.results import ResultsError, Run, add_trial, create_run, environment, keep_trials, load_run, save_record
 from experiments.settings import SettingsError
+from experiments.statistics import median_interval
 from experiments.targets import switchml
 from experiments.trial import TrialError, run_trial
 
 REFRESH_SECONDS = 0.1
 LINE_SECONDS = 10.0  # between progress lines where there is no terminal
 INTERRUPTED = 130
+COLUMNS = ("final_accuracy", "step_median", "tat_median", "ate_per_second", "loss_achieved", "retransmissions")
 
 
 class Display:
@@ -41,7 +44,7 @@ class Display:
         self.task: Any = None
 
     def begin(self, number: int, trial: Trial) -> None:
-        self.title = f"trial {number}/{self.trials} {trial.name}"
+        self.title = f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})"
         self.state: dict[str, Any] = {}
         self.again: dict[int, int] = {}
         self.steps = trial.settings.steps
@@ -83,23 +86,43 @@ class Display:
         self.console.print(f"{self.title}: {words}", highlight=False, soft_wrap=True)
 
 
-def run_experiment(
-    name: str, experiment: Experiment, settings: Any, seed: int, target_name: str, results: Path, console: Console, asked: list[str]
-) -> int:
-    """Run all trials; the exit code is 0 if every trial has a result, 1 if not, 130 after an interruption."""
-    plan = experiment.trials(settings, seed)
+@dataclass(frozen=True)
+class Asked:
+    """What a run was asked for on the command line."""
+
+    experiment: str
+    target: str
+    seed: int
+    overrides: list[str]
+    quick: bool = False
+    resume: bool = False
+
+
+def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> int:
+    """Run all trials; the exit code is 0 if every trial has a result, 1 if not, 130 after an interruption.
+
+    To resume is to go on with the newest run that was asked for in the same words: trials that have a result are kept.
+    """
+    plan = experiment.trials(settings, asked.seed)
     for trial in plan:
         trial.settings.check()
-    programs = {k: switchml(target_name, k) for k in {t.settings.k for t in plan}}
+    programs = {k: switchml(asked.target, k) for k in {t.settings.k for t in plan}}
     need_root()
     record = {
-        "experiment": name, "target": target_name, "seed": seed, "set": asked,
-        "settings": settings.model_dump(), "trials": [t.name for t in plan], **environment(),
+        "experiment": asked.experiment, "target": asked.target, "seed": asked.seed, "set": asked.overrides,
+        "quick": asked.quick, "settings": settings.model_dump(mode="json"), "trials": [t.name for t in plan], **environment(),
         "target_versions": next(iter(programs.values())).versions(), "finished": False,
     }  # fmt: skip
-    run = create_run(results, name, record)
+    run = _earlier(results, record) if asked.resume else None
+    if run is None:
+        run = create_run(results, asked.experiment, record)
+    have = {(t["name"], t["seed"]) for t in run.trials}
     console.print(
-        f"{name}: {len(plan)} trials on {target_name}, seed {seed}; results in {run.folder}", highlight=False, soft_wrap=True
+        f"{asked.experiment}: {len(plan)} trials on {asked.target}, seed {asked.seed}"
+        + (f", {len(have)} of them already there" if have else "")
+        + f"; results in {run.folder}",
+        highlight=False,
+        soft_wrap=True,
     )
     failed = interrupted = False
     asked_to_stop.clear()
@@ -110,20 +133,35 @@ def run_experiment(
             for number, trial in enumerate(plan, start=1):
                 if asked_to_stop:
                     raise KeyboardInterrupt
-                failed |= not _run_one(run, number, trial, programs[trial.settings.k], display)
+                if (trial.name, trial.seed) not in have:
+                    failed |= not _run_one(run, number, trial, programs[trial.settings.k], display)
     except KeyboardInterrupt:
         interrupted = True
-        console.print("interrupted: the trials so far are kept", style="yellow")
+        console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    lost = [t["name"] for t in run.trials if "metrics" not in t]
+    lost = [f"{t['name']} (seed {t['seed']})" for t in run.trials if "metrics" not in t]
     run.record |= {"finished": not interrupted, "failed": lost, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     save_record(run)
     conclude(run, experiment, console)
     if lost:
         print(f"inalab: {len(lost)} of {len(plan)} trials failed: {', '.join(lost)}", file=sys.stderr)
     return INTERRUPTED if interrupted else int(failed)
+
+
+def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
+    """The newest run that was asked for in the same words, without its failed trials; None if there is none."""
+    same = ("experiment", "target", "seed", "settings", "quick")
+    for folder in sorted((results / record["experiment"]).glob("*/run.json"), reverse=True):
+        try:
+            run = load_run(folder.parent)
+        except ResultsError:
+            continue
+        if all(run.record.get(key) == record[key] for key in same):
+            keep_trials(run, run.finished)
+            return run
+    return None
 
 
 asked_to_stop: list[int] = []  # the signal, also where Python drops the exception: in a hook of fork, in a finalizer
@@ -149,7 +187,8 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display)
     add_trial(run, entry)
     m = entry["metrics"]
     verdict = "valid" if entry["valid"] else "[yellow]not valid[/yellow]: " + "; ".join(entry["problems"])
-    display.end(f"{m['duration']:.1f} s, accuracy {100 * m['final_accuracy']:.1f} %, {verdict}")
+    accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""
+    display.end(f"{m['duration']:.1f} s, TAT {1000 * m['tat_median']:.0f} ms, {accuracy}{verdict}")
     return True
 
 
@@ -168,26 +207,31 @@ def conclude(run: Run, experiment: Experiment, console: Console) -> None:
 
 
 def results_table(run: Run) -> Table:
-    """One row a trial, for 80 columns."""
+    """One row for the trials of a name, for 80 columns: medians over the seeds whose trial is valid, or over all if none is."""
     table = Table(
         title=f"{run.record['experiment']} (target {run.record['target']}, seed {run.record['seed']})",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    headings = ("trial", "acc.\n%", "step\nms", "TAT\nms", "ATE/s\n1000s", "loss had\n/ asked %", "sent\nagain", "ok")
+    headings = ("trial", "acc.\n%", "step\nms", "TAT\nms", "ATE/s\n1000s", "loss had\n/ asked %", "sent\nagain", "valid")
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("trial", "ok") else "right", no_wrap=True)
-    for t in run.trials:
-        if "metrics" not in t:
-            table.add_row(t["name"], *["–"] * (len(headings) - 2), "failed")
+        table.add_column(heading, justify="left" if heading == "trial" else "right", no_wrap=heading != "trial")
+    for name in dict.fromkeys(t["name"] for t in run.trials):
+        trials = [t for t in run.trials if t["name"] == name]
+        valid = [t for t in trials if t["valid"]]
+        told = f"{len(valid)}/{len(trials)}"
+        shown = [t["metrics"] for t in valid or trials if "metrics" in t]
+        if not shown:
+            table.add_row(name, *["–"] * (len(headings) - 2), "failed")
             continue
-        m = t["metrics"]
-        loss = f"{100 * m['loss_achieved']:.3f} / {100 * t['settings']['loss']:g}" if t["settings"]["loss"] else "–"
+        m = {key: median_interval([x[key] for x in shown if key in x]).median for key in COLUMNS}
+        asked = trials[0]["settings"]["loss"]
         cells = (
-            f"{100 * m['final_accuracy']:.1f}", f"{1000 * m['step_median']:.0f}", f"{1000 * m['tat_median']:.0f}",
-            f"{m['ate_per_second'] / 1e3:.0f}", loss, f"{m['retransmissions']:,}", "yes" if t["valid"] else "no",
+            f"{100 * m['final_accuracy']:.1f}" if "final_accuracy" in shown[0] else "–", f"{1000 * m['step_median']:.0f}",
+            f"{1000 * m['tat_median']:.0f}", f"{m['ate_per_second'] / 1e3:.0f}",
+            f"{100 * m['loss_achieved']:.3f} / {100 * asked:g}" if asked else "–", f"{m['retransmissions']:,.0f}", told,
         )  # fmt: skip
-        table.add_row(t["name"], *cells)
+        table.add_row(name, *cells)
     return table
 
 

@@ -10,7 +10,7 @@ from experiments.places import place_of
 from hosts.schedules import SCHEDULES
 from hosts.schemes import SCHEMES, SERVED, Place
 from hosts.stragglers import KINDS, Straggler
-from hosts.workloads import WORKLOADS
+from hosts.workloads import WORKLOADS, find
 from switches.switchml import Loss
 from topologies.racks import HostPlan, NetworkPlan, Racks, TopologyError
 
@@ -36,7 +36,7 @@ class TrialSettings(BaseModel):
     slots: int = Field(64, description="slots of the job's pool")
     servers: int = Field(1, ge=1, description="ps: dedicated servers, on hosts of their own")
     scaling: float | None = Field(None, gt=0, le=1e30, description="switchml: a fixed scaling factor instead of block exponents")
-    workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}")
+    workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}, or tensor-N")
     steps: int = Field(80, ge=1, le=100_000, description="of training")
     batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
     learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum 0.9; default: the workload's")
@@ -45,6 +45,9 @@ class TrialSettings(BaseModel):
     measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
     loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
     burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
+    outage_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: worker 0's link loses all")
+    outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
+    timeline: bool = Field(False, description="note packets in bins of 10 ms (switchml)")
     straggler: str = Field("none", description=f"one of {', '.join(KINDS)}")
     straggler_rank: int = Field(0, ge=0, description="slow: which worker")
     straggler_factor: float = Field(3.0, ge=1, le=1000, description="slow, bimodal: how many times as long")
@@ -94,8 +97,12 @@ class TrialSettings(BaseModel):
             )
         if not 1 <= self.slots <= POOL_CELLS // 2:
             raise SettingsError(f"slots is {self.slots}: from 1 to {POOL_CELLS // 2} fit in the switch's pool")
-        if self.workload not in WORKLOADS:
-            raise SettingsError(f"workload {self.workload} is unknown: choose one of {', '.join(WORKLOADS)}")
+        try:
+            find(self.workload)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+        if self.outage_at is not None and self.loss:
+            raise SettingsError("outage_at and loss cannot be set together: both are decided by the loss of worker 0's link")
         if not 0 <= self.straggler_rank < size:
             raise SettingsError(f"straggler_rank is {self.straggler_rank}: the ranks are 0 to {size - 1}")
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from experiments.faults import Outage
 from experiments.fleet import network_commands, spawn_servers
-from experiments.load import WINDOW, LoadMeter
+from experiments.load import WINDOW, LoadMeter, Uplinks
 from experiments.places import rendezvous
 from experiments.settings import TrialSettings
 from experiments.validity import judge
@@ -120,16 +121,20 @@ class _Trial:
             connections = self._join(listener)
         started = time.monotonic() + START_DELAY
         load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
+        uplinks = Uplinks(network)
+        outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
         for connection in connections.values():
             connection.send(("start", started))
         setup = time.monotonic() - began
         self._follow(connections, load)
-        busy = load.metrics()
-        measured = self._measure(network.controls)
+        if outage:
+            outage.join()
+        measured = self._measure(network.controls) | load.metrics() | uplinks.carried()
+        measured["outage"] = [outage.begun - started, outage.ended - started] if outage else None
         if self.errors:
             raise TrialError(self._why())
         network.stop()
-        return self._result(measured | busy, started, setup)
+        return self._result(measured, started, setup)
 
     # --- workers
 
@@ -141,7 +146,9 @@ class _Trial:
         )  # fmt: skip
         for host in self.plan.hosts:
             meeting = rendezvous(self.plan, host, s.scheme)
-            settings = WorkerSettings(s.place(self.plan, host), meeting, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training)
+            settings = WorkerSettings(
+                s.place(self.plan, host), meeting, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training, s.timeline
+            )
             pid = network.spawn(host.rank, partial(run_worker, settings))
             self.pids[pid] = host.rank
             self.sender.send(("worker", {"rank": host.rank, "pid": pid}))
@@ -267,6 +274,8 @@ class _Trial:
             record["begun"] -= started
             record["ended"] -= started
         self.steps.sort(key=lambda r: (r["step"], r["rank"]))
+        for done in self.done.values():
+            done["timeline"] = [[round(when - started, 3), *counts] for when, *counts in done["timeline"]]
         evaluated = [r for r in self.steps if "accuracy" in r]
         groups = _by_step(self.steps)
         elements = self.steps[0]["elements"]
@@ -278,8 +287,8 @@ class _Trial:
             "tat_median": median([min(r["tat"] for r in group) for group in groups]),
             "tat_slowest_median": median([max(r["tat"] for r in group) for group in groups]),
             "step_median": median([max(r["ended"] - r["begun"] for r in group) for group in groups]),
-            "final_accuracy": evaluated[-1]["accuracy"],
-            "final_test_loss": evaluated[-1]["test_loss"],
+            **shares(groups),
+            "rtt": median([r["rtt"] for r in self.steps]),
             "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
             "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
             "loss_achieved": lost / numbered if numbered else 0.0,
@@ -292,6 +301,11 @@ class _Trial:
             "model_digest": sorted(digests)[0] if len(digests) == 1 else "",
         }
         metrics["ate_per_second"] = elements / metrics["tat_median"]
+        metrics |= {key: measured[key] for key in ("uplink_bytes", "outage")}
+        if evaluated:
+            metrics |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
+        if errors := [r["error"] for r in self.steps if "error" in r]:
+            metrics["error_median"] = median(errors)
         problems = judge(metrics, self.settings)
         return {
             "metrics": metrics,
@@ -302,6 +316,21 @@ class _Trial:
             "steps": self.steps,
             "data_sha256": self.data,
         }
+
+
+def shares(groups: list[list[dict[str, Any]]]) -> dict[str, float]:
+    """Where a step's time goes, in seconds, as means over workers and steps.
+
+    A sum begins when the last worker comes to it: its all-reduce is communication, what the others' take longer is waiting.
+    """
+    spent = {"compute_mean": 0.0, "waiting_mean": 0.0, "communication_mean": 0.0}
+    for group in groups:
+        communication = min(r["tat"] for r in group)
+        spent["communication_mean"] += communication / len(groups)
+        for r in group:
+            spent["compute_mean"] += (r["compute"] + max(r["padding"], 0.0)) / len(group) / len(groups)
+            spent["waiting_mean"] += (r["tat"] - communication) / len(group) / len(groups)
+    return spent
 
 
 def _by_step(steps: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

@@ -34,7 +34,8 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     if metrics["queue_drops"]:
         problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
-    if not settings.loss and settings.straggler == "none" and again > MOST_NEEDLESS * sent:
+    faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
+    if faultless and again > MOST_NEEDLESS * sent:
         problems.append(f"{again} of {sent} packets were sent again although none was to be lost: lower host_rate")
     off = abs(metrics["loss_achieved"] - settings.loss)
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):

@@ -56,4 +56,12 @@ def text() -> Dataset:
     return Dataset("text", a, b, c, d, hashlib.sha256(data).hexdigest())
 
 
+@cache
+def noise(elements: int) -> Dataset:
+    """Normal numbers, more of them than a tensor of so many elements takes. x: (elements + 4096,) float32; y: empty."""
+    x = np.random.default_rng(SPLIT_SEED).standard_normal(elements + 4096, dtype=np.float32)
+    a, empty = torch.from_numpy(x), torch.empty(0)
+    return Dataset("noise", a, empty, empty, empty, hashlib.sha256(x.tobytes()).hexdigest())
+
+
 VOCABULARY = 128

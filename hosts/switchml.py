@@ -22,6 +22,7 @@ from hosts.collective import AggregationError, Counters, Membership
 from hosts.datagrams import BatchSocket
 from hosts.quantization import block_exponents, dequantize, quantize, scale, unscale
 from hosts.retransmission import RetransmissionTimer
+from hosts.timeline import Timeline
 
 MAX_SLOTS = 1 << 15
 BURSTS = 16  # that a window is sent in at least, so that the link is never idle between two
@@ -69,6 +70,7 @@ class SwitchML:
         packets["slot"] = np.arange(slots)
         self.counters = Counters()
         self.timer = RetransmissionTimer()
+        self.timeline: Timeline | None = None  # to note packets in, where somebody wants to see them
         self.position = 0  # of the stream
         self.chunk = np.full(slots, -1, np.int64)  # outstanding in each slot, -1: none
         self.sent_at = np.zeros(slots)
@@ -170,6 +172,9 @@ class SwitchML:
         self.sent_at[rows] = now
         self.deadline[rows] = now + self.timer.after(self.tries[rows])
         self.counters.sent += len(rows)
+        if self.timeline:
+            again = int((self.tries[rows] > 0).sum())
+            self.timeline.note(len(rows) - again, again, outstanding=int((self.chunk >= 0).sum()))
         self.counters.bytes_sent += len(rows) * self.record.itemsize
 
     def _retransmit(self, rows: NDArray[np.intp]) -> None:
@@ -224,6 +229,9 @@ class SwitchML:
         self.newest = max(self.newest, float(self.sent_at[rows].max()))
         once = (self.tries[rows] == 0) & (packets["mark"] == 0)  # nobody's retransmission is in this round trip
         self.timer.sample((now - self.sent_at[rows])[once])
+        self.counters.rtt = self.timer.srtt
+        if self.timeline:
+            self.timeline.note(results=len(rows))
         distances = self.chunk[rows] - t.start
         self.chunk[rows] = -1
         self.deadline[rows] = np.inf

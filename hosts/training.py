@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from hosts.collective import Counters
 from hosts.stragglers import Straggler
-from hosts.workloads import WORKLOADS
+from hosts.workloads import find
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def preload(workload: str) -> None:
 
     No backward pass: autograd must not have run before a fork.
     """
-    WORKLOADS[workload].data()
+    find(workload).data()
     parameter = torch.nn.Parameter(torch.zeros(1))
     parameter.grad = torch.zeros(1)
     torch.optim.SGD([parameter], lr=0.1, momentum=MOMENTUM).step()  # the first optimizer of a process imports a lot
@@ -56,12 +56,10 @@ class Trainer:
     """One worker's replica of a model and its share of the work. All replicas start equal and stay so."""
 
     def __init__(self, settings: TrainingSettings, rank: int, size: int) -> None:
-        if settings.workload not in WORKLOADS:
-            raise ValueError(f"workload {settings.workload} is unknown: choose one of {', '.join(WORKLOADS)}")
         torch.set_num_threads(1)
         torch.manual_seed(settings.seed)
         self.settings, self.rank, self.size = settings, rank, size
-        self.workload = WORKLOADS[settings.workload]
+        self.workload = find(settings.workload)
         self.data = self.workload.data()
         self.model = self.workload.model()
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -110,10 +108,11 @@ class Trainer:
             total = gradient.clone()
             dist.all_reduce(total)
             ended = time.monotonic()
+            counted = counters()
             record: dict[str, Any] = {
                 "step": step, "rank": self.rank, "train_loss": loss, "begun": begun, "ended": ended,
                 "compute": computed - begun, "padding": due - computed, "tat": ended - summing, "elements": self.elements,
-                "retransmissions": counters().retransmissions,
+                "retransmissions": counted.retransmissions, "rtt": counted.rtt,
             }  # fmt: skip
             begun = ended
             evaluated = (step + 1) % self.settings.evaluate_every == 0 or step + 1 == self.settings.steps
@@ -122,7 +121,7 @@ class Trainer:
                 begun = time.monotonic()
             self._apply(total)
             if evaluated and self.rank == 0:
-                record["test_loss"], record["accuracy"] = self.workload.evaluate(self.model, self.data)
+                record |= self.workload.evaluate(self.model, self.data)
             yield record
 
     def digest(self) -> str:

@@ -15,6 +15,8 @@ import torch.distributed as dist
 
 from hosts.collective import AggregationError
 from hosts.schemes import GLOO, Place, serve
+from hosts.switchml import SwitchML
+from hosts.timeline import Timeline
 from hosts.torch_backend import InaProcessGroup, Options
 from hosts.training import Trainer, TrainingSettings
 
@@ -39,6 +41,7 @@ class WorkerSettings:
     coordinator: tuple[str, int]
     secret: bytes
     training: TrainingSettings
+    timeline: bool = False  # note packets in bins of time
 
 
 def run_worker(settings: WorkerSettings) -> int:
@@ -65,9 +68,13 @@ def run_worker(settings: WorkerSettings) -> int:
     try:
         trainer = Trainer(settings.training, rank, place.membership.size)
         group = _meet(settings, pulse)
+        timeline = Timeline()
+        if settings.timeline and isinstance(group.collective, SwitchML):
+            group.collective.timeline = timeline
         for record in trainer.run(group.counters, wait_for_start):
             connection.send(("step", record))
         done: dict[str, Any] = {"rank": rank, "digest": trainer.digest(), "counters": asdict(group.counters())}
+        done["timeline"] = timeline.since(0.0)
         connection.send(("done", done))
         return 0
     except (AggregationError, OSError, ValueError) as error:

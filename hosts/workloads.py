@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from hosts.datasets import VOCABULARY, Dataset, digits, text
+from hosts.datasets import VOCABULARY, Dataset, digits, noise, text
 
 CONTEXT = 32  # characters that the language model sees
 TEST_SEQUENCES = 64
@@ -47,6 +47,17 @@ def cnn() -> nn.Module:
     )  # fmt: skip
 
 
+class Tensor(nn.Module):
+    """Parameters whose gradient is its input: a tensor to aggregate where what it is trained for does not matter."""
+
+    def __init__(self, elements: int) -> None:
+        super().__init__()
+        self.values = nn.Parameter(torch.zeros(elements))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.values @ x
+
+
 @dataclass(frozen=True)
 class Workload:
     """A model to train on a dataset; `learning_rate` and `batch` (per worker) are what it trains well with."""
@@ -72,8 +83,8 @@ class Workload:
         return nn.functional.cross_entropy(model(x).flatten(0, -2), y.flatten())
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, data: Dataset) -> tuple[float, float]:
-        """Loss and accuracy on the test set (for text, on sequences spread evenly over it)."""
+    def evaluate(self, model: nn.Module, data: Dataset) -> dict[str, float]:
+        """test_loss and accuracy on the test set (for text, on sequences spread evenly over it)."""
         x, y = data.test_x, data.test_y
         if self.sequences:
             starts = np.linspace(0, len(x) - CONTEXT, TEST_SEQUENCES).astype(np.int64)
@@ -81,7 +92,28 @@ class Workload:
             x, y = x[cut], y[cut]
         logits = model(x).flatten(0, -2)
         y = y.flatten()
-        return float(nn.functional.cross_entropy(logits, y)), float((logits.argmax(1) == y).float().mean())
+        loss, hits = nn.functional.cross_entropy(logits, y), (logits.argmax(1) == y).float()
+        return {"test_loss": float(loss), "accuracy": float(hits.mean())}
+
+
+@dataclass(frozen=True)
+class Aggregation(Workload):
+    """No training: each worker's tensor of `elements` normal numbers is summed in each step."""
+
+    elements: int = 0
+
+    def sample(self, data: Dataset, batch: int, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """The tensor, cut from a longer one at a place that is drawn."""
+        start = int(rng.integers(0, len(data.train_x) - self.elements + 1))
+        return data.train_x[start : start + self.elements], data.train_y
+
+    def loss(self, model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Its gradient is the tensor."""
+        return model(x)  # type: ignore[no-any-return]
+
+    def evaluate(self, model: nn.Module, data: Dataset) -> dict[str, float]:
+        """There is nothing to evaluate."""
+        return {}
 
 
 WORKLOADS = {
@@ -93,3 +125,17 @@ WORKLOADS = {
         Workload("characters", CharacterModel, text, learning_rate=1.0, batch=8, sequences=True),  # 31,232
     )
 }
+
+TENSOR = "tensor-"
+MOST_ELEMENTS = 20_000_000
+
+
+def find(name: str) -> Workload:
+    """The workload of that name, also tensor-N for tensors of N elements; ValueError says which there are."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    digits = name.removeprefix(TENSOR)
+    if name.startswith(TENSOR) and digits.isdecimal() and 0 < (n := int(digits)) <= MOST_ELEMENTS:
+        return Aggregation(name, lambda: Tensor(n), lambda: noise(n), learning_rate=1e-6, batch=1, elements=n)
+    known = ", ".join(WORKLOADS)
+    raise ValueError(f"workload {name} is unknown: choose one of {known}, or tensor-N for N elements, at most {MOST_ELEMENTS:,}")

@@ -1,0 +1,115 @@
+"""Curves over a sweep: medians with bootstrap 95 % intervals, a point for every trial, a cross for those that are not valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from experiments.plots import COLOURS
+from experiments.results import Run
+from experiments.statistics import Interval, median_interval
+
+Record = dict[str, Any]
+Measure = Callable[[Record], float]  # of a trial's entry in trials.jsonl
+
+
+@dataclass(frozen=True)
+class Look:
+    """How something looks in every plot."""
+
+    label: str
+    colour: str
+    marker: str = "o"
+    line: str = "-"
+
+
+SCHEME_LOOKS = {
+    "switchml": Look("SwitchML", COLOURS[0], "o"),
+    "ring": Look("ring", COLOURS[2], "s"),
+    "gloo": Look("Gloo", COLOURS[1], "D"),
+    "ps": Look("parameter server", COLOURS[3], "^"),
+    "ps-sharded": Look("server on every worker", COLOURS[4], "v"),
+    "halving-doubling": Look("halving-doubling", COLOURS[6], "P"),
+}
+
+
+def metric(name: str, factor: float = 1.0) -> Measure:
+    """A trial's metric of that name, times a factor."""
+    return lambda trial: factor * float(trial["metrics"][name])
+
+
+def matching(run: Run, **factors: Any) -> list[Record]:
+    """Trials with measurements whose factors are these."""
+    return [t for t in run.finished if all(t["factors"].get(key) == value for key, value in factors.items())]
+
+
+def values(run: Run, measure: Measure, **factors: Any) -> list[float]:
+    """The measure of each valid trial with these factors."""
+    return [measure(t) for t in matching(run, **factors) if t["valid"]]
+
+
+def estimate(run: Run, measure: Measure, **factors: Any) -> Interval:
+    """Its median over the seeds, from valid trials alone."""
+    return median_interval(values(run, measure, **factors))
+
+
+def ratio(run: Run, measure: Measure, above: Record, below: Record) -> Interval:
+    """The median of the ratio, seed by seed, of two points of the sweep."""
+    first = {t["seed"]: measure(t) for t in matching(run, **above) if t["valid"]}
+    second = {t["seed"]: measure(t) for t in matching(run, **below) if t["valid"]}
+    return median_interval([first[s] / second[s] for s in sorted(first.keys() & second.keys())])
+
+
+def words(interval: Interval, form: str = ".2f") -> str:
+    """An interval in words: median, bounds, and of how many."""
+    if not interval.n:
+        return "not known (no valid trial)"
+    bounds = f" ({interval.low:{form}} to {interval.high:{form}})" if interval.known else f" (n = {interval.n})"
+    return f"{interval.median:{form}}{bounds}"
+
+
+def levels(run: Run, factor: str, **factors: Any) -> list[Any]:
+    """The values that a factor takes, in order."""
+    return sorted({t["factors"][factor] for t in matching(run, **factors) if factor in t["factors"]})
+
+
+def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Callable[[Any], float] = float, **factors: Any) -> None:
+    """The measure over factor `x`, for the trials with these factors; `place` is where a value of x lies on the axis."""
+    middle: list[tuple[float, Interval]] = []
+    for level in levels(run, x, **factors):
+        at = place(level)
+        here = matching(run, **factors, **{x: level})
+        good, bad = [measure(t) for t in here if t["valid"]], [measure(t) for t in here if not t["valid"]]
+        ax.plot([at] * len(good), good, ".", color=look.colour, alpha=0.35, markersize=4, zorder=2)
+        ax.plot([at] * len(bad), bad, "x", color=look.colour, alpha=0.6, markersize=5, zorder=2)
+        if good:
+            middle.append((at, median_interval(good)))
+    if not middle:
+        ax.plot([], [], look.line, color=look.colour, marker="x", label=f"{look.label} (no valid trial)")
+        return
+    at_, intervals = [m[0] for m in middle], [m[1] for m in middle]
+    spread = np.array([[i.median - i.low, i.high - i.median] if i.known else [0, 0] for i in intervals]).T
+    ax.errorbar(
+        at_, [i.median for i in intervals], yerr=spread, fmt=look.line, marker=look.marker, color=look.colour, markersize=5,
+        capsize=3, linewidth=1.4, label=look.label, zorder=3,
+    )  # fmt: skip
+
+
+def bound_line(ax: Axes, at: Iterable[float], heights: Iterable[float], look: Look | None = None, label: str | None = None) -> None:
+    """A bound or a closed form, dotted, in the colour of what it bounds."""
+    colour = look.colour if look else "black"
+    ax.plot(list(at), list(heights), ":", color=colour, linewidth=1.2, label=label, zorder=1)
+
+
+def not_valid(run: Run) -> list[str]:
+    """A sentence for trials that are not valid, if there are any."""
+    bad = [t for t in run.trials if not t["valid"]]
+    if not bad:
+        return []
+    reasons = dict.fromkeys(problem.split(":")[0] for t in bad for problem in t["problems"])
+    shown = "; ".join(list(reasons)[:3])
+    return [f"{len(bad)} of {len(run.trials)} trials are not valid and count nowhere (crosses in the plots): {shown}."]

@@ -1,0 +1,104 @@
+"""ATE/s against the number of workers in one rack: in the network it does not depend on it (SwitchML's figure of 4, 8, 16).
+
+A tensor of equal size is aggregated by 2 to 16 workers over each scheme. Dotted lines are each scheme's bound (PAPERS.md,
+section 5, headers included).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments import bounds
+from experiments.curves import SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, metric, not_valid, ratio, words
+from experiments.experiment import Trial
+from experiments.plots import new_figure
+from experiments.results import Run
+from experiments.settings import TrialSettings
+from experiments.sweep import Integers, Point, SweepSettings, Words, paired
+
+# read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s (PAPERS.md, section 1)
+PAPER = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26, 16: 0.97}}
+PAPER_BOUND = 2.89
+ATE = metric("ate_per_second", 1e-6)
+
+
+class Settings(SweepSettings):
+    """One rack; k = 256, where a bound is a bound of bytes and hardly of headers."""
+
+    sizes: Integers = Field((2, 4, 8, 16), description="numbers of workers")
+    schemes: Words = Field(("switchml", "ring", "gloo", "ps"), description="what is compared")
+    racks: int = 1
+    host_rate: float = 25.0
+    k: int = 256
+    slots: int = 64
+    workload: str = "tensor-100000"
+    steps: int = 6
+    compute_ms: float = 60.0
+
+
+QUICK: dict[str, Any] = {"sizes": (2, 4, 8), "schemes": ("switchml", "gloo"), "seeds": 1, "steps": 4}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every scheme at every size."""
+    points = [
+        Point(f"{scheme}, {n} workers", {"scheme": scheme, "workers": n}, {"scheme": scheme, "workers": n})
+        for n in settings.sizes
+        for scheme in settings.schemes
+    ]
+    return paired(points, settings, seed)
+
+
+def _bound(trial: dict[str, Any]) -> float:
+    elements = trial["metrics"]["elements"]
+    return float(1e-6 * elements / bounds.seconds(TrialSettings(**trial["settings"]), elements))
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Measured beside the paper's numbers, each with its bounds."""
+    figure, (ours, paper) = new_figure(2, size=(9.0, 4.2))
+    for scheme in run.record["settings"]["schemes"]:
+        curve(ours, run, "workers", ATE, SCHEME_LOOKS[scheme], scheme=scheme)
+        at = levels(run, "workers", scheme=scheme)
+        bound_line(ours, at, [_bound(matching(run, scheme=scheme, workers=n)[0]) for n in at], SCHEME_LOOKS[scheme])
+    ours.set_title("measured; dotted: bounds", fontsize=10)
+    ours.set_ylabel("10⁶ ATE/s")
+    for (name, shown), look in zip(PAPER.items(), (SCHEME_LOOKS["switchml"], SCHEME_LOOKS["ring"]), strict=True):
+        label = f"{look.label} (paper)" if name == "switchml" else f"{name} (paper)"
+        paper.plot(list(shown), list(shown.values()), marker=look.marker, linestyle="--", color=look.colour, label=label)
+    paper.axhline(PAPER_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound (paper)")
+    paper.set_title("the paper's hardware, 100 Gbit/s, read by eye", fontsize=10)
+    paper.set_ylabel("10⁹ ATE/s")
+    for ax in (ours, paper):
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(at := levels(run, "workers"), [str(n) for n in at])
+        ax.minorticks_off()
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("workers")
+        ax.legend(frameon=False, fontsize=8, loc="lower left")
+    rate = run.record["settings"]["host_rate"]
+    caption = (
+        f"Aggregated tensor elements per second against the number of workers, one rack at {rate:g} Mbit/s per link, "
+        f"k = {run.record['settings']['k']}: medians with bootstrap 95 % intervals, a point for each seed. Right: the "
+        "reference from the paper's public code repository, on other hardware: compare the shapes, not the heights."
+    )
+    yield "workers", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """How flat the network's aggregation is, what it gains over the others, and how near each is to its bound."""
+    said = not_valid(run)
+    sizes = levels(run, "workers")
+    flat = ratio(run, ATE, {"scheme": "switchml", "workers": sizes[-1]}, {"scheme": "switchml", "workers": sizes[0]})
+    said.append(f"SwitchML's ATE/s with {sizes[-1]} workers is {words(flat)} of that with {sizes[0]}.")
+    for scheme in run.record["settings"]["schemes"]:
+        for n in sizes:
+            share = estimate(run, lambda t: ATE(t) / _bound(t), scheme=scheme, workers=n)
+            gain = ratio(run, ATE, {"scheme": "switchml", "workers": n}, {"scheme": scheme, "workers": n})
+            told = "" if scheme == "switchml" else f"; SwitchML has {words(gain)} times its ATE/s"
+            said.append(f"{SCHEME_LOOKS[scheme].label}, {n} workers: {words(share)} of its bound{told}.")
+    return said
