@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, doctor, launch, export-p4app."""
+"""The command `inalab`: run, list, report, index, doctor, launch, export-p4app."""
 
 from __future__ import annotations
 
@@ -123,6 +123,14 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of
 
     loaded = load_run(folder)
     conclude(loaded, registry.load(loaded.record["experiment"]), console)
+
+
+@application.command()
+def index(results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results")) -> None:
+    """Write index.html over all runs of a results folder."""
+    from experiments.index import write_index
+
+    console.print(f"index of all runs: {write_index(results)}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:
