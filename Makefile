@@ -17,11 +17,16 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
 	@echo 'Variables: EXPERIMENT=$(EXPERIMENT) TARGET=$(TARGET) SEED=$(SEED) SET="key=value ..."'
 
-setup: $(READY) ## install system packages and .venv
+setup: $(READY) ## install system packages and .venv; BROWSER=1: Chromium for the report's tests, too
 
 $(READY): requirements.lock pyproject.toml setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh setup.sh
 	@touch $@
+
+ifeq ($(BROWSER),1)
+$(READY): again # set-up may have run before without the browser
+endif
+.PHONY: again
 
 experiment: need-root $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))

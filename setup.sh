@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what inalab needs: system packages where they are missing (as root, on Debian), then a virtual environment
-# with the versions of requirements.lock. Run by `make setup`; running it again is harmless.
+# with the versions of requirements.lock. Run by `make setup`; running it again is harmless. BROWSER=1: Chromium, too.
 set -eu
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
@@ -12,8 +12,10 @@ fail() {
 }
 
 # tool:package pairs; a package is only asked for when its tool is missing
+optional=
+[ "${BROWSER:-0}" = 1 ] && optional=chromium:chromium # the tests open the report in it
 missing=
-for pair in mnexec:mininet ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc "$PYTHON:python3"; do
+for pair in mnexec:mininet ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc "$PYTHON:python3" $optional; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
 [ -d "$MININET" ] || missing="$missing mininet"

@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, doctor, launch, export-p4app."""
+"""The command `inalab`: run, list, report, index, compare, doctor, launch, export-p4app."""
 
 from __future__ import annotations
 
@@ -132,6 +132,31 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of
 
     loaded = load_run(folder)
     conclude(loaded, registry.load(loaded.record["experiment"]), console)
+
+
+@application.command()
+def index(results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results")) -> None:
+    """Write index.html over all runs of a results folder."""
+    from experiments.index import write_index
+
+    console.print(f"index of all runs: {write_index(results)}", highlight=False, soft_wrap=True)
+
+
+@application.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")],
+    second: Annotated[Path, typer.Argument(metavar="RUN", help="folder of the run to compare with it")],
+    every: Annotated[bool, typer.Option("--all", help="show also the metrics of trials that do not differ")] = False,
+) -> None:
+    """Tell in which trials two runs differ, beyond their intervals.
+
+    The exit code is 0 if no trial differs and 3 if one does: in a metric, in its final model, in its validity, or because
+    only one of the runs has it. Other settings, versions or machines are told, and are no difference by themselves.
+    """
+    from experiments.compare import show_comparison
+    from experiments.results import load_run
+
+    raise typer.Exit(show_comparison(load_run(first), load_run(second), console, every))
 
 
 def main() -> None:

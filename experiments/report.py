@@ -1,46 +1,114 @@
-"""report.html of a run: self-contained, with the plots, the table, the findings and how to run it again."""
+"""report.html of a run: self-contained, with the findings, the plots, the trials, and how to run it again."""
 
 from __future__ import annotations
 
 import base64
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from matplotlib.figure import Figure
 
-from experiments.results import ResultsError, Run
+from experiments.index import write_index
+from experiments.metrics import MISSING
+from experiments.pages import render
+from experiments.results import ResultsError, Run, save_record, write_whole
+from experiments.tables import seed_table, trial_table, verdict
 
-TEMPLATE = Path(__file__).parent / "report.html.jinja"
 DPI = 144
+LARGEST_SVG = 2_000_000  # bytes; a plot beyond is shown as PNG
 
 
 def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Figure]]) -> Path:
-    """Write each figure as PNG and SVG and the page that shows them; returns the page's path."""
+    """Write each figure as PNG and SVG, the page that shows them, and the index over all runs; returns the page's path.
+
+    What the index tells of a run is kept in its run.json: the findings, the plots' names.
+    """
     try:
         shown = []
         for name, caption, figure in figures:
-            png = run.folder / f"{name}.png"
+            png, svg = run.folder / f"{name}.png", run.folder / f"{name}.svg"
             figure.savefig(png, dpi=DPI)
-            figure.savefig(run.folder / f"{name}.svg")
-            shown.append({"name": name, "caption": caption, "data": base64.b64encode(png.read_bytes()).decode()})
-        environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        template = environment.from_string(TEMPLATE.read_text())
-        page = run.folder / "report.html"
-        page.write_text(
-            template.render(run=run, record=run.record, findings=findings, figures=shown, again=_command(run.record), dump=_dump)
-        )
-        return page
+            figure.savefig(svg)
+            shown.append({"name": name, "caption": caption.rstrip("."), "source": _embedded(svg, png)})
     except OSError as error:
-        raise ResultsError(f"the report in {run.folder} cannot be written: {error.strerror}") from None
+        raise ResultsError(f"the plots in {run.folder} cannot be written: {error.strerror}") from None
+    run.record |= {"findings": findings, "plots": [f["name"] for f in shown]}
+    save_record(run)
+    page = run.folder / "report.html"
+    content = render(
+        "report.html.jinja",
+        run=run, record=run.record, findings=findings, figures=shown, again=command(run.record), facts=_facts(run),
+        table=trial_table(run), medians=seed_table(run), unsound=_unsound(run), context=_context(run.record),
+    )  # fmt: skip
+    write_whole(page, content)
+    folder = run.folder.absolute()
+    if folder.parent.name == run.record["experiment"]:
+        write_index(folder.parent.parent)
+    return page
 
 
-def _command(record: dict[str, Any]) -> str:
-    """The command line that runs this again."""
-    words = ["inalab run", record["experiment"], "--target", record["target"], "--seed", str(record["seed"])]
-    return " ".join([*words, *(f"--set {text}" for text in record["set"])])
+def command(record: dict[str, Any]) -> str:
+    """The command line that runs this again, for a shell."""
+    words = ["inalab", "run", record["experiment"], "--target", record["target"], "--seed", str(record["seed"])]
+    words += ["--quick"] if record.get("quick") else []
+    return shlex.join([*words, *(word for text in record["set"] for word in ("--set", text))])
 
 
-def _dump(value: Any) -> str:
-    return json.dumps(value, indent=2)
+def _unsound(run: Run) -> list[dict[str, Any]]:
+    """The trials that failed or are not valid, with their number in the table and their reasons."""
+    words = {"invalid": "not valid", "failed": "failed"}
+    return [
+        {"number": n, "name": t["name"], "seed": t.get("seed"), "verdict": words[verdict(t)],
+         "problems": t.get("problems") or ["no reason was recorded"]}
+        for n, t in enumerate(run.trials, start=1)
+        if verdict(t) != "valid"
+    ]  # fmt: skip
+
+
+def _facts(run: Run) -> list[tuple[str, Any]]:
+    record = run.record
+    git = record.get("git", {})
+    planned, seeds = len(record["trials"]), sorted({t["seed"] for t in run.trials if "seed" in t})
+    return [
+        ("run", run.folder.name),
+        ("target", record["target"]),
+        ("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds)) or record["seed"]),
+        ("trials", f"{len(run.trials)} of {planned}" + ("" if record.get("finished") else ", interrupted")),
+        ("started", _clock(record.get("started"))),
+        ("ended", _clock(record.get("ended"))),
+        ("commit", (git.get("commit") or MISSING)[:12] + (", with changes" if git.get("changed") else "")),
+    ]
+
+
+def _context(record: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, bool]]]]:
+    """Settings, versions and machine, each as (name, value, whether it was set by hand)."""
+    by_hand = {text.partition("=")[0] for text in record["set"]}
+    git = record.get("git", {})
+    on_target = {f"{record['target']}: {k}": v for k, v in (record.get("target_versions") or {}).items()}
+    parts = {
+        "Settings": record.get("settings", {}),
+        "Versions": record.get("versions", {}) | on_target,
+        "Machine and git": record.get("machine", {})
+        | {"changed since the commit" if k == "changed" else k: v for k, v in git.items()},
+    }
+    return [
+        (title, [(k, _plain(v), title == "Settings" and k in by_hand) for k, v in part.items()]) for title, part in parts.items()
+    ]
+
+
+def _clock(stamp: str | None) -> str:
+    return (stamp or MISSING).replace("T", " ").replace("+", " +")
+
+
+def _plain(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "default", True: "yes", False: "no"}[value]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _embedded(svg: Path, png: Path) -> str:
+    """A plot as a data URI: sharp at any size, unless it has so much to draw that the page would be slow."""
+    path, kind = (svg, "svg+xml") if svg.stat().st_size <= LARGEST_SVG else (png, "png")
+    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def create_run(results: Path, experiment: str, record: dict[str, Any]) -> Run:
 
 def save_record(run: Run) -> None:
     """Write run.json."""
-    _write(run.folder / "run.json", json.dumps(run.record, indent=2) + "\n")
+    write_whole(run.folder / "run.json", json.dumps(run.record, indent=2) + "\n")
 
 
 def add_trial(run: Run, trial: dict[str, Any]) -> None:
@@ -91,17 +92,23 @@ def load_run(folder: Path) -> Run:
         whole = (folder / "trials.jsonl").read_text() if (folder / "trials.jsonl").exists() else ""
         lines = whole.split("\n")[:-1]  # what follows the last line's end was being written when the run was killed
         trials = [json.loads(line) for line in lines]
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ResultsError(f"{folder} is not the folder of a run: {error}") from None
     if not isinstance(record, dict) or not {"experiment", "target", "seed", "set", "trials"} <= record.keys():
         raise ResultsError(f"{folder} is not the folder of a run: its run.json lacks what a run's has")
+    if not all(isinstance(t, dict) and "name" in t for t in trials):
+        raise ResultsError(f"{folder} is not the folder of a run: its trials.jsonl has lines that are no trials")
     return Run(folder, record, trials)
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that its readers see as it was or as it is now, never in part, also where two write it at once."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.write_text(text)
+        beside.write_text(text)
+        os.replace(beside, path)
     except OSError as error:
+        beside.unlink(missing_ok=True)
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
 
 

@@ -42,7 +42,8 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, seed: int
     Fewer than three values have a median and no bounds; no values have neither. ValueError for values that are not finite.
 
     The percentile method, because the jackknife that BCa corrects by is not consistent for a median (Efron and
-    Tibshirani, An Introduction to the Bootstrap, section 11.6).
+    Tibshirani, An Introduction to the Bootstrap, section 11.6). Of few values the bounds are the least and the greatest, which
+    hold the true median with a probability of 1 − 2/2ⁿ: 75 % for three, 94 % for five, whatever `confidence` asks for.
     """
     sample = np.asarray(values, dtype=np.float64).reshape(-1)
     if not np.isfinite(sample).all():

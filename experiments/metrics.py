@@ -1,0 +1,75 @@
+"""What a trial's metrics are called and in which unit they are written, in the report and in comparisons."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A key of a trial's `metrics`: its heading, the unit it is shown in, and how many of that unit one in trials.jsonl is."""
+
+    key: str
+    heading: str
+    unit: str = ""
+    scale: float = 1.0
+    digits: str = ",.4g"
+    note: str = ""
+
+    def text(self, value: Any) -> str:
+        """The value as shown, without its unit; an en dash for what is missing or not finite."""
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return MISSING
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, int | float):
+            return format(self.scale * value, self.digits)
+        return str(value) or MISSING
+
+
+MAIN = (
+    Metric("final_accuracy", "accuracy", "%", 100, ".1f", "on the test set, after the last step"),
+    Metric("final_test_loss", "test loss", "nats", 1, ".3f", "after the last step"),
+    Metric("duration", "duration", "s", 1, ".2f", "from the start of the first step to the end of the last"),
+    Metric("step_median", "step", "ms", 1000, ".1f", "median over the steps, of the slowest worker"),
+    Metric("tat_median", "TAT", "ms", 1000, ".1f", "median over the steps, of the worker that came last"),
+    Metric("ate_per_second", "ATE/s", "", 1, ",.0f", "aggregated tensor elements per second"),
+    Metric("loss_achieved", "loss had", "%", 100, ".3f", "on the links, as counted"),
+    Metric("retransmissions", "sent again", "", 1, ",.0f", "packets, all workers together"),
+    Metric("cpu_idle", "CPU idle", "%", 100, ".0f", "of the whole machine"),
+)
+DETAIL = (
+    Metric("tat_slowest_median", "TAT, slowest", "ms", 1000, ".1f", "median over the steps, waiting for others included"),
+    Metric("packets_sent", "sent", "packets", 1, ",.0f", "all workers together"),
+    Metric("loss_packets", "subject to loss", "packets", 1, ",.0f"),
+    Metric("queue_drops", "queue drops", "packets", 1, ",.0f"),
+    Metric("saturated", "saturated", "%", 100, ".0f", "of the time somebody could do no more"),
+    Metric("saturated_by", "saturated by"),
+    Metric("padding_min", "least padding", "ms", 1000, ".1f", "negative: a step computed longer than its virtual time"),
+    Metric("elements", "elements", "", 1, ",.0f", "of the gradient"),
+    Metric("setup", "set-up", "s", 1, ".2f", "before the first step"),
+)
+ELSEWHERE = ("model_digest",)  # has a place of its own
+COMPARED = (
+    "tat_median", "step_median", "ate_per_second", "duration", "final_accuracy", "final_test_loss", "retransmissions",
+    "loss_achieved",
+)  # fmt: skip
+
+
+def named(key: str) -> Metric:
+    """The metric of that key; one that is not listed here is shown as it is in trials.jsonl."""
+    return next((m for m in (*MAIN, *DETAIL) if m.key == key), Metric(key, key.replace("_", " ")))
+
+
+def present(trials: list[dict[str, Any]]) -> tuple[list[Metric], list[Metric]]:
+    """The metrics that some trial has: those to show at first (unlisted ones among them), and the details."""
+    keys = dict.fromkeys(
+        key for t in trials for key, value in t.get("metrics", {}).items() if not isinstance(value, dict | list)
+    )  # fmt: skip
+    listed = {m.key for m in (*MAIN, *DETAIL)} | set(ELSEWHERE)
+    others = [named(key) for key in keys if key not in listed]
+    return [m for m in MAIN if m.key in keys] + others, [m for m in DETAIL if m.key in keys]

@@ -1,0 +1,193 @@
+"""Two runs held against each other, with numbers of which the answer is known."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from experiments.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
+from experiments.results import ResultsError, Run, load_run
+from tests.runs import failed, invalid, make_run, trial
+
+SEEDS = (1, 2, 3, 4, 5)
+NOISE = (0.98, 1.01, 1.0, 0.99, 1.02)  # of the trials of a run, seed by seed
+
+
+def seeds(factor: float = 1.0, name: str = "no faults", **change: Any) -> list[dict[str, Any]]:
+    return [trial(name, s, 0.1 * n * factor, **change) for s, n in zip(SEEDS, NOISE, strict=True)]
+
+
+def both(tmp_path: Path, a: list[dict[str, Any]], b: list[dict[str, Any]], **change: Any) -> Comparison:
+    return compare(make_run(tmp_path / "a", a), make_run(tmp_path / "b", b, **change))
+
+
+def found(result: Comparison, key: str, name: str = "no faults") -> Finding:
+    return next(f for f in result.findings[name] if f.metric.key == key)
+
+
+def test_equal_runs_are_equal(tmp_path: Path) -> None:
+    result = both(tmp_path, seeds(), seeds())
+    assert result.equal
+    assert (result.different, result.differences, result.notes, result.context) == ([], [], [], [])
+    assert {f.different for f in result.findings["no faults"]} == {False}
+    assert found(result, "tat_median").basis == "5 pairs"
+
+
+def test_pairs_find_a_shift_that_is_smaller_than_the_spread_of_seeds(tmp_path: Path) -> None:
+    """Every seed is 1 % slower in B; the medians' own intervals, ±2 % wide, overlap."""
+    result = both(tmp_path, seeds(), seeds(1.01))
+    tat = found(result, "tat_median")
+    assert tat.first.overlaps(tat.second)
+    assert tat.change is not None
+    assert tat.change.median == pytest.approx(1.01)
+    assert tat.different
+    assert result.different == ["no faults"]
+    assert not found(result, "final_accuracy").different
+
+
+def test_pairs_that_go_both_ways_are_no_difference(tmp_path: Path) -> None:
+    result = both(tmp_path, seeds(), [trial(seed=s, tat=0.1 * n) for s, n in zip(SEEDS, reversed(NOISE), strict=True)])
+    assert found(result, "tat_median").different is False
+    assert result.equal
+
+
+def test_counts_that_can_be_zero_are_paired_by_their_difference(tmp_path: Path) -> None:
+    more = [entry | {"metrics": entry["metrics"] | {"retransmissions": 10 + s}} for entry, s in zip(seeds(), SEEDS, strict=True)]
+    assert found(both(tmp_path, seeds(), more), "retransmissions").different is True
+    assert found(both(tmp_path, seeds(), [*seeds()[:2], *more[2:4], seeds()[4]]), "retransmissions").different is False
+
+
+def test_other_seeds_are_compared_by_overlap(tmp_path: Path) -> None:
+    other = [entry | {"seed": entry["seed"] + 10} for entry in seeds()]
+    near = both(tmp_path, seeds(), other)
+    assert found(near, "tat_median").basis == "5, 5 seeds"
+    assert found(near, "tat_median").different is False
+    assert "no faults: only A has seeds 1, 2, 3, 4, 5" in near.differences
+    far = both(tmp_path, seeds(), [entry | {"seed": entry["seed"] + 10} for entry in seeds(1.1)])
+    assert found(far, "tat_median").different is True
+
+
+@pytest.mark.parametrize(("tat", "different"), [(0.1001, False), (0.11, True)])
+def test_one_seed_is_compared_over_its_steps(tmp_path: Path, tat: float, different: bool) -> None:
+    result = both(tmp_path, [trial()], [trial(tat=tat)])
+    for key in ("tat_median", "step_median"):
+        assert found(result, key).different is different
+        assert found(result, key).basis == "20, 20 steps"
+    assert found(result, "tat_median").second.median == pytest.approx(tat)
+    assert found(result, "step_median").second.median == pytest.approx(tat + 0.05)
+    assert found(result, "duration").different is None
+    assert found(result, "duration").basis == "one seed"
+    assert result.equal is not different
+
+
+def test_a_trial_that_only_one_run_has(tmp_path: Path) -> None:
+    result = both(tmp_path, [*seeds(), *seeds(name="1 % loss")], seeds())
+    assert result.differences == ["only A has the trial 1 % loss"]
+    assert not result.equal
+    assert list(result.findings) == ["no faults"]
+
+
+def test_a_name_with_other_factors_is_another_trial(tmp_path: Path) -> None:
+    result = both(tmp_path, [trial()], [trial() | {"factors": {"faults": "none", "k": 256}}])
+    assert result.differences == [
+        'only A has the trial no faults {"faults": "no faults"}',
+        'only B has the trial no faults {"faults": "none", "k": 256}',
+    ]
+
+
+def test_trials_that_are_not_valid_are_left_out_and_named(tmp_path: Path) -> None:
+    bad = invalid(trial(seed=5, tat=9.0), "saturated")
+    result = both(tmp_path, seeds(), [*seeds()[:4], bad])
+    assert result.differences == ["no faults: seed 5 not valid in B alone, so left out of the medians"]
+    assert found(result, "tat_median").basis == "4 pairs"
+    assert found(result, "tat_median").different is False
+    result = both(tmp_path, [*seeds()[:4], bad], [*seeds()[:4], failed("no faults", 5, "worker 1 died")])
+    assert result.notes == ["no faults: seed 5 not valid in either, so left out of the medians"]
+    assert result.equal
+    assert "no faults" not in both(tmp_path, [bad], [bad]).findings
+
+
+def test_other_models_at_the_same_seed(tmp_path: Path) -> None:
+    changed = [
+        trial(seed=s, tat=0.1 * n, model_digest="f" * 64 if s == 3 else f"{s:064x}") for s, n in zip(SEEDS, NOISE, strict=True)
+    ]
+    result = both(tmp_path, seeds(), changed)
+    assert result.differences == ["no faults: the final models differ at seed 3"]
+    assert not result.equal
+
+
+def test_what_was_asked_and_run_differently_is_told_and_no_difference(tmp_path: Path) -> None:
+    slower = [entry | {"settings": entry["settings"] | {"k": 256}} for entry in seeds()]
+    change = {"target": "bmv2", "machine": {"processor": "another", "cores": 2}, "git": {"commit": "f00", "changed": False}}
+    result = both(tmp_path, seeds(), slower, versions={"python": "3.12.0"}, **change)
+    assert result.context == [
+        ("target", "embedded", "bmv2"),
+        ("versions: python", "3.11.7", "3.12.0"),
+        ("machine: processor", "a processor", "another"),
+        ("git: commit", "0123456789abcdef0123", "f00"),
+        ("no faults: k", "64", "256"),
+    ]
+    assert result.equal
+
+
+def test_metrics_that_only_some_experiments_have(tmp_path: Path) -> None:
+    few = [entry | {"metrics": {"duration": 1.0 + entry["seed"]}} for entry in seeds()]
+    result = both(tmp_path, few, few)
+    assert [f.metric.key for f in result.findings["no faults"]] == ["duration"]
+
+
+def printed(a: Run, b: Run, every: bool = False) -> tuple[int, str]:
+    console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    code = show_comparison(a, b, console, every)
+    return code, console.export_text()
+
+
+def test_what_is_printed_fits_80_columns_and_names_what_differs(tmp_path: Path) -> None:
+    a = make_run(tmp_path / "a", [*seeds(), *seeds(name="[bold]1 % loss[/bold]", spread=0.01)])
+    b = make_run(tmp_path / "b", [*seeds(), *seeds(1.2345, name="[bold]1 % loss[/bold]")])
+    code, text = printed(a, b)
+    assert code == DIFFERENT
+    assert "[bold]1 % loss[/bold]: differs in TAT, step, ATE/s, duration" in text
+    assert "no metric differs beyond its interval in: no faults" in text
+    assert "1.234" in text  # the ratio of TATs, to three digits
+    assert "98.0–102.0" in text
+    code, text = printed(a, a, every=True)
+    assert code == EQUAL
+    assert "differs in" not in text
+    assert "98.0–102.0" in text
+    lines = [line for line in text.splitlines() if not line.startswith(("A: ", "B: "))]
+    assert max(map(len, lines)) <= 80
+
+
+def inalab(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "experiments.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": "."})
+
+
+def test_the_command_and_its_exit_codes(tmp_path: Path) -> None:
+    a, b = (make_run(tmp_path / name, seeds(factor)).folder for name, factor in (("a", 1.0), ("b", 1.3)))
+    assert inalab("compare", str(a), str(a)).returncode == 0
+    done = inalab("compare", str(a), str(b))
+    assert done.returncode == 3
+    assert "no faults: differs in" in done.stdout
+    done = inalab("compare", str(a), str(tmp_path))
+    assert done.returncode == 1
+    assert "is not the folder of a run" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("run.json", b"\xff\xfe\x00"), ("run.json", b"[1]"), ("trials.jsonl", b"[]\n"), ("trials.jsonl", b"{}\n"), ("trials.jsonl", b"x\n")],
+)  # fmt: skip
+def test_garbage_is_no_run(tmp_path: Path, name: str, content: bytes) -> None:
+    run = make_run(tmp_path, seeds())
+    (run.folder / name).write_bytes(content)
+    with pytest.raises(ResultsError, match="is not the folder of a run"):
+        load_run(run.folder)
