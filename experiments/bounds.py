@@ -8,7 +8,9 @@ from hosts import wire
 from hosts.schedules import SCHEDULES, ring
 from hosts.schemes import GLOO
 
-TCP_OVERHEAD = 1538 / 1448  # bytes on the wire for those in a full segment with time stamps
+SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
+TCP_FRAME = SEGMENT + 66  # Ethernet, IP and TCP headers with it
+TCP_OVERHEAD = (TCP_FRAME + wire.PHYSICAL_BYTES) / SEGMENT
 
 
 def seconds(settings: TrialSettings, elements: int) -> float:
@@ -18,10 +20,26 @@ def seconds(settings: TrialSettings, elements: int) -> float:
     Without switches: what the oracle makes of the schedule; for Gloo, of a ring.
     """
     racks = settings.topology()
-    if settings.scheme == GLOO or settings.scheme in SCHEDULES:
+    if not _over_switches(settings):
         schedule = ring(racks.size) if settings.scheme == GLOO else SCHEDULES[settings.scheme](racks.size, racks.servers)
         return TCP_OVERHEAD * oracle.seconds(schedule, racks, 4 * elements)
-    chunks = -(-elements // settings.k)
-    packets = chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)
     slowest = settings.host_rate if settings.racks == 1 else min(settings.host_rate, settings.uplink_rate)
-    return float(packets * wire.bits_on_wire(settings.k) / (slowest * 1e6))
+    return float(_packets(settings, elements) * wire.bits_on_wire(settings.k) / (slowest * 1e6))
+
+
+def framing(settings: TrialSettings, elements: int) -> float:
+    """What headers, and exponents that go ahead, make of a byte of the tensor: bytes in frames, without preamble and gap."""
+    if not _over_switches(settings):
+        return TCP_FRAME / SEGMENT
+    frame = wire.bits_on_wire(settings.k) / 8 - wire.PHYSICAL_BYTES
+    return _packets(settings, elements) * frame / (4 * elements)
+
+
+def _over_switches(settings: TrialSettings) -> bool:
+    return settings.scheme != GLOO and settings.scheme not in SCHEDULES
+
+
+def _packets(settings: TrialSettings, elements: int) -> int:
+    """Of a worker: chunks, and a window of exponents before them."""
+    chunks = -(-elements // settings.k)
+    return chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)

@@ -81,8 +81,7 @@ def keep_trials(run: Run, trials: list[dict[str, Any]]) -> None:
     """Keep these trials alone, in memory and in trials.jsonl."""
     run.trials = trials
     path = run.folder / "trials.jsonl"
-    _write(path.with_suffix(".new"), "".join(json.dumps(trial) + "\n" for trial in trials))
-    path.with_suffix(".new").replace(path)
+    write_whole(path, "".join(json.dumps(trial) + "\n" for trial in trials))
 
 
 def load_run(folder: Path) -> Run:

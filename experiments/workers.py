@@ -32,11 +32,11 @@ class Settings(SweepSettings):
     sizes: Integers = Field((2, 4, 8, 16), description="numbers of workers")
     schemes: Words = Field(("switchml", "ring", "gloo", "ps"), description="what is compared")
     racks: int = 1
-    host_rate: float = 25.0
+    host_rate: float = 10.0
     k: int = 256
-    slots: int = 64
-    workload: str = "tensor-100000"
-    steps: int = 6
+    slots: int = 32
+    workload: str = "tensor-80000"
+    steps: int = 5
     compute_ms: float = 60.0
 
 

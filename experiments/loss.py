@@ -1,0 +1,95 @@
+"""How much longer an all-reduce takes when packets are lost: SwitchML against Gloo and ring over TCP (SwitchML's loss figure).
+
+Packets are lost on every link, in both directions, each on its own (Bernoulli) or in bursts (Gilbert–Elliott, 8 packets on
+average). Inflation is the mean TAT over that of the same scheme and seed without loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments.curves import SCHEME_LOOKS, Measure, curve, levels, matching, metric, not_valid, ratio, words
+from experiments.experiment import Trial
+from experiments.plots import new_figure
+from experiments.results import Run
+from experiments.statistics import Interval
+from experiments.sweep import Numbers, Point, SweepSettings, Words, paired
+
+TAT = metric("communication_mean")
+KINDS = {"Bernoulli": 1.0, "bursts of 8": 8.0}  # mean burst
+
+
+class Settings(SweepSettings):
+    """One rack of four; a tensor that takes some 50 ms, so that a time-out shows."""
+
+    rates: Numbers = Field((0.0, 0.0001, 0.001, 0.01, 0.03), description="loss rates, 0 among them")
+    schemes: Words = Field(("switchml", "ring", "gloo"), description="what is compared")
+    racks: int = 1
+    k: int = 256
+    slots: int = 16
+    workload: str = "tensor-15000"
+    steps: int = 12
+    compute_ms: float = 20.0
+
+
+QUICK: dict[str, Any] = {"rates": (0.0, 0.01), "seeds": 1, "steps": 6}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every scheme at every rate, losses alone and in bursts."""
+    points = []
+    for rate in sorted({0.0, *settings.rates}):
+        for kind, burst in KINDS.items() if rate else [("none", 1.0)]:
+            for scheme in settings.schemes:
+                name = f"{scheme}, {100 * rate:g} %" + (f" {kind}" if rate else "")
+                factors = {"scheme": scheme, "loss": rate, "kind": kind}
+                points.append(Point(name, factors, {"scheme": scheme, "loss": rate, "burst": burst}))
+    return paired(points, settings, seed)
+
+
+def _inflation(run: Run, scheme: str) -> Measure:
+    """TAT over that of the scheme's trial without loss, of the same seed."""
+    base = {t["seed"]: TAT(t) for t in matching(run, scheme=scheme, loss=0.0)}
+    return lambda trial: TAT(trial) / base[trial["seed"]] if trial["seed"] in base else float("nan")
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Inflation against the rate, a panel for each kind of loss."""
+    figure, axes = new_figure(2, size=(9.0, 4.2), sharey=True)
+    rates = [rate for rate in levels(run, "loss") if rate]
+    for ax, kind in zip(axes, KINDS, strict=True):
+        for scheme in run.record["settings"]["schemes"]:
+            curve(ax, run, "loss", _inflation(run, scheme), SCHEME_LOOKS[scheme], rates.index, scheme=scheme, kind=kind)
+        ax.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
+        ax.set_title(kind, fontsize=10)
+        ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])
+        ax.set_xlabel("loss rate of every link and direction")
+        ax.set_yscale("log")
+    axes[0].set_ylabel("TAT, times that without loss")
+    axes[0].legend(frameon=False, fontsize=8)
+    caption = (
+        "Mean tensor aggregation time under loss over that without, of the same scheme and seed: medians with bootstrap 95 % "
+        "intervals, a point for each seed. Gloo and ring run over the kernel's TCP, which waits at least 200 ms for a time-out."
+    )
+    yield "loss", caption, figure
+
+
+def _cost(run: Run, scheme: str, rate: float, kind: str) -> Interval:
+    return ratio(run, TAT, {"scheme": scheme, "loss": rate, "kind": kind}, {"scheme": scheme, "loss": 0.0})
+
+
+def findings(run: Run) -> list[str]:
+    """What each rate costs each scheme."""
+    said = not_valid(run)
+    for kind in KINDS:
+        for rate in (rate for rate in levels(run, "loss") if rate):
+            told = [
+                f"{SCHEME_LOOKS[scheme].label} {words(_cost(run, scheme, rate, kind))}"
+                for scheme in run.record["settings"]["schemes"]
+            ]
+            said.append(f"{100 * rate:g} % {kind}: TAT is {', '.join(told)} times that without loss.")
+    return said

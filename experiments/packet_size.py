@@ -1,0 +1,88 @@
+"""TAT against the packet's size: k = 32, 64 and 256 integers, each against its bound (SwitchML's figure of MTU-sized packets)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments import bounds
+from experiments.curves import Look, bound_line, curve, estimate, levels, matching, metric, not_valid, words
+from experiments.experiment import Trial
+from experiments.plots import COLOURS, new_figure
+from experiments.results import Run
+from experiments.settings import TrialSettings
+from experiments.sweep import Integers, Point, SweepSettings, paired
+from hosts import wire
+
+PAPER = {64: 75.7, 256: 92.6}  # network efficiency in %, on the talk's slides (PAPERS.md, section 1)
+MEASURED, PAYLOAD = Look("measured", COLOURS[0]), Look("share of the values in a packet", COLOURS[5])
+TAT = metric("tat_median", 1000)
+
+
+class Settings(SweepSettings):
+    """The window is the same in bytes at every k."""
+
+    sizes: Integers = Field((32, 64, 256), description="integers in a packet")
+    window: int = Field(8192, ge=256, description="integers under way: slots times k")
+    racks: int = 1
+    workload: str = "tensor-80000"
+    steps: int = 10
+
+
+QUICK: dict[str, Any] = {"seeds": 2, "steps": 5}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """One point for each k."""
+    points = [Point(f"k = {k}", {"k": k}, {"k": k, "slots": max(1, settings.window // k)}) for k in settings.sizes]
+    return paired(points, settings, seed)
+
+
+def _bound(trial: dict[str, Any]) -> float:
+    return bounds.seconds(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
+
+
+def _efficiency(trial: dict[str, Any]) -> float:
+    """Share of the link's rate that carries the tensor, in %."""
+    rate = trial["settings"]["host_rate"] * 1e6
+    return float(100 * 32 * trial["metrics"]["elements"] / (trial["metrics"]["tat_median"] * rate))
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """TAT with its bound, and network efficiency with the paper's."""
+    figure, (time, efficiency) = new_figure(2, size=(9.0, 3.8))
+    at = levels(run, "k")
+    curve(time, run, "k", TAT, MEASURED, at.index)
+    bound_line(time, range(len(at)), [1000 * _bound(matching(run, k=k)[0]) for k in at], label="bound: packets on the wire")
+    time.set_ylabel("TAT (ms)")
+    curve(efficiency, run, "k", _efficiency, MEASURED, at.index)
+    bound_line(efficiency, range(len(at)), [100 * 32 * k / wire.bits_on_wire(k) for k in at], PAYLOAD, PAYLOAD.label)
+    shown = [k for k in at if k in PAPER]
+    efficiency.plot([at.index(k) for k in shown], [PAPER[k] for k in shown], "k*", markersize=9, label="paper (slides)")
+    efficiency.set_ylabel("of the link's rate (%)")
+    for ax in (time, efficiency):
+        ax.set_xticks(range(len(at)), [f"{k}\n({4 * k} B)" for k in at])
+        ax.set_xlabel("integers in a packet")
+        ax.set_ylim(bottom=0)
+        ax.legend(frameon=False, fontsize=8, loc="lower left")
+    caption = (
+        "Aggregation time and the share of the link that carries the tensor: medians with bootstrap 95 % intervals. The measured "
+        "share lies below the packets' because a window of exponents goes ahead of the values."
+    )
+    yield "packet_size", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """How near each k is to its bound."""
+    said = not_valid(run)
+    for k in levels(run, "k"):
+        share = estimate(run, lambda t: _bound(t) / t["metrics"]["tat_median"], k=k)
+        paper = f" (paper: {PAPER[k]} % of values in a packet)" if k in PAPER else ""
+        said.append(
+            f"k = {k}: {words(share)} of its bound; the tensor takes {words(estimate(run, _efficiency, k=k), '.1f')} % of the "
+            f"link, values are {100 * 32 * k / wire.bits_on_wire(k):.1f} % of a packet on the wire{paper}."
+        )
+    return said

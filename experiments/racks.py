@@ -1,0 +1,130 @@
+"""Racks under an oversubscribed root: bytes over the uplinks and ATE/s, SwitchML in two levels against the baselines.
+
+Eight workers in 1, 2 or 4 racks; a rack's uplink has its workers' rates together, divided by the oversubscription. In the
+network a rack's switch sends the tensor up once, however many workers it has (PAPERS.md, section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments import bounds
+from experiments.curves import SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, metric, not_valid, words
+from experiments.experiment import Trial
+from experiments.plots import new_figure
+from experiments.results import Run
+from experiments.settings import TrialSettings
+from experiments.sweep import Integers, Point, SweepSettings, Words, paired
+
+ATE = metric("ate_per_second", 1e-6)
+
+
+class Settings(SweepSettings):
+    """Eight workers in all."""
+
+    shapes: Integers = Field((1, 2, 4), description="numbers of racks")
+    oversubscriptions: Integers = Field((1, 2, 4), description="a rack's rates together over its uplink's")
+    size: int = Field(8, ge=2, description="workers in all racks together")
+    schemes: Words = Field(("switchml", "ring", "gloo", "ps", "ps-sharded"), description="what is compared")
+    k: int = 256
+    slots: int = 32
+    workload: str = "tensor-30000"
+    steps: int = 4
+
+
+QUICK: dict[str, Any] = {"shapes": (1, 2), "oversubscriptions": (1, 4), "schemes": ("switchml", "gloo"), "seeds": 1, "steps": 4}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every scheme in every shape; one rack has no uplink to oversubscribe."""
+    points = []
+    for racks in settings.shapes:
+        for over in settings.oversubscriptions if racks > 1 else (1,):
+            m = settings.size // racks
+            shape = {"racks": racks, "workers": m, "uplink_rate": m * settings.host_rate / over}
+            for scheme in settings.schemes:
+                name = f"{scheme}, {racks} rack{'s' * (racks > 1)}" + (f", {over}:1" if racks > 1 else "")
+                factors = {"scheme": scheme, "racks": racks, "oversubscription": over}
+                points.append(Point(name, factors, {**shape, "scheme": scheme}))
+    return paired(points, settings, seed)
+
+
+def _bound(trial: dict[str, Any]) -> float:
+    elements = trial["metrics"]["elements"]
+    return float(1e-6 * elements / bounds.seconds(TrialSettings(**trial["settings"]), elements))
+
+
+def _uplink(trial: dict[str, Any]) -> float:
+    """Bytes up the busiest rack's uplink in a step, in tensors, as the kernel counts frames."""
+    settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
+    return float(max(rack["up"] for rack in metrics["uplink_bytes"]) / settings.steps / (4 * metrics["elements"]))
+
+
+def _closed_form(trial: dict[str, Any]) -> float:
+    """The same by PAPERS.md, section 5: tensors up the busiest uplink, times what headers and exponents add to them."""
+    settings = TrialSettings(**trial["settings"])
+    m, n = settings.workers, settings.racks * settings.workers
+    tensors = {
+        "switchml": 1.0, "ring": 2 * (n - 1) / n, "gloo": 2 * (n - 1) / n, "ps": float(n - m),
+        "ps-sharded": 2 * m * (1 - 1 / settings.racks),
+    }[settings.scheme]  # fmt: skip
+    return tensors * bounds.framing(settings, trial["metrics"]["elements"])
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """ATE/s against oversubscription for each number of racks, and bytes over the uplink."""
+    shapes = [racks for racks in levels(run, "racks") if racks > 1]
+    figure, axes = new_figure(len(shapes) + 1, size=(4.0 * (len(shapes) + 1), 4.2))
+    schemes, size = run.record["settings"]["schemes"], run.record["settings"]["size"]
+    for ax, racks in zip(axes, shapes, strict=False):
+        for scheme in schemes:
+            here = {"scheme": scheme, "racks": racks}
+            curve(ax, run, "oversubscription", ATE, SCHEME_LOOKS[scheme], **here)
+            at = levels(run, "oversubscription", **here)
+            heights = [_bound(matching(run, oversubscription=o, **here)[0]) for o in at]
+            bound_line(ax, at, heights, SCHEME_LOOKS[scheme])
+        ax.set_title(f"{racks} racks of {size // racks}; dotted: bounds", fontsize=10)
+        ax.set_xticks(at := levels(run, "oversubscription"), [f"{o}:1" for o in at])
+        ax.set_xlabel("oversubscription of the uplinks")
+        ax.set_ylabel("10⁶ ATE/s")
+        ax.set_ylim(bottom=0)
+    axes[0].legend(frameon=False, fontsize=8)
+    _draw_uplinks(axes[-1], run, shapes, schemes)
+    caption = (
+        f"{size} workers: aggregated tensor elements per second against the oversubscription of the racks' uplinks, and bytes up "
+        "the busiest uplink in a step, in sizes of the tensor (black: closed forms, with headers and exponents). Medians with "
+        "bootstrap 95 % intervals."
+    )
+    yield "racks", caption, figure
+
+
+def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> None:
+    width = 0.8 / len(schemes)
+    for j, scheme in enumerate(schemes):
+        for i, racks in enumerate(shapes):
+            at = i + (j - (len(schemes) - 1) / 2) * width
+            carried = estimate(run, _uplink, scheme=scheme, racks=racks, oversubscription=1)
+            look = SCHEME_LOOKS[scheme]
+            ax.bar(at, carried.median if carried.n else 0, 0.9 * width, color=look.colour, label=look.label if i == 0 else None)
+            for trial in matching(run, scheme=scheme, racks=racks, oversubscription=1)[:1]:
+                ax.plot([at - 0.45 * width, at + 0.45 * width], [_closed_form(trial)] * 2, "k-", linewidth=1.8)
+    ax.set_xticks(range(len(shapes)), [f"{racks} racks" for racks in shapes])
+    ax.set_ylabel("up the busiest uplink in a step (tensors)")
+    ax.set_title("bytes over the uplinks; black: closed form", fontsize=10)
+
+
+def findings(run: Run) -> list[str]:
+    """How near each scheme is to its bound, and what its uplinks carry."""
+    said = not_valid(run)
+    for name in dict.fromkeys(t["name"] for t in run.finished):
+        factors = next(t["factors"] for t in run.finished if t["name"] == name)
+        share = estimate(run, lambda t: ATE(t) / _bound(t), **factors)
+        said.append(f"{name}: {words(estimate(run, ATE, **factors))} · 10⁶ ATE/s, {words(share)} of its bound.")
+        if factors["racks"] > 1 and factors["oversubscription"] == 1:
+            carried, form = estimate(run, _uplink, **factors), _closed_form(matching(run, **factors)[0])
+            said[-1] += f" Up the busiest uplink go {words(carried)} tensors a step (closed form, framed: {form:.2f})."
+    return said

@@ -1,0 +1,111 @@
+"""Accuracy against a fixed scaling factor, with block floating point beside it (SwitchML's plateau that collapses at both ends).
+
+A factor that is too small rounds gradients to nothing; one that is too large overflows the switch's 32 bits. Block exponents
+choose a factor for each chunk and step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments.curves import Look, Measure, curve, estimate, metric, not_valid, words
+from experiments.experiment import Trial
+from experiments.plots import COLOURS, new_figure
+from experiments.results import Run
+from experiments.sweep import Numbers, Point, SweepSettings, paired
+
+FIXED, ADAPTIVE = Look("fixed factor", COLOURS[0]), Look("block exponents", COLOURS[2])
+SIZES = {"digits-mlp": 30.0, "characters": 60.0}  # workloads, and a step's virtual compute time in ms
+ACCURACY, LOSS = metric("final_accuracy", 100), metric("final_test_loss")
+NO_ERROR = 2e-9  # float32's own rounding is about here; a relative error of 0 has no logarithm
+
+
+class Settings(SweepSettings):
+    """One rack of four at a rate at which communication is a small part, for it is the arithmetic that is looked at."""
+
+    powers: Numbers = Field(tuple(range(13)), description="fixed factors, as powers of ten")
+    racks: int = 1
+    host_rate: float = 50.0
+    steps: int = 60
+    evaluate_every: int = 20
+    measure_error: bool = True
+
+
+QUICK: dict[str, Any] = {"powers": (0, 4, 8, 12), "seeds": 1, "steps": 20}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Each factor, and the adaptive exponents, for a classifier and a language model."""
+    points = []
+    for workload, compute in SIZES.items():
+        common = {"workload": workload, "compute_ms": compute}
+        points.append(Point(f"{workload}, block exponents", {"workload": workload, "power": "adaptive"}, common))
+        points += [
+            Point(f"{workload}, 10^{power:g}", {"workload": workload, "power": power}, {**common, "scaling": 10**power})
+            for power in settings.powers
+        ]
+    return paired(points, settings, seed)
+
+
+def _error(trial: dict[str, Any]) -> float:
+    error = trial["metrics"]["error_median"]
+    return max(error, NO_ERROR) if math.isfinite(error) else float("inf")
+
+
+def _draw(ax: Axes, run: Run, measure: Measure, workload: str) -> None:
+    powers = [p for p in {t["factors"]["power"] for t in run.finished} if p != "adaptive"]
+    shown = Run(run.folder, run.record, [t for t in run.trials if t["factors"]["power"] != "adaptive"])
+    curve(ax, shown, "power", measure, FIXED, workload=workload)
+    adaptive = estimate(run, measure, workload=workload, power="adaptive")
+    if adaptive.n:
+        ax.axhline(adaptive.median, color=ADAPTIVE.colour, linewidth=1.4, label=ADAPTIVE.label)
+        if adaptive.known:
+            ax.axhspan(adaptive.low, adaptive.high, color=ADAPTIVE.colour, alpha=0.15)
+    ax.set_xticks(sorted(powers), [f"$10^{{{p:g}}}$" for p in sorted(powers)], fontsize=8)
+    ax.set_xlabel("scaling factor")
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Accuracy, the language model's loss, and the gradient's relative error."""
+    figure, (accuracy, loss, error) = new_figure(3, size=(12.0, 3.9))
+    _draw(accuracy, run, ACCURACY, "digits-mlp")
+    accuracy.set_ylabel("digits: accuracy (%)")
+    accuracy.axhline(10, color="black", linestyle=":", linewidth=1.2, label="guessing")
+    _draw(loss, run, LOSS, "characters")
+    loss.set_ylabel("language model: loss (nats per character)")
+    loss.axhline(math.log(128), color="black", linestyle=":", linewidth=1.2, label="knowing nothing: ln 128")
+    _draw(error, run, _error, "digits-mlp")
+    error.set_yscale("log")
+    error.set_ylabel("relative error of the sum (digits)")
+    for ax in (accuracy, loss, error):
+        ax.legend(frameon=False, fontsize=8)
+    caption = (
+        "Final accuracy, language-model loss, and the distance of the summed gradient from the sum in float64, relative to that "
+        "sum's norm, against a fixed scaling factor: medians with bootstrap 95 % intervals, and the adaptive exponents' (band). "
+        f"Trials whose error is not finite lie outside; errors below {NO_ERROR:g} are drawn there."
+    )
+    yield "scaling", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """How wide the plateau is, and where the adaptive exponents lie."""
+    said = not_valid(run)
+    best = estimate(run, ACCURACY, workload="digits-mlp", power="adaptive")
+    if not best.n:
+        return said
+    powers = sorted(p for p in {t["factors"]["power"] for t in run.finished} if p != "adaptive")
+    near = [p for p in powers if (e := estimate(run, ACCURACY, workload="digits-mlp", power=p)).n and e.median >= best.median - 1]
+    loss = estimate(run, LOSS, workload="characters", power="adaptive")
+    said.append(f"Block exponents: accuracy {words(best, '.1f')} %, language model's loss {words(loss)} nats.")
+    within = ", ".join(f"10^{p:g}" for p in near) or "none"
+    said.append(f"Fixed factors within a point of that accuracy: {within}, of 10^{powers[0]:g} to 10^{powers[-1]:g}.")
+    for workload in SIZES:
+        error = estimate(run, _error, workload=workload, power="adaptive")
+        said.append(f"{workload}: relative error of the sum with block exponents {words(error, '.1e')}.")
+    return said

@@ -1,0 +1,113 @@
+"""Packets in bins of 10 ms through the second after a burst of losses, and the window (SwitchML's packets-over-time figure).
+
+Worker 0's link loses everything for a while, in both directions. What is lost is sent again after a time-out; the others
+wait, for their chunks cannot be completed without worker 0; then all go on where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pydantic import Field
+
+from experiments.curves import metric, not_valid, words
+from experiments.experiment import Trial
+from experiments.plots import COLOURS, new_figure
+from experiments.results import Run
+from experiments.statistics import median_interval
+from experiments.sweep import Numbers, Point, SweepSettings, paired
+from hosts import wire
+from hosts.timeline import BIN
+
+BEFORE, AFTER = 0.2, 1.0  # seconds around the outage's beginning that are shown
+SERIES = ("sent first", "sent again", "results", "outstanding")
+
+
+class Settings(SweepSettings):
+    """One rack of four, and one long all-reduce that the outage falls into."""
+
+    outages: Numbers = Field((20.0, 50.0, 100.0), description="lengths of the outage, in ms")
+    racks: int = 1
+    slots: int = 32
+    k: int = 256
+    workload: str = "tensor-400000"
+    steps: int = 2
+    outage_at: float | None = 0.6
+    timeline: bool = True
+
+
+QUICK: dict[str, Any] = {"outages": (50.0,), "seeds": 1}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Each length of the outage."""
+    return paired([Point(f"{ms:g} ms", {"outage": ms}, {"outage_ms": ms}) for ms in settings.outages], settings, seed)
+
+
+def _bins(trial: dict[str, Any], rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(seconds since the outage began, packets by SERIES) of a worker's bins."""
+    begun = trial["metrics"]["outage"][0]
+    noted = {round((when - begun) / BIN): counts for when, *counts in trial["workers"][rank]["timeline"]}
+    span = range(round(-BEFORE / BIN), round(AFTER / BIN))
+    return np.array(span) * BIN, np.array([noted.get(i, [0, 0, 0, 0]) for i in span], dtype=float)
+
+
+def _stall(trial: dict[str, Any]) -> float:
+    """Seconds from the outage's beginning until worker 1 has results again at half the line rate."""
+    at, counts = _bins(trial, 1)
+    full = trial["settings"]["host_rate"] * 1e6 * BIN / wire.bits_on_wire(trial["settings"]["k"])
+    silent = np.flatnonzero((at > 0) & (counts[:, 2] < full / 4))
+    later = np.flatnonzero((counts[:, 2] >= full / 2) & (np.arange(len(at)) > (silent[0] if len(silent) else len(at))))
+    return float(at[later[0]]) if len(later) else float("inf")
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """For the first seed of each outage: packets of the worker that is cut off and of another, and their windows."""
+    lengths = list(dict.fromkeys(t["factors"]["outage"] for t in run.finished))
+    shown = [next(t for t in run.finished if t["factors"]["outage"] == ms) for ms in lengths]
+    figure, axes = new_figure(max(len(shown), 1), 3, (4.2 * max(len(shown), 1), 7.0), sharex=True, sharey="row")
+    grid = np.array(axes).reshape(3, -1)
+    for column, trial in enumerate(shown):
+        begun, ended = trial["metrics"]["outage"]
+        full = trial["settings"]["host_rate"] * 1e6 * BIN / wire.bits_on_wire(trial["settings"]["k"])
+        for row, rank in enumerate((0, 1)):
+            ax = grid[row, column]
+            at, counts = _bins(trial, rank)
+            for series, colour in ((0, COLOURS[0]), (1, COLOURS[3]), (2, COLOURS[1])):
+                ax.plot(1000 * at, counts[:, series], drawstyle="steps-post", color=colour, linewidth=1.2, label=SERIES[series])
+            ax.axhline(full, color="black", linestyle=":", linewidth=1, label="line rate")
+            grid[2, column].plot(1000 * at, counts[:, 3], drawstyle="steps-post", color=COLOURS[4 * row], label=f"worker {rank}")
+        for ax in grid[:, column]:
+            ax.axvspan(0, 1000 * (ended - begun), color="#f3d9d6", zorder=0)
+        note = "" if trial["valid"] else " (not valid)"
+        grid[0, column].set_title(f"outage of {1000 * (ended - begun):.0f} ms{note}", fontsize=10)
+        grid[2, column].set_xlabel("ms since the outage began")
+    for row, name in enumerate(
+        ("worker 0, cut off:\npackets per 10 ms", "worker 1:\npackets per 10 ms", "window:\nslots outstanding")
+    ):
+        grid[row, 0].set_ylabel(name)
+    grid[0, 0].legend(frameon=False, fontsize=8)
+    grid[2, 0].legend(frameon=False, fontsize=8)
+    caption = (
+        "Packets sent and results received in bins of 10 ms, and the most slots that waited in a bin, around an outage of "
+        f"worker 0's link (shaded). One seed of {run.record['settings']['seeds']}; trials.jsonl has all."
+    )
+    yield "timeline", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """How long results stay away, and what is sent again."""
+    said = not_valid(run)
+    for name in dict.fromkeys(t["name"] for t in run.finished):
+        here = [t for t in run.finished if t["name"] == name and t["valid"]]
+        stalls, again = [_stall(t) for t in here], [metric("retransmissions")(t) for t in here]
+        back = median_interval([1000 * s for s in stalls if np.isfinite(s)])
+        said.append(
+            f"Outage of {name}: worker 1 is back at half the line rate {words(back, '.0f')} ms after its beginning; "
+            f"{words(median_interval(again), '.0f')} packets are sent again by all workers together."
+        )
+    return said
