@@ -14,7 +14,7 @@ from pydantic import Field
 
 from experiments.curves import SCHEME_LOOKS, Measure, curve, levels, matching, metric, not_valid, ratio, words
 from experiments.experiment import Trial
-from experiments.plots import new_figure
+from experiments.plots import new_figure, readable
 from experiments.results import Run
 from experiments.statistics import Interval
 from experiments.sweep import Numbers, Point, SweepSettings, Words, paired
@@ -69,6 +69,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])
         ax.set_xlabel("loss rate of every link and direction")
         ax.set_yscale("log")
+        readable(ax.yaxis)
     axes[0].set_ylabel("TAT, times that without loss")
     axes[0].legend(frameon=False, fontsize=8)
     caption = (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import NDArray
@@ -29,6 +30,12 @@ def new_figure(columns: int = 1, rows: int = 1, size: tuple[float, float] = SIZE
         ax.grid(axis="y", color="#e4e4e4", linewidth=0.7)
         ax.set_axisbelow(True)
     return figure, list(axes)
+
+
+def readable(axis: Axis) -> None:
+    """Plain numbers on a logarithmic axis, also between the powers of ten."""
+    axis.set_major_formatter(ScalarFormatter())
+    axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.6)))
 
 
 def style(run: Run, trial: dict[str, Any]) -> dict[str, Any]:
@@ -102,8 +109,7 @@ def aggregation_time(run: Run) -> Figure:
             ax.axhline(bound, color="black", linewidth=1, linestyle=":", label="line-rate bound" if ax is series else None)
     series.set_yscale("log")
     for axis in (series.yaxis, spread.yaxis):
-        axis.set_major_formatter(ScalarFormatter())
-        axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.6)))
+        readable(axis)
     series.set_xlabel("step")
     series.set_ylabel("TAT (ms), logarithmic")
     spread.set_xlabel("percentile of steps")

@@ -15,7 +15,7 @@ from pydantic import Field
 from experiments import bounds
 from experiments.curves import Look, bound_line, curve, estimate, levels, matching, metric, not_valid, words
 from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
+from experiments.plots import COLOURS, new_figure, readable
 from experiments.results import Run
 from experiments.settings import TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, paired
@@ -72,6 +72,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     bound_line(trip, at, model[:, 1], label="one packet's round trip, or slots · packet time")
     trip.set_ylabel("round trip (ms)")
     trip.set_yscale("log")
+    readable(trip.yaxis)
     for ax in (time, trip):
         ax.set_xscale("log", base=2)
         ax.set_xticks(at, [str(s) for s in at])

@@ -51,8 +51,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def _throughput(trial: dict[str, Any]) -> float:
-    """Samples (or sequences) per second of all workers, in steps per second: the batch is the same."""
-    return float(1 / trial["metrics"]["step_median"])
+    """Steps per second, over the whole training: the batch is the same, so the ratio is that of samples per second."""
+    return float(trial["settings"]["steps"] / trial["metrics"]["duration"])
 
 
 def _predicted(trial: dict[str, Any]) -> float:
@@ -98,7 +98,7 @@ def _share(run: Run, model: str) -> str:
     """What part of a step with SwitchML is communication."""
     here = [t["metrics"] for t in matching(run, model=model, scheme="switchml")]
     shares = [m["communication_mean"] / (m["communication_mean"] + m["compute_mean"]) for m in here]
-    return f"{here[0]['elements']:,} parameters, {100 * np.median(shares):.0f} % communication" if here else ""
+    return f"{here[0]['elements']:,} parameters,\n{100 * np.median(shares):.0f} % communication" if here else ""
 
 
 def findings(run: Run) -> list[str]:

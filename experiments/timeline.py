@@ -34,9 +34,9 @@ class Settings(SweepSettings):
     racks: int = 1
     slots: int = 32
     k: int = 256
-    workload: str = "tensor-400000"
+    workload: str = "tensor-500000"
     steps: int = 2
-    outage_at: float | None = 0.6
+    outage_at: float | None = 0.5
     timeline: bool = True
 
 
@@ -53,7 +53,10 @@ def _bins(trial: dict[str, Any], rank: int) -> tuple[NDArray[np.float64], NDArra
     begun = trial["metrics"]["outage"][0]
     noted = {round((when - begun) / BIN): counts for when, *counts in trial["workers"][rank]["timeline"]}
     span = range(round(-BEFORE / BIN), round(AFTER / BIN))
-    return np.array(span) * BIN, np.array([noted.get(i, [0, 0, 0, 0]) for i in span], dtype=float)
+    counts = np.array([noted.get(i, [0, 0, 0, np.nan]) for i in span], dtype=float)
+    known = np.maximum.accumulate(np.where(np.isnan(counts[:, 3]), 0, np.arange(len(counts))))
+    counts[:, 3] = np.nan_to_num(counts[known, 3])  # the window stays as it was where nothing happened
+    return np.array(span) * BIN, counts
 
 
 def _stall(trial: dict[str, Any]) -> float:
@@ -93,7 +96,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     grid[0, 0].legend(frameon=False, fontsize=8)
     grid[2, 0].legend(frameon=False, fontsize=8)
     caption = (
-        "Packets sent and results received in bins of 10 ms, and the most slots that waited in a bin, around an outage of "
+        "Packets sent and results received in bins of 10 ms, and the slots that wait at their ends, around an outage of "
         f"worker 0's link (shaded). One seed of {run.record['settings']['seeds']}; trials.jsonl has all."
     )
     yield "timeline", caption, figure

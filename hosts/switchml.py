@@ -76,6 +76,7 @@ class SwitchML:
         self.sent_at = np.zeros(slots)
         self.deadline = np.full(slots, np.inf)
         self.tries = np.zeros(slots, np.int64)
+        self.probing = 1  # slots that ask next time, while no result of a collective has come
         self.heard_at = 0.0  # when the last result came
         self.newest = 0.0  # when the newest of the chunks that came back was sent
 
@@ -93,6 +94,7 @@ class SwitchML:
         fixed = self.scaling if x.dtype == np.float32 else None
         transfer = self._begin(np.ascontiguousarray(x if fixed is None else scale(x, fixed)).reshape(-1))
         self.position += transfer.length
+        self.probing = 1
         self._release(transfer, np.arange(min(self.slots, transfer.length)))
         self._run(transfer)
         total = transfer.result.reshape(-1)[: x.size].reshape(x.shape)
@@ -174,7 +176,7 @@ class SwitchML:
         self.counters.sent += len(rows)
         if self.timeline:
             again = int((self.tries[rows] > 0).sum())
-            self.timeline.note(len(rows) - again, again, outstanding=int((self.chunk >= 0).sum()))
+            self.timeline.note(int((self.chunk >= 0).sum()), len(rows) - again, again)
         self.counters.bytes_sent += len(rows) * self.record.itemsize
 
     def _retransmit(self, rows: NDArray[np.intp]) -> None:
@@ -198,10 +200,14 @@ class SwitchML:
         return expired[overtaken]
 
     def _probe(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
-        """Before the first result of a collective, silence means a straggler more often than loss: one slot asks for all."""
-        oldest = expired[self.chunk[expired].argmin()]
+        """Before the first result of a collective, silence means a straggler more often than loss: one slot asks for all.
+
+        As it goes on, two ask, four, up to an eighth of the pool: a burst of losses ends after so many packets, not seconds.
+        """
+        oldest = expired[self.chunk[expired].argsort(kind="stable")[: self.probing]]
+        self.probing = min(2 * self.probing, max(1, self.slots // 8))
         self.deadline[expired] = now + self.timer.timeout
-        return np.array([oldest])
+        return oldest
 
     # --- receiving
 
@@ -230,11 +236,11 @@ class SwitchML:
         once = (self.tries[rows] == 0) & (packets["mark"] == 0)  # nobody's retransmission is in this round trip
         self.timer.sample((now - self.sent_at[rows])[once])
         self.counters.rtt = self.timer.srtt
-        if self.timeline:
-            self.timeline.note(results=len(rows))
         distances = self.chunk[rows] - t.start
         self.chunk[rows] = -1
         self.deadline[rows] = np.inf
+        if self.timeline:
+            self.timeline.note(int((self.chunk >= 0).sum()), results=len(rows))
         # the others move: whoever still waits after this long was lost, not late
         waiting = np.isfinite(self.deadline)
         self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self.timer.timeout)

@@ -10,17 +10,17 @@ BIN = 0.01  # seconds
 
 @dataclass
 class Timeline:
-    """Packets by bins of the monotonic clock; `outstanding` is the most slots that waited for a result in a bin."""
+    """Packets by bins of the monotonic clock; `outstanding` is how many slots wait for a result at the end of a bin."""
 
     bins: dict[int, list[int]] = field(default_factory=dict)  # sent first, sent again, results, outstanding
 
-    def note(self, sent: int = 0, again: int = 0, results: int = 0, outstanding: int = 0) -> None:
+    def note(self, outstanding: int, sent: int = 0, again: int = 0, results: int = 0) -> None:
         """Count packets at this moment."""
         counts = self.bins.setdefault(int(time.monotonic() / BIN), [0, 0, 0, 0])
         counts[0] += sent
         counts[1] += again
         counts[2] += results
-        counts[3] = max(counts[3], outstanding)
+        counts[3] = outstanding
 
     def since(self, start: float) -> list[tuple[float, int, int, int, int]]:
         """(seconds since `start`, sent, again, results, outstanding) of each bin in which something happened."""

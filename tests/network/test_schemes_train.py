@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from typing import Any
+
 import pytest
 
-from hosts.schedules import SCHEDULES
+from experiments import bounds
+from experiments.settings import TrialSettings
+from experiments.trial import TrialError, run_trial
+from hosts.schemes import SCHEMES
 from switches.target import Target
-from tests.network.test_trials import trial
+from tests.network.test_trials import SMALL, trial, worker_pid
 
 
-@pytest.mark.parametrize("scheme", SCHEDULES)
+@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "switchml"])
 def test_training_over_messages_learns_as_over_switches(scheme: str, target: Target) -> None:
-    result, switched = trial(target, scheme=scheme), trial(target)
+    result, switched = trial(target, scheme=scheme, servers=2), trial(target)
     assert result["metrics"]["model_digest"]
     assert result["metrics"]["packets_sent"] > 0
-    lossy = trial(target, scheme=scheme, loss=0.02)
+    lossy = trial(target, scheme=scheme, servers=2, loss=0.02)
     assert lossy["metrics"]["retransmissions"] > 0
     assert lossy["metrics"]["model_digest"] == result["metrics"]["model_digest"]
     assert result["metrics"]["final_test_loss"] == pytest.approx(switched["metrics"]["final_test_loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("scheme", ["gloo", "ring", "ps"])
+def test_a_worker_that_dies_ends_the_trial_by_name(scheme: str, target: Target) -> None:
+    def on_event(kind: str, value: dict[str, Any]) -> None:
+        if kind == "step" and value["step"] == 2 and value["rank"] == 1:
+            os.kill(worker_pid(1), signal.SIGKILL)
+
+    begun = time.monotonic()
+    with pytest.raises(TrialError, match=r"worker 1 was killed by signal 9; worker \d: job 0 cannot be completed: "):
+        run_trial(TrialSettings(**{**SMALL, "steps": 2000, "scheme": scheme}), 1, target, on_event)
+    assert time.monotonic() - begun < 30
+
+
+def test_a_fixed_factor_learns_on_its_plateau_and_not_beyond(target: Target) -> None:
+    exact = trial(target, measure_error=True)["metrics"]
+    assert 0 < exact["error_median"] < 1e-6
+    fine = trial(target, measure_error=True, scaling=1e6)["metrics"]
+    assert exact["error_median"] < fine["error_median"] < 1e-3
+    assert fine["final_test_loss"] == pytest.approx(exact["final_test_loss"], rel=1e-3)
+    assert trial(target, measure_error=True, scaling=1e-3)["metrics"]["error_median"] == pytest.approx(1.0)  # rounds all to 0
+
+
+def test_an_outage_costs_time_and_no_bit_of_the_model(target: Target) -> None:
+    plain = trial(target, steps=20)["metrics"]
+    cut = trial(target, steps=20, outage_at=0.2, outage_ms=100, timeline=True)
+    begun, ended = cut["metrics"]["outage"]
+    assert 0.2 <= begun < 0.3 and 0.1 <= ended - begun < 0.2
+    assert cut["metrics"]["model_digest"] == plain["model_digest"]
+    assert cut["metrics"]["retransmissions"] > plain["retransmissions"]
+    noted = cut["workers"][0]["timeline"]
+    inside = [results for when, _, _, results, _ in noted if begun + 0.02 < when < ended - 0.02]
+    assert sum(inside) == 0 and sum(row[3] for row in noted) == cut["workers"][0]["counters"]["results"]
+
+
+def test_a_racks_uplink_carries_the_tensor_once(target: Target) -> None:
+    settings = TrialSettings(**{**SMALL, "workload": "tensor-100000", "steps": 4})
+    sent = run_trial(settings, 1, target, lambda kind, value: None)["metrics"]["uplink_bytes"]
+    expected = settings.steps * 4 * 100_000 * bounds.framing(settings, 100_000)
+    assert len(sent) == 2
+    for rack in sent:
+        assert rack == {"up": pytest.approx(expected, rel=0.02), "down": pytest.approx(expected, rel=0.02)}

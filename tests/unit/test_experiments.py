@@ -34,7 +34,7 @@ GOOD = {
         ({"racks": "0"}, "from 1 to 32"),
         ({"slots": "9999"}, "fit in the switch's pool"),
         ({"workload": "gpt"}, "digits-mlp"),
-        ({"scheme": "magic"}, "choose switchml"),
+        ({"scheme": "magic"}, "choose one of switchml, ring"),
         ({"loss": "1.5"}, "loss"),
         ({"loss": "0.9", "burst": "1.05"}, "not possible"),
         ({"straggler": "lazy"}, "choose one of"),

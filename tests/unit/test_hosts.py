@@ -7,8 +7,9 @@ import pytest
 
 from hosts.retransmission import RetransmissionTimer
 from hosts.stragglers import KINDS, Straggler
+from hosts.timeline import Timeline
 from hosts.training import Trainer, TrainingSettings
-from hosts.workloads import WORKLOADS
+from hosts.workloads import WORKLOADS, find
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,13 +74,35 @@ def test_workloads_learn_and_are_seeded(name: str) -> None:
 
     def train(seed: int) -> tuple[Trainer, float]:
         trainer = Trainer(TrainingSettings(**{**vars(settings), "seed": seed}), rank=0, size=1)
-        before = trainer.workload.evaluate(trainer.model, trainer.data)[0]
+        before = trainer.workload.evaluate(trainer.model, trainer.data)["test_loss"]
         for step in range(settings.steps):
             trainer._apply(trainer._gradient(step)[0])
         return trainer, before
 
     one, before = train(3)
-    after = one.workload.evaluate(one.model, one.data)[0]
+    after = one.workload.evaluate(one.model, one.data)["test_loss"]
     assert after < before
     assert one.digest() == train(3)[0].digest()
     assert one.digest() != train(4)[0].digest()
+
+
+def test_a_tensor_workload_gives_its_elements_and_nothing_to_evaluate() -> None:
+    trainer = Trainer(TrainingSettings("tensor-5000", 2, 3, 0, 1, Straggler()), rank=1, size=4)
+    gradient, _ = trainer._gradient(0)
+    assert gradient.shape == (5000,) and 0.9 < float(gradient.std()) < 1.1
+    assert not gradient.equal(trainer._gradient(1)[0])
+    assert trainer.workload.evaluate(trainer.model, trainer.data) == {}
+    for wrong in ("tensor-0", "tensor-x", "tensor-", "tensor-999999999", "mnist"):
+        with pytest.raises(ValueError, match=f"workload {wrong} is unknown: choose one of .*, or tensor-N"):
+            find(wrong)
+
+
+def test_a_timeline_counts_in_bins_and_keeps_the_last_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([5.001, 5.009, 5.011, 5.052])
+    monkeypatch.setattr("hosts.timeline.time.monotonic", lambda: next(now))
+    timeline = Timeline()
+    timeline.note(4, sent=4)
+    timeline.note(2, results=2)
+    timeline.note(3, again=1)
+    timeline.note(0, results=3)
+    assert timeline.since(5.0) == [(0.0, 4, 0, 2, 2), (0.01, 0, 1, 0, 3), (0.05, 0, 0, 3, 0)]

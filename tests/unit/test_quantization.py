@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hosts.quantization import CODE_NOT_FINITE, CODE_ZERO, MAX_WORKERS, block_exponents, dequantize, quantize
+from hosts.quantization import CODE_NOT_FINITE, CODE_ZERO, MAX_WORKERS, block_exponents, dequantize, quantize, scale, unscale
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 workers_and_chunks = st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), arrays(np.float32, (n, 3, 4), elements=finite)))
@@ -84,3 +84,11 @@ def test_ties_round_to_even() -> None:
 def test_more_workers_than_can_be_summed_are_refused() -> None:
     with pytest.raises(ValueError, match="from 1 to 256"):
         quantize(np.zeros((1, 4), np.float32), np.zeros(1, np.uint8), MAX_WORKERS + 1)
+
+
+def test_a_fixed_factor_rounds_saturates_and_wraps_around_in_the_sum() -> None:
+    x = np.array([0.0, 0.4, 0.6, -1.5, 1e9, -1e9, np.nan, np.inf], np.float32)
+    scaled = scale(x, 10.0)
+    assert scaled.tolist() == [0, 4, 6, -15, 2**31 - 1, -(2**31), 0, 2**31 - 1]
+    np.testing.assert_allclose(unscale(scaled[:4], 10.0), x[:4], atol=0.05)
+    assert unscale(np.array([2**31 - 1], np.int32) + np.int32(1), 1.0)[0] == -(2.0**31)

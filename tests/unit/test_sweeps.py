@@ -1,0 +1,186 @@
+"""Sweeps, their bounds and their plots: what is planned, what is drawn, what an interruption leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from experiments import bounds, runner
+from experiments import experiment as registry
+from experiments.curves import curve, estimate, metric, ratio, values, words
+from experiments.plots import new_figure
+from experiments.quickstart import Settings as QuickstartSettings
+from experiments.results import Run, load_run
+from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from experiments.statistics import median_interval
+from experiments.sweep import Point, SweepSettings, paired
+from experiments.trial import TrialError, shares
+from experiments.workers import Settings as WorkersSettings
+from tests.runs import invalid, record, trial
+
+FIGURES = ("loss", "packet_size", "pool_size", "racks", "scaling", "speedup", "stragglers", "timeline", "workers")
+
+
+def test_all_figures_are_there() -> None:
+    assert set(registry.names()) == {*FIGURES, "quickstart"}
+
+
+@pytest.mark.parametrize("quick", [False, True], ids=["whole", "quick"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_plans_trials_that_can_run_at_five_paired_seeds(name: str, quick: bool) -> None:
+    chosen = registry.load(name)
+    settings = make_settings(chosen.Settings, chosen.QUICK if quick else {})
+    plan = chosen.trials(settings, seed=7)
+    for planned in plan:
+        planned.settings.check()
+    seeds = {planned.seed for planned in plan}
+    assert seeds == set(range(7, 7 + settings.seeds)) and (quick or settings.seeds >= 5)
+    by_seed = [[(p.name, p.settings) for p in plan if p.seed == s] for s in sorted(seeds)]
+    assert all(points == by_seed[0] for points in by_seed)
+    assert len({name for name, _ in by_seed[0]}) == len(by_seed[0])
+    assert len(plan) < (20 if quick else 200)
+
+
+def test_lists_are_set_with_commas() -> None:
+    settings = make_settings(WorkersSettings, parse_overrides(["sizes=2, 5", "schemes=ring,ps"], WorkersSettings))
+    assert settings.sizes == (2, 5) and settings.schemes == ("ring", "ps")
+    with pytest.raises(SettingsError, match=r"setting sizes.1 is 'x'"):
+        make_settings(WorkersSettings, {"sizes": "2,x"})
+
+
+def test_bounds_are_the_closed_forms_with_headers() -> None:
+    one = TrialSettings(racks=1, workers=8, k=256, slots=32, host_rate=10.0)
+    chunks = 1000
+    assert bounds.seconds(one, 256 * chunks) == pytest.approx((chunks + 32) * (1024 + 82) * 8 / 10e6)
+    ring = one.model_copy(update={"scheme": "ring"})
+    assert bounds.seconds(ring, 256 * chunks) == pytest.approx(1538 / 1448 * 2 * 7 / 8 * 1024 * chunks * 8 / 10e6)
+    assert bounds.seconds(one.model_copy(update={"scheme": "gloo"}), 256 * chunks) == bounds.seconds(ring, 256 * chunks)
+    narrow = one.model_copy(update={"racks": 2, "workers": 4, "uplink_rate": 5.0})
+    assert bounds.seconds(narrow, 256 * chunks) == pytest.approx(2 * bounds.seconds(one, 256 * chunks))
+    fixed = one.model_copy(update={"scaling": 1e6})  # no exponents go ahead
+    assert bounds.seconds(fixed, 256 * chunks) == pytest.approx(bounds.seconds(one, 256 * chunks) * chunks / (chunks + 32))
+    assert bounds.framing(fixed, 256 * chunks) == pytest.approx((1024 + 58) / 1024)
+    assert bounds.framing(ring, 256 * chunks) == pytest.approx(1514 / 1448)
+
+
+def test_where_a_step_goes() -> None:
+    step = [{"tat": 0.5, "compute": 0.1, "padding": 0.1}, {"tat": 0.3, "compute": 0.1, "padding": -0.05}]
+    found = shares([step])
+    assert found == pytest.approx({"compute_mean": 0.15, "waiting_mean": 0.1, "communication_mean": 0.3})
+
+
+def _run(tmp_path: Path, **tats: list[float | None]) -> Run:
+    """A run with a trial for each name and seed; None: it is not valid."""
+    entries = []
+    for name, times in tats.items():
+        for seed, tat in enumerate(times):
+            entry = trial(name, seed, tat=tat or 99.0)
+            entry["factors"] = {"scheme": name, "x": len(times)}
+            entries.append(invalid(entry, "a problem") if tat is None else entry)
+    return Run(tmp_path, record(), entries)
+
+
+def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path) -> None:
+    run = _run(tmp_path, a=[1.0, None, 3.0], b=[2.0, 5.0, 9.0])
+    tat = metric("tat_median")
+    assert values(run, tat, scheme="a") == [1.0, 3.0]
+    assert estimate(run, tat, scheme="a").median == 2.0
+    assert ratio(run, tat, {"scheme": "b"}, {"scheme": "a"}).median == 2.5  # of seeds 0 and 2: 2 and 3
+    _, (ax,) = new_figure()
+    from experiments.curves import SCHEME_LOOKS
+
+    curve(ax, run, "x", tat, SCHEME_LOOKS["ring"], scheme="a")
+    crosses = [line.get_ydata() for line in ax.lines if line.get_marker() == "x"]
+    assert [list(c) for c in crosses] == [[99.0]]
+    assert [99.0] not in [list(line.get_ydata()) for line in ax.lines if line.get_marker() == "o"]
+
+
+def test_intervals_in_words() -> None:
+    assert words(median_interval([])) == "not known (no valid trial)"
+    assert words(median_interval([1.5])) == "1.50 (n = 1)"
+    assert words(median_interval([1.0] * 5)) == "1.00 (1.00 to 1.00)"
+
+
+class _Experiment:
+    """Two points of a sweep."""
+
+    Settings = SweepSettings
+
+    @staticmethod
+    def trials(settings: Any, seed: int) -> Any:
+        return paired([Point("good", {"p": 1}, {}), Point("bad", {"p": 2}, {"steps": 3})], settings, seed)
+
+    @staticmethod
+    def figures(run: Run) -> Any:
+        return []
+
+    @staticmethod
+    def findings(run: Run) -> list[str]:
+        return []
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Trials that ran, as (steps, seed); no network is made."""
+
+    class Versions:
+        def versions(self) -> dict[str, str]:
+            return {}
+
+    done: list[tuple[int, int]] = []
+    monkeypatch.setattr(runner, "need_root", lambda: None)
+    monkeypatch.setattr(runner, "switchml", lambda target, k: Versions())
+    return done
+
+
+def _sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]], failing: Any, resume: bool = False) -> int:
+    def run_trial(settings: TrialSettings, seed: int, target: Any, hear: Any) -> dict[str, Any]:
+        ran.append((settings.steps, seed))
+        if error := failing(settings.steps, seed):
+            raise error
+        return {key: value for key, value in trial(seed=seed).items() if key in ("metrics", "valid", "problems", "steps")}
+
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+    asked = runner.Asked("quickstart", "embedded", 1, [], resume=resume)
+    experiment: Any = _Experiment()
+    return runner.run_experiment(asked, experiment, SweepSettings(seeds=2), tmp_path, Console(quiet=True))
+
+
+def test_a_sweep_goes_on_after_a_failed_trial_and_resumes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]]
+) -> None:
+    assert _sweep(tmp_path, monkeypatch, ran, lambda steps, seed: TrialError("no") if (steps, seed) == (3, 1) else None) == 1
+    assert ran == [(80, 1), (3, 1), (80, 2), (3, 2)]
+    ran.clear()
+    assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None, resume=True) == 0
+    assert ran == [(3, 1)]
+    (folder,) = (tmp_path / "quickstart").iterdir()
+    again = load_run(folder)
+    assert sorted((t["name"], t["seed"]) for t in again.finished) == [("bad", 1), ("bad", 2), ("good", 1), ("good", 2)]
+    assert len(again.trials) == 4 and again.record["finished"] is True and again.record["failed"] == []
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]]
+) -> None:
+    stop = lambda steps, seed: KeyboardInterrupt() if (steps, seed) == (80, 2) else None  # noqa: E731
+    assert _sweep(tmp_path, monkeypatch, ran, stop) == runner.INTERRUPTED
+    (folder,) = (tmp_path / "quickstart").iterdir()
+    assert json.loads((folder / "run.json").read_text())["finished"] is False
+    ran.clear()
+    assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None, resume=True) == 0
+    assert ran == [(80, 2), (3, 2)]
+    ran.clear()
+    assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None, resume=True) == 0
+    assert ran == [] and len(list((tmp_path / "quickstart").iterdir())) == 1
+    assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None) == 0  # without --resume: a new run
+    assert len(ran) == 4 and len(list((tmp_path / "quickstart").iterdir())) == 2
+
+
+def test_an_outage_and_loss_exclude_each_other() -> None:
+    with pytest.raises(SettingsError, match="outage_at and loss cannot be set together"):
+        QuickstartSettings(loss=0.1, outage_at=1.0).check()
