@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment test test-unit test-network bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-network bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -30,6 +30,9 @@ endif
 
 experiment: need-root $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))
+
+figures: need-root $(READY) ## run all experiments on TARGET, about an hour; QUICK=1: minutes. RESUME=1 goes on where it stopped
+	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
 test: need-root $(READY) ## run all tests, networks on TARGET
 	@$(BIN)/python -m pytest tests --target $(TARGET)

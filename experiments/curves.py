@@ -72,6 +72,28 @@ def words(interval: Interval, form: str = ".2f") -> str:
     return f"{interval.median:{form}}{bounds}"
 
 
+@dataclass(frozen=True)
+class Tolerance:
+    """What an experiment states of a measurement over its bound or closed form."""
+
+    low: float
+    high: float
+
+    def words(self, interval: Interval) -> str:
+        """An interval in words, and whether its median is within the tolerance."""
+        if not interval.n:
+            return words(interval)
+        where = "within" if self.low <= interval.median <= self.high else "OUTSIDE"
+        return f"{words(interval)} [{where} the stated {self.low:g} to {self.high:g}]"
+
+
+# of a scheme's bound; over TCP, acknowledgements wait behind data, the more so the more partners a node has at once
+OF_BOUND = {
+    "switchml": Tolerance(0.93, 1.02), "gloo": Tolerance(0.85, 1.02), "ring": Tolerance(0.8, 1.02), "ps": Tolerance(0.75, 1.02),
+    "ps-sharded": Tolerance(0.4, 1.02), "halving-doubling": Tolerance(0.4, 1.02),
+}  # fmt: skip
+
+
 def levels(run: Run, factor: str, **factors: Any) -> list[Any]:
     """The values that a factor takes, in order."""
     return sorted({t["factors"][factor] for t in matching(run, **factors) if factor in t["factors"]})

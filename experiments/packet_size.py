@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments import bounds
-from experiments.curves import Look, bound_line, curve, estimate, levels, matching, metric, not_valid, words
+from experiments.curves import OF_BOUND, Look, bound_line, curve, estimate, levels, matching, metric, not_valid, words
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
@@ -82,7 +82,8 @@ def findings(run: Run) -> list[str]:
         share = estimate(run, lambda t: _bound(t) / t["metrics"]["tat_median"], k=k)
         paper = f" (paper: {PAPER[k]} % of values in a packet)" if k in PAPER else ""
         said.append(
-            f"k = {k}: {words(share)} of its bound; the tensor takes {words(estimate(run, _efficiency, k=k), '.1f')} % of the "
+            f"k = {k}: {OF_BOUND['switchml'].words(share)} of its bound; the tensor takes "
+            f"{words(estimate(run, _efficiency, k=k), '.1f')} % of the "
             f"link, values are {100 * 32 * k / wire.bits_on_wire(k):.1f} % of a packet on the wire{paper}."
         )
     return said

@@ -13,13 +13,26 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments import bounds
-from experiments.curves import SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, metric, not_valid, words
+from experiments.curves import (
+    OF_BOUND,
+    SCHEME_LOOKS,
+    Tolerance,
+    bound_line,
+    curve,
+    estimate,
+    levels,
+    matching,
+    metric,
+    not_valid,
+    words,
+)  # fmt: skip
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
 from experiments.settings import TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, Words, paired
 
+OF_FORM = Tolerance(0.98, 1.15)  # over TCP, acknowledgements for what comes down go up too
 ATE = metric("ate_per_second", 1e-6)
 
 
@@ -123,8 +136,11 @@ def findings(run: Run) -> list[str]:
     for name in dict.fromkeys(t["name"] for t in run.finished):
         factors = next(t["factors"] for t in run.finished if t["name"] == name)
         share = estimate(run, lambda t: ATE(t) / _bound(t), **factors)
-        said.append(f"{name}: {words(estimate(run, ATE, **factors))} · 10⁶ ATE/s, {words(share)} of its bound.")
+        said.append(
+            f"{name}: {words(estimate(run, ATE, **factors))} · 10⁶ ATE/s, {OF_BOUND[factors['scheme']].words(share)} of its bound."
+        )
         if factors["racks"] > 1 and factors["oversubscription"] == 1:
-            carried, form = estimate(run, _uplink, **factors), _closed_form(matching(run, **factors)[0])
-            said[-1] += f" Up the busiest uplink go {words(carried)} tensors a step (closed form, framed: {form:.2f})."
+            carried = estimate(run, _uplink, **factors)
+            over = estimate(run, lambda t: _uplink(t) / _closed_form(t), **factors)
+            said[-1] += f" Up the busiest uplink go {words(carried)} tensors a step, {OF_FORM.words(over)} of the closed form."
     return said

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -78,7 +79,7 @@ class Display:
             self.progress.update(self.task, completed=step, state=words)
             self.progress.refresh()
         else:
-            self.console.print(f"{self.title}: step {step}/{self.steps}  {words}", highlight=False, soft_wrap=True)
+            self.console.print(f"{self.title}: step {step}/{self.steps}  {words}", highlight=False, markup=False, soft_wrap=True)
 
     def end(self, words: str) -> None:
         """Replace the bar by one line about the trial."""
@@ -182,11 +183,11 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display)
     except TrialError as error:
         entry |= {"valid": False, "problems": [str(error)], "failed": True}
         add_trial(run, entry)
-        display.end(f"[red]failed[/red]: {error}")
+        display.end(f"[red]failed[/red]: {escape(str(error))}")
         return False
     add_trial(run, entry)
     m = entry["metrics"]
-    verdict = "valid" if entry["valid"] else "[yellow]not valid[/yellow]: " + "; ".join(entry["problems"])
+    verdict = "valid" if entry["valid"] else "[yellow]not valid[/yellow]: " + escape("; ".join(entry["problems"]))
     accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""
     display.end(f"{m['duration']:.1f} s, TAT {1000 * m['tat_median']:.0f} ms, {accuracy}{verdict}")
     return True
@@ -200,7 +201,7 @@ def conclude(run: Run, experiment: Experiment, console: Console) -> None:
     console.print(results_table(run))
     findings = experiment.findings(run) if run.finished else []
     for sentence in findings:
-        console.print(f"• {sentence}", highlight=False)
+        console.print(f"• {sentence}", highlight=False, markup=False)
     figures = list(experiment.figures(run)) if run.finished else []
     report = write_report(run, findings, figures)
     console.print(f"plots and report: {report}", highlight=False, soft_wrap=True)

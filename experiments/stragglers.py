@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments import bounds
-from experiments.curves import Look, bound_line, curve, estimate, levels, matching, metric, not_valid, words
+from experiments.curves import Look, Tolerance, bound_line, curve, estimate, levels, matching, metric, not_valid, words
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
@@ -23,6 +23,7 @@ from experiments.sweep import Numbers, Point, SweepSettings, paired
 
 TARGET = 0.9  # accuracy that the time is taken to
 MEASURED = Look("measured", COLOURS[0])
+OF_EXPECTED = Tolerance(0.98, 1.1)
 SHARES = {"compute": COLOURS[0], "waiting": COLOURS[3], "communication": COLOURS[1]}
 DISTRIBUTIONS: dict[str, dict[str, Any]] = {
     "none": {"straggler": "none"},
@@ -125,5 +126,7 @@ def findings(run: Run) -> list[str]:
         here = [t for t in run.finished if t["name"] == name and t["valid"]]
         off = median_interval([_step(t) / _expected(t) for t in here])
         waiting = median_interval([100 * t["metrics"]["waiting_mean"] * 1000 / _step(t) for t in here])
-        said.append(f"{name}: a step takes {words(off)} of what is expected; workers wait {words(waiting, '.0f')} % of it.")
+        said.append(
+            f"{name}: a step takes {OF_EXPECTED.words(off)} of what is expected; workers wait {words(waiting, '.0f')} % of it."
+        )
     return said

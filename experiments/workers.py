@@ -13,7 +13,20 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments import bounds
-from experiments.curves import SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, metric, not_valid, ratio, words
+from experiments.curves import (
+    OF_BOUND,
+    SCHEME_LOOKS,
+    Tolerance,
+    bound_line,
+    curve,
+    estimate,
+    levels,
+    matching,
+    metric,
+    not_valid,
+    ratio,
+    words,
+)  # fmt: skip
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
@@ -23,6 +36,7 @@ from experiments.sweep import Integers, Point, SweepSettings, Words, paired
 # read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s (PAPERS.md, section 1)
 PAPER = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26, 16: 0.97}}
 PAPER_BOUND = 2.89
+FLAT = Tolerance(0.9, 1.1)
 ATE = metric("ate_per_second", 1e-6)
 
 
@@ -94,11 +108,11 @@ def findings(run: Run) -> list[str]:
     said = not_valid(run)
     sizes = levels(run, "workers")
     flat = ratio(run, ATE, {"scheme": "switchml", "workers": sizes[-1]}, {"scheme": "switchml", "workers": sizes[0]})
-    said.append(f"SwitchML's ATE/s with {sizes[-1]} workers is {words(flat)} of that with {sizes[0]}.")
+    said.append(f"SwitchML's ATE/s with {sizes[-1]} workers is {FLAT.words(flat)} of that with {sizes[0]}.")
     for scheme in run.record["settings"]["schemes"]:
         for n in sizes:
             share = estimate(run, lambda t: ATE(t) / _bound(t), scheme=scheme, workers=n)
             gain = ratio(run, ATE, {"scheme": "switchml", "workers": n}, {"scheme": scheme, "workers": n})
             told = "" if scheme == "switchml" else f"; SwitchML has {words(gain)} times its ATE/s"
-            said.append(f"{SCHEME_LOOKS[scheme].label}, {n} workers: {words(share)} of its bound{told}.")
+            said.append(f"{SCHEME_LOOKS[scheme].label}, {n} workers: {OF_BOUND[scheme].words(share)} of its bound{told}.")
     return said

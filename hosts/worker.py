@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import traceback
 from dataclasses import asdict, dataclass
@@ -84,7 +85,7 @@ def run_worker(settings: WorkerSettings) -> int:
         return 1  # the coordinator is gone
     except Exception as error:
         if place.scheme == GLOO and isinstance(error, RuntimeError):  # all that Gloo raises
-            reason = str(error).splitlines()[0]
+            reason = re.sub(r"^\[\S*\] ", "", str(error).splitlines()[0]).split(". ")[0]  # without Gloo's own file and line
             message = f"worker {rank}: job {place.membership.job} cannot be completed: {reason}"
         else:
             traceback.print_exc()
@@ -109,6 +110,8 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
     dist.init_process_group("ina", store=store, rank=rank, world_size=size, pg_options=options)
     group = dist.group.WORLD
     assert isinstance(group, InaProcessGroup)
+    if settings.place.scheme == GLOO:
+        group.gloo.set_timeout(timedelta(seconds=settings.place.patience))
     return group
 
 
