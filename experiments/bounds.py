@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from experiments import oracle
 from experiments.settings import TrialSettings
 from hosts import wire
-from hosts.schedules import SCHEDULES, ring
+from hosts.schedules import SCHEDULES, Schedule, ring
 from hosts.schemes import GLOO
+from topologies.racks import NetworkPlan
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
 TCP_FRAME = SEGMENT + 66  # Ethernet, IP and TCP headers with it
@@ -21,10 +24,14 @@ def seconds(settings: TrialSettings, elements: int) -> float:
     """
     racks = settings.topology()
     if not _over_switches(settings):
-        schedule = ring(racks.size) if settings.scheme == GLOO else SCHEDULES[settings.scheme](racks.size, racks.servers)
-        return TCP_OVERHEAD * oracle.seconds(schedule, racks, 4 * elements)
+        return TCP_OVERHEAD * oracle.seconds(_schedule(settings), racks, 4 * elements)
     slowest = settings.host_rate if settings.racks == 1 else min(settings.host_rate, settings.uplink_rate)
     return float(_packets(settings, elements) * wire.bits_on_wire(settings.k) / (slowest * 1e6))
+
+
+def of_trial(trial: dict[str, Any]) -> float:
+    """The bound in seconds of a trial's sums, from its entry in trials.jsonl."""
+    return seconds(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
 
 
 def framing(settings: TrialSettings, elements: int) -> float:
@@ -33,6 +40,22 @@ def framing(settings: TrialSettings, elements: int) -> float:
         return TCP_FRAME / SEGMENT
     frame = wire.bits_on_wire(settings.k) / 8 - wire.PHYSICAL_BYTES
     return _packets(settings, elements) * frame / (4 * elements)
+
+
+def uplink_tensors(settings: TrialSettings, elements: int) -> float:
+    """Up the busiest rack's uplink for one sum, in sizes of the tensor, framing included. Over switches a rack sends it once."""
+    if _over_switches(settings):
+        return framing(settings, elements)
+    racks = settings.topology()
+    uplinks = {link.number for link in NetworkPlan(racks).links if link.upper == "root"}
+    totals = {number: sum(step[number, "up"] for step in oracle.load(_schedule(settings), racks, 1.0)) for number in uplinks}
+    return framing(settings, elements) * max(totals.values())
+
+
+def _schedule(settings: TrialSettings) -> Schedule:
+    """Of a scheme without switches; Gloo's is a ring."""
+    racks = settings.topology()
+    return ring(racks.size) if settings.scheme == GLOO else SCHEDULES[settings.scheme](racks.size, racks.servers)
 
 
 def _over_switches(settings: TrialSettings) -> bool:

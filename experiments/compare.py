@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from experiments import steps
 from experiments.metrics import COMPARED, MISSING, Metric, named
 from experiments.results import Run
 from experiments.statistics import FEWEST, Interval, median_interval
@@ -138,8 +139,8 @@ def _values(key: str, trials: Trials) -> dict[int, float]:
 
 
 PER_STEP = {
-    "tat_median": lambda group: min(r["tat"] for r in group),
-    "step_median": lambda group: max(r["ended"] - r["begun"] for r in group),
+    "tat_median": steps.aggregation_time,
+    "step_median": steps.duration,
 }
 
 
@@ -147,11 +148,8 @@ def _steps(key: str, trials: list[dict[str, Any]]) -> list[float]:
     """One number for each step of each trial, of which the metric is the median; none if the steps do not tell."""
     values = []
     for trial in trials:
-        groups: dict[int, list[dict[str, Any]]] = {}
-        for record in trial.get("steps", []):
-            groups.setdefault(record["step"], []).append(record)
         try:
-            values += [PER_STEP[key](group) for group in groups.values()]
+            values += [PER_STEP[key](group) for group in steps.groups(trial.get("steps", []))]
         except KeyError:
             return []
     return values

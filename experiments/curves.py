@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -48,8 +50,8 @@ def matching(run: Run, **factors: Any) -> list[Record]:
 
 
 def values(run: Run, measure: Measure, **factors: Any) -> list[float]:
-    """The measure of each valid trial with these factors."""
-    return [measure(t) for t in matching(run, **factors) if t["valid"]]
+    """The measure of each valid trial with these factors, where it is a finite number."""
+    return [v for t in matching(run, **factors) if t["valid"] and math.isfinite(v := measure(t))]
 
 
 def estimate(run: Run, measure: Measure, **factors: Any) -> Interval:
@@ -61,15 +63,15 @@ def ratio(run: Run, measure: Measure, above: Record, below: Record) -> Interval:
     """The median of the ratio, seed by seed, of two points of the sweep."""
     first = {t["seed"]: measure(t) for t in matching(run, **above) if t["valid"]}
     second = {t["seed"]: measure(t) for t in matching(run, **below) if t["valid"]}
-    return median_interval([first[s] / second[s] for s in sorted(first.keys() & second.keys())])
+    return median_interval([first[s] / second[s] for s in sorted(first.keys() & second.keys()) if second[s]])
 
 
 def words(interval: Interval, form: str = ".2f") -> str:
-    """An interval in words: median, bounds, and of how many."""
+    """An interval in words: median, bounds, and of how many trials."""
     if not interval.n:
         return "not known (no valid trial)"
-    bounds = f" ({interval.low:{form}} to {interval.high:{form}})" if interval.known else f" (n = {interval.n})"
-    return f"{interval.median:{form}}{bounds}"
+    bounds = f"{interval.low:{form}} to {interval.high:{form}}, " if interval.known else ""
+    return f"{interval.median:{form}} ({bounds}n = {interval.n})"
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Calla
     middle: list[tuple[float, Interval]] = []
     for level in levels(run, x, **factors):
         at = place(level)
-        here = matching(run, **factors, **{x: level})
-        good, bad = [measure(t) for t in here if t["valid"]], [measure(t) for t in here if not t["valid"]]
+        here = [(measure(t), t["valid"]) for t in matching(run, **factors, **{x: level})]
+        good, bad = ([v for v, valid in here if valid is wanted and math.isfinite(v)] for wanted in (True, False))
         ax.plot([at] * len(good), good, ".", color=look.colour, alpha=0.35, markersize=4, zorder=2)
         ax.plot([at] * len(bad), bad, "x", color=look.colour, alpha=0.6, markersize=5, zorder=2)
         if good:
@@ -128,10 +130,15 @@ def bound_line(ax: Axes, at: Iterable[float], heights: Iterable[float], look: Lo
 
 
 def not_valid(run: Run) -> list[str]:
-    """A sentence for trials that are not valid, if there are any."""
-    bad = [t for t in run.trials if not t["valid"]]
-    if not bad:
-        return []
-    reasons = dict.fromkeys(problem.split(":")[0] for t in bad for problem in t["problems"])
-    shown = "; ".join(list(reasons)[:3])
-    return [f"{len(bad)} of {len(run.trials)} trials are not valid and count nowhere (crosses in the plots): {shown}."]
+    """A sentence for trials that are not valid, and one for those that failed, if there are any."""
+    said = []
+    bad = [t for t in run.finished if not t["valid"]]
+    if bad:
+        reasons = Counter(problem.split(":")[0] for t in bad for problem in t["problems"])
+        shown = "; ".join(reason for reason, _ in reasons.most_common(3))
+        said.append(f"{len(bad)} of {len(run.trials)} trials are not valid and count nowhere (crosses in the plots): {shown}.")
+    if failed := [t for t in run.trials if "metrics" not in t]:
+        names = Counter(t["name"] for t in failed)
+        shown = "; ".join(f"{name} ({n})" for name, n in names.items())
+        said.append(f"{len(failed)} of {len(run.trials)} trials failed, and medians are of the others: {shown}.")
+    return said

@@ -6,7 +6,7 @@ import threading
 import time
 
 from experiments.settings import TrialSettings
-from switches.control import Control
+from switches.control import Control, ControlError
 from switches.switchml import Loss, set_loss
 
 PORT = 0  # of the first rack's switch: worker 0's link
@@ -21,24 +21,39 @@ class Outage(threading.Thread):
         super().__init__(name="outage", daemon=True)
         assert settings.outage_at is not None
         self.control, self.due, self.lasts = control, started + settings.outage_at, settings.outage_ms / 1000
-        self.begun = self.ended = started
+        self.begun = self.ended = 0.0
+        self.why = ""
+        self.over = threading.Event()  # the training is
         self.start()
 
     def run(self) -> None:
         """Begin, wait, end; `begun` and `ended` are when it really did."""
-        for direction in DIRECTIONS:
-            *prepare, _mode = set_loss(direction, PORT, Loss(good=1.0), seed=0)
-            for line in prepare:
-                self.control.command(line)
-        self._at(self.due)
-        for name in DIRECTIONS.values():
-            self.control.command(f"register_write {name}.mode {PORT} 1")
-        self.begun = time.monotonic()
-        self._at(self.begun + self.lasts)
-        for name in DIRECTIONS.values():
-            self.control.command(f"register_write {name}.mode {PORT} 0")
-        self.ended = time.monotonic()
+        try:
+            for direction in DIRECTIONS:
+                *prepare, _mode = set_loss(direction, PORT, Loss(good=1.0), seed=0)
+                for line in prepare:
+                    self.control.command(line)
+            if self._wait(self.due):
+                self._switch(1)
+                self.begun = time.monotonic()
+                if self._wait(self.begun + self.lasts):
+                    self._switch(0)
+                    self.ended = time.monotonic()
+        except ControlError as error:
+            self.why = f"the outage could not be applied: {error}"
 
-    @staticmethod
-    def _at(moment: float) -> None:
-        time.sleep(max(0.0, moment - time.monotonic()))
+    def _switch(self, mode: int) -> None:
+        for name in DIRECTIONS.values():
+            self.control.command(f"register_write {name}.mode {PORT} {mode}")
+
+    def _wait(self, until: float) -> bool:
+        """Wait; False if the training is over before."""
+        return not self.over.wait(max(0.0, until - time.monotonic()))
+
+    def stop(self) -> str:
+        """The training is over; why the outage did not begin and end within it, empty if it did."""
+        self.over.set()
+        self.join()
+        if not self.why and not self.ended:
+            self.why = "the training ended before the outage did: set outage_at lower, or steps higher"
+        return self.why

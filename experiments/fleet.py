@@ -1,4 +1,4 @@
-"""Work on all hosts of a network at once, each in a process of its own, and its results: for benchmarks and tests."""
+"""Work on all hosts of a network at once, each in a process of its own; and what switches and servers of a job are told."""
 
 from __future__ import annotations
 

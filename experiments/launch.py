@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import runpy
 import selectors
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from functools import partial
@@ -24,6 +26,11 @@ from topologies.links import NetworkError
 from topologies.network import Network
 from topologies.racks import HostPlan, NetworkPlan
 
+OF_TRAINING = (
+    "workload", "steps", "batch", "learning_rate", "compute_ms", "evaluate_every", "measure_error", "straggler", "outage_at",
+    "timeline",
+)  # fmt: skip
+LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
 
 
@@ -31,6 +38,8 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
     """Run a script with its arguments on every host; what they print comes with their ranks. The first exit code that is not 0."""
     if not Path(script[0]).is_file():
         raise SettingsError(f"there is no script {script[0]}")
+    if unknown := [key for key in OF_TRAINING if getattr(settings, key) != TrialSettings.model_fields[key].default]:
+        raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
     pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun))
     try:
         return isolation.wait(pid)
@@ -80,7 +89,8 @@ def _run(network: Network, settings: TrialSettings, script: list[str], torchrun:
         os.close(writer)
         outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
     failed, deadline = 0, float("inf")
-    while ranks or outputs.get_map():
+    ended_at = float("inf")
+    while (ranks or outputs.get_map()) and time.monotonic() < ended_at:
         for key, _ in outputs.select(0.1):
             if not _forward(key.fd, key.data):
                 outputs.unregister(key.fd)
@@ -91,6 +101,8 @@ def _run(network: Network, settings: TrialSettings, script: list[str], torchrun:
                 print(f"inalab: worker {ranks[pid]} ended with exit code {failed}", file=sys.stderr, flush=True)
             if ended:
                 del ranks[pid]
+        if not ranks:
+            ended_at = min(ended_at, time.monotonic() + LAST_WORDS)
         if time.monotonic() > deadline:
             for pid in ranks:
                 os.kill(pid, signal.SIGKILL)
@@ -128,8 +140,13 @@ def _script(writer: int, given: dict[str, str], script: list[str], torchrun: boo
     try:
         runpy.run_path(script[0], run_name="__main__")
     except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
         return 1
+    finally:  # as the interpreter does at its end
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
     return 0

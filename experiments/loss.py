@@ -12,14 +12,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import SCHEME_LOOKS, Measure, curve, levels, matching, metric, not_valid, ratio, words
+from experiments.curves import SCHEME_LOOKS, Measure, curve, estimate, levels, matching, metric, not_valid, ratio, words
 from experiments.experiment import Trial
 from experiments.plots import new_figure, readable
 from experiments.results import Run
 from experiments.statistics import Interval
 from experiments.sweep import Numbers, Point, SweepSettings, Words, paired
 
-TAT = metric("communication_mean")
+TAT = metric("tat_mean")
 KINDS = {"Bernoulli": 1.0, "bursts of 4": 4.0}  # mean burst
 
 
@@ -54,7 +54,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def _inflation(run: Run, scheme: str) -> Measure:
     """TAT over that of the scheme's trial without loss, of the same seed."""
-    base = {t["seed"]: TAT(t) for t in matching(run, scheme=scheme, loss=0.0)}
+    base = {t["seed"]: TAT(t) for t in matching(run, scheme=scheme, loss=0.0) if t["valid"]}
     return lambda trial: TAT(trial) / base[trial["seed"]] if trial["seed"] in base else float("nan")
 
 
@@ -81,6 +81,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     yield "loss", caption, figure
 
 
+def _lost(trial: dict[str, Any]) -> float:
+    return float(trial["metrics"]["loss_achieved"] * trial["metrics"]["loss_packets"])
+
+
 def _cost(run: Run, scheme: str, rate: float, kind: str) -> Interval:
     return ratio(run, TAT, {"scheme": scheme, "loss": rate, "kind": kind}, {"scheme": scheme, "loss": 0.0})
 
@@ -88,13 +92,15 @@ def _cost(run: Run, scheme: str, rate: float, kind: str) -> Interval:
 def findings(run: Run) -> list[str]:
     """What each rate costs each scheme."""
     said = not_valid(run)
-    if lost := [t for t in run.trials if "metrics" not in t]:
-        said.append(f"{len(lost)} trials did not finish: {', '.join(dict.fromkeys(t['name'] for t in lost))}.")
     for kind in KINDS:
         for rate in (rate for rate in levels(run, "loss") if rate):
             told = [
                 f"{SCHEME_LOOKS[scheme].label} {words(_cost(run, scheme, rate, kind))}"
                 for scheme in run.record["settings"]["schemes"]
             ]
-            said.append(f"{100 * rate:g} % {kind}: TAT is {', '.join(told)} times that without loss.")
+            dropped = estimate(run, _lost, scheme="switchml", loss=rate, kind=kind)
+            said.append(
+                f"{100 * rate:g} % {kind}: TAT is {', '.join(told)} times that without loss (packets lost in a trial of SwitchML: "
+                f"{words(dropped, '.0f')})."
+            )
     return said

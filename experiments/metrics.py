@@ -35,15 +35,29 @@ MAIN = (
     Metric("final_accuracy", "accuracy", "%", 100, ".1f", "on the test set, after the last step"),
     Metric("final_test_loss", "test loss", "nats", 1, ".3f", "after the last step"),
     Metric("duration", "duration", "s", 1, ".2f", "from the start of the first step to the end of the last"),
-    Metric("step_median", "step", "ms", 1000, ".1f", "median over the steps, of the slowest worker"),
-    Metric("tat_median", "TAT", "ms", 1000, ".1f", "median over the steps, of the worker that came last"),
+    Metric(
+        "step_median", "step", "ms", 1000, ".1f", "median over the steps, from the first worker's beginning to the last one's end"
+    ),
+    Metric(
+        "tat_median",
+        "TAT",
+        "ms",
+        1000,
+        ".1f",
+        "median over the steps, from when the last worker comes until the last one has the sum",
+    ),
     Metric("ate_per_second", "ATE/s", "", 1, ",.0f", "aggregated tensor elements per second"),
     Metric("loss_achieved", "loss had", "%", 100, ".3f", "on the links, as counted"),
     Metric("retransmissions", "sent again", "", 1, ",.0f", "packets, all workers together"),
     Metric("cpu_idle", "CPU idle", "%", 100, ".0f", "of the whole machine"),
 )
 DETAIL = (
-    Metric("tat_slowest_median", "TAT, slowest", "ms", 1000, ".1f", "median over the steps, waiting for others included"),
+    Metric("tat_mean", "TAT, mean", "ms", 1000, ".1f", "over the steps: a few long ones count"),
+    Metric("compute_mean", "compute", "ms", 1000, ".1f", "mean over workers and steps, padding included"),
+    Metric("waiting_mean", "waiting", "ms", 1000, ".1f", "for the last worker: mean over workers and steps"),
+    Metric("communication_mean", "communication", "ms", 1000, ".1f", "mean over workers and steps"),
+    Metric("rtt", "round trip", "ms", 1000, ".2f", "smoothed as for time-outs; 0 where the scheme does not know"),
+    Metric("error_median", "error", "", 1, ".2e", "of the sum, relative to that in float64"),
     Metric("packets_sent", "sent", "packets", 1, ",.0f", "all workers together"),
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f"),
     Metric("queue_drops", "queue drops", "packets", 1, ",.0f"),

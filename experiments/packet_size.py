@@ -13,7 +13,6 @@ from experiments.curves import OF_BOUND, Look, bound_line, curve, estimate, leve
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
-from experiments.settings import TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, paired
 from hosts import wire
 
@@ -41,10 +40,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def _bound(trial: dict[str, Any]) -> float:
-    return bounds.seconds(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
-
-
 def _efficiency(trial: dict[str, Any]) -> float:
     """Share of the link's rate that carries the tensor, in %."""
     rate = trial["settings"]["host_rate"] * 1e6
@@ -56,7 +51,9 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     figure, (time, efficiency) = new_figure(2, size=(9.0, 3.8))
     at = levels(run, "k")
     curve(time, run, "k", TAT, MEASURED, at.index)
-    bound_line(time, range(len(at)), [1000 * _bound(matching(run, k=k)[0]) for k in at], label="bound: packets on the wire")
+    bound_line(
+        time, range(len(at)), [1000 * bounds.of_trial(matching(run, k=k)[0]) for k in at], label="bound: packets on the wire"
+    )
     time.set_ylabel("TAT (ms)")
     curve(efficiency, run, "k", _efficiency, MEASURED, at.index)
     bound_line(efficiency, range(len(at)), [100 * 32 * k / wire.bits_on_wire(k) for k in at], PAYLOAD, PAYLOAD.label)
@@ -79,7 +76,7 @@ def findings(run: Run) -> list[str]:
     """How near each k is to its bound."""
     said = not_valid(run)
     for k in levels(run, "k"):
-        share = estimate(run, lambda t: _bound(t) / t["metrics"]["tat_median"], k=k)
+        share = estimate(run, lambda t: bounds.of_trial(t) / t["metrics"]["tat_median"], k=k)
         paper = f" (paper: {PAPER[k]} % of values in a packet)" if k in PAPER else ""
         said.append(
             f"k = {k}: {OF_BOUND['switchml'].words(share)} of its bound; the tensor takes "

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
-from experiments import bounds
+from experiments import bounds, steps
 from experiments.results import Run
-from experiments.settings import TrialSettings
 
 COLOURS = ("#3b6ea8", "#4f9d69", "#d1762d", "#b0413e", "#7d5ba6", "#6b6b6b", "#2a9d9d", "#c9a227")
 MARKERS = "osD^vP*X"
@@ -47,10 +46,7 @@ def style(run: Run, trial: dict[str, Any]) -> dict[str, Any]:
 
 def by_step(trial: dict[str, Any], value: Callable[[list[dict[str, Any]]], float]) -> NDArray[np.float64]:
     """One number a step, from the records of all workers."""
-    groups: dict[int, list[dict[str, Any]]] = {}
-    for record in trial["steps"]:
-        groups.setdefault(record["step"], []).append(record)
-    return np.array([value(groups[step]) for step in sorted(groups)])
+    return np.array([value(group) for group in steps.groups(trial["steps"])])
 
 
 def _smoothed(values: NDArray[np.float64], width: int = 5) -> NDArray[np.float64]:
@@ -67,15 +63,15 @@ def learning_curves(run: Run) -> Figure:
         losses = _smoothed(by_step(trial, lambda g: float(np.mean([r["train_loss"] for r in g]))))
         ended = by_step(trial, lambda g: max(r["ended"] for r in g))
         evaluated = [r for r in trial["steps"] if "accuracy" in r]
-        steps = [r["step"] + 1 for r in evaluated]
+        at = [r["step"] + 1 for r in evaluated]
         accuracy = [100 * r["accuracy"] for r in evaluated]
         wide = (
             {**look, "linewidth": 1.2 + 1.1 * (len(run.finished) - number)} if trial["valid"] else look
         )  # equal curves stay visible
         loss_steps.plot(np.arange(1, len(losses) + 1), losses, **wide)
         loss_time.plot(ended, losses, **look)
-        accuracy_steps.plot(steps, accuracy, **wide)
-        accuracy_time.plot([ended[s - 1] for s in steps], accuracy, marker=MARKERS[number % len(MARKERS)], markersize=3, **look)
+        accuracy_steps.plot(at, accuracy, **wide)
+        accuracy_time.plot([ended[s - 1] for s in at], accuracy, marker=MARKERS[number % len(MARKERS)], markersize=3, **look)
     for ax in (loss_steps, loss_time):
         ax.set_ylabel("training loss (nats)")
         ax.set_yscale("log")
@@ -91,11 +87,11 @@ def learning_curves(run: Run) -> Figure:
 
 
 def aggregation_time(run: Run) -> Figure:
-    """TAT of the worker that came last to each step, which is the network's part, over steps and as a distribution."""
+    """TAT of each step, from when the last worker came to it until the last one had the sum, over steps and as a distribution."""
     figure, (series, spread) = new_figure(2, size=SIZE, width_ratios=(2, 1), sharey=True)
     samples, labels = [], []
     for trial in run.finished:
-        tat = 1000 * by_step(trial, lambda g: min(r["tat"] for r in g))
+        tat = 1000 * by_step(trial, steps.aggregation_time)
         look = style(run, trial)
         series.plot(np.arange(1, len(tat) + 1), tat, linewidth=1.1, **look)
         samples.append(np.sort(tat))
@@ -103,8 +99,7 @@ def aggregation_time(run: Run) -> Figure:
     for values, look in zip(samples, labels, strict=True):
         spread.plot(100 * np.arange(1, len(values) + 1) / len(values), values, **{**look, "label": None})
     if run.finished:
-        first = run.finished[0]
-        bound = 1000 * bounds.seconds(TrialSettings(**first["settings"]), first["metrics"]["elements"])
+        bound = 1000 * bounds.of_trial(run.finished[0])
         for ax in (series, spread):
             ax.axhline(bound, color="black", linewidth=1, linestyle=":", label="line-rate bound" if ax is series else None)
     series.set_yscale("log")

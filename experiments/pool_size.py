@@ -17,7 +17,6 @@ from experiments.curves import Look, Tolerance, bound_line, curve, estimate, lev
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure, readable
 from experiments.results import Run
-from experiments.settings import TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, paired
 from hosts import wire
 
@@ -45,17 +44,15 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired([Point(f"{s} slots", {"slots": s}, {"slots": s}) for s in settings.pools], settings, seed)
 
 
-def _bound(trial: dict[str, Any]) -> float:
-    return bounds.seconds(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
-
-
 def _model(run: Run, slots: int) -> tuple[float, float]:
     """(TAT, RTT) in seconds: the link's share or the window's, with the round trip of one packet alone as measured."""
     trial = matching(run, slots=slots)[0]
     alone = estimate(run, metric("rtt"), slots=min(levels(run, "slots"))).median
+    if not alone > 0:
+        return float("nan"), float("nan")
     k, rate = trial["settings"]["k"], trial["settings"]["host_rate"] * 1e6
     packet = wire.bits_on_wire(k) / rate
-    packets = _bound(trial) / packet
+    packets = bounds.of_trial(trial) / packet
     rtt = max(alone, slots * packet)
     return packets * rtt / slots, rtt
 
@@ -92,6 +89,9 @@ def findings(run: Run) -> list[str]:
     said = not_valid(run)
     for s in levels(run, "slots"):
         tat, rtt = _model(run, s)
+        if not estimate(run, TAT, slots=s).n or not rtt > 0:
+            said.append(f"{s} slots: no valid trial, or none of the smallest pool to compare with.")
+            continue
         off = estimate(run, metric("tat_median", 1 / tat), slots=s)
         said.append(
             f"{s} slots: TAT {words(estimate(run, TAT, slots=s), '.0f')} ms, {OF_MODEL.words(off)} of the model's; round trip "

@@ -48,7 +48,7 @@ def _fitted(faults: dict[str, Any], settings: Settings) -> dict[str, Any]:
 
 CAPTIONS = {
     "learning": "Loss (running median of 5 steps) and accuracy against steps, and against seconds",
-    "tat": "Tensor aggregation time (TAT) of each step, on the worker that came last to it, which is the network's part. A link "
+    "tat": "Tensor aggregation time (TAT) of each step, from when the last worker came to it until the last one had it. A link "
     "may send 1,600 bytes ahead of its rate, so a step can end a millisecond before the line-rate bound",
     "retransmissions": "Packets sent again, all workers together. One lost packet holds up its chunk for everybody, and every "
     "worker asks again",

@@ -29,7 +29,7 @@ from experiments.curves import (
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
-from experiments.settings import TrialSettings
+from experiments.settings import SettingsError, TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, Words, paired
 
 OF_FORM = Tolerance(0.98, 1.15)  # over TCP, acknowledgements for what comes down go up too
@@ -45,7 +45,7 @@ class Settings(SweepSettings):
     schemes: Words = Field(("switchml", "ring", "gloo", "ps", "ps-sharded"), description="what is compared")
     k: int = 256
     slots: int = 32
-    workload: str = "tensor-30000"
+    workload: str = "tensor-24000"
     steps: int = 4
 
 
@@ -53,7 +53,9 @@ QUICK: dict[str, Any] = {"shapes": (1, 2), "oversubscriptions": (1, 4), "schemes
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """Every scheme in every shape; one rack has no uplink to oversubscribe."""
+    """Every scheme in every shape; one rack has no uplink to oversubscribe. SettingsError for racks that are not of a size."""
+    if uneven := [racks for racks in settings.shapes if racks < 1 or settings.size % racks]:
+        raise SettingsError(f"shapes has {uneven[0]}: {settings.size} workers cannot be spread evenly over so many racks")
     points = []
     for racks in settings.shapes:
         for over in settings.oversubscriptions if racks > 1 else (1,):
@@ -67,8 +69,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def _bound(trial: dict[str, Any]) -> float:
-    elements = trial["metrics"]["elements"]
-    return float(1e-6 * elements / bounds.seconds(TrialSettings(**trial["settings"]), elements))
+    return float(1e-6 * trial["metrics"]["elements"] / bounds.of_trial(trial))
 
 
 def _uplink(trial: dict[str, Any]) -> float:
@@ -78,20 +79,14 @@ def _uplink(trial: dict[str, Any]) -> float:
 
 
 def _closed_form(trial: dict[str, Any]) -> float:
-    """The same by PAPERS.md, section 5: tensors up the busiest uplink, times what headers and exponents add to them."""
-    settings = TrialSettings(**trial["settings"])
-    m, n = settings.workers, settings.racks * settings.workers
-    tensors = {
-        "switchml": 1.0, "ring": 2 * (n - 1) / n, "gloo": 2 * (n - 1) / n, "ps": float(n - m),
-        "ps-sharded": 2 * m * (1 - 1 / settings.racks),
-    }[settings.scheme]  # fmt: skip
-    return tensors * bounds.framing(settings, trial["metrics"]["elements"])
+    """The same by PAPERS.md, section 5, which is what the oracle gives, times what headers and exponents add."""
+    return bounds.uplink_tensors(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s against oversubscription for each number of racks, and bytes over the uplink."""
-    shapes = [racks for racks in levels(run, "racks") if racks > 1]
-    figure, axes = new_figure(len(shapes) + 1, size=(4.0 * (len(shapes) + 1), 4.2))
+    shapes = levels(run, "racks")
+    figure, axes = new_figure(len(shapes) + 1, size=(3.4 * (len(shapes) + 1), 4.2))
     schemes, size = run.record["settings"]["schemes"], run.record["settings"]["size"]
     for ax, racks in zip(axes, shapes, strict=False):
         for scheme in schemes:
@@ -100,13 +95,14 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             at = levels(run, "oversubscription", **here)
             heights = [_bound(matching(run, oversubscription=o, **here)[0]) for o in at]
             bound_line(ax, at, heights, SCHEME_LOOKS[scheme])
-        ax.set_title(f"{racks} racks of {size // racks}; dotted: bounds", fontsize=10)
-        ax.set_xticks(at := levels(run, "oversubscription"), [f"{o}:1" for o in at])
-        ax.set_xlabel("oversubscription of the uplinks")
+        ax.set_title(f"{racks} rack{'s' * (racks > 1)} of {size // racks}; dotted: bounds", fontsize=10)
+        at = levels(run, "oversubscription", racks=racks)
+        ax.set_xticks(at, [f"{o}:1" for o in at] if racks > 1 else ["no uplinks"])
+        ax.set_xlabel("oversubscription of the uplinks" if racks > 1 else "")
         ax.set_ylabel("10⁶ ATE/s")
         ax.set_ylim(bottom=0)
     axes[0].legend(frameon=False, fontsize=8)
-    _draw_uplinks(axes[-1], run, shapes, schemes)
+    _draw_uplinks(axes[-1], run, [racks for racks in shapes if racks > 1], schemes)
     caption = (
         f"{size} workers: aggregated tensor elements per second against the oversubscription of the racks' uplinks, and bytes up "
         "the busiest uplink in a step, in sizes of the tensor (black: closed forms, with headers and exponents). Medians with "
@@ -118,13 +114,21 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> None:
     width = 0.8 / len(schemes)
     for j, scheme in enumerate(schemes):
+        look = SCHEME_LOOKS[scheme]
         for i, racks in enumerate(shapes):
             at = i + (j - (len(schemes) - 1) / 2) * width
-            carried = estimate(run, _uplink, scheme=scheme, racks=racks, oversubscription=1)
-            look = SCHEME_LOOKS[scheme]
-            ax.bar(at, carried.median if carried.n else 0, 0.9 * width, color=look.colour, label=look.label if i == 0 else None)
-            for trial in matching(run, scheme=scheme, racks=racks, oversubscription=1)[:1]:
-                ax.plot([at - 0.45 * width, at + 0.45 * width], [_closed_form(trial)] * 2, "k-", linewidth=1.8)
+            over = min(levels(run, "oversubscription", racks=racks))
+            carried = estimate(run, _uplink, scheme=scheme, racks=racks, oversubscription=over)
+            if not carried.n:
+                ax.annotate("no valid trial", (at, 0), rotation=90, ha="center", va="bottom", fontsize=7)
+                continue
+            ax.bar(at, carried.median, 0.9 * width, color=look.colour, label=look.label if i == 0 else None)
+            if carried.known:
+                ax.errorbar(
+                    at, carried.median, [[carried.median - carried.low], [carried.high - carried.median]], color="grey", capsize=2
+                )
+            form = _closed_form(matching(run, scheme=scheme, racks=racks, oversubscription=over)[0])
+            ax.plot([at - 0.45 * width, at + 0.45 * width], [form] * 2, "k-", linewidth=1.8)
     ax.set_xticks(range(len(shapes)), [f"{racks} racks" for racks in shapes])
     ax.set_ylabel("up the busiest uplink in a step (tensors)")
     ax.set_title("bytes over the uplinks; black: closed form", fontsize=10)
@@ -139,7 +143,7 @@ def findings(run: Run) -> list[str]:
         said.append(
             f"{name}: {words(estimate(run, ATE, **factors))} · 10⁶ ATE/s, {OF_BOUND[factors['scheme']].words(share)} of its bound."
         )
-        if factors["racks"] > 1 and factors["oversubscription"] == 1:
+        if factors["racks"] > 1:
             carried = estimate(run, _uplink, **factors)
             over = estimate(run, lambda t: _uplink(t) / _closed_form(t), **factors)
             said[-1] += f" Up the busiest uplink go {words(carried)} tensors a step, {OF_FORM.words(over)} of the closed form."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -30,6 +31,7 @@ class Run:
     folder: Path
     record: dict[str, Any]
     trials: list[dict[str, Any]] = field(default_factory=list)
+    claim: int | None = None  # descriptor that holds the lock of the folder
 
     def trial(self, name: str) -> dict[str, Any] | None:
         """The first valid or invalid trial of that name."""
@@ -75,6 +77,25 @@ def add_trial(run: Run, trial: dict[str, Any]) -> None:
             out.write(json.dumps(trial) + "\n")
     except OSError as error:
         raise ResultsError(f"{run.folder}/trials.jsonl cannot be written: {error.strerror}") from None
+
+
+def claim(run: Run) -> bool:
+    """Make the run this process's own until it releases it or ends; False if another process is at it."""
+    descriptor = os.open(run.folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return False
+    run.claim = descriptor
+    return True
+
+
+def release(run: Run) -> None:
+    """Leave the run to others."""
+    if run.claim is not None:
+        os.close(run.claim)
+        run.claim = None
 
 
 def keep_trials(run: Run, trials: list[dict[str, Any]]) -> None:

@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -18,7 +20,18 @@ from rich.table import Table
 
 from experiments.experiment import Experiment, Trial
 from experiments.report import write_report
-from experiments.results import ResultsError, Run, add_trial, create_run, environment, keep_trials, load_run, save_record
+from experiments.results import (
+    ResultsError,
+    Run,
+    add_trial,
+    claim,
+    create_run,
+    environment,
+    keep_trials,
+    load_run,
+    release,
+    save_record,
+)
 from experiments.settings import SettingsError
 from experiments.statistics import median_interval
 from experiments.targets import switchml
@@ -117,6 +130,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     run = _earlier(results, record) if asked.resume else None
     if run is None:
         run = create_run(results, asked.experiment, record)
+        claim(run)
     have = {(t["name"], t["seed"]) for t in run.trials}
     console.print(
         f"{asked.experiment}: {len(plan)} trials on {asked.target}, seed {asked.seed}"
@@ -145,21 +159,25 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     lost = [f"{t['name']} (seed {t['seed']})" for t in run.trials if "metrics" not in t]
     run.record |= {"finished": not interrupted, "failed": lost, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     save_record(run)
-    conclude(run, experiment, console)
+    failed |= not conclude(run, experiment, console)
+    release(run)
     if lost:
         print(f"inalab: {len(lost)} of {len(plan)} trials failed: {', '.join(lost)}", file=sys.stderr)
     return INTERRUPTED if interrupted else int(failed)
 
 
 def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
-    """The newest run that was asked for in the same words, without its failed trials; None if there is none."""
-    same = ("experiment", "target", "seed", "settings", "quick")
+    """The newest run that was asked for in the same words, without its failed trials; None if there is none.
+
+    Trials of other code or another machine do not belong into one run, nor does a run that is still going.
+    """
+    same = ("experiment", "target", "seed", "settings", "quick", "trials", "versions", "machine", "git")
     for folder in sorted((results / record["experiment"]).glob("*/run.json"), reverse=True):
         try:
             run = load_run(folder.parent)
         except ResultsError:
             continue
-        if all(run.record.get(key) == record[key] for key in same):
+        if all(run.record.get(key) == record[key] for key in same) and claim(run):
             keep_trials(run, run.finished)
             return run
     return None
@@ -193,18 +211,29 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display)
     return True
 
 
-def conclude(run: Run, experiment: Experiment, console: Console) -> None:
-    """Print the table and the findings, and write plots and report.html."""
+def conclude(run: Run, experiment: Experiment, console: Console) -> bool:
+    """Print the table and the findings, and write plots and report.html; False if the trials' numbers could not be drawn."""
     if not run.trials:
         console.print("no trial has ended, so there is nothing to report", highlight=False)
-        return
+        return True
     console.print(results_table(run))
-    findings = experiment.findings(run) if run.finished else []
+    findings, figures, drawn = _drawn(run, experiment)
     for sentence in findings:
         console.print(f"• {sentence}", highlight=False, markup=False)
-    figures = list(experiment.figures(run)) if run.finished else []
     report = write_report(run, findings, figures)
     console.print(f"plots and report: {report}", highlight=False, soft_wrap=True)
+    return drawn
+
+
+def _drawn(run: Run, experiment: Experiment) -> tuple[list[str], list[tuple[str, str, Figure]], bool]:
+    """Findings and figures. A bug in an experiment's own must not take the other experiments' trials with it."""
+    if not run.finished:
+        return [], [], True
+    try:
+        return experiment.findings(run), list(experiment.figures(run)), True
+    except Exception as error:
+        traceback.print_exc()
+        return [f"The figures could not be drawn: {type(error).__name__}: {error}"], [], False
 
 
 def results_table(run: Run) -> Table:

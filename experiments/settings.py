@@ -91,6 +91,9 @@ class TrialSettings(BaseModel):
                 SCHEDULES[self.scheme](size, self.servers)
             except ValueError as error:
                 raise SettingsError(str(error)) from None
+        for key in ("scaling", "timeline") if self.scheme != "switchml" else ():
+            if getattr(self, key):
+                raise SettingsError(f"{key} is switchml's: scheme {self.scheme} does not have it")
         if self.k not in K_CHOICES:
             raise SettingsError(
                 f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet"

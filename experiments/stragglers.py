@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments import bounds
-from experiments.curves import Look, Tolerance, bound_line, curve, estimate, levels, matching, metric, not_valid, words
+from experiments.curves import Look, Measure, Tolerance, bound_line, curve, levels, matching, metric, not_valid, words
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
-from experiments.settings import TrialSettings
+from experiments.settings import SettingsError, TrialSettings
 from experiments.statistics import median_interval
 from experiments.sweep import Numbers, Point, SweepSettings, paired
 
@@ -50,7 +50,9 @@ QUICK: dict[str, Any] = {"factors": (1.0, 3.0), "seeds": 1, "steps": 30}
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """One slow worker at each factor, and each distribution; what is both is measured once."""
+    """One slow worker at each factor, and each distribution; what is both is measured once. SettingsError for factors below 1."""
+    if min(settings.factors) < 1:
+        raise SettingsError(f"factors has {min(settings.factors):g}: a slow worker takes at least once as long")
     points = {name: Point(name, {"distribution": name}, changes) for name, changes in DISTRIBUTIONS.items()}
     for factor in settings.factors:
         changes = {"straggler": "slow", "straggler_factor": factor} if factor > 1 else {"straggler": "none"}
@@ -78,6 +80,10 @@ def _time_to_accuracy(trial: dict[str, Any]) -> float | None:
     return float(reached[0]["ended"]) if reached else None
 
 
+def _median(measure: Measure, trials: list[dict[str, Any]]) -> float:
+    return median_interval([measure(t) for t in trials if t["valid"]]).median
+
+
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Step time against the slow-down, where a step's time goes, and time to accuracy."""
     figure, (slow, parts, time) = new_figure(3, size=(12.0, 4.4))
@@ -89,19 +95,20 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     slow.set_ylabel("mean step (ms)")
     slow.set_ylim(bottom=0)
     slow.legend(frameon=False, fontsize=8)
-    names = [name for name in DISTRIBUTIONS if matching(run, distribution=name)]
+    names = list(dict.fromkeys(t["name"] for t in run.finished))
+    named = {name: [t for t in run.finished if t["name"] == name] for name in names}
     base = np.zeros(len(names))
     for share, colour in SHARES.items():
-        heights = np.array([estimate(run, metric(f"{share}_mean", 1000), distribution=name).median for name in names])
+        heights = np.array([_median(metric(f"{share}_mean", 1000), named[name]) for name in names])
         parts.barh(range(len(names)), heights, left=base, color=colour, label=share)
         base += np.nan_to_num(heights)
     for i, name in enumerate(names):
-        parts.plot(np.median([_expected(t) for t in matching(run, distribution=name)]), i, "k|", markersize=16, markeredgewidth=1.6)
+        parts.plot(np.median([_expected(t) for t in named[name]]), i, "k|", markersize=16, markeredgewidth=1.6)
     parts.plot([], [], "k|", markersize=9, markeredgewidth=1.6, label="expected from the seed")
     parts.set_xlabel("mean step (ms), over workers")
     for i, name in enumerate(names):
-        found = [(_time_to_accuracy(t), t["valid"]) for t in matching(run, distribution=name)]
-        reached = [seconds for seconds, valid in found if seconds is not None and valid]
+        found = [_time_to_accuracy(t) for t in named[name] if t["valid"]]
+        reached = [seconds for seconds in found if seconds is not None]
         time.plot(reached, [i] * len(reached), ".", color=COLOURS[0], alpha=0.5)
         if reached:
             time.plot(median_interval(reached).median, i, "D", color=COLOURS[0])

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from experiments.experiment import Trial
-from experiments.settings import TrialSettings
+from experiments.settings import TrialSettings, make_settings
 
 
 def _words(value: Any) -> Any:
@@ -41,5 +41,7 @@ def paired(points: Iterable[Point], settings: SweepSettings, seed: int) -> list[
     common = {name: getattr(settings, name) for name in TrialSettings.model_fields}
     points = list(points)
     return [
-        Trial(p.name, p.factors, TrialSettings(**common | p.changes), s) for s in range(seed, seed + settings.seeds) for p in points
+        Trial(p.name, p.factors, make_settings(TrialSettings, common | p.changes), s)
+        for s in range(seed, seed + settings.seeds)
+        for p in points
     ]

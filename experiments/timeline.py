@@ -18,6 +18,7 @@ from experiments.curves import metric, not_valid, words
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
+from experiments.settings import SettingsError
 from experiments.statistics import median_interval
 from experiments.sweep import Numbers, Point, SweepSettings, paired
 from hosts import wire
@@ -44,7 +45,9 @@ QUICK: dict[str, Any] = {"outages": (50.0,), "seeds": 1}
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """Each length of the outage."""
+    """Each length of the outage. SettingsError for fewer than two workers, for one is to wait for the other."""
+    if settings.workers < 2:
+        raise SettingsError(f"workers is {settings.workers}: the timeline shows a worker that is cut off and one that is not")
     return paired([Point(f"{ms:g} ms", {"outage": ms}, {"outage_ms": ms}) for ms in settings.outages], settings, seed)
 
 
@@ -59,13 +62,20 @@ def _bins(trial: dict[str, Any], rank: int) -> tuple[NDArray[np.float64], NDArra
     return np.array(span) * BIN, counts
 
 
-def _stall(trial: dict[str, Any]) -> float:
-    """Seconds from the outage's beginning until worker 1 has results again at half the line rate."""
+def _back(trial: dict[str, Any]) -> float:
+    """Seconds from the outage's beginning until worker 1 has results again, after its longest time without.
+
+    Infinite if that is not within AFTER.
+    """
     at, counts = _bins(trial, 1)
-    full = trial["settings"]["host_rate"] * 1e6 * BIN / wire.bits_on_wire(trial["settings"]["k"])
-    silent = np.flatnonzero((at > 0) & (counts[:, 2] < full / 4))
-    later = np.flatnonzero((counts[:, 2] >= full / 2) & (np.arange(len(at)) > (silent[0] if len(silent) else len(at))))
-    return float(at[later[0]]) if len(later) else float("inf")
+    silent, longest, run = 0, 0, 0
+    for i in np.flatnonzero(at >= -BIN):
+        run = run + 1 if counts[i, 2] == 0 else 0
+        if run > longest:
+            longest, silent = run, int(i)
+        if counts[i, 2] and longest * BIN >= trial["settings"]["outage_ms"] / 2000:
+            break
+    return float(at[silent + 1]) if silent + 1 < len(at) else float("inf")
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
@@ -107,10 +117,10 @@ def findings(run: Run) -> list[str]:
     said = not_valid(run)
     for name in dict.fromkeys(t["name"] for t in run.finished):
         here = [t for t in run.finished if t["name"] == name and t["valid"]]
-        stalls, again = [_stall(t) for t in here], [metric("retransmissions")(t) for t in here]
-        back = median_interval([1000 * s for s in stalls if np.isfinite(s)])
+        again = median_interval([metric("retransmissions")(t) for t in here])
+        times = [1000 * back for t in here if np.isfinite(back := _back(t))]
         said.append(
-            f"Outage of {name}: worker 1 is back at half the line rate {words(back, '.0f')} ms after its beginning; "
-            f"{words(median_interval(again), '.0f')} packets are sent again by all workers together."
+            f"Outage of {name}: worker 1 has results again {words(median_interval(times), '.0f')} ms after its beginning, in "
+            f"{len(times)} of {len(here)} trials within the second; {words(again, '.0f')} packets are sent again by all together."
         )
     return said

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection, Listener, Pipe, wait
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
+from experiments import steps
 from experiments.faults import Outage
 from experiments.fleet import network_commands, spawn_servers
 from experiments.load import WINDOW, LoadMeter, Uplinks
@@ -127,10 +128,10 @@ class _Trial:
             connection.send(("start", started))
         setup = time.monotonic() - began
         self._follow(connections, load)
-        if outage:
-            outage.join()
+        if outage and (why := outage.stop()) and not self.errors:
+            raise TrialError(why)
         measured = self._measure(network.controls) | load.metrics() | uplinks.carried()
-        measured["outage"] = [outage.begun - started, outage.ended - started] if outage else None
+        measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
         if self.errors:
             raise TrialError(self._why())
         network.stop()
@@ -277,17 +278,18 @@ class _Trial:
         for done in self.done.values():
             done["timeline"] = [[round(when - started, 3), *counts] for when, *counts in done["timeline"]]
         evaluated = [r for r in self.steps if "accuracy" in r]
-        groups = _by_step(self.steps)
+        groups = steps.groups(self.steps)
+        sums = [steps.aggregation_time(group) for group in groups]
         elements = self.steps[0]["elements"]
         lost, numbered = measured["loss"]["lost"], measured["loss"]["lost"] + measured["loss"]["passed"]
         metrics = {
             "duration": max(r["ended"] for r in self.steps),
             "setup": setup,
             "elements": elements,
-            "tat_median": median([min(r["tat"] for r in group) for group in groups]),
-            "tat_slowest_median": median([max(r["tat"] for r in group) for group in groups]),
-            "step_median": median([max(r["ended"] - r["begun"] for r in group) for group in groups]),
-            **shares(groups),
+            "tat_median": median(sums),
+            "tat_mean": mean(sums),
+            "step_median": median([steps.duration(group) for group in groups]),
+            **steps.shares(groups),
             "rtt": median([r["rtt"] for r in self.steps]),
             "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
             "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
@@ -301,7 +303,7 @@ class _Trial:
             "model_digest": sorted(digests)[0] if len(digests) == 1 else "",
         }
         metrics["ate_per_second"] = elements / metrics["tat_median"]
-        metrics |= {key: measured[key] for key in ("uplink_bytes", "outage")}
+        metrics |= {key: measured[key] for key in ("uplink_bytes", "outage") if measured[key]}
         if evaluated:
             metrics |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
         if errors := [r["error"] for r in self.steps if "error" in r]:
@@ -316,28 +318,6 @@ class _Trial:
             "steps": self.steps,
             "data_sha256": self.data,
         }
-
-
-def shares(groups: list[list[dict[str, Any]]]) -> dict[str, float]:
-    """Where a step's time goes, in seconds, as means over workers and steps.
-
-    A sum begins when the last worker comes to it: its all-reduce is communication, what the others' take longer is waiting.
-    """
-    spent = {"compute_mean": 0.0, "waiting_mean": 0.0, "communication_mean": 0.0}
-    for group in groups:
-        communication = min(r["tat"] for r in group)
-        spent["communication_mean"] += communication / len(groups)
-        for r in group:
-            spent["compute_mean"] += (r["compute"] + max(r["padding"], 0.0)) / len(group) / len(groups)
-            spent["waiting_mean"] += (r["tat"] - communication) / len(group) / len(groups)
-    return spent
-
-
-def _by_step(steps: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    groups: dict[int, list[dict[str, Any]]] = {}
-    for record in steps:
-        groups.setdefault(record["step"], []).append(record)
-    return list(groups.values())
 
 
 def _drops(switch: dict[str, Any]) -> int:

@@ -30,7 +30,7 @@ from experiments.curves import (
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
-from experiments.settings import TrialSettings
+from experiments.settings import SettingsError
 from experiments.sweep import Integers, Point, SweepSettings, Words, paired
 
 # read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s (PAPERS.md, section 1)
@@ -58,7 +58,9 @@ QUICK: dict[str, Any] = {"sizes": (2, 4, 8), "schemes": ("switchml", "gloo"), "s
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """Every scheme at every size."""
+    """Every scheme at every size; SettingsError for fewer than two workers, who have nothing to exchange."""
+    if min(settings.sizes) < 2:
+        raise SettingsError(f"sizes has {min(settings.sizes)}: an all-reduce is between two workers or more")
     points = [
         Point(f"{scheme}, {n} workers", {"scheme": scheme, "workers": n}, {"scheme": scheme, "workers": n})
         for n in settings.sizes
@@ -68,8 +70,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def _bound(trial: dict[str, Any]) -> float:
-    elements = trial["metrics"]["elements"]
-    return float(1e-6 * elements / bounds.seconds(TrialSettings(**trial["settings"]), elements))
+    return float(1e-6 * trial["metrics"]["elements"] / bounds.of_trial(trial))
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
@@ -79,13 +80,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         curve(ours, run, "workers", ATE, SCHEME_LOOKS[scheme], scheme=scheme)
         at = levels(run, "workers", scheme=scheme)
         bound_line(ours, at, [_bound(matching(run, scheme=scheme, workers=n)[0]) for n in at], SCHEME_LOOKS[scheme])
-    ours.set_title("measured; dotted: bounds", fontsize=10)
+    ours.set_title("measured here; dotted: bounds", fontsize=10)
     ours.set_ylabel("10⁶ ATE/s")
     for (name, shown), look in zip(PAPER.items(), (SCHEME_LOOKS["switchml"], SCHEME_LOOKS["ring"]), strict=True):
-        label = f"{look.label} (paper)" if name == "switchml" else f"{name} (paper)"
+        label = f"{look.label} (reference)" if name == "switchml" else f"{name} (reference)"
         paper.plot(list(shown), list(shown.values()), marker=look.marker, linestyle="--", color=look.colour, label=label)
-    paper.axhline(PAPER_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound (paper)")
-    paper.set_title("the paper's hardware, 100 Gbit/s, read by eye", fontsize=10)
+    paper.axhline(PAPER_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound (reference)")
+    paper.set_title("SwitchML's code repository, 100 Gbit/s, read by eye", fontsize=10)
     paper.set_ylabel("10⁹ ATE/s")
     for ax, at in ((ours, levels(run, "workers")), (paper, list(PAPER["switchml"]))):
         ax.set_xscale("log", base=2)
@@ -98,7 +99,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     caption = (
         f"Aggregated tensor elements per second against the number of workers, one rack at {rate:g} Mbit/s per link, "
         f"k = {run.record['settings']['k']}: medians with bootstrap 95 % intervals, a point for each seed. Right: the "
-        "reference from the paper's public code repository, on other hardware: compare the shapes, not the heights."
+        "reference, the benchmark picture of SwitchML's public code repository, on other hardware: compare shapes, not heights."
     )
     yield "workers", caption, figure
 
@@ -106,7 +107,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def findings(run: Run) -> list[str]:
     """How flat the network's aggregation is, what it gains over the others, and how near each is to its bound."""
     said = not_valid(run)
-    sizes = levels(run, "workers")
+    if not (sizes := levels(run, "workers")):
+        return said
     flat = ratio(run, ATE, {"scheme": "switchml", "workers": sizes[-1]}, {"scheme": "switchml", "workers": sizes[0]})
     said.append(f"SwitchML's ATE/s with {sizes[-1]} workers is {FLAT.words(flat)} of that with {sizes[0]}.")
     for scheme in run.record["settings"]["schemes"]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass
 class Counters:
-    """Packets and bytes of one worker since it started. Bytes are UDP payload."""
+    """Packets and bytes of one worker since it started. Bytes are payload."""
 
     sent: int = 0  # all packets, retransmissions included
     results: int = 0  # results that completed a chunk

@@ -5,7 +5,7 @@ network by `inalab launch`, which tells each worker its place in the environment
 
 A group is a ProcessGroup whose backend is Gloo, with all-reduce overridden. All-reduces of dense float32, float16 and int32
 tensors by SUM go to one thread in the order of the calls, which is the same on all workers; several may be under way, as
-DDP's buckets are. Groups that are not of all workers are Gloo's alone.
+DDP's buckets are. Other groups than the first of all workers are Gloo's alone.
 
 Why every collective is overridden, also those that are only handed on: torch calls a group that is written in Python with the
 interpreter's lock held, and would go on to Gloo's queue with it. A thread of Gloo that has done with a tensor waits for that
@@ -30,6 +30,7 @@ from hosts.schemes import GLOO, Place, Pulse, join
 from hosts.tcp import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
+joined: list[Place] = []  # the job that this process takes part in
 SUMMED = (torch.float32, torch.float16, torch.int32)
 
 
@@ -131,12 +132,16 @@ class InaProcessGroup(dist.ProcessGroup):
 
     @staticmethod
     def _join(rank: int, size: int, options: Options) -> Collective | None:
-        """The scheme for a group of all workers; None for a smaller one, and where the scheme is Gloo itself."""
+        """The scheme for the first group of all workers; None for other groups, and where the scheme is Gloo itself.
+
+        A worker takes part in its job once: a later group of all workers is Gloo's.
+        """
         place = options.place
-        if place.scheme == GLOO or size != place.membership.size:
+        if place.scheme == GLOO or size != place.membership.size or joined:
             return None
         if rank != place.membership.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
+        joined.append(place)
         return join(place, options.pulse)
 
     def counters(self) -> Counters:
@@ -226,6 +231,7 @@ class InaProcessGroup(dist.ProcessGroup):
             self.waiting.put(None)
             self.thread.join(timeout=5)
             self.collective = None
+            joined.clear()
 
 
 def _summable(tensor: torch.Tensor) -> bool:

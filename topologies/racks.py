@@ -11,6 +11,7 @@ from topologies.links import RateLink
 
 MAX_RACKS = 32
 MAX_SERVERS = 32
+MAX_PORTS = 64  # as p4/include/configuration.p4 has it
 
 
 class TopologyError(ValueError):
@@ -37,6 +38,9 @@ class Racks:
             raise TopologyError(f"{self.workers} workers in a rack: the program holds from 1 to {MAX_WORKERS} below one switch")
         if not 0 <= self.servers <= MAX_SERVERS:
             raise TopologyError(f"{self.servers} servers: from 0 to {MAX_SERVERS} are possible")
+        ports = self.workers + 1 + -(-self.servers // self.racks)
+        if ports > MAX_PORTS:
+            raise TopologyError(f"a rack's switch would have {ports} ports, and has {MAX_PORTS}: fewer workers or servers a rack")
         for name, rate in (("host_rate", self.host_rate), ("uplink_rate", self.uplink_rate)):
             if rate is not None and not 0.1 <= rate <= 100_000:
                 raise TopologyError(f"{name} is {rate} Mbit/s: from 0.1 to 100000 is possible")
@@ -150,11 +154,6 @@ class NetworkPlan:
         self.links.append(LinkPlan(number, lower, lower_port, upper.name, upper_port, rate))
         upper.attachments.append(Attachment(upper_port, lower, number, True))
         return number
-
-    @property
-    def addresses(self) -> list[str]:
-        """The workers' addresses on the data network, by rank."""
-        return [host.station.ip for host in self.hosts]
 
     @property
     def everyone(self) -> list[HostPlan]:

@@ -27,7 +27,9 @@ def test_the_quick_figure_takes_less_than_a_minute(name: str, tmp_path: Path) ->
     record = json.loads((folder / "run.json").read_text())
     trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
     assert record["finished"] and record["quick"] and len(trials) == len(record["trials"])
-    assert all(t["valid"] or t["problems"] for t in trials)
+    assert all("metrics" in t for t in trials)
+    if name == "packet_size" and all(t["valid"] for t in trials):  # nothing else ran on the machine
+        assert not [sentence for sentence in record["findings"] if "OUTSIDE" in sentence]
     for suffix in ("png", "svg"):
         assert (folder / f"{name}.{suffix}").stat().st_size > 10_000
     page = (folder / "report.html").read_text()

@@ -33,9 +33,11 @@ def test_exact_sums_and_equal_floats(scheme: str, shape: tuple[int, int], target
     assert len({total.tobytes() for total in sums}) == 1
 
 
+@pytest.mark.parametrize("oversubscribed", [False, True], ids=["one rack", "two racks, 4:1"])
 @pytest.mark.parametrize("scheme", SCHEDULES)
-def test_time_is_that_of_the_oracle(scheme: str, target: Target) -> None:
-    racks, elements = Racks(1, 4, 10.0, 10.0, servers=2 * (scheme == "ps")), 300_000
+def test_time_is_that_of_the_oracle(scheme: str, oversubscribed: bool, target: Target) -> None:
+    shape = (2, 2, 10.0, 5.0) if oversubscribed else (1, 4, 10.0, 10.0)
+    racks, elements = Racks(*shape, servers=2 * (scheme == "ps")), 150_000
     turns = all_reduce(Job(racks, scheme=scheme), target, as_tensors(racks, elements), times=3)
     fastest = min(max(host[turn]["seconds"] for host in turns) for turn in (1, 2))
     bound = HEADERS * seconds(SCHEDULES[scheme](racks.size, racks.servers), racks, 4 * elements)

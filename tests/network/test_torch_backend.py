@@ -50,6 +50,19 @@ def test_ina_does_as_gloo(words: tuple[str, ...], gloo: list[dict[str, Any]]) ->
     equal(collectives("ina", *words), [dict(worker) for worker in gloo])
 
 
+@pytest.mark.parametrize("model", ["mlp", "transformer"])
+def test_an_ordinary_ddp_script_ends_alike_with_one_word_changed(model: str) -> None:
+    """Loss and accuracy on what was not trained on: the sums differ by rounding alone."""
+    ended = []
+    for backend, scheme in (("gloo", "gloo"), ("ina", "switchml")):
+        script = ["experiments/scripts/train_ddp.py", "--backend", backend, "--model", model, "--steps", "12"]
+        said = launch("--scheme", scheme, "--", *script).stdout
+        found = re.search(rf"^\[0\] {backend} {model}: loss ([\d.]+), accuracy ([\d.]+)", said, re.M)
+        assert found, said
+        ended.append([float(word) for word in found.groups()])
+    assert ended[1] == pytest.approx(ended[0], rel=2e-3, abs=3e-3)
+
+
 def test_errors_reach_the_caller_of_ddp() -> None:
     done = launch("--set", "patience=1", "--", "tests/scripts/missing_worker.py", check=False)
     assert done.returncode == 3
@@ -75,4 +88,4 @@ def test_wrong_words_and_a_wrong_script() -> None:
     assert "there is no script nosuch.py" in launch("--", "nosuch.py", check=False).stderr
     refused = launch("--scheme", "nccl", "--", "tests/scripts/collectives.py", check=False)
     assert refused.returncode == 1
-    assert "scheme nccl is unknown: choose switchml, ring, halving-doubling, ps-sharded, gloo" in refused.stderr
+    assert "scheme nccl is unknown: choose one of switchml, ring, halving-doubling, ps, ps-sharded, gloo" in refused.stderr

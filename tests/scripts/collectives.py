@@ -58,6 +58,8 @@ dist.broadcast(shared, src=1)
 had["broadcast"] = shared.tolist()
 half_group = dist.new_group([0, 1])
 had["group"] = summed(torch.tensor([rank + 1.0]), group=half_group).tolist() if rank < 2 else []
+everybody = dist.new_group()
+had["group of all"] = summed(torch.tensor([rank + 0.5]), group=everybody).tolist()
 dist.barrier()
 had["ddp"] = trained(DistributedDataParallel(net(), bucket_cap_mb=0.002))
 had["no_sync"] = trained(DistributedDataParallel(net(), bucket_cap_mb=0.002), accumulate=True)

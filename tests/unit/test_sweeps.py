@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from experiments import bounds, runner
+from experiments import bounds, runner, steps
 from experiments import experiment as registry
 from experiments.curves import curve, estimate, metric, ratio, values, words
+from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.quickstart import Settings as QuickstartSettings
 from experiments.results import Run, load_run
 from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
 from experiments.statistics import median_interval
 from experiments.sweep import Point, SweepSettings, paired
-from experiments.trial import TrialError, shares
+from experiments.trial import TrialError
 from experiments.workers import Settings as WorkersSettings
 from tests.runs import invalid, record, trial
 
@@ -68,9 +71,50 @@ def test_bounds_are_the_closed_forms_with_headers() -> None:
 
 
 def test_where_a_step_goes() -> None:
-    step = [{"tat": 0.5, "compute": 0.1, "padding": 0.1}, {"tat": 0.3, "compute": 0.1, "padding": -0.05}]
-    found = shares([step])
-    assert found == pytest.approx({"compute_mean": 0.15, "waiting_mean": 0.1, "communication_mean": 0.3})
+    early = {"step": 0, "begun": 0.0, "ended": 0.8, "tat": 0.6, "compute": 0.1, "padding": 0.1}
+    late = {"step": 0, "begun": 0.1, "ended": 1.0, "tat": 0.5, "compute": 0.4, "padding": -0.05}
+    assert steps.aggregation_time([early, late]) == pytest.approx(0.5)  # from 0.5, when the last one comes, to 1.0
+    assert steps.duration([early, late]) == pytest.approx(1.0)
+    found = steps.shares([[early, late]])
+    assert found == pytest.approx({"compute_mean": 0.3, "waiting_mean": 0.15, "communication_mean": 0.4})
+    assert steps.groups([{**late, "step": 3}, early, late]) == [[early, late], [{**late, "step": 3}]]
+
+
+def _measured(planned: Trial, number: int, case: str) -> dict[str, Any]:
+    """What a planned trial might have measured, or how it failed."""
+    entry = trial(planned.name, planned.seed, tat=0.1 + 0.01 * number)
+    entry |= {"factors": planned.factors, "settings": planned.settings.model_dump()}
+    entry["metrics"] |= {
+        "elements": 20_000, "tat_mean": 0.11, "compute_mean": 0.05, "waiting_mean": 0.01, "communication_mean": 0.1, "rtt": 0.003,
+        "error_median": 1e-8, "loss_packets": 1000, "outage": [0.5, 0.55],
+        "uplink_bytes": [{"up": 400_000, "down": 400_000}] * planned.settings.racks if planned.settings.racks > 1 else [],
+    }  # fmt: skip
+    entry["workers"] = [{"timeline": [[0.01 * i, 1, 0, 1, 4] for i in range(150)]} for _ in range(4)]
+    entry["steps"] = [{**record, "accuracy": 0.5 + 0.02 * record["step"]} for record in entry["steps"]]
+    if case == "none valid" or (case == "some not" and number % 3 == 1):
+        return invalid(entry, "the processors could do no more")
+    if case == "all failed" or (case == "some not" and number % 3 == 0):
+        del entry["metrics"], entry["steps"], entry["workers"]
+        return entry | {"valid": False, "failed": True, "problems": ["worker 1: job 0 cannot be completed: nothing came"]}
+    return entry
+
+
+@pytest.mark.parametrize("case", ["whole", "some not", "none valid", "all failed"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_can_be_drawn_of_whatever_there_is(name: str, case: str, tmp_path: Path) -> None:
+    chosen = registry.load(name)
+    settings = make_settings(chosen.Settings, chosen.QUICK | {"seeds": 3})
+    plan = chosen.trials(settings, 1)
+    run = Run(tmp_path, record(experiment=name, settings=settings.model_dump(mode="json")))
+    run.trials = [_measured(planned, number, case) for number, planned in enumerate(plan)]
+    if run.finished:
+        for file, caption, figure in chosen.figures(run):
+            figure.savefig(tmp_path / f"{file}.png", dpi=30)
+            assert len(caption) > 50
+    said = " ".join(chosen.findings(run))
+    assert ("are not valid and count nowhere" in said) is (case in ("some not", "none valid"))
+    assert ("trials failed" in said) is (case in ("some not", "all failed"))
+    assert "nan" not in said.replace("tenant", "")
 
 
 def _run(tmp_path: Path, **tats: list[float | None]) -> Run:
@@ -102,7 +146,7 @@ def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path
 def test_intervals_in_words() -> None:
     assert words(median_interval([])) == "not known (no valid trial)"
     assert words(median_interval([1.5])) == "1.50 (n = 1)"
-    assert words(median_interval([1.0] * 5)) == "1.00 (1.00 to 1.00)"
+    assert words(median_interval([1.0] * 5)) == "1.00 (1.00 to 1.00, n = 5)"
 
 
 class _Experiment:
@@ -179,6 +223,36 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
     assert ran == [] and len(list((tmp_path / "quickstart").iterdir())) == 1
     assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None) == 0  # without --resume: a new run
     assert len(ran) == 4 and len(list((tmp_path / "quickstart").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "told"),
+    [
+        ("workers", "sizes=1,2", "sizes has 1: an all-reduce is between two workers or more"),
+        ("timeline", "workers=1", "workers is 1: the timeline shows a worker"),
+        ("racks", "shapes=1,3", "shapes has 3: 8 workers cannot be spread evenly"),
+        ("stragglers", "factors=0.5", "factors has 0.5: a slow worker takes at least once as long"),
+        ("scaling", "powers=40", "setting scaling is"),
+        ("loss", "rates=1", "setting loss is 1.0"),
+    ],
+)
+def test_points_that_cannot_be_are_one_sentence(name: str, word: str, told: str) -> None:
+    chosen = registry.load(name)
+    with pytest.raises(SettingsError, match=told):
+        chosen.trials(make_settings(chosen.Settings, parse_overrides([word], chosen.Settings)), 1)
+
+
+def test_a_run_that_is_still_going_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]]
+) -> None:
+    _sweep(tmp_path, monkeypatch, ran, lambda *_: None)
+    (folder,) = (tmp_path / "quickstart").iterdir()
+    other = os.open(folder, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    ran.clear()
+    _sweep(tmp_path, monkeypatch, ran, lambda *_: None, resume=True)
+    assert len(ran) == 4 and len(list((tmp_path / "quickstart").iterdir())) == 2
+    os.close(other)
 
 
 def test_an_outage_and_loss_exclude_each_other() -> None:
