@@ -7,6 +7,7 @@ average). Inflation is the mean TAT over that of the same scheme and seed withou
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -58,13 +59,19 @@ def _inflation(run: Run, scheme: str) -> Measure:
     return lambda trial: TAT(trial) / base[trial["seed"]] if trial["seed"] in base else float("nan")
 
 
+def _place(rates: list[float], beside: float, rate: float) -> float:
+    return rates.index(rate) + beside
+
+
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Inflation against the rate, a panel for each kind of loss."""
     figure, axes = new_figure(2, size=(9.0, 4.2), sharey=True)
     rates = [rate for rate in levels(run, "loss") if rate]
     for ax, kind in zip(axes, KINDS, strict=True):
-        for scheme in run.record["settings"]["schemes"]:
-            curve(ax, run, "loss", _inflation(run, scheme), SCHEME_LOOKS[scheme], rates.index, scheme=scheme, kind=kind)
+        for j, scheme in enumerate(schemes := run.record["settings"]["schemes"]):
+            beside = 0.07 * (j - (len(schemes) - 1) / 2)  # so that intervals do not hide each other
+            place = partial(_place, rates, beside)
+            curve(ax, run, "loss", _inflation(run, scheme), SCHEME_LOOKS[scheme], place, scheme=scheme, kind=kind)
         ax.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
         ax.set_title(kind, fontsize=10)
         ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])

@@ -56,7 +56,9 @@ DETAIL = (
     Metric("compute_mean", "compute", "ms", 1000, ".1f", "mean over workers and steps, padding included"),
     Metric("waiting_mean", "waiting", "ms", 1000, ".1f", "for the last worker: mean over workers and steps"),
     Metric("communication_mean", "communication", "ms", 1000, ".1f", "mean over workers and steps"),
-    Metric("rtt", "round trip", "ms", 1000, ".2f", "smoothed as for time-outs; 0 where the scheme does not know"),
+    Metric(
+        "rtt", "round trip", "ms", 1000, ".2f", "of a packet, mean, median over workers and steps; 0 where the scheme does not know"
+    ),
     Metric("error_median", "error", "", 1, ".2e", "of the sum, relative to that in float64"),
     Metric("packets_sent", "sent", "packets", 1, ",.0f", "all workers together"),
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f"),

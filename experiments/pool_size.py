@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
@@ -21,7 +20,7 @@ from experiments.sweep import Integers, Point, SweepSettings, paired
 from hosts import wire
 
 MEASURED = Look("measured", COLOURS[0])
-OF_MODEL = Tolerance(0.95, 1.5)  # small pools wait for wake-ups too, which are no part of a smoothed round trip
+OF_LAW = Tolerance(0.95, 1.25)  # what a worker does between a result and the next packet is in no round trip
 TAT, RTT = metric("tat_median", 1000), metric("rtt", 1000)
 
 
@@ -44,31 +43,33 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired([Point(f"{s} slots", {"slots": s}, {"slots": s}) for s in settings.pools], settings, seed)
 
 
-def _model(run: Run, slots: int) -> tuple[float, float]:
-    """(TAT, RTT) in seconds: the link's share or the window's, with the round trip of one packet alone as measured."""
-    trial = matching(run, slots=slots)[0]
-    alone = estimate(run, metric("rtt"), slots=min(levels(run, "slots"))).median
-    if not alone > 0:
-        return float("nan"), float("nan")
-    k, rate = trial["settings"]["k"], trial["settings"]["host_rate"] * 1e6
-    packet = wire.bits_on_wire(k) / rate
-    packets = bounds.of_trial(trial) / packet
-    rtt = max(alone, slots * packet)
-    return packets * rtt / slots, rtt
+def _packets(trial: dict[str, Any]) -> float:
+    """Of a worker in a sum, exponents' among them."""
+    return bounds.of_trial(trial) * trial["settings"]["host_rate"] * 1e6 / wire.bits_on_wire(trial["settings"]["k"])
+
+
+def _little(trial: dict[str, Any]) -> float:
+    """TAT in ms by Little's law: each round trip brings as many results as there are slots."""
+    return float(1000 * _packets(trial) * trial["metrics"]["rtt"] / trial["settings"]["slots"])
+
+
+def _queue(trial: dict[str, Any]) -> float:
+    """The round trip in ms where the whole window waits in the link's queue."""
+    return float(1000 * trial["settings"]["slots"] * bounds.of_trial(trial) / _packets(trial))
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
-    """TAT and RTT, with what the window and the link make of them."""
+    """TAT and RTT, with Little's law, the line rate, and the time that a whole window takes in a queue."""
     figure, (time, trip) = new_figure(2, size=(9.0, 3.8))
     at = levels(run, "slots")
-    model = np.array([_model(run, s) for s in at]) * 1000
     curve(time, run, "slots", TAT, MEASURED)
-    bound_line(time, at, model[:, 0], label="packets · RTT / slots, or the line rate")
+    bound_line(time, at, [estimate(run, _little, slots=s).median for s in at], MEASURED, "packets · measured RTT / slots")
+    bound_line(time, at, [1000 * bounds.of_trial(matching(run, slots=s)[0]) for s in at], label="line rate")
     time.set_ylabel("TAT (ms)")
     time.set_ylim(bottom=0)
     curve(trip, run, "slots", RTT, MEASURED)
-    bound_line(trip, at, model[:, 1], label="one packet's round trip, or slots · packet time")
-    trip.set_ylabel("round trip (ms)")
+    bound_line(trip, at, [_queue(matching(run, slots=s)[0]) for s in at], label="slots · packet time: all in the queue")
+    trip.set_ylabel("mean round trip (ms)")
     trip.set_yscale("log")
     readable(trip.yaxis)
     for ax in (time, trip):
@@ -78,8 +79,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("slots")
         ax.legend(frameon=False, fontsize=8)
     caption = (
-        "Aggregation time and smoothed round trip against the number of slots: medians with bootstrap 95 % intervals. Dotted: "
-        "the model, which takes from the measurements only the round trip of the smallest pool."
+        "Aggregation time and mean round trip of a packet against the number of slots: medians with bootstrap 95 % intervals. A "
+        "window below the bandwidth-delay product waits for round trips; one beyond it gains nothing, and its packets queue."
     )
     yield "pool_size", caption, figure
 
@@ -88,13 +89,11 @@ def findings(run: Run) -> list[str]:
     """Where more slots gain nothing, and what they cost."""
     said = not_valid(run)
     for s in levels(run, "slots"):
-        tat, rtt = _model(run, s)
-        if not estimate(run, TAT, slots=s).n or not rtt > 0:
-            said.append(f"{s} slots: no valid trial, or none of the smallest pool to compare with.")
-            continue
-        off = estimate(run, metric("tat_median", 1 / tat), slots=s)
+        tat, rtt = estimate(run, TAT, slots=s), estimate(run, RTT, slots=s)
+        law = estimate(run, lambda t: TAT(t) / _little(t), slots=s)
+        line = estimate(run, lambda t: TAT(t) / (1000 * bounds.of_trial(t)), slots=s)
         said.append(
-            f"{s} slots: TAT {words(estimate(run, TAT, slots=s), '.0f')} ms, {OF_MODEL.words(off)} of the model's; round trip "
-            f"{words(estimate(run, RTT, slots=s), '.1f')} ms (model {1000 * rtt:.1f})."
+            f"{s} slots: TAT {words(tat, '.0f')} ms, {words(line)} times the line rate's, and {OF_LAW.words(law)} times "
+            f"what Little's law gives for the round trip of {words(rtt, '.2f')} ms."
         )
     return said

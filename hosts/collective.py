@@ -20,7 +20,7 @@ class Counters:
     malformed: int = 0  # datagrams that were no packet of this job
     bytes_sent: int = 0
     bytes_received: int = 0
-    rtt: float = 0.0  # smoothed round trip of a packet, in seconds; 0 where the scheme does not know
+    waited: float = 0.0  # seconds between sending a chunk and its result, over all results; 0 where the scheme does not know
 
 
 @dataclass

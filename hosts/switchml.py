@@ -235,7 +235,7 @@ class SwitchML:
         self.newest = max(self.newest, float(self.sent_at[rows].max()))
         once = (self.tries[rows] == 0) & (packets["mark"] == 0)  # nobody's retransmission is in this round trip
         self.timer.sample((now - self.sent_at[rows])[once])
-        self.counters.rtt = self.timer.srtt
+        self.counters.waited += float((now - self.sent_at[rows]).sum())
         distances = self.chunk[rows] - t.start
         self.chunk[rows] = -1
         self.deadline[rows] = np.inf

@@ -91,12 +91,14 @@ class Trainer:
         """Train; yields a record a step. Times are in seconds, `begun` and `ended` are time.monotonic().
 
         compute: what the step really computed (gradient, and update and evaluation of the step before); padding: the
-        sleep after it, negative if the virtual time was too short; tat: the all-reduce. `error`, on evaluated steps where
-        it is asked for: the distance of the sum from the one in float64, relative to that one's norm.
+        sleep after it, negative if the virtual time was too short; tat: the all-reduce; rtt: the mean round trip of its
+        packets, 0 where the scheme does not know. `error`, on evaluated steps where it is asked for: the distance of the
+        sum from the one in float64, relative to that one's norm.
         """
         self._gradient(0)  # the first passes of a process are slow: let them happen before the clock runs
         self.workload.evaluate(self.model, self.data)
         on_ready()
+        waited, results = 0.0, 0
         begun = time.monotonic()
         for step in range(self.settings.steps):
             gradient, loss = self._gradient(step)
@@ -112,8 +114,10 @@ class Trainer:
             record: dict[str, Any] = {
                 "step": step, "rank": self.rank, "train_loss": loss, "begun": begun, "ended": ended,
                 "compute": computed - begun, "padding": due - computed, "tat": ended - summing, "elements": self.elements,
-                "retransmissions": counted.retransmissions, "rtt": counted.rtt,
+                "retransmissions": counted.retransmissions,
+                "rtt": (counted.waited - waited) / max(counted.results - results, 1),
             }  # fmt: skip
+            waited, results = counted.waited, counted.results
             begun = ended
             evaluated = (step + 1) % self.settings.evaluate_every == 0 or step + 1 == self.settings.steps
             if evaluated and self.settings.measure_error:
