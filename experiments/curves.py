@@ -91,7 +91,7 @@ class Tolerance:
 
 # of a scheme's bound; over TCP, acknowledgements wait behind data, the more so the more partners a node has at once
 OF_BOUND = {
-    "switchml": Tolerance(0.93, 1.02), "gloo": Tolerance(0.85, 1.02), "ring": Tolerance(0.8, 1.02), "ps": Tolerance(0.75, 1.02),
+    "switchml": Tolerance(0.93, 1.02), "gloo": Tolerance(0.8, 1.02), "ring": Tolerance(0.8, 1.02), "ps": Tolerance(0.75, 1.02),
     "ps-sharded": Tolerance(0.4, 1.02), "halving-doubling": Tolerance(0.4, 1.02),
 }  # fmt: skip
 

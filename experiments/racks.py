@@ -46,7 +46,7 @@ class Settings(SweepSettings):
     k: int = 256
     slots: int = 32
     workload: str = "tensor-24000"
-    steps: int = 4
+    steps: int = 3
 
 
 QUICK: dict[str, Any] = {"shapes": (1, 2), "oversubscriptions": (1, 4), "schemes": ("switchml", "gloo"), "seeds": 1, "steps": 4}
@@ -131,7 +131,7 @@ def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> N
             ax.plot([at - 0.45 * width, at + 0.45 * width], [form] * 2, "k-", linewidth=1.8)
     ax.set_xticks(range(len(shapes)), [f"{racks} racks" for racks in shapes])
     ax.set_ylabel("up the busiest uplink in a step (tensors)")
-    ax.set_title("bytes over the uplinks; black: closed form", fontsize=10)
+    ax.set_title("uplinks; black: closed forms", fontsize=10)
 
 
 def findings(run: Run) -> list[str]:
@@ -139,10 +139,8 @@ def findings(run: Run) -> list[str]:
     said = not_valid(run)
     for name in dict.fromkeys(t["name"] for t in run.finished):
         factors = next(t["factors"] for t in run.finished if t["name"] == name)
-        share = estimate(run, lambda t: ATE(t) / _bound(t), **factors)
-        said.append(
-            f"{name}: {words(estimate(run, ATE, **factors))} · 10⁶ ATE/s, {OF_BOUND[factors['scheme']].words(share)} of its bound."
-        )
+        ate, share = estimate(run, ATE, **factors), estimate(run, lambda t: ATE(t) / _bound(t), **factors)
+        said.append(f"{name}: {words(ate, '.3f')} · 10⁶ ATE/s, {OF_BOUND[factors['scheme']].words(share)} of its bound.")
         if factors["racks"] > 1:
             carried = estimate(run, _uplink, **factors)
             over = estimate(run, lambda t: _uplink(t) / _closed_form(t), **factors)
