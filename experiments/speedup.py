@@ -21,7 +21,7 @@ from experiments.results import Run
 from experiments.sweep import Point, SweepSettings, Words, paired
 
 MODELS = {"digits-cnn": 40.0, "digits-mlp": 20.0, "characters": 60.0, "digits-mlp-large": 60.0}  # and compute in ms
-OF_PREDICTED = Tolerance(0.85, 1.05)  # of the throughput that compute and bounds allow
+OF_PREDICTED = Tolerance(0.8, 1.05)  # of the throughput that compute and bounds allow
 PAPER = 2.27  # at most against the best baseline at 100 Gbit/s [slide], PAPERS.md section 1
 
 
