@@ -45,7 +45,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def _packets(trial: dict[str, Any]) -> float:
     """Of a worker in a sum, exponents' among them."""
-    return bounds.of_trial(trial) * trial["settings"]["host_rate"] * 1e6 / wire.bits_on_wire(trial["settings"]["k"])
+    return float(bounds.of_trial(trial) * trial["settings"]["host_rate"] * 1e6 / wire.bits_on_wire(trial["settings"]["k"]))
 
 
 def _little(trial: dict[str, Any]) -> float:
