@@ -20,7 +20,7 @@ from experiments.sweep import Integers, Point, SweepSettings, paired
 from hosts import wire
 
 MEASURED = Look("measured", COLOURS[0])
-OF_LAW = Tolerance(0.95, 1.25)  # what a worker does between a result and the next packet is in no round trip
+OF_LAW = Tolerance(0.95, 1.4)  # what a worker does between a result and the next packet is in no round trip
 TAT, RTT = metric("tat_median", 1000), metric("rtt", 1000)
 
 

@@ -65,7 +65,7 @@ def _bins(trial: dict[str, Any], rank: int) -> tuple[NDArray[np.float64], NDArra
 def _back(trial: dict[str, Any]) -> float:
     """Seconds from the outage's beginning until worker 1 has results again, after its longest time without.
 
-    Infinite if that is not within AFTER.
+    Infinite if that is not within AFTER; 0 if no bin was without results.
     """
     at, counts = _bins(trial, 1)
     silent, longest, run = 0, 0, 0
@@ -75,6 +75,8 @@ def _back(trial: dict[str, Any]) -> float:
             longest, silent = run, int(i)
         if counts[i, 2] and longest * BIN >= trial["settings"]["outage_ms"] / 2000:
             break
+    if not longest:
+        return 0.0
     return float(at[silent + 1]) if silent + 1 < len(at) else float("inf")
 
 
@@ -103,6 +105,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ("worker 0, cut off:\npackets per 10 ms", "worker 1:\npackets per 10 ms", "window:\nslots outstanding")
     ):
         grid[row, 0].set_ylabel(name)
+    grid[2, 0].set_ylim(bottom=0)
     grid[0, 0].legend(frameon=False, fontsize=8)
     grid[2, 0].legend(frameon=False, fontsize=8)
     caption = (

@@ -239,8 +239,6 @@ class SwitchML:
         distances = self.chunk[rows] - t.start
         self.chunk[rows] = -1
         self.deadline[rows] = np.inf
-        if self.timeline:
-            self.timeline.note(int((self.chunk >= 0).sum()), results=len(rows))
         # the others move: whoever still waits after this long was lost, not late
         waiting = np.isfinite(self.deadline)
         self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self.timer.timeout)
@@ -250,6 +248,8 @@ class SwitchML:
         self.counters.results += len(distances)
         following = np.concatenate([distances + self.slots, distances + t.window]) if t.window else distances + self.slots
         self._release(t, np.unique(following))
+        if self.timeline:
+            self.timeline.note(int((self.chunk >= 0).sum()), results=len(rows))
         return True
 
     def _take(self, t: Transfer, packets: NDArray[np.void], distances: NDArray[np.int64]) -> None:
