@@ -26,7 +26,7 @@ def seconds(settings: TrialSettings, elements: int) -> float:
     if not _over_switches(settings):
         return TCP_OVERHEAD * oracle.seconds(_schedule(settings), racks, 4 * elements)
     slowest = settings.host_rate if settings.racks == 1 else min(settings.host_rate, settings.uplink_rate)
-    return float(_packets(settings, elements) * wire.bits_on_wire(settings.k) / (slowest * 1e6))
+    return float(packets(settings, elements) * wire.bits_on_wire(settings.k) / (slowest * 1e6))
 
 
 def of_trial(trial: dict[str, Any]) -> float:
@@ -34,12 +34,17 @@ def of_trial(trial: dict[str, Any]) -> float:
     return seconds(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
 
 
+def ate(trial: dict[str, Any]) -> float:
+    """The bound of a trial's aggregated tensor elements per second."""
+    return float(trial["metrics"]["elements"] / of_trial(trial))
+
+
 def framing(settings: TrialSettings, elements: int) -> float:
     """What headers, and exponents that go ahead, make of a byte of the tensor: bytes in frames, without preamble and gap."""
     if not _over_switches(settings):
         return TCP_FRAME / SEGMENT
     frame = wire.bits_on_wire(settings.k) / 8 - wire.PHYSICAL_BYTES
-    return _packets(settings, elements) * frame / (4 * elements)
+    return packets(settings, elements) * frame / (4 * elements)
 
 
 def uplink_tensors(settings: TrialSettings, elements: int) -> float:
@@ -48,8 +53,8 @@ def uplink_tensors(settings: TrialSettings, elements: int) -> float:
         return framing(settings, elements)
     racks = settings.topology()
     uplinks = {link.number for link in NetworkPlan(racks).links if link.upper == "root"}
-    totals = {number: sum(step[number, "up"] for step in oracle.load(_schedule(settings), racks, 1.0)) for number in uplinks}
-    return framing(settings, elements) * max(totals.values())
+    steps = oracle.load(_schedule(settings), racks, 1.0)
+    return framing(settings, elements) * max(sum(step[number, "up"] for step in steps) for number in uplinks)
 
 
 def _schedule(settings: TrialSettings) -> Schedule:
@@ -62,7 +67,7 @@ def _over_switches(settings: TrialSettings) -> bool:
     return settings.scheme != GLOO and settings.scheme not in SCHEDULES
 
 
-def _packets(settings: TrialSettings, elements: int) -> int:
+def packets(settings: TrialSettings, elements: int) -> int:
     """Of a worker: chunks, and a window of exponents before them."""
     chunks = -(-elements // settings.k)
     return chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)

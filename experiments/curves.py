@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from experiments import bounds
 from experiments.plots import COLOURS
 from experiments.results import Run
 from experiments.statistics import Interval, median_interval
@@ -42,6 +43,22 @@ SCHEME_LOOKS = {
 def metric(name: str, factor: float = 1.0) -> Measure:
     """A trial's metric of that name, times a factor."""
     return lambda trial: factor * float(trial["metrics"][name])
+
+
+ATE = metric("ate_per_second", 1e-6)
+
+
+def of_bound(trial: Record) -> float:
+    """A trial's ATE/s over the bound of it."""
+    return float(trial["metrics"]["ate_per_second"] / bounds.ate(trial))
+
+
+def by_name(run: Run) -> dict[str, list[Record]]:
+    """Trials with measurements, point by point in the order in which they ran."""
+    named: dict[str, list[Record]] = {}
+    for trial in run.finished:
+        named.setdefault(trial["name"], []).append(trial)
+    return named
 
 
 def matching(run: Run, **factors: Any) -> list[Record]:

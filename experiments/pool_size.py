@@ -16,6 +16,7 @@ from experiments.curves import Look, Tolerance, bound_line, curve, estimate, lev
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure, readable
 from experiments.results import Run
+from experiments.settings import TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, paired
 from hosts import wire
 
@@ -43,19 +44,16 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired([Point(f"{s} slots", {"slots": s}, {"slots": s}) for s in settings.pools], settings, seed)
 
 
-def _packets(trial: dict[str, Any]) -> float:
-    """Of a worker in a sum, exponents' among them."""
-    return float(bounds.of_trial(trial) * trial["settings"]["host_rate"] * 1e6 / wire.bits_on_wire(trial["settings"]["k"]))
-
-
 def _little(trial: dict[str, Any]) -> float:
     """TAT in ms by Little's law: each round trip brings as many results as there are slots."""
-    return float(1000 * _packets(trial) * trial["metrics"]["rtt"] / trial["settings"]["slots"])
+    settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
+    return float(1000 * bounds.packets(settings, metrics["elements"]) * metrics["rtt"] / settings.slots)
 
 
 def _queue(trial: dict[str, Any]) -> float:
     """The round trip in ms where the whole window waits in the link's queue."""
-    return float(1000 * trial["settings"]["slots"] * bounds.of_trial(trial) / _packets(trial))
+    settings = TrialSettings(**trial["settings"])
+    return float(1000 * settings.slots * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6))
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:

@@ -14,18 +14,20 @@ from pydantic import Field
 
 from experiments import bounds
 from experiments.curves import (
+    ATE,
     OF_BOUND,
     SCHEME_LOOKS,
     Tolerance,
     bound_line,
+    by_name,
     curve,
     estimate,
     levels,
     matching,
-    metric,
     not_valid,
+    of_bound,
     words,
-)  # fmt: skip
+)
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
@@ -33,7 +35,6 @@ from experiments.settings import SettingsError, TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, Words, paired
 
 OF_FORM = Tolerance(0.98, 1.15)  # over TCP, acknowledgements for what comes down go up too
-ATE = metric("ate_per_second", 1e-6)
 
 
 class Settings(SweepSettings):
@@ -68,10 +69,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def _bound(trial: dict[str, Any]) -> float:
-    return float(1e-6 * trial["metrics"]["elements"] / bounds.of_trial(trial))
-
-
 def _uplink(trial: dict[str, Any]) -> float:
     """Bytes up the busiest rack's uplink in a step, in tensors, as the kernel counts frames."""
     settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
@@ -93,7 +90,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             here = {"scheme": scheme, "racks": racks}
             curve(ax, run, "oversubscription", ATE, SCHEME_LOOKS[scheme], **here)
             at = levels(run, "oversubscription", **here)
-            heights = [_bound(matching(run, oversubscription=o, **here)[0]) for o in at]
+            heights = [1e-6 * bounds.ate(matching(run, oversubscription=o, **here)[0]) for o in at]
             bound_line(ax, at, heights, SCHEME_LOOKS[scheme])
         ax.set_title(f"{racks} rack{'s' * (racks > 1)} of {size // racks}; dotted: bounds", fontsize=10)
         at = levels(run, "oversubscription", racks=racks)
@@ -137,9 +134,9 @@ def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> N
 def findings(run: Run) -> list[str]:
     """How near each scheme is to its bound, and what its uplinks carry."""
     said = not_valid(run)
-    for name in dict.fromkeys(t["name"] for t in run.finished):
-        factors = next(t["factors"] for t in run.finished if t["name"] == name)
-        ate, share = estimate(run, ATE, **factors), estimate(run, lambda t: ATE(t) / _bound(t), **factors)
+    for name, here in by_name(run).items():
+        factors = here[0]["factors"]
+        ate, share = estimate(run, ATE, **factors), estimate(run, of_bound, **factors)
         said.append(f"{name}: {words(ate, '.3f')} · 10⁶ ATE/s, {OF_BOUND[factors['scheme']].words(share)} of its bound.")
         if factors["racks"] > 1:
             carried = estimate(run, _uplink, **factors)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments import bounds
-from experiments.curves import Look, Measure, Tolerance, bound_line, curve, levels, matching, metric, not_valid, words
+from experiments.curves import Look, Measure, Tolerance, bound_line, by_name, curve, levels, matching, metric, not_valid, words
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
@@ -95,8 +95,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     slow.set_ylabel("mean step (ms)")
     slow.set_ylim(bottom=0)
     slow.legend(frameon=False, fontsize=8)
-    names = list(dict.fromkeys(t["name"] for t in run.finished))
-    named = {name: [t for t in run.finished if t["name"] == name] for name in names}
+    named = by_name(run)
+    names = list(named)
     base = np.zeros(len(names))
     for share, colour in SHARES.items():
         heights = np.array([_median(metric(f"{share}_mean", 1000), named[name]) for name in names])
@@ -129,8 +129,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def findings(run: Run) -> list[str]:
     """How near the measured steps are to what the seed makes one expect, and what waiting takes."""
     said = not_valid(run)
-    for name in dict.fromkeys(t["name"] for t in run.finished):
-        here = [t for t in run.finished if t["name"] == name and t["valid"]]
+    for name, measured in by_name(run).items():
+        here = [t for t in measured if t["valid"]]
         off = median_interval([_step(t) / _expected(t) for t in here])
         waiting = median_interval([100 * t["metrics"]["waiting_mean"] * 1000 / _step(t) for t in here])
         said.append(

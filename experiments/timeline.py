@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.curves import metric, not_valid, words
+from experiments.curves import by_name, metric, not_valid, words
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
@@ -118,8 +118,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def findings(run: Run) -> list[str]:
     """How long results stay away, and what is sent again."""
     said = not_valid(run)
-    for name in dict.fromkeys(t["name"] for t in run.finished):
-        here = [t for t in run.finished if t["name"] == name and t["valid"]]
+    for name, measured in by_name(run).items():
+        here = [t for t in measured if t["valid"]]
         again = median_interval([metric("retransmissions")(t) for t in here])
         times = [1000 * back for t in here if np.isfinite(back := _back(t))]
         said.append(

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from experiments import bounds
 from experiments.curves import (
+    ATE,
     OF_BOUND,
     SCHEME_LOOKS,
     Tolerance,
@@ -22,11 +23,11 @@ from experiments.curves import (
     estimate,
     levels,
     matching,
-    metric,
     not_valid,
+    of_bound,
     ratio,
     words,
-)  # fmt: skip
+)
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
@@ -37,7 +38,6 @@ from experiments.sweep import Integers, Point, SweepSettings, Words, paired
 PAPER = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26, 16: 0.97}}
 PAPER_BOUND = 2.89
 FLAT = Tolerance(0.9, 1.1)
-ATE = metric("ate_per_second", 1e-6)
 
 
 class Settings(SweepSettings):
@@ -69,17 +69,13 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def _bound(trial: dict[str, Any]) -> float:
-    return float(1e-6 * trial["metrics"]["elements"] / bounds.of_trial(trial))
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Measured beside the paper's numbers, each with its bounds."""
     figure, (ours, paper) = new_figure(2, size=(9.0, 4.2))
     for scheme in run.record["settings"]["schemes"]:
         curve(ours, run, "workers", ATE, SCHEME_LOOKS[scheme], scheme=scheme)
         at = levels(run, "workers", scheme=scheme)
-        bound_line(ours, at, [_bound(matching(run, scheme=scheme, workers=n)[0]) for n in at], SCHEME_LOOKS[scheme])
+        bound_line(ours, at, [1e-6 * bounds.ate(matching(run, scheme=scheme, workers=n)[0]) for n in at], SCHEME_LOOKS[scheme])
     ours.set_title("measured here; dotted: bounds", fontsize=10)
     ours.set_ylabel("10⁶ ATE/s")
     for (name, shown), look in zip(PAPER.items(), (SCHEME_LOOKS["switchml"], SCHEME_LOOKS["ring"]), strict=True):
@@ -113,7 +109,7 @@ def findings(run: Run) -> list[str]:
     said.append(f"SwitchML's ATE/s with {sizes[-1]} workers is {FLAT.words(flat)} of that with {sizes[0]}.")
     for scheme in run.record["settings"]["schemes"]:
         for n in sizes:
-            share = estimate(run, lambda t: ATE(t) / _bound(t), scheme=scheme, workers=n)
+            share = estimate(run, of_bound, scheme=scheme, workers=n)
             gain = ratio(run, ATE, {"scheme": "switchml", "workers": n}, {"scheme": scheme, "workers": n})
             told = "" if scheme == "switchml" else f"; SwitchML has {words(gain)} times its ATE/s"
             said.append(f"{SCHEME_LOOKS[scheme].label}, {n} workers: {OF_BOUND[scheme].words(share)} of its bound{told}.")
