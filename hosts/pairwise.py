@@ -51,11 +51,13 @@ class Node:
                 listener.settimeout(max(0.01, end - time.monotonic()))
                 try:
                     made, _ = listener.accept()
-                    made.settimeout(self.patience)
-                    (rank,) = GREETING.unpack(made.recv(GREETING.size, socket.MSG_WAITALL))
-                except (TimeoutError, struct.error):
+                except TimeoutError:
                     raise self._error(f"{self._name(missing[0])} did not connect") from None
-                found[rank] = made
+                made.settimeout(max(0.01, end - time.monotonic()))
+                if (said := _greeting(made)) is not None and said in missing:
+                    found[said] = made
+                else:
+                    made.close()  # given up by who made it, or a stranger's
         for made in found.values():
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             made.setblocking(False)
@@ -63,8 +65,8 @@ class Node:
 
     def _reach(self, rank: int, address: str, end: float) -> socket.socket:
         while True:
-            try:
-                return socket.create_connection((address, TCP_PORT), timeout=1.0)
+            try:  # the kernel sends a lost SYN again; to give up earlier could leave half a connection behind
+                return socket.create_connection((address, TCP_PORT), timeout=max(0.01, end - time.monotonic()))
             except OSError as error:
                 if time.monotonic() > end:
                     raise self._error(f"{self._name(rank)} cannot be reached: {error}") from None
@@ -194,6 +196,15 @@ class Server(Node):
             raise self._error("the workers have announced different tensors")
         kind, elements = ANNOUNCEMENT.unpack(heard.pop())
         return DTYPES[kind], elements
+
+
+def _greeting(made: socket.socket) -> int | None:
+    """The rank of who has made a connection, if it says so."""
+    try:
+        words = made.recv(GREETING.size, socket.MSG_WAITALL)
+    except OSError:
+        return None
+    return int(GREETING.unpack(words)[0]) if len(words) == GREETING.size else None
 
 
 def _advance(left: dict[int, memoryview], rank: int, size: int) -> None:

@@ -15,6 +15,7 @@ FAST = {"host_rate": None, "uplink_rate": None}
 # of the oracle's rate. Acknowledgements wait behind data in the one queue of a link, the more so the more partners a worker
 # talks with at once; a ring's neighbours hardly disturb each other
 LEAST = {"ring": 0.8, "halving-doubling": 0.4, "ps": 0.4, "ps-sharded": 0.3}
+TURNS = 4  # the first, in which TCP's windows open, does not count; other work on the machine may slow down some
 HEADERS = 1538 / 1448  # bytes on the wire for those in a full TCP segment with time stamps
 
 
@@ -38,8 +39,8 @@ def test_exact_sums_and_equal_floats(scheme: str, shape: tuple[int, int], target
 def test_time_is_that_of_the_oracle(scheme: str, oversubscribed: bool, target: Target) -> None:
     shape = (2, 2, 10.0, 5.0) if oversubscribed else (1, 4, 10.0, 10.0)
     racks, elements = Racks(*shape, servers=2 * (scheme == "ps")), 150_000
-    turns = all_reduce(Job(racks, scheme=scheme), target, as_tensors(racks, elements), times=3)
-    fastest = min(max(host[turn]["seconds"] for host in turns) for turn in (1, 2))
+    turns = all_reduce(Job(racks, scheme=scheme), target, as_tensors(racks, elements), times=TURNS)
+    fastest = min(max(host[turn]["seconds"] for host in turns) for turn in range(1, TURNS))
     bound = HEADERS * seconds(SCHEDULES[scheme](racks.size, racks.servers), racks, 4 * elements)
     assert LEAST[scheme] < bound / fastest < 1.02
 
