@@ -23,7 +23,8 @@ from hosts import wire
 from switches.bmv2 import installation
 from switches.cache import cache_directory
 from switches.embedded.build import c_compiler
-from switches.switchml import Child, Pool, Station, job
+from switches.forwarding import Station
+from switches.switchml import Child, Pool, job
 from switches.target import Target, on_interfaces, tell
 from topologies import isolation
 from topologies.racks import Racks

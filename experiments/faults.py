@@ -7,7 +7,7 @@ import time
 
 from experiments.settings import TrialSettings
 from switches.control import Control, ControlError
-from switches.switchml import Loss, set_loss
+from switches.loss import Loss, set_loss
 
 PORT = 0  # of the first rack's switch: worker 0's link
 DIRECTIONS = {0: "loss_in", 1: "loss_out"}

@@ -19,7 +19,8 @@ from experiments.places import place_of
 from hosts.collective import Collective
 from hosts.schemes import Place, join
 from hosts.worker import run_server
-from switches.switchml import Loss, Pool, link_seed, set_loss
+from switches.loss import Loss, link_seed, set_loss
+from switches.switchml import Pool
 from switches.target import Target
 from topologies import isolation
 from topologies.network import Network

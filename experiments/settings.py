@@ -11,11 +11,11 @@ from hosts.schedules import SCHEDULES
 from hosts.schemes import SCHEMES, SERVED, Place
 from hosts.stragglers import KINDS, Straggler
 from hosts.workloads import WORKLOADS, find
-from switches.switchml import Loss
+from switches.loss import Loss
 from topologies.racks import HostPlan, NetworkPlan, Racks, TopologyError
 
 K_CHOICES = (32, 64, 256)
-POOL_CELLS = 4096  # as p4/include/configuration.p4 has it
+POOL_CELLS = 4096  # as p4/include/switchml/configuration.p4 has it
 
 
 class SettingsError(ValueError):

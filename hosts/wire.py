@@ -1,4 +1,4 @@
-"""The SwitchML packet as bytes, the same that p4/include/headers.p4 describes: 16 bytes of header, then K integers."""
+"""The SwitchML packet as bytes, the same that p4/include/switchml/headers.p4 describes: 16 bytes of header, then K integers."""
 
 from __future__ import annotations
 

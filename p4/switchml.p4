@@ -5,20 +5,20 @@
 // what to do, the exponent and the integers of its cell, and the sender. Everything else is forwarded.
 #include <core.p4>
 #include <v1model.p4>
-#include "include/configuration.p4"
-#include "include/headers.p4"
-#include "include/metadata.p4"
-#include "include/parser.p4"
+#include "include/switchml/configuration.p4"
+#include "include/switchml/headers.p4"
+#include "include/switchml/metadata.p4"
+#include "include/switchml/parser.p4"
 #include "include/loss.p4"
 #include "include/forwarder.p4"
-#include "include/admission.p4"
-#include "include/round.p4"
-#include "include/bitmap_checker.p4"
-#include "include/workers_counter.p4"
-#include "include/next_step.p4"
-#include "include/exponents.p4"
-#include "include/pool.p4"
-#include "include/sender.p4"
+#include "include/switchml/admission.p4"
+#include "include/switchml/round.p4"
+#include "include/switchml/bitmap_checker.p4"
+#include "include/switchml/workers_counter.p4"
+#include "include/switchml/next_step.p4"
+#include "include/switchml/exponents.p4"
+#include "include/switchml/pool.p4"
+#include "include/switchml/sender.p4"
 
 control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Loss() loss_in;

@@ -13,7 +13,8 @@ from scapy.packet import Packet, bind_layers
 
 from hosts import wire
 from switches.embedded.build import build
-from switches.switchml import Child, Parent, Pool, Station, job
+from switches.forwarding import Station
+from switches.switchml import Child, Parent, Pool, job
 
 K = 32
 SWITCH = Station("02:00:00:00:00:fe", "10.0.0.254")

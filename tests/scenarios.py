@@ -12,7 +12,8 @@ from scapy.layers.inet import IP, UDP, IPOption
 from scapy.layers.l2 import ARP, Ether
 
 from hosts import wire
-from switches.switchml import Loss, forwarding, link_seed, set_loss
+from switches.forwarding import forwarding
+from switches.loss import Loss, link_seed, set_loss
 from tests import ptf as suite
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, worker_station
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from mininet.topo import Topo
 
-from switches.switchml import MAX_WORKERS, Child, Parent, Pool, Station, forwarding, job
+from switches.forwarding import Station, forwarding
+from switches.switchml import MAX_WORKERS, Child, Parent, Pool, job
 from topologies.links import RateLink
 
 MAX_RACKS = 32
 MAX_SERVERS = 32
-MAX_PORTS = 64  # as p4/include/configuration.p4 has it
+MAX_PORTS = 64  # as p4/include/sizes.p4 has it
 
 
 class TopologyError(ValueError):

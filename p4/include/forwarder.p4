@@ -1,8 +1,7 @@
 // Everything that is not aggregated: Ethernet forwarding by destination, broadcast to all other ports.
+// A program includes this behind its headers_t, which has an `ethernet`.
 #ifndef FORWARDER_P4
 #define FORWARDER_P4
-#include "headers.p4"
-#include "metadata.p4"
 
 control Forwarder(inout headers_t hdr, inout standard_metadata_t standard) {
     counter(1, CounterType.packets) unknown;  // unicast to nobody we know

@@ -1,7 +1,7 @@
-// LANES(M) is M(00) M(01) … for each of the K integers of a packet, numbered in hexadecimal.
+// The integers of a packet. LANES(M) is M(00) M(01) … for each of the K integers of a packet, numbered in hexadecimal.
 #ifndef LANES_P4
 #define LANES_P4
-#include "configuration.p4"
+#include "sizes.p4"
 
 #define LANES_16(M, r) M(r##0) M(r##1) M(r##2) M(r##3) M(r##4) M(r##5) M(r##6) M(r##7) \
                        M(r##8) M(r##9) M(r##a) M(r##b) M(r##c) M(r##d) M(r##e) M(r##f)
@@ -18,5 +18,13 @@
 #else
 #error K must be 32, 64 or 256
 #endif
+
+#define LANE(j) bit<32> v##j;
+header vector_t {
+    LANES(LANE)
+}
+#undef LANE
+
+const bit<16> BYTES_VECTOR = 4 * K;
 
 #endif

@@ -8,7 +8,7 @@
 // Bernoulli loss is `enter` 0: the state stays good.
 #ifndef LOSS_P4
 #define LOSS_P4
-#include "configuration.p4"
+#include "sizes.p4"
 
 // The finalizer of MurmurHash3: every bit of x changes half of the result's.
 bit<32> mix(in bit<32> x) {

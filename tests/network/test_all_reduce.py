@@ -7,7 +7,7 @@ import pytest
 
 from experiments.fleet import FleetError, Job, all_reduce, in_network, on_hosts
 from hosts.quantization import block_exponents, dequantize, quantize
-from switches.switchml import Loss
+from switches.loss import Loss
 from switches.target import Target
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks

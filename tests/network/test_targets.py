@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from switches.control import ControlError
-from switches.switchml import Loss, link_seed, set_loss
+from switches.loss import Loss, link_seed, set_loss
 from switches.target import SwitchError, Target, on_interfaces, tell
 from tests.interfaces import far_end
 from tests.network.test_ptf_scenarios import isolated_test

@@ -17,7 +17,7 @@ from experiments import quickstart
 from experiments.results import ResultsError, add_trial, create_run, load_run
 from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
 from experiments.validity import judge
-from switches.switchml import Loss, decisions, link_seed
+from switches.loss import Loss, decisions, link_seed
 from topologies.racks import NetworkPlan, Racks, TopologyError
 
 GOOD = {

@@ -34,7 +34,7 @@ def test_every_link_host_and_command_of_the_plan_is_there(tmp_path: Path) -> Non
     for name, switch in app["topology"]["switches"].items():
         assert Path(switch["cli_input"]).read_text().splitlines() == switch_commands(plan, name, 64, None, 1)
     assert Path(app["p4_src"]).read_text() == PROGRAM.read_text()
-    assert (folder / "p4" / "include" / "pool.p4").exists()
+    assert (folder / "p4" / "include" / "switchml" / "pool.p4").exists()
     assert app["compiler_module"]["options"]["opts"].endswith("-DK=256")
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from switches.embedded.build import build
 from switches.embedded.offline import OfflineSwitch
-from switches.switchml import Loss, decisions, forwarding, link_seed, set_loss
+from switches.forwarding import forwarding
+from switches.loss import Loss, decisions, link_seed, set_loss
 from tests.packets import program
 from tests.scenarios import ETHERNET
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hosts import wire
 from switches.embedded.offline import OfflineSwitch
-from switches.switchml import Station
+from switches.forwarding import Station
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector
 from tests.reference import RESULT, UPDATE, Message, ModelSwitch
 

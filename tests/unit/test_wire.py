@@ -1,4 +1,4 @@
-"""The packet of hosts/wire.py and the headers of p4/include/headers.p4 are the same bytes."""
+"""The packet of hosts/wire.py and the headers of p4/include/switchml/headers.p4 are the same bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def p4_headers(k: int) -> tuple[dict[str, Header], dict[str, int]]:
     """Headers and constants that the P4 program declares."""
     unit = Expressions()
     headers, constants = {}, {}
-    for node in parse(preprocess(Path("p4/include/headers.p4"), {"K": str(k)}, [])).declarations:
+    for node in parse(preprocess(Path("p4/include/switchml/headers.p4"), {"K": str(k)}, [])).declarations:
         if isinstance(node, s.Constant):
             unit.declare_constant(node, unit.top)
             symbol = unit.top.find(node.name)

@@ -55,9 +55,6 @@ control SwitchMLDeparser(packet_out packet, in headers_t hdr) {
     }
 }
 
-#define IPV4_CHECKED { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.identification, \
-                       hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst }
-
 // Only what is answered is checked and rewritten: forwarded packets keep the bytes they came with.
 control SwitchMLVerify(inout headers_t hdr, inout metadata_t meta) {
     apply {

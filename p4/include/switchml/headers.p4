@@ -2,41 +2,8 @@
 #ifndef HEADERS_P4
 #define HEADERS_P4
 #include "configuration.p4"
-#include "lanes.p4"
-
-typedef bit<48> mac_t;
-typedef bit<32> ip4_t;
-
-const bit<16> ETHERTYPE_IPV4 = 0x0800;
-const bit<8> PROTOCOL_UDP = 17;
-
-header ethernet_t {
-    mac_t dst;
-    mac_t src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<4> version;
-    bit<4> ihl;
-    bit<8> tos;
-    bit<16> length;
-    bit<16> identification;
-    bit<3> flags;
-    bit<13> fragment;
-    bit<8> ttl;
-    bit<8> protocol;
-    bit<16> checksum;
-    ip4_t src;
-    ip4_t dst;
-}
-
-header udp_t {
-    bit<16> src;
-    bit<16> dst;
-    bit<16> length;
-    bit<16> checksum;
-}
+#include "../lanes.p4"
+#include "../network.p4"
 
 // What a SwitchML packet is
 const bit<8> KIND_UPDATE = 1;  // worker to switch: add this vector
@@ -57,16 +24,7 @@ header switchml_t {
     bitmap_t seen;      // in a status: workers (above level 0: racks) that are in
 }
 
-#define LANE(j) bit<32> v##j;
-header vector_t {
-    LANES(LANE)
-}
-#undef LANE
-
-const bit<16> BYTES_UDP = 8;
 const bit<16> BYTES_SWITCHML = 16;
-const bit<16> BYTES_VECTOR = 4 * K;
-const bit<16> BYTES_IPV4 = 20;
 
 struct headers_t {
     ethernet_t ethernet;

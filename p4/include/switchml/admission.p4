@@ -59,9 +59,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     apply {
-        bool well_formed = standard.parser_error == error.NoError && standard.checksum_error == 0
-                           && hdr.ipv4.length == hdr.udp.length + BYTES_IPV4
-                           && standard.packet_length >= (bit<32>)hdr.ipv4.length + 14;
+        bool well_formed = IS_WHOLE;
         if (hdr.vector.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
         } else {

@@ -1,0 +1,21 @@
+// Sizes that all programs share. Each can be set with -D NAME=VALUE when compiling.
+#ifndef SIZES_P4
+#define SIZES_P4
+
+// 32-bit integers in a packet: 32, 64 or 256
+#ifndef K
+#define K 64
+#endif
+
+#ifndef MAX_JOBS
+#define MAX_JOBS 16
+#endif
+
+// workers of one job below one switch: the bits of a bitmap
+#define MAX_WORKERS 32
+// ports whose loss can be set
+#define MAX_PORTS 64
+
+typedef bit<32> bitmap_t;   // bit w: worker w
+
+#endif
