@@ -12,9 +12,12 @@ from scapy.layers.inet import IP, UDP, IPOption
 from scapy.layers.l2 import ARP, Ether
 
 from hosts import wire
+from hosts.atp import wire as atp_wire
+from switches import atp
 from switches.forwarding import forwarding
 from switches.loss import Loss, link_seed, set_loss
 from tests import ptf as suite
+from tests.atp_packets import RACK, SERVER_PORT, UPLINK, AtpJob
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, worker_station
 
 PROGRAMS = Path("tests/programs")
@@ -185,6 +188,85 @@ def switchml_turned_away() -> Scenario:
     return _switchml("switchml-turned-away", job.commands(), packets)
 
 
+def _atp(name: str, jobs: list[AtpJob], packets: list[tuple[int, bytes]], settings: list[str] | None = None) -> Scenario:
+    commands, node = list(settings or []), 1
+    for job in jobs:
+        commands += (told := job.commands(node))
+        node += sum(line.startswith("mc_node_create") for line in told) - (node == 1)
+    return Scenario(name, Path("p4/atp.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
+
+
+def atp_level(level: int, workers: int) -> Scenario:
+    """Two jobs at one switch: chunks that complete, collide, are sent again at every point, overflow, and are released."""
+    jobs = [AtpJob(workers, level, 2 * level, number) for number in (0, 1)]
+    one, two = jobs
+    toward = SERVER_PORT if level else UPLINK
+    rng = random.Random(workers)
+    packets: list[tuple[int, bytes]] = []
+    for turn in range(6):
+        for w in range(workers):
+            big = vector(w + 1, -turn, 2**31 - 1 - w * turn, -(2**31) + w, 2**30)
+            packets.append((w, one.gradient(w, turn, big, turn % 3, ecn=w & turn & 1)))
+            if turn % 2:
+                packets.append((w, one.gradient(w, turn, big, turn % 3, resend=int(turn > 2))))
+            packets.append((w, two.gradient(w, turn, vector(10 * w, turn), (turn + w % 2) % 3, resend=int(turn == 4))))
+        if level:
+            packets.append((UPLINK, one.from_rack(turn, vector(100, turn), turn % 3)))
+            part = {"bitmap0": 1 + turn % 2, "resend": turn % 2, "collision": 1}
+            packets.append((UPLINK, two.from_rack(turn, vector(7, turn), turn % 3, **part)))
+            packets.append((UPLINK, one.from_rack(turn, vector(100, turn), turn % 3, resend=1)))
+        if turn % 2 == 0:
+            packets.append((0, one.gradient(0, turn, vector(3), turn % 3, kind=atp_wire.KIND_RAW, resend=1)))
+        packets.append((toward, one.answer(turn, vector(turn, 5), turn % 3, next_index=turn)))
+        packets.append((toward, one.answer(turn, vector(turn, 6), turn % 3, to=worker_station(rng.randrange(workers)))))
+    for index in range(3):
+        packets.append((toward, two.answer(0, [], index, kind=atp_wire.KIND_RELEASE)))
+    for w in range(workers):
+        packets.append((w, two.gradient(w, 9, vector(w), 1)))
+        packets.append((w, one.gradient(w, 9, vector(w), 1)))
+    return _atp(f"atp-level-{level}-{workers}-workers", jobs, packets)
+
+
+def atp_turned_away() -> Scenario:
+    job = AtpJob(2, other_rack=2)
+    changes: list[dict[str, int]] = [
+        {"job": 9}, {"job": 200}, {"bitmap1": 2}, {"bitmap1": 3}, {"bitmap0": 1}, {"edge_switch": 0}, {"index": 16},
+        {"index": 65535}, {"kind": 9}, {"kind": 3}, {"kind": 4},
+    ]  # fmt: skip
+    packets = [(0, job.gradient(0, 0, vector(1), **change)) for change in changes]
+    packets.append((UPLINK, job.from_rack(0, vector(1), bitmap0=4)))
+    good = job.gradient(0, 0, vector(3))
+    packets += [(1, good)]
+    packets += [(0, good[:n]) for n in range(14, len(good), 9)] + [(0, good + b"padding")]
+    broken = bytearray(good)
+    broken[24] ^= 0xFF  # the IPv4 checksum
+    packets += [(0, bytes(broken)), (1, job.gradient(1, 0, vector(4))), (UPLINK, job.from_rack(0, vector(5)))]
+    return _atp("atp-turned-away", [job], packets)
+
+
+def atp_expired() -> Scenario:
+    """Nobody respects an aggregator for longer than a microsecond."""
+    jobs = [AtpJob(2), AtpJob(2, number=1)]
+    packets = [
+        (w, jobs[n].gradient(w, s, vector(10 * n + w), 3)) for s in range(2) for n, w in ((0, 0), (1, 0), (0, 1), (1, 1), (1, 0))
+    ]
+    return _atp("atp-expired", jobs, packets, ["register_write aggregator.lifetime 0 1"])
+
+
+def atp_transit() -> Scenario:
+    """A root: it aggregates for nobody and spreads results."""
+    job = AtpJob(2, other_rack=1)
+    commands = [*job.commands(), *atp.transit()]
+    gradient = frame_of(job, atp.rack_bit(RACK))
+    packets = [(5, gradient), (SERVER_PORT, job.answer(0, vector(1))), (UPLINK, gradient), (SERVER_PORT, job.answer(1, vector(2)))]
+    return Scenario("atp-transit", Path("p4/atp.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
+
+
+def frame_of(job: AtpJob, bit: int) -> bytes:
+    """A gradient that no entry of the switch is about."""
+    return job.gradient(0, 0, vector(1, 2, 3), bitmap1=bit, bitmap0=1, edge_switch=1)
+
+
 def forwarded() -> Scenario:
     stations = [worker_station(w) for w in range(3)]
     commands = forwarding(range(3), {s.mac: port for port, s in enumerate(stations)})
@@ -258,6 +340,7 @@ SCENARIOS = {
         arithmetic(), tables(), replication(), stacks(), hashes(), flow(), corners(), registers(), ports(), short(), forwarded(),
         *(switchml_one_level(n) for n in (1, 2, 3)), switchml_two_levels(), switchml_turned_away(),
         lossy("loss-bernoulli", Loss.bernoulli(0.2)), lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
+        *(atp_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp_turned_away(), atp_expired(), atp_transit(),
         *(ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
     )
 }  # fmt: skip

@@ -1,0 +1,71 @@
+// ATP (Lao et al., NSDI '21): best-effort aggregation for many jobs and racks. Aggregators are allocated packet by packet,
+// by the hash that a worker puts into it; what finds none, or comes too late, is added at the parameter server.
+//
+// A packet passes: loss of its link, admission, its aggregator (with the decision what to do, and the integers), and the
+// sender. Everything that is not ATP's is forwarded.
+#include <core.p4>
+#include <v1model.p4>
+#include "include/atp/configuration.p4"
+#include "include/atp/headers.p4"
+#include "include/atp/metadata.p4"
+#include "include/atp/parser.p4"
+#include "include/loss.p4"
+#include "include/forwarder.p4"
+#include "include/atp/admission.p4"
+#include "include/atp/aggregator.p4"
+#include "include/atp/sender.p4"
+
+control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    Loss() loss_in;
+    Forwarder() forwarder;
+    Admission() admission;
+    Aggregator() aggregator;
+    Sender() sender;
+
+    apply {
+        bit<1> lost;
+        bit<3> next = STEP_ON;
+        loss_in.apply(standard.ingress_port, lost);
+        if (lost == 1) {
+            next = STEP_DROP;
+        } else if (hdr.atp.isValid() || (hdr.udp.isValid() && hdr.udp.dst == UDP_PORT_ATP)) {
+            admission.apply(hdr, meta, standard);
+            if (meta.role == ROLE_STRANGER) {
+                next = STEP_DROP;
+            } else {
+                aggregator.apply(hdr, meta, standard, next);
+                sender.apply(hdr, meta, standard, next);
+            }
+        }
+
+        if (next == STEP_DROP) {
+            mark_to_drop(standard);
+        } else if (next != STEP_SPREAD && next != STEP_RETURN) {
+            forwarder.apply(hdr, standard);
+        }
+    }
+}
+
+control AtpEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    Addresser() addresser;
+    Congestion() congestion;
+    Loss() loss_out;
+
+    apply {
+        bit<1> lost;
+        if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
+            mark_to_drop(standard);  // neither a flooded packet nor a result goes back where it came from
+        } else if (hdr.atp.isValid()) {
+            if (standard.egress_rid != 0) {
+                addresser.apply(hdr, standard);
+            }
+            congestion.apply(hdr, standard);
+        }
+        loss_out.apply(standard.egress_port, lost);
+        if (lost == 1) {
+            mark_to_drop(standard);
+        }
+    }
+}
+
+V1Switch(AtpParser(), AtpVerify(), AtpIngress(), AtpEgress(), AtpCompute(), AtpDeparser()) main;

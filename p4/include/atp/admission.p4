@@ -1,0 +1,87 @@
+// Who may touch an aggregator, and what this switch is to a packet: level 0 in the rack of a remote worker, level 1 in the
+// server's rack, transit elsewhere. Bits of a bitmap are believed only from where they belong.
+#ifndef ADMISSION_P4
+#define ADMISSION_P4
+#include "headers.p4"
+#include "metadata.p4"
+
+control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    counter(REASONS, CounterType.packets) rejected;
+
+    action aggregate() {
+        meta.role = ROLE_AGGREGATE;
+    }
+
+    action transit() {
+        meta.role = ROLE_TRANSIT;
+    }
+
+    action reject() {
+        meta.role = ROLE_STRANGER;
+    }
+
+    action from_server(bit<16> group, ip4_t own) {
+        meta.group = group;
+        meta.role = ROLE_TRANSIT;
+        if (hdr.ipv4.dst == own) {
+            meta.role = ROLE_ADDRESSEE;
+        }
+    }
+
+    // a worker at its own port, or what a rack sends on for its workers; the destination is the server
+    table sources {
+        key = {
+            hdr.atp.job : exact;
+            standard.ingress_port : exact;
+            hdr.ethernet.src : exact;
+            hdr.ipv4.src : exact;
+            hdr.ipv4.dst : exact;
+            hdr.atp.edge_switch : exact;
+            hdr.atp.bitmap1 : exact;
+            hdr.atp.bitmap0 : ternary;
+        }
+        actions = { aggregate; transit; reject; }
+        size = 4096;
+        default_action = reject();
+    }
+
+    table servers {
+        key = {
+            hdr.atp.job : exact;
+            standard.ingress_port : exact;
+            hdr.ethernet.src : exact;
+            hdr.ipv4.src : exact;
+        }
+        actions = { from_server; reject; }
+        size = 1024;
+        default_action = reject();
+    }
+
+    apply {
+        bool well_formed = IS_WHOLE;
+        if (hdr.vector.isValid()) {
+            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP + BYTES_VECTOR;
+        } else {
+            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP
+                          && (hdr.atp.kind == KIND_RELEASE || hdr.atp.kind == KIND_RELEASED);
+        }
+        if (!well_formed) {
+            rejected.count(REJECT_MALFORMED);
+        } else if ((bit<32>)hdr.atp.index >= AGGREGATORS || hdr.atp.job >= MAX_JOBS) {
+            rejected.count(REJECT_INDEX);
+        } else {
+            if (hdr.atp.kind == KIND_GRADIENT || hdr.atp.kind == KIND_RAW) {
+                sources.apply();
+            } else if (hdr.atp.kind == KIND_RELEASED) {
+                transit();
+            } else {
+                servers.apply();
+            }
+            if (meta.role == ROLE_STRANGER) {
+                rejected.count(REJECT_SOURCE);
+            }
+        }
+    }
+}
+
+#endif

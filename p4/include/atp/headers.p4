@@ -1,0 +1,43 @@
+// What is on the wire. hosts/atp/wire.py describes the same bytes to the hosts; a test holds the two together.
+#ifndef HEADERS_P4
+#define HEADERS_P4
+#include "configuration.p4"
+#include "../lanes.p4"
+#include "../network.p4"
+
+// What an ATP packet is
+const bit<8> KIND_GRADIENT = 1;  // worker to server: integers, to be added on the way
+const bit<8> KIND_RAW = 2;       // worker to server: values of the tensor's own type, to be added at the server
+const bit<8> KIND_RESULT = 3;    // server to workers: the sum, and the acknowledgement that frees the aggregators
+const bit<8> KIND_RELEASE = 4;   // server to a switch: the job is over; free this aggregator if the job holds it
+const bit<8> KIND_RELEASED = 5;  // switch to server: done
+
+header atp_t {
+    bitmap_t bitmap0;     // workers of one rack that are in; 0: all of that rack (or of the server's own rack: bitmap1)
+    bitmap_t bitmap1;     // racks that are in, and workers of the server's own rack
+    bit<8> fan_in0;       // bits of a complete bitmap0
+    bit<8> fan_in1;       // bits of a complete bitmap1
+    bit<8> kind;
+    bit<3> reserved;
+    bit<1> overflow;      // gradient: a sum saturated; result: there is none, send raw values
+    bit<1> resend;        // gradient: sent again; result: so was a part of it
+    bit<1> collision;     // another (job, sequence) holds the aggregator
+    bit<1> ecn;           // a queue was deep on the way
+    bit<1> edge_switch;   // which level comes next; 0: the workers' rack, 1: the server's rack
+    bit<16> index;        // of the aggregator
+    bit<16> next_index;   // result: of the aggregator for the chunk one window later
+    bit<8> job;
+    bit<24> sequence;     // number of the chunk, modulo 2^24
+}
+
+const bit<16> BYTES_ATP = 20;
+
+struct headers_t {
+    ethernet_t ethernet;
+    ipv4_t ipv4;
+    udp_t udp;
+    atp_t atp;
+    vector_t vector;
+}
+
+#endif

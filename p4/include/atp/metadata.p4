@@ -1,0 +1,50 @@
+// What the stages of the pipeline tell each other about a packet.
+#ifndef METADATA_P4
+#define METADATA_P4
+#include "configuration.p4"
+
+// What this switch is to a packet
+const bit<2> ROLE_STRANGER = 0;
+const bit<2> ROLE_TRANSIT = 1;     // on the way to somebody else
+const bit<2> ROLE_AGGREGATE = 2;   // of a level that adds
+const bit<2> ROLE_ADDRESSEE = 3;   // of a server's answer, to be passed down
+
+// What a stage does with an aggregator's values
+const bit<2> OP_NONE = 0;
+const bit<2> OP_STORE = 1;    // the packet's value replaces the aggregator's
+const bit<2> OP_COMBINE = 2;  // the sum, in the aggregator and in the packet
+const bit<2> OP_READ = 3;     // the aggregator's value replaces the packet's
+
+// What becomes of its owner, bitmap and count
+const bit<2> SLOT_KEEP = 0;
+const bit<2> SLOT_CLAIM = 1;
+const bit<2> SLOT_ADD = 2;
+const bit<2> SLOT_FREE = 3;
+
+// Why a packet was turned away; index of the counter `rejected`
+const bit<32> REJECT_SOURCE = 0;     // not of this job, or not at that port and address, or not with that bit
+const bit<32> REJECT_INDEX = 1;      // beyond the table
+const bit<32> REJECT_MALFORMED = 2;  // too short, too long, wrong checksum or unknown kind
+#define REASONS 3
+
+struct metadata_t {
+    // from admission
+    bit<2> role;
+    bit<16> group;       // multicast group of the job's workers, seen from here
+
+    // of the aggregator
+    bit<32> owner;       // (job, sequence) of the packet
+    bit<1> held;         // somebody's, and not for longer than its lifetime
+    bit<1> own;          // the packet's (for a release: its job's)
+    bit<1> mergeable;    // the packet is a whole child of this level: a worker, or a complete rack
+    bit<1> repeated;     // that child is already in
+    bit<1> complete;     // all children are in, this packet included
+    bit<1> closed;       // the job is over
+    bitmap_t bitmap;     // children in, this packet's included
+    bit<8> count;
+    bit<1> ecn;          // of the packets in
+    bit<2> operation;
+    bit<2> change;
+}
+
+#endif

@@ -1,0 +1,99 @@
+// What a packet says of itself once its aggregator is up to date, and where it goes if it is not simply forwarded.
+#ifndef SENDER_P4
+#define SENDER_P4
+#include "headers.p4"
+#include "metadata.p4"
+#include "next_step.p4"
+
+control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in bit<3> next) {
+    // What leaves level 0 is told from what leaves level 1 by its bitmaps: a complete rack is a bit of bitmap1 alone.
+    action leave_level() {
+        hdr.atp.edge_switch = 1;
+    }
+
+    action turn_round() {
+        mac_t mac = hdr.ethernet.dst;
+        ip4_t ip = hdr.ipv4.dst;
+        bit<16> port = hdr.udp.dst;
+        hdr.ethernet.dst = hdr.ethernet.src;
+        hdr.ethernet.src = mac;
+        hdr.ipv4.dst = hdr.ipv4.src;
+        hdr.ipv4.src = ip;
+        hdr.udp.dst = hdr.udp.src;
+        hdr.udp.src = port;
+        hdr.ipv4.ttl = 64;
+    }
+
+    apply {
+        hdr.udp.checksum = 0;
+        if (next == STEP_ON_SUM) {
+            hdr.atp.ecn = hdr.atp.ecn | meta.ecn;
+            if (hdr.atp.edge_switch == 1) {
+                hdr.atp.bitmap1 = meta.bitmap;
+            } else if (meta.complete == 1) {
+                hdr.atp.bitmap0 = 0;
+            } else {
+                hdr.atp.bitmap0 = meta.bitmap;
+            }
+            leave_level();
+        } else if (next == STEP_ON_ALONE) {
+            if (hdr.atp.edge_switch == 0 && hdr.atp.fan_in0 == 1) {
+                hdr.atp.bitmap0 = 0;
+            }
+            leave_level();
+        }
+
+        if (next == STEP_SPREAD) {
+            standard.mcast_grp = meta.group;
+        } else if (next == STEP_RETURN) {
+            hdr.atp.kind = KIND_RELEASED;
+            turn_round();
+            standard.egress_spec = standard.ingress_port;
+        }
+    }
+}
+
+// Each copy of a result is addressed to whom it goes: a worker, or the next switch. The replication id tells which.
+control Addresser(inout headers_t hdr, inout standard_metadata_t standard) {
+    counter(MAX_JOBS * MAX_PORTS, CounterType.packets) sent;  // copies, by job and port
+
+    action to_child(mac_t mac, ip4_t ip) {
+        hdr.ethernet.dst = mac;
+        hdr.ipv4.dst = ip;
+        hdr.ipv4.ttl = 64;
+        sent.count((bit<32>)hdr.atp.job * MAX_PORTS + (bit<32>)standard.egress_port);
+    }
+
+    action to_nobody() {
+        mark_to_drop(standard);
+    }
+
+    table destinations {
+        key = {
+            hdr.atp.job : exact;
+            standard.egress_rid : exact;
+        }
+        actions = { to_child; to_nobody; }
+        size = MAX_JOBS * MAX_PORTS;
+        default_action = to_nobody();
+    }
+
+    apply {
+        destinations.apply();
+    }
+}
+
+// Explicit congestion notification: a packet that found a deep queue says so, whichever way it goes.
+control Congestion(inout headers_t hdr, inout standard_metadata_t standard) {
+    register<bit<19>>(1) deep;  // packets in the queue, this one not counted, from which it is deep; 0: never
+
+    apply {
+        bit<19> limit;
+        deep.read(limit, 0);
+        if (limit != 0 && (bit<19>)standard.enq_qdepth >= limit) {
+            hdr.atp.ecn = 1;
+        }
+    }
+}
+
+#endif
