@@ -25,6 +25,8 @@ MESSAGE = np.dtype(
 )
 VECTOR = np.dtype([("base", "u8"), ("length", "u8")])
 
+ADDRESS = np.dtype([("family", "u2"), ("port", ">u2"), ("ip", "u1", 4), ("zero", "u8")])  # struct sockaddr_in
+
 SO_NO_CHECK = 11
 UDP_SEGMENT = 103
 MAX_SEGMENTS = 64  # datagrams that the kernel cuts one message into, at most
@@ -47,15 +49,17 @@ class Rows:
 
 
 class BatchSocket:
-    """A connected UDP socket: takes datagrams from `sender` rows, puts received ones into `receiver` rows.
+    """A UDP socket: takes datagrams from `sender` rows, puts received ones into `receiver` rows.
 
     `record` is the datagram as a numpy type; shorter datagrams leave the rest of their row as it was, and
-    `lengths` tells. Only datagrams from the peer are received. Up to `segments` datagrams leave as one burst.
+    `lengths` tells. Up to `segments` datagrams leave as one burst. With one peer, only what it sends is received; with
+    several, what anybody sends.
     """
 
     def __init__(
-        self, local: tuple[str, int], peer: tuple[str, int], record: np.dtype, send_rows: int, receive_rows: int, segments: int = 1
-    ) -> None:
+        self, local: tuple[str, int], peers: list[tuple[str, int]], record: np.dtype, send_rows: int, receive_rows: int,
+        segments: int = 1,
+    ) -> None:  # fmt: skip
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         for option, plain in ((SO_SNDBUFFORCE, socket.SO_SNDBUF), (SO_RCVBUFFORCE, socket.SO_RCVBUF)):
             try:
@@ -63,7 +67,12 @@ class BatchSocket:
             except PermissionError:
                 self.socket.setsockopt(socket.SOL_SOCKET, plain, SOCKET_BUFFER)
         self.socket.bind(local)
-        self.socket.connect(peer)
+        self._peers = np.zeros(len(peers), ADDRESS)
+        self._peers["family"] = socket.AF_INET
+        for i, (ip, port) in enumerate(peers):
+            self._peers["ip"][i], self._peers["port"][i] = tuple(socket.inet_aton(ip)), port
+        if len(peers) == 1:
+            self.socket.connect(peers[0])
         self.socket.setblocking(False)
         self.sender = Rows(send_rows, record)
         self.receiver = Rows(receive_rows, record)
@@ -92,8 +101,8 @@ class BatchSocket:
         self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
 
-    def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None) -> int:
-        """Send these sender rows, in order; waits while the interface is busy. Returns how many went out.
+    def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
+        """Send these sender rows, in order, to a peer by number; waits while the interface is busy. Returns how many went out.
 
         `length` shortens the datagrams; sending stops at `give_up_at` (time.monotonic) if the interface stays busy.
         """
@@ -107,6 +116,9 @@ class BatchSocket:
             messages = self._outgoing[:count]
             messages["vectors"] = vectors.ctypes.data + np.arange(count) * (step * VECTOR.itemsize)
             messages["vector_count"] = step
+            if len(self._peers) > 1:
+                messages["name"] = self._peers.ctypes.data + peer * ADDRESS.itemsize
+                messages["name_length"] = ADDRESS.itemsize
             messages["vector_count"][-1] = len(vectors) - (count - 1) * step
             sent = _libc.sendmmsg(self.socket.fileno(), ctypes.c_void_p(messages.ctypes.data), count, 0)
             if sent > 0:

@@ -18,15 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts import wire
-from hosts.collective import AggregationError, Counters, Membership
-from hosts.datagrams import BatchSocket
+from hosts.collective import AggregationError, Membership
 from hosts.quantization import block_exponents, dequantize, quantize, scale, unscale
-from hosts.retransmission import RetransmissionTimer
-from hosts.timeline import Timeline
+from hosts.stream import Stream
 
-MAX_SLOTS = 1 << 15
-BURSTS = 16  # that a window is sent in at least, so that the link is never idle between two
-LONGEST_NAP = 0.005  # seconds that results may wait to be handled in one batch
 QUERY_PATIENCE = 1.0  # seconds to wait for the switch's answer to "whom have you not seen?"
 
 
@@ -46,12 +41,10 @@ class Transfer:
     remaining: int
 
 
-class SwitchML:
-    """All-reduce by the switches of the network. Not thread-safe: one worker, one instance.
+class SwitchML(Stream):
+    """All-reduce by the switches of the network; see hosts.stream for `patience` and `pulse`.
 
-    `slots` and `k` must be those of the job's pool and of the switches' program. `pulse` is called about every half
-    second while nothing arrives; what it returns, if anything, is the reason to give up (a worker is known to be dead).
-    `patience` is the longest silence, in seconds, before giving up in any case. `scaling` is a fixed factor for all floats
+    `slots` and `k` must be those of the job's pool and of the switches' program. `scaling` is a fixed factor for all floats
     in place of block exponents: what is too small for it is lost, and what is too large saturates or overflows in the sum.
     """
 
@@ -59,26 +52,11 @@ class SwitchML:
         self, membership: Membership, local: tuple[str, int], switch: tuple[str, int], slots: int, k: int,
         patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None, scaling: float | None = None,
     ) -> None:  # fmt: skip
-        if not 1 <= slots <= MAX_SLOTS:
-            raise ValueError(f"a pool has from 1 to {MAX_SLOTS} slots, not {slots}")
-        self.membership, self.slots, self.k = membership, slots, k
-        self.patience, self.pulse, self.scaling = patience, pulse, scaling
-        self.record = wire.packet(k)
-        self.socket = BatchSocket(local, switch, self.record, slots, max(64, 2 * slots), slots // BURSTS)
+        super().__init__(membership, local, [switch], slots, wire.packet(k), patience, pulse)
+        self.slots, self.k, self.scaling = slots, k, scaling
         packets = self.socket.sender.data
         packets["job"], packets["worker"] = membership.job, membership.worker
         packets["slot"] = np.arange(slots)
-        self.counters = Counters()
-        self.timer = RetransmissionTimer()
-        self.timeline: Timeline | None = None  # to note packets in, where somebody wants to see them
-        self.position = 0  # of the stream
-        self.chunk = np.full(slots, -1, np.int64)  # outstanding in each slot, -1: none
-        self.sent_at = np.zeros(slots)
-        self.deadline = np.full(slots, np.inf)
-        self.tries = np.zeros(slots, np.int64)
-        self.probing = 1  # slots that ask next time, while no result of a collective has come
-        self.heard_at = 0.0  # when the last result came
-        self.newest = 0.0  # when the newest of the chunks that came back was sent
 
     # --- the collective
 
@@ -94,7 +72,6 @@ class SwitchML:
         fixed = self.scaling if x.dtype == np.float32 else None
         transfer = self._begin(np.ascontiguousarray(x if fixed is None else scale(x, fixed)).reshape(-1))
         self.position += transfer.length
-        self.probing = 1
         self._release(transfer, np.arange(min(self.slots, transfer.length)))
         self._run(transfer)
         total = transfer.result.reshape(-1)[: x.size].reshape(x.shape)
@@ -111,29 +88,6 @@ class SwitchML:
             block_exponents(values) if window else np.zeros(chunks, np.uint8), np.zeros(chunks, np.uint8),
             np.zeros(length, bool), np.zeros(length, bool), length,
         )  # fmt: skip
-
-    def _run(self, t: Transfer) -> None:
-        self.heard_at = pulsed = time.monotonic()
-        while t.remaining:
-            now = time.monotonic()
-            expired = np.flatnonzero(self.deadline <= now)
-            if len(expired):
-                self._retransmit(self._lost(expired, now) if t.remaining < t.length else self._probe(expired, now))
-            nearest = float(self.deadline.min())
-            if self.socket.wait(min(nearest - now, 0.5)):
-                nap = min(self.timer.srtt / 4, LONGEST_NAP)
-                if nap > 1e-4:
-                    time.sleep(nap)
-                if self._receive(t):
-                    pulsed = self.heard_at
-                    continue
-            now = time.monotonic()
-            if now - self.heard_at > self.patience:
-                raise self._explain(f"nothing arrived for {self.patience:g} s")
-            if now - pulsed > 0.5:
-                pulsed = now
-                if reason := self.pulse():
-                    raise self._explain(reason)
 
     # --- sending
 
@@ -166,53 +120,12 @@ class SwitchML:
         self.tries[rows] = 0
         self._send(rows)
 
-    def _send(self, rows: NDArray[np.intp]) -> None:
-        n = self.socket.send(rows, give_up_at=time.monotonic() + self.patience)
-        if n < len(rows):
-            raise AggregationError(f"job {self.membership.job}: the interface of worker {self.membership.rank} takes no packets")
-        now = time.monotonic()
-        self.sent_at[rows] = now
-        self.deadline[rows] = now + self.timer.after(self.tries[rows])
-        self.counters.sent += len(rows)
-        if self.timeline:
-            again = int((self.tries[rows] > 0).sum())
-            self.timeline.note(int((self.chunk >= 0).sum()), len(rows) - again, again)
-        self.counters.bytes_sent += len(rows) * self.record.itemsize
-
-    def _retransmit(self, rows: NDArray[np.intp]) -> None:
-        if not len(rows):
-            return
-        self.counters.timeouts += 1
-        self.counters.retransmissions += len(rows)
-        self.tries[rows] += 1
+    def _mark_again(self, rows: NDArray[np.intp]) -> None:
         self.socket.sender.data["mark"][rows] = 1
-        self._send(rows)
-
-    def _lost(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
-        """Those of the expired chunks that are lost and not only queued: something sent later has come back, or nothing has.
-
-        The others get until the network has been silent for a whole timeout.
-        """
-        if now - self.heard_at >= self.timer.timeout:
-            return expired
-        overtaken = self.sent_at[expired] < self.newest
-        self.deadline[expired[~overtaken]] = self.heard_at + self.timer.timeout
-        return expired[overtaken]
-
-    def _probe(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
-        """Before the first result of a collective, silence means a straggler more often than loss: one slot asks for all.
-
-        As it goes on, two ask, four, up to an eighth of the pool: a burst of losses ends after so many packets, not seconds.
-        """
-        oldest = expired[self.chunk[expired].argsort(kind="stable")[: self.probing]]
-        self.probing = min(2 * self.probing, max(1, self.slots // 8))
-        self.deadline[expired] = now + self.timer.timeout
-        return oldest
 
     # --- receiving
 
     def _receive(self, t: Transfer) -> bool:
-        """Take in all results that are there and send what they release; False if nothing new came."""
         packets, lengths = self.socket.receive()
         self.counters.bytes_received += int(lengths.sum())
         good = (lengths == self.record.itemsize) & (packets["kind"] == wire.KIND_RESULT)
@@ -230,22 +143,11 @@ class SwitchML:
         if not len(fresh):
             return False
         packets, rows = packets[fresh], rows[fresh]
-        now = time.monotonic()
-        self.heard_at = now
-        self.newest = max(self.newest, float(self.sent_at[rows].max()))
-        once = (self.tries[rows] == 0) & (packets["mark"] == 0)  # nobody's retransmission is in this round trip
-        self.timer.sample((now - self.sent_at[rows])[once])
-        self.counters.waited += float((now - self.sent_at[rows]).sum())
         distances = self.chunk[rows] - t.start
-        self.chunk[rows] = -1
-        self.deadline[rows] = np.inf
-        # the others move: whoever still waits after this long was lost, not late
-        waiting = np.isfinite(self.deadline)
-        self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self.timer.timeout)
+        self._settled(rows, packets["mark"] == 0)
         self._take(t, packets, distances)
         t.done[distances] = True
         t.remaining -= len(distances)
-        self.counters.results += len(distances)
         following = np.concatenate([distances + self.slots, distances + t.window]) if t.window else distances + self.slots
         self._release(t, np.unique(following))
         if self.timeline:
@@ -267,7 +169,7 @@ class SwitchML:
 
     def _explain(self, reason: str) -> AggregationError:
         """Ask the switch whom it has not seen in the oldest slot, and say so."""
-        row = int(np.where(self.chunk >= 0, self.chunk, np.iinfo(np.int64).max).argmin())
+        row = self._oldest()
         m = self.membership
         where = f"job {m.job}, slot {row}, chunk {int(self.chunk[row])}"
         return AggregationError(f"worker {m.rank}: {where} cannot be completed: {reason}; {self._who_is_missing(row)}")
@@ -305,7 +207,3 @@ class SwitchML:
     @staticmethod
     def _absent(seen: int, ranks: list[int]) -> list[int]:
         return [rank for i, rank in enumerate(ranks) if not seen >> i & 1]
-
-    def close(self) -> None:
-        """Close the socket."""
-        self.socket.close()

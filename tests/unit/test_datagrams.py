@@ -23,7 +23,7 @@ def pair(segments: int) -> tuple[BatchSocket, BatchSocket]:
     while True:
         a, b = ("127.0.0.1", port := next(ports)), ("127.0.0.1", port + 1)
         try:
-            return BatchSocket(a, b, RECORD, ROWS, ROWS, segments), BatchSocket(b, a, RECORD, ROWS, ROWS)
+            return BatchSocket(a, [b], RECORD, ROWS, ROWS, segments), BatchSocket(b, [a], RECORD, ROWS, ROWS)
         except OSError as error:
             assert error.errno == errno.EADDRINUSE
 
