@@ -65,7 +65,9 @@ def launch(
     script: Annotated[list[str], typer.Argument(metavar="-- SCRIPT [ARGUMENTS]", help="a Python script, and its arguments")],
     scheme: Annotated[
         str,
-        typer.Option(help='what init_process_group("ina") sums over: switchml, ring, halving-doubling, ps, ps-sharded, or gloo'),
+        typer.Option(
+            help='what init_process_group("ina") sums over: switchml, atp, ring, halving-doubling, ps, ps-sharded, or gloo'
+        ),
     ] = "switchml",
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
     set_: Annotated[
@@ -78,13 +80,13 @@ def launch(
     from experiments.launch import launch as launch_on_hosts
     from experiments.runner import need_root
     from experiments.settings import TrialSettings, make_settings, parse_overrides
-    from experiments.targets import defaults, switchml
+    from experiments.targets import defaults, target_for
 
     values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": scheme}
     settings = make_settings(TrialSettings, values)
     settings.check()
     need_root()
-    raise typer.Exit(launch_on_hosts(settings, seed, switchml(target, settings.k), script, torchrun))
+    raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.program, settings.k), script, torchrun))
 
 
 @application.command("export-p4app")
@@ -98,7 +100,7 @@ def export_p4app(
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
     from experiments.fleet import network_commands
     from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-    from experiments.targets import SWITCHML, defaults
+    from experiments.targets import PROGRAMS, defaults
     from topologies.p4app import export, named
     from topologies.racks import NetworkPlan
 
@@ -110,8 +112,8 @@ def export_p4app(
     settings = make_settings(TrialSettings, defaults(target) | asked | size)
     settings.check()
     plan = NetworkPlan(settings.topology())
-    commands = network_commands(plan, settings.slots, settings.loss_model(), seed)
-    path = export(plan, commands, SWITCHML, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
+    commands = network_commands(plan, settings.admitted(plan), settings.loss_model(), seed)
+    path = export(plan, commands, PROGRAMS[settings.program], {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
     console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
 
 

@@ -16,17 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.places import place_of
+from hosts.atp import wire
 from hosts.collective import Collective
-from hosts.schemes import Place, join
+from hosts.schemes import Parameters, Place, join
 from hosts.worker import run_server
+from switches import atp
 from switches.loss import Loss, link_seed, set_loss
 from switches.switchml import Pool
 from switches.target import Target
 from topologies import isolation
+from topologies.jobs import JobPlan, atp_commands, deal, switchml_commands
 from topologies.network import Network
 from topologies.racks import HostPlan, NetworkPlan, Racks
 
 QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
+AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches
+MARKING_DEPTH = 16  # packets in a queue from which on it marks
+SERVERS_END = 10.0  # seconds
+PACE = 0.98  # of a link's rate
 
 
 class FleetError(RuntimeError):
@@ -35,7 +42,7 @@ class FleetError(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """A job over all hosts of a racks description, with loss on every link if asked for."""
+    """A job over all hosts of a racks description, or several equal ones that share them out; loss on every link if asked for."""
 
     racks: Racks
     slots: int = 64
@@ -44,21 +51,40 @@ class Job:
     seed: int = 1
     patience: float = 30.0
     scheme: str = "switchml"
+    scaling: float | None = None
+    aggregators: int = atp.AGGREGATORS
+    congestion: bool = True
+    jobs: int = 1
+
+    @property
+    def parameters(self) -> Parameters:
+        return Parameters(self.scheme, self.slots, self.k, self.patience, self.scaling, self.aggregators, self.congestion)
 
     def plan(self) -> NetworkPlan:
         return NetworkPlan(self.racks)
 
+    def shares(self, plan: NetworkPlan) -> list[JobPlan]:
+        """The jobs, each with as many hosts of every rack as the others."""
+        each = [self.racks.workers // self.jobs] * self.racks.racks
+        return deal(plan, [each] * self.jobs, [self.racks.servers // self.jobs] * self.jobs)
+
     def commands(self, plan: NetworkPlan) -> dict[str, list[str]]:
         """What each switch is told before packets flow."""
-        return network_commands(plan, self.slots, self.loss, self.seed)
+        return network_commands(plan, [(job, self.parameters) for job in self.shares(plan)], self.loss, self.seed)
 
     def worker(self, host: HostPlan) -> Collective:
         """The worker of a host; to be made in the host's own process."""
         return join(self.place(host))
 
     def place(self, host: HostPlan) -> Place:
-        """A host's place in the job."""
-        return place_of(self.plan(), host, self.scheme, self.slots, self.k, self.patience)
+        """A host's place in its job."""
+        plan = self.plan()
+        return next(
+            place_of(plan, job, mine, self.parameters)
+            for job in self.shares(plan)
+            for mine in job.everyone
+            if mine.name == host.name
+        )
 
 
 def spawn_servers(network: Network, place: Callable[[HostPlan], Place]) -> list[int]:
@@ -66,19 +92,55 @@ def spawn_servers(network: Network, place: Callable[[HostPlan], Place]) -> list[
     return [network.spawn(server.rank, partial(run_server, place(server))) for server in network.plan.servers]
 
 
-def network_commands(plan: NetworkPlan, slots: int, loss: Loss | None, seed: int) -> dict[str, list[str]]:
+def wait_for(pids: list[int], seconds: float) -> list[int]:
+    """Wait for processes of ours to end; those that have not after so many seconds."""
+    end, left = time.monotonic() + seconds, list(pids)
+    while left and time.monotonic() < end:
+        left = [pid for pid in left if not os.waitpid(pid, os.WNOHANG)[0]]
+        time.sleep(0.01 * bool(left))
+    return left
+
+
+Admitted = list[tuple[JobPlan, Parameters]]
+
+
+def network_commands(plan: NetworkPlan, jobs: Admitted, loss: Loss | None, seed: int) -> dict[str, list[str]]:
     """What each switch of a network is told: see switch_commands."""
-    return {name: switch_commands(plan, name, slots, loss, seed) for name in plan.switches}
+    return {name: switch_commands(plan, name, jobs, loss, seed) for name in plan.switches}
 
 
-def switch_commands(plan: NetworkPlan, name: str, slots: int, loss: Loss | None, seed: int) -> list[str]:
-    """Queues, forwarding, one job over all hosts, and the loss of the links whose upper end the switch is."""
-    commands = [f"set_queue_depth {max(QUEUE_DEPTH, 2 * slots)}", *plan.switch_commands(name, 0, Pool(0, slots))]
+def switch_commands(plan: NetworkPlan, name: str, jobs: Admitted, loss: Loss | None, seed: int) -> list[str]:
+    """Queues, forwarding, the jobs that the switch takes part in, and the loss of the links whose upper end it is."""
+    deepest = sum(2 * parameters.slots for _, parameters in jobs)
+    commands = [f"set_queue_depth {max(QUEUE_DEPTH, deepest)}", *plan.forwarding(name)]
+    if any(p.scheme == "atp" for _, p in jobs):
+        commands += atp.settings(AGGREGATOR_LIFETIME, MARKING_DEPTH)
+    if all(p.scheme == "atp" for _, p in jobs):
+        commands += _paced(plan, name, jobs)
+    base = 0
+    for job, parameters in jobs:
+        node = sum(line.startswith("mc_node_create") for line in commands)
+        if parameters.scheme == "atp":
+            commands += atp_commands(plan, job, name, node)
+        elif parameters.scheme == "switchml":
+            commands += switchml_commands(plan, job, name, Pool(base, parameters.slots), node)
+            base += 2 * parameters.slots
     for a in plan.switches[name].attachments if loss else []:
         for direction in (0, 1) if a.upper else ():
             assert loss is not None
             commands += set_loss(direction, a.port, loss, link_seed(seed, a.link, direction))
     return commands
+
+
+def _paced(plan: NetworkPlan, name: str, jobs: Admitted) -> list[str]:
+    """Send into each link a little less than it carries, so that queues form in the switch, where their depth is seen."""
+    bits = min(wire.bits_on_wire(p.k) for _, p in jobs)
+    rates = {link.number: link.rate for link in plan.links}
+    return [
+        f"set_queue_rate {int(PACE * rate * 1e6 / bits)} {a.port}"
+        for a in plan.switches[name].attachments
+        if (rate := rates[a.link]) is not None
+    ]
 
 
 def on_hosts(network: Network, work: Callable[[HostPlan], Any], timeout: float = 120.0) -> list[Any]:
@@ -157,8 +219,11 @@ def all_reduce(job: Job, target: Target, tensors: list[NDArray[Any]], times: int
         return turns
 
     def work(network: Network) -> list[Any]:
-        spawn_servers(network, job.place)
-        return on_hosts(network, on_host)
+        servers = spawn_servers(network, job.place)
+        turns = on_hosts(network, on_host)
+        if left := wait_for(servers, SERVERS_END):
+            raise FleetError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
+        return turns
 
     return in_network(job, target, work)  # type: ignore[no-any-return]
 

@@ -16,19 +16,20 @@ from functools import partial
 from pathlib import Path
 
 from experiments.fleet import network_commands, spawn_servers
-from experiments.places import rendezvous
+from experiments.places import place_of, rendezvous
 from experiments.settings import SettingsError, TrialSettings
 from hosts.torch_backend import PLACE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
 from topologies import isolation
+from topologies.jobs import whole
 from topologies.links import NetworkError
 from topologies.network import Network
 from topologies.racks import HostPlan, NetworkPlan
 
 OF_TRAINING = (
     "workload", "steps", "batch", "learning_rate", "compute_ms", "evaluate_every", "measure_error", "straggler", "outage_at",
-    "timeline",
+    "timeline", "jobs",
 )  # fmt: skip
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
@@ -54,9 +55,11 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
 
     The workers meet on the management network; where the scheme is gloo, Gloo itself is on the data network.
     """
-    meeting = rendezvous(plan, host, settings.scheme)
+    job = whole(plan)
+    meeting = rendezvous(job, host, settings.scheme)
+    place = place_of(plan, job, host, settings.parameters())
     return {
-        PLACE: settings.place(plan, host).dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.racks.size), "LOCAL_RANK": "0",
+        PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.racks.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
         "GLOO_SOCKET_IFNAME": meeting.interface, "OMP_NUM_THREADS": "1",
     }  # fmt: skip
@@ -66,7 +69,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
     """The first process of the network's namespaces."""
     plan = NetworkPlan(settings.topology())
     loss = settings.loss_model()
-    commands = network_commands(plan, settings.slots, loss, seed)
+    commands = network_commands(plan, settings.admitted(plan), loss, seed)
     try:
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
             network = Network(plan, target, commands, Path(scratch), seed)
@@ -81,7 +84,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
 def _run(network: Network, settings: TrialSettings, script: list[str], torchrun: bool) -> int:
     outputs = selectors.DefaultSelector()
     ranks = {}
-    spawn_servers(network, lambda host: settings.place(network.plan, host))
+    spawn_servers(network, lambda host: place_of(network.plan, whole(network.plan), host, settings.parameters()))
     for host in network.plan.hosts:
         reader, writer = os.pipe()
         given = environment(settings, network.plan, host)

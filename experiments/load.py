@@ -13,7 +13,7 @@ from topologies.network import Network
 
 WINDOW = 0.1  # seconds, at least
 PROCESSORS_FULL = 0.05  # idle share below which a window counts as full
-WAYS = {"up": "tx", "down": "rx"}
+WAYS = {"up": "rx", "down": "tx"}  # seen from a link's upper end
 THREAD_FULL = 0.9  # share of a window that one thread of a switch may run: it has a processor at most
 
 
@@ -53,25 +53,40 @@ class LoadMeter:
         return {"cpu_idle": idle, "saturated": self.full / max(self.windows, 1), "saturated_by": who}
 
 
-class Uplinks:
-    """Bytes over the racks' uplinks, as the kernel counts them on the interfaces (Ethernet headers included)."""
+class LinkBytes:
+    """Bytes over the racks' uplinks and the servers' links, as the kernel counts them (Ethernet headers included).
+
+    They are counted at the links' upper ends, which are in the trial's own namespace.
+    """
 
     def __init__(self, network: Network) -> None:
         """Counting begins now."""
-        links = [link for link in network.plan.links if link.upper == "root"]
-        self.interfaces = [network.mininet.get(link.lower).intfs[link.lower_port].name for link in links]
+        plan = network.plan
+        lower = {"uplink_bytes": list(plan.switches), "server_bytes": [server.name for server in plan.servers]}
+        links = {kind: [link for name in names for link in plan.links if link.lower == name] for kind, names in lower.items()}
+        self.interfaces = {
+            kind: [network.mininet.get(link.upper).intfs[link.upper_port].name for link in chosen] for kind, chosen in links.items()
+        }
         self.first = self._read()
 
-    def _read(self) -> list[dict[str, int]]:
-        return [
-            {way: int(Path(f"/sys/class/net/{name}/statistics/{kind}_bytes").read_text()) for way, kind in WAYS.items()}
-            for name in self.interfaces
-        ]
+    def _read(self) -> dict[str, list[dict[str, int]]]:
+        return {
+            kind: [
+                {way: int(Path(f"/sys/class/net/{name}/statistics/{counter}_bytes").read_text()) for way, counter in WAYS.items()}
+                for name in names
+            ]
+            for kind, names in self.interfaces.items()
+        }
 
-    def carried(self) -> dict[str, list[dict[str, int]]]:
-        """For each rack the bytes "up" and "down" since the beginning; nothing where there is one rack."""
-        pairs = zip(self.first, self._read(), strict=True)
-        return {"uplink_bytes": [{way: after[way] - before[way] for way in WAYS} for before, after in pairs]}
+    def metrics(self) -> dict[str, list[dict[str, int]]]:
+        """The bytes "up" and "down" since the beginning: `uplink_bytes` by rack, `server_bytes` by server; "down" is into it."""
+        now = self._read()
+        return {
+            kind: [
+                {way: after[way] - before[way] for way in WAYS} for before, after in zip(self.first[kind], now[kind], strict=True)
+            ]
+            for kind in self.interfaces
+        }
 
 
 def _idle(before: object, after: object) -> float:

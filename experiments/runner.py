@@ -34,7 +34,7 @@ from experiments.results import (
 )
 from experiments.settings import SettingsError
 from experiments.statistics import median_interval
-from experiments.targets import switchml
+from experiments.targets import target_for
 from experiments.trial import TrialError, run_trial
 
 REFRESH_SECONDS = 0.1
@@ -120,7 +120,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     plan = experiment.trials(settings, asked.seed)
     for trial in plan:
         trial.settings.check()
-    programs = {k: switchml(asked.target, k) for k in {t.settings.k for t in plan}}
+    programs = {key: target_for(asked.target, *key) for key in {(t.settings.program, t.settings.k) for t in plan}}
     need_root()
     record = {
         "experiment": asked.experiment, "target": asked.target, "seed": asked.seed, "set": asked.overrides,
@@ -149,7 +149,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
                 if asked_to_stop:
                     raise KeyboardInterrupt
                 if (trial.name, trial.seed) not in have:
-                    failed |= not _run_one(run, number, trial, programs[trial.settings.k], display)
+                    failed |= not _run_one(run, number, trial, programs[trial.settings.program, trial.settings.k], display)
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")

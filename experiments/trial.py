@@ -13,18 +13,19 @@ from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection, Listener, Pipe, wait
 from pathlib import Path
-from statistics import mean, median
 from typing import Any
 
-from experiments import steps
 from experiments.faults import Outage
-from experiments.fleet import network_commands, spawn_servers
-from experiments.load import WINDOW, LoadMeter, Uplinks
-from experiments.places import rendezvous
+from experiments.fleet import SERVERS_END, network_commands, spawn_servers, wait_for
+from experiments.jobs import JobRun, together
+from experiments.load import WINDOW, LinkBytes, LoadMeter
+from experiments.places import place_of, rendezvous
 from experiments.settings import TrialSettings
 from experiments.validity import judge
+from hosts.schemes import Place
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
+from switches import atp, switchml
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
 from topologies import isolation
@@ -36,6 +37,7 @@ COORDINATOR_PORT = 29500
 JOIN_SECONDS = 60.0
 START_DELAY = 0.2  # seconds between the last hello and the common start
 GRACE = 5.0  # seconds that workers have to explain themselves after one has died
+Key = tuple[int, int]  # a worker: job and rank
 Report = Callable[[str, dict[str, Any]], None]
 
 
@@ -49,7 +51,8 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
     Raises TrialError. Whatever ends this process, the trial's processes and interfaces end with it.
     """
     settings.check()
-    preload(settings.workload)
+    for job in settings.each():
+        preload(job.workload)
     receiver, sender = Pipe(duplex=False)
 
     def work() -> int:
@@ -103,64 +106,71 @@ class _Trial:
     def __init__(self, settings: TrialSettings, seed: int, target: Target, sender: Connection, scratch: Path) -> None:
         self.settings, self.seed, self.target, self.sender, self.scratch = settings, seed, target, sender, scratch
         self.plan = NetworkPlan(settings.topology())
-        self.size = self.plan.racks.size
-        self.steps: list[dict[str, Any]] = []
-        self.done: dict[int, dict[str, Any]] = {}
-        self.errors: dict[int, str] = {}
-        self.pids: dict[int, int] = {}
-        self.data = ""
+        several = len(settings.jobs) > 1
+        whole = zip(settings.plans(self.plan), settings.each(), settings.starts(), strict=True)
+        self.jobs = [JobRun(job, own, start, several) for job, own, start in whole]
+        self.pids: dict[int, Key] = {}  # of workers
 
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
-        loss = self.settings.loss_model()
-        commands = network_commands(self.plan, self.settings.slots, loss, self.seed)
+        admitted = self.settings.admitted(self.plan)
+        commands = network_commands(self.plan, admitted, self.settings.loss_model(), self.seed)
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
+        places = {h.name: place_of(self.plan, job, h, parameters) for job, parameters in admitted for h in job.everyone}
         secret = secrets.token_bytes(16)
-        with Listener((MANAGEMENT_ADDRESS, COORDINATOR_PORT), backlog=self.size, authkey=secret) as listener:
-            spawn_servers(network, lambda host: self.settings.place(self.plan, host))
-            self._fork_workers(network, secret)
+        with Listener((MANAGEMENT_ADDRESS, COORDINATOR_PORT), backlog=self.plan.racks.size, authkey=secret) as listener:
+            servers = spawn_servers(network, lambda host: places[host.name])
+            self._fork_workers(network, places, secret)
             connections = self._join(listener)
         started = time.monotonic() + START_DELAY
         load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
-        uplinks = Uplinks(network)
+        carried = LinkBytes(network)
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
-        for connection in connections.values():
-            connection.send(("start", started))
+        for (job, _), connection in connections.items():
+            connection.send(("start", started + self.jobs[job].start))
         setup = time.monotonic() - began
         self._follow(connections, load)
-        if outage and (why := outage.stop()) and not self.errors:
+        if outage and (why := outage.stop()) and not self._errors():
             raise TrialError(why)
-        measured = self._measure(network.controls) | load.metrics() | uplinks.carried()
+        left = wait_for(servers, SERVERS_END)
+        measured = self._measure(network.controls) | load.metrics() | carried.metrics()
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
-        if self.errors:
-            raise TrialError(self._why())
+        if self._errors():
+            raise TrialError("; ".join(job.why() for job in self.jobs if job.errors))
+        if left:
+            raise TrialError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         network.stop()
         return self._result(measured, started, setup)
 
     # --- workers
 
-    def _fork_workers(self, network: Network, secret: bytes) -> None:
-        s = self.settings
-        training = TrainingSettings(
-            s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate,
-            s.measure_error,
-        )  # fmt: skip
-        for host in self.plan.hosts:
-            meeting = rendezvous(self.plan, host, s.scheme)
-            settings = WorkerSettings(
-                s.place(self.plan, host), meeting, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training, s.timeline
-            )
-            pid = network.spawn(host.rank, partial(run_worker, settings))
-            self.pids[pid] = host.rank
-            self.sender.send(("worker", {"rank": host.rank, "pid": pid}))
+    def _errors(self) -> bool:
+        return any(job.errors for job in self.jobs)
 
-    def _join(self, listener: Listener) -> dict[int, Connection]:
+    def _fork_workers(self, network: Network, places: dict[str, Place], secret: bytes) -> None:
+        for job in self.jobs:
+            s = job.settings
+            training = TrainingSettings(
+                s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate,
+                s.measure_error,
+            )  # fmt: skip
+            for rank, host in enumerate(job.plan.hosts):
+                meeting = rendezvous(job.plan, host, s.scheme)
+                settings = WorkerSettings(
+                    places[host.name], meeting, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training, s.timeline
+                )
+                pid = network.spawn(host.rank, partial(run_worker, settings))
+                self.pids[pid] = (job.plan.number, rank)
+                self.sender.send(("worker", {"job": job.plan.number, "rank": rank, "pid": pid}))
+
+    def _join(self, listener: Listener) -> dict[Key, Connection]:
         """Wait until every worker has said hello; TrialError names those that did not."""
-        connections: dict[int, Connection] = {}
+        connections: dict[Key, Connection] = {}
         listener._listener._socket.settimeout(0.2)  # type: ignore[attr-defined]
         end = time.monotonic() + JOIN_SECONDS
         waiting: list[Connection] = []
-        while len(connections) < self.size:
+        expected = set(self.pids.values())
+        while expected - set(connections):
             try:
                 waiting.append(listener.accept())
             except TimeoutError:
@@ -173,89 +183,70 @@ class _Trial:
                     waiting.remove(connection)
                     continue
                 if kind == "error":
-                    raise TrialError(value["message"])
-                self.data = value["data"]
-                connections[value["rank"]] = connection
+                    raise TrialError(self.jobs[value["job"]].named(value["message"]))
+                self.jobs[value["job"]].data = value["data"]
+                connections[value["job"], value["rank"]] = connection
                 waiting.remove(connection)
                 self.sender.send((kind, value))
             dead = self._reap()
             if dead or time.monotonic() > end:
-                missing = sorted(set(range(self.size)) - set(connections))
+                missing = sorted(expected - set(connections))
                 why = "; ".join(dead.values()) or f"not heard of after {JOIN_SECONDS:g} s"
-                raise TrialError(f"workers {', '.join(map(str, missing))} did not join: {why}")
+                raise TrialError(f"workers {', '.join(str(rank) for _, rank in missing)} did not join: {why}")
         return connections
 
-    def _reap(self) -> dict[int, str]:
+    def _reap(self) -> dict[Key, str]:
         """Workers that ended since the last look, and how."""
         dead = {}
-        for pid, rank in list(self.pids.items()):
+        for pid, (job, rank) in list(self.pids.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self.pids[pid]
                 code = os.waitstatus_to_exitcode(status)
                 if code:
-                    dead[rank] = f"worker {rank} " + (
-                        f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-                    )
+                    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                    dead[job, rank] = f"worker {rank} {how}"
         return dead
 
-    def _follow(self, connections: dict[int, Connection], load: LoadMeter) -> None:
+    def _follow(self, connections: dict[Key, Connection], load: LoadMeter) -> None:
         """Collect what the workers say until all are done, or until one is dead and the others have explained."""
         open_ = dict(connections)
         give_up = float("inf")
         while open_ and time.monotonic() < give_up:
             load.sample()
             for connection in wait(list(open_.values()), WINDOW):
-                rank = next(r for r, c in open_.items() if c is connection)
+                key = next(k for k, c in open_.items() if c is connection)
                 try:
                     assert isinstance(connection, Connection)
                     kind, value = connection.recv()
                 except (EOFError, ConnectionResetError):
-                    del open_[rank]
+                    del open_[key]
                     continue
-                self._hear(kind, value)
-            for rank, how in self._reap().items():
-                self.errors.setdefault(rank, how)
-            if self.errors and give_up == float("inf"):
+                self.jobs[key[0]].hear(kind, value)
+                self.sender.send((kind, value))
+            for (job, rank), how in self._reap().items():
+                self.jobs[job].errors.setdefault(rank, how)
+            if self._errors() and give_up == float("inf"):
                 give_up = time.monotonic() + GRACE
-                reason = next(iter(self.errors.values()))
-                for rank, connection in open_.items():
-                    if rank not in self.errors:
+                reason = next(job.reason() for job in self.jobs if job.errors)
+                for (job, rank), connection in open_.items():
+                    if rank not in self.jobs[job].errors:
                         try:
                             connection.send(("abort", reason))
                         except OSError:
                             continue
-        for rank in set(range(self.size)) - set(self.done) - set(self.errors):
-            self.errors[rank] = f"worker {rank} said nothing more"
-
-    def _why(self) -> str:
-        """Who died, if someone did, and what the others say of it: the one of them that knows best whom it misses."""
-        died = [text for text in self.errors.values() if "cannot be completed" not in text]
-        told = [text for text in self.errors.values() if "cannot be completed" in text]
-        told.sort(key=lambda text: "has not seen worker" not in text)
-        return "; ".join([*dict.fromkeys(died), *told[:1]])
-
-    def _hear(self, kind: str, value: dict[str, Any]) -> None:
-        if kind == "step":
-            self.steps.append(value)
-        elif kind == "done":
-            self.done[value["rank"]] = value
-        elif kind == "error":
-            self.errors[value["rank"]] = value["message"]
-        self.sender.send((kind, value))
+        for run in self.jobs:
+            for rank in set(range(run.plan.size)) - set(run.done) - set(run.errors):
+                run.errors[rank] = f"worker {rank} said nothing more"
 
     # --- measurements
 
     def _measure(self, controls: dict[str, Control]) -> dict[str, Any]:
-        """Counters of all switches: per port, losses per link direction, packets turned away."""
+        """Counters of all switches: per port, losses per link direction, packets turned away, and what the scheme counts."""
         switches: dict[str, Any] = {}
         loss = {"lost": 0, "passed": 0}
         for name, control in controls.items():
-            switches[name] = {
-                "ports": control.ports(),
-                "copies_missing": self._copies_missing(name, control),
-                "rejected": [control.counter("admission.rejected", reason) for reason in range(4)],
-            }
+            switches[name] = {"ports": control.ports(), **self._counted(name, control)}
             for a in self.plan.switches[name].attachments:
                 if a.upper and self.settings.loss:
                     for direction in ("loss_in", "loss_out"):
@@ -263,64 +254,62 @@ class _Trial:
                         loss["passed"] += control.counter(f"{direction}.passed", a.port)
         return {"switches": switches, "loss": loss}
 
+    def _counted(self, name: str, control: Control) -> dict[str, Any]:
+        """What the switch's program counts."""
+        if self.settings.program == "switchml":
+            rejected = [control.counter("admission.rejected", reason) for reason in range(switchml.REASONS)]
+            return {"rejected": rejected, "copies_missing": self._copies_missing(name, control)}
+        events = [
+            {event: control.counter("next_step.events", n * atp.EVENTS_PER_JOB + i) for i, event in enumerate(atp.EVENTS)}
+            for n in range(len(self.jobs))
+        ]
+        return {
+            "rejected": [control.counter("admission.rejected", reason) for reason in range(atp.REASONS)],
+            "jobs": events,
+            "aggregators_held": sum(bits != 0 for bits in control.registers("aggregator.bitmap")),
+        }
+
     def _copies_missing(self, name: str, control: Control) -> int:
         """Copies of broadcasts that never reached egress: what a full queue drops, also where the target does not tell."""
-        children = len(self.plan.children(name))
-        broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(2 * self.settings.slots))
-        return broadcasts * children - sum(control.counter("addresser.sent", child) for child in range(children))
+        missing = base = 0
+        for job in (job for job in self.jobs if job.settings.scheme == "switchml"):
+            children, end = job.plan.children(name, self.plan.racks.racks), base + 2 * job.settings.slots
+            first = job.plan.number * switchml.MAX_WORKERS
+            broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(base, end))
+            sent = sum(control.counter("addresser.sent", first + child) for child in range(switchml.MAX_WORKERS))
+            missing, base = missing + broadcasts * children - sent, end
+        return missing
 
     def _result(self, measured: dict[str, Any], started: float, setup: float) -> dict[str, Any]:
-        digests = {d["digest"] for d in self.done.values()}
-        for record in self.steps:
-            record["begun"] -= started
-            record["ended"] -= started
-        self.steps.sort(key=lambda r: (r["step"], r["rank"]))
-        for done in self.done.values():
-            done["timeline"] = [[round(when - started, 3), *counts] for when, *counts in done["timeline"]]
-        evaluated = [r for r in self.steps if "accuracy" in r]
-        groups = steps.groups(self.steps)
-        sums = [steps.aggregation_time(group) for group in groups]
-        elements = self.steps[0]["elements"]
+        for job in self.jobs:
+            job.finish(started)
         lost, numbered = measured["loss"]["lost"], measured["loss"]["lost"] + measured["loss"]["passed"]
-        metrics = {
-            "duration": max(r["ended"] for r in self.steps),
+        metrics = together([job.metrics() for job in self.jobs]) | {
             "setup": setup,
-            "elements": elements,
-            "tat_median": median(sums),
-            "tat_mean": mean(sums),
-            "step_median": median([steps.duration(group) for group in groups]),
-            **steps.shares(groups),
-            "rtt": median([r["rtt"] for r in self.steps]),
-            "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
-            "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
             "loss_achieved": lost / numbered if numbered else 0.0,
             "loss_packets": numbered,
             "cpu_idle": measured["cpu_idle"],
             "saturated": measured["saturated"],
             "saturated_by": measured["saturated_by"],
-            "padding_min": min(r["padding"] for r in self.steps),
             "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
-            "model_digest": sorted(digests)[0] if len(digests) == 1 else "",
         }
-        metrics["ate_per_second"] = elements / metrics["tat_median"]
-        metrics |= {key: measured[key] for key in ("uplink_bytes", "outage") if measured[key]}
-        if evaluated:
-            metrics |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
-        if errors := [r["error"] for r in self.steps if "error" in r]:
-            metrics["error_median"] = median(errors)
+        metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "outage") if measured[key]}
+        if self.settings.program == "atp":
+            metrics["aggregators_held"] = sum(switch["aggregators_held"] for switch in measured["switches"].values())
         problems = judge(metrics, self.settings)
+        tagged = len(self.jobs) > 1
         return {
             "metrics": metrics,
             "valid": not problems,
             "problems": problems,
-            "workers": [self.done[r] for r in sorted(self.done)],
+            "workers": [({"job": job.plan.number} if tagged else {}) | job.done[r] for job in self.jobs for r in sorted(job.done)],
             "switches": measured["switches"],
-            "steps": self.steps,
-            "data_sha256": self.data,
+            "steps": [({"job": job.plan.number} if tagged else {}) | record for job in self.jobs for record in job.steps],
+            "data_sha256": self.jobs[0].data,
         }
 
 
 def _drops(switch: dict[str, Any]) -> int:
     """Packets that a switch dropped where nobody asked for it, as far as its ports tell, and at least the missing copies."""
     told: int = sum(p.get(kind, 0) for p in switch["ports"].values() for kind in ("queue_drops", "ring_drops", "send_errors"))
-    return max(told, int(switch["copies_missing"]))
+    return max(told, int(switch.get("copies_missing", 0)))

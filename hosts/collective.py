@@ -42,6 +42,11 @@ class Membership:
         return self.racks[self.rack].index(self.rank)
 
 
+def node_name(rank: int, size: int) -> str:
+    """What a node of a job with `size` workers is called in messages; dedicated servers have the ranks after the workers'."""
+    return f"worker {rank}" if rank < size else f"server {rank - size}"
+
+
 class AggregationError(RuntimeError):
     """A collective cannot finish; str() names job, slot, chunk and who is missing."""
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import selectors
 import socket
 import struct
-import time
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import AggregationError, Counters, Membership
+from hosts.collective import AggregationError, Counters, Membership, node_name
+from hosts.meeting import MeetingError, meet
 from hosts.schedules import Move, Schedule, blocks
 from hosts.tcp import count_segments
 
 TCP_PORT = 48865
-GREETING = struct.Struct(">I")
 ANNOUNCEMENT = struct.Struct(">cxxxI")  # of a sum, to a server: dtype and elements of the tensor
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 CHUNK = 1 << 18  # bytes that are handed to or taken from the kernel at once
@@ -36,49 +35,19 @@ class Node:
         self.counters = Counters()
         partners = {m.source for step in schedule for m in step if m.destination == membership.rank}
         partners |= {m.destination for step in schedule for m in step if m.source == membership.rank}
-        self.sockets = self._connect(partners, peers)
-
-    def _connect(self, partners: set[int], peers: list[str]) -> dict[int, socket.socket]:
-        """Connections to lower ranks, and from higher ones; each begins with the rank of who made it."""
-        me = self.membership.rank
-        end = time.monotonic() + self.patience
-        found: dict[int, socket.socket] = {}
-        with socket.create_server((peers[me], TCP_PORT), backlog=len(peers)) as listener:
-            for rank in sorted(p for p in partners if p < me):
-                found[rank] = self._reach(rank, peers[rank], end)
-                found[rank].sendall(GREETING.pack(me))
-            while missing := sorted(partners - set(found)):
-                listener.settimeout(max(0.01, end - time.monotonic()))
-                try:
-                    made, _ = listener.accept()
-                except TimeoutError:
-                    raise self._error(f"{self._name(missing[0])} did not connect") from None
-                made.settimeout(max(0.01, end - time.monotonic()))
-                if (said := _greeting(made)) is not None and said in missing:
-                    found[said] = made
-                else:
-                    made.close()  # given up by who made it, or a stranger's
-        for made in found.values():
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self.sockets = meet(membership.rank, partners, peers, TCP_PORT, patience)
+        except MeetingError as error:
+            raise self._error(f"{self._name(error.rank)} {error.what}") from None
+        for made in self.sockets.values():
             made.setblocking(False)
-        return found
-
-    def _reach(self, rank: int, address: str, end: float) -> socket.socket:
-        while True:
-            try:  # the kernel sends a lost SYN again; to give up earlier could leave half a connection behind
-                return socket.create_connection((address, TCP_PORT), timeout=max(0.01, end - time.monotonic()))
-            except OSError as error:
-                if time.monotonic() > end:
-                    raise self._error(f"{self._name(rank)} cannot be reached: {error}") from None
-                time.sleep(0.02)
 
     def _error(self, reason: str) -> AggregationError:
         m = self.membership
         return AggregationError(f"{self._name(m.rank)}: job {m.job} cannot be completed: {reason}")
 
     def _name(self, rank: int) -> str:
-        size = self.membership.size
-        return f"worker {rank}" if rank < size else f"server {rank - size}"
+        return node_name(rank, self.membership.size)
 
     def _room(self, elements: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Zeros, a row a block, for a tensor of so many elements."""
@@ -196,15 +165,6 @@ class Server(Node):
             raise self._error("the workers have announced different tensors")
         kind, elements = ANNOUNCEMENT.unpack(heard.pop())
         return DTYPES[kind], elements
-
-
-def _greeting(made: socket.socket) -> int | None:
-    """The rank of who has made a connection, if it says so."""
-    try:
-        words = made.recv(GREETING.size, socket.MSG_WAITALL)
-    except OSError:
-        return None
-    return int(GREETING.unpack(words)[0]) if len(words) == GREETING.size else None
 
 
 def _advance(left: dict[int, memoryview], rank: int, size: int) -> None:

@@ -46,9 +46,13 @@ class RetransmissionTimer:
         if self.srtt == 0.0:
             self.srtt, self.variation = r, r / 2
             return
-        spread = float(np.median(np.abs(believable - self.srtt)))
-        self.variation += (spread - self.variation) * (1 - (1 - 1 / 16) ** n)
-        self.srtt += (r - self.srtt) * (1 - (1 - 1 / 32) ** n)
+        if r < self.srtt:  # down at once: what is long contains somebody's waiting, what is short does not
+            weight = 1 - (1 - 1 / 4) ** n
+            self.variation += (min(self.srtt - r, self.variation, r) - self.variation) * weight
+        else:
+            weight = 1 - (1 - 1 / 32) ** n
+            self.variation += (float(np.median(np.abs(believable - self.srtt))) - self.variation) * (1 - (1 - 1 / 16) ** n)
+        self.srtt += (r - self.srtt) * weight
 
     def needless(self, now: float) -> None:
         """A result arrived twice at `now`; many within one timeout count once."""

@@ -55,6 +55,7 @@ class Stream(ABC):
         self.tries = np.zeros(rows, np.int64)
         self.probing = 1  # rows that ask next time, while no result of a collective has come
         self.heard_at = 0.0  # when the last result came
+        self.timed_out_at = 0.0
         self.newest = 0.0  # when the newest of the chunks that came back was sent
 
     @abstractmethod
@@ -78,7 +79,9 @@ class Stream(ABC):
             expired = np.flatnonzero(self.deadline <= now)
             if len(expired):
                 lost = self._lost(expired, now) if t.remaining < t.length else self._probe(expired, now)
-                self.counters.timeouts += len(lost) > 0
+                if len(lost):
+                    self.counters.timeouts += 1
+                    self.timed_out_at = now
                 self._retransmit(lost)
             nearest = float(self.deadline.min())
             if self.socket.wait(min(nearest - now, 0.5)):
@@ -150,7 +153,9 @@ class Stream(ABC):
         now = time.monotonic()
         self.heard_at = now
         self.newest = max(self.newest, float(self.sent_at[rows].max()))
-        self.timer.sample((now - self.sent_at[rows])[once & (self.tries[rows] == 0)])
+        # what waited through a time-out, of this worker or of others at the same time, tells nothing of the network
+        telling = once & (self.tries[rows] == 0) & (self.sent_at[rows] > self.timed_out_at)
+        self.timer.sample((now - self.sent_at[rows])[telling])
         self.counters.waited += float((now - self.sent_at[rows]).sum())
         self.counters.results += len(rows)
         self.chunk[rows] = -1

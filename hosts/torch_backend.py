@@ -39,7 +39,7 @@ class Options:
     """What `init_process_group("ina", pg_options=…)` takes in place of the environment's INALAB_PLACE."""
 
     place: Place
-    pulse: Pulse = lambda: None  # tells a reason to give up, see hosts.switchml.SwitchML
+    pulse: Pulse = lambda: None  # tells a reason to give up, see hosts.stream.Stream
 
     @classmethod
     def from_environment(cls) -> Options:

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from hosts.collective import AggregationError
 from hosts.schemes import GLOO, Place, serve
-from hosts.switchml import SwitchML
+from hosts.stream import Stream
 from hosts.timeline import Timeline
 from hosts.torch_backend import InaProcessGroup, Options
 from hosts.training import Trainer, TrainingSettings
@@ -48,7 +48,7 @@ class WorkerSettings:
 def run_worker(settings: WorkerSettings) -> int:
     """Train and report. Messages to the coordinator: hello, step…, then done or error; the exit code is 0 or 1."""
     place = settings.place
-    rank = place.membership.rank
+    job, rank = place.membership.job, place.membership.rank
     Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
     connection: Connection = Client(settings.coordinator, authkey=settings.secret)
 
@@ -60,7 +60,7 @@ def run_worker(settings: WorkerSettings) -> int:
         return None
 
     def wait_for_start() -> None:
-        connection.send(("hello", {"rank": rank, "elements": trainer.elements, "data": trainer.data.sha256}))
+        connection.send(("hello", {"job": job, "rank": rank, "elements": trainer.elements, "data": trainer.data.sha256}))
         kind, value = connection.recv()
         if kind == "abort":
             raise AggregationError(f"worker {rank} was not started: {value}")
@@ -70,7 +70,7 @@ def run_worker(settings: WorkerSettings) -> int:
         trainer = Trainer(settings.training, rank, place.membership.size)
         group = _meet(settings, pulse)
         timeline = Timeline()
-        if settings.timeline and isinstance(group.collective, SwitchML):
+        if settings.timeline and isinstance(group.collective, Stream):
             group.collective.timeline = timeline
         for record in trainer.run(group.counters, wait_for_start):
             connection.send(("step", record))
@@ -79,7 +79,7 @@ def run_worker(settings: WorkerSettings) -> int:
         connection.send(("done", done))
         return 0
     except (AggregationError, OSError, ValueError) as error:
-        connection.send(("error", {"rank": rank, "message": str(error)}))
+        connection.send(("error", {"job": job, "rank": rank, "message": str(error)}))
         return 1
     except EOFError:
         return 1  # the coordinator is gone
@@ -90,7 +90,7 @@ def run_worker(settings: WorkerSettings) -> int:
         else:
             traceback.print_exc()
             message = f"worker {rank}: unexpected {type(error).__name__}: {error}"
-        connection.send(("error", {"rank": rank, "message": message}))
+        connection.send(("error", {"job": job, "rank": rank, "message": message}))
         return 1
     finally:
         if dist.is_initialized():
@@ -111,7 +111,7 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
     group = dist.group.WORLD
     assert isinstance(group, InaProcessGroup)
     if settings.place.scheme == GLOO:
-        group.gloo.set_timeout(timedelta(seconds=settings.place.patience))
+        group.gloo.set_timeout(timedelta(seconds=settings.place.parameters.patience))
     return group
 
 

@@ -54,7 +54,7 @@ control AtpEgress(inout headers_t hdr, inout metadata_t meta, inout standard_met
     apply {
         bit<1> lost;
         if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
-            mark_to_drop(standard);  // neither a flooded packet nor a result goes back where it came from
+            mark_to_drop(standard);  // a flooded packet does not go back where it came from
         } else if (hdr.atp.isValid()) {
             if (standard.egress_rid != 0) {
                 addresser.apply(hdr, standard);

@@ -12,11 +12,13 @@ from switches.forwarding import Station
 
 UDP_PORT = 48866
 FIRST_JOB_GROUP = 100
+GROUPS_PER_JOB = 64
 MAX_JOBS = 16
 MAX_FAN_IN = 32
 AGGREGATORS = 4096  # as p4/include/atp/configuration.p4 has it
 EVENTS = ("claims", "collisions", "completions", "flushes", "passed", "freed")  # as p4/include/atp/next_step.p4 numbers them
 EVENTS_PER_JOB = 8
+REASONS = 3  # why packets are turned away, as p4/include/atp/metadata.p4 numbers them
 
 
 def rack_bit(rack: int) -> int:
@@ -61,26 +63,40 @@ def transit() -> list[str]:
     return ["table_set_default admission.sources transit"]
 
 
-def job(
-    number: int, own: Station, sources: Iterable[Source], servers: Iterable[tuple[int, Station]], children: list[Child],
-    first_node: int,
-) -> list[str]:  # fmt: skip
-    """Admit a job: its workers' gradients, its servers (by port) and whom their results are passed on to.
+@dataclass(frozen=True)
+class Server:
+    """A parameter server: the port that leads there, its address, and whom its results are passed on to."""
+
+    port: int
+    station: Station
+    children: tuple[Child, ...]
+
+
+def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[Server], first_node: int) -> list[str]:
+    """Admit a job: its workers' gradients and its servers.
 
     `own` is the switch's address; `first_node` the handle of the first multicast node that this call creates.
     """
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
-    group = FIRST_JOB_GROUP + number
-    commands = [f"register_write aggregator.closed {number} 0", f"mc_mgrp_create {group}"]
-    for i, child in enumerate(children):
-        commands += [
-            f"table_add addresser.destinations to_child {number} {child.number} => {child.station.mac} {child.station.ip}",
-            f"mc_node_create {child.number} {child.port}",
-            f"mc_node_associate {group} {first_node + i}",
-        ]
-    for port, server in servers:
-        commands.append(f"table_add admission.servers from_server {number} {port} {server.mac} {server.ip} => {group} {own.ip}")
+    commands, node = [f"register_write aggregator.closed {number} 0"], first_node
+    groups: dict[tuple[Child, ...], int] = {}
+    known: set[Child] = set()
+    for server in servers:
+        if server.children not in groups:
+            group = groups[server.children] = FIRST_JOB_GROUP + number * GROUPS_PER_JOB + len(groups)
+            commands.append(f"mc_mgrp_create {group}")
+            for child in server.children:
+                commands += [f"mc_node_create {child.number} {child.port}", f"mc_node_associate {group} {node}"]
+                node += 1
+            for child in sorted(set(server.children) - known, key=lambda c: c.number):
+                to = f"{number} {child.number} => {child.station.mac} {child.station.ip}"
+                commands.append(f"table_add addresser.destinations to_child {to}")
+            known |= set(server.children)
+        mac, ip = server.station.mac, server.station.ip
+        commands.append(
+            f"table_add admission.servers from_server {number} {server.port} {mac} {ip} => {groups[server.children]} {own.ip}"
+        )
     for s in sources:
         value, mask = s.bitmap0
         commands.append(

@@ -10,6 +10,7 @@ UDP_PORT = 48864
 FIRST_JOB_GROUP = 100
 MAX_WORKERS = 32  # below one switch
 MAX_JOBS = 16
+REASONS = 4  # why packets are turned away, as p4/include/switchml/metadata.p4 numbers them
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,9 @@ class AtpHeader(Packet):
         ByteField("fan_in0", 0),
         ByteField("fan_in1", 0),
         ByteField("kind", wire.KIND_GRADIENT),
-        BitField("reserved", 0, 3),
+        BitField("reserved", 0, 1),
+        BitField("integer", 0, 1),
+        BitField("raw", 0, 1),
         BitField("overflow", 0, 1),
         BitField("resend", 0, 1),
         BitField("collision", 0, 1),
@@ -94,7 +96,7 @@ class AtpJob:
             inside = (1 << self.other_rack) - 1
             sources.append(atp.Source(UPLINK, REMOTE, SERVER, 1, atp.rack_bit(RACK), (0, 0xFFFFFFFF ^ inside)))
             children.append(atp.Child(100, UPLINK, ROOT))
-        admitted = atp.job(self.number, SWITCH, sources, [(toward, SERVER)], children, first_node)
+        admitted = atp.job(self.number, SWITCH, sources, [atp.Server(toward, SERVER, tuple(children))], first_node)
         routes = {s.mac: w for w, s in enumerate(stations)} | {SERVER.mac: toward, REMOTE.mac: UPLINK}
         return [*(forwarding({*range(self.workers), toward}, routes) if first_node == 1 else []), *admitted]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.targets import DEFAULTS, make_target
+from experiments.targets import DEFAULTS, make_target, target_for
 from switches.target import Target
 
 
@@ -38,3 +38,9 @@ def target(request: pytest.FixtureRequest) -> Target:
 def small_target(request: pytest.FixtureRequest) -> Target:
     """The same at 32 integers a packet."""
     return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": "32"})
+
+
+@pytest.fixture(scope="session")
+def atp_target(request: pytest.FixtureRequest) -> Target:
+    """The target under test with p4/atp.p4 at 64 integers a packet."""
+    return target_for(request.config.getoption("target"), "atp", 64)

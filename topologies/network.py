@@ -41,9 +41,9 @@ class Network:
     def _address_hosts(self) -> None:
         for host in self.plan.everyone:
             node = self.mininet.get(host.name)
-            others = [(h.station.ip, h.station.mac) for h in self.plan.everyone if h is not host]
-            for ip, mac in [*others, (host.switch.ip, host.switch.mac)]:
-                run(node, f"ip neigh replace {ip} lladdr {mac} dev {node.defaultIntf().name} nud permanent")
+            others = [h.station for h in self.plan.everyone if h is not host]
+            for station in [*others, *(switch.station for switch in self.plan.switches.values())]:
+                run(node, f"ip neigh replace {station.ip} lladdr {station.mac} dev {node.defaultIntf().name} nud permanent")
 
     def _name_hosts(self, scratch: Path) -> None:
         """Let names stand for addresses in these namespaces: h0 on the data network, h0-mgmt beside it. torch looks them up."""

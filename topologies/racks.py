@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mininet.topo import Topo
 
 from switches.forwarding import Station, forwarding
-from switches.switchml import MAX_WORKERS, Child, Parent, Pool, job
+from switches.switchml import MAX_WORKERS
 from topologies.links import RateLink
 
 MAX_RACKS = 32
@@ -161,31 +161,28 @@ class NetworkPlan:
         """Workers and servers, by rank."""
         return [*self.hosts, *self.servers]
 
-    def children(self, name: str) -> list[Attachment]:
-        """The ports of a switch through which a job's partial sums come up: workers, or racks."""
-        return [a for a in self.switches[name].attachments if a.upper and not a.peer.startswith("s")]
-
     def topo(self) -> RackTopo:
         """The plan as a Mininet topology."""
         return RackTopo(plan=self)
 
-    def switch_commands(self, name: str, number: int, pool: Pool) -> list[str]:
-        """Forwarding, and admission of one job over all hosts, for the switch `name`."""
-        switch = self.switches[name]
-        children, routes, parent = [], {}, None
-        for a in switch.attachments:
-            if a.peer.startswith("h"):
-                host = self.hosts[int(a.peer[1:])]
-                children.append(Child(a.port, a.port, host.station))
-                routes[host.station.mac] = a.port
-            elif a.peer.startswith("s"):
-                routes[self.servers[int(a.peer[1:])].station.mac] = a.port
+    def rack(self, name: str) -> int:
+        """The rack of a rack's switch."""
+        return int(name.removeprefix("tor"))
+
+    def port(self, name: str, peer: str) -> int:
+        """The port of the switch `name` that leads to `peer`."""
+        return next(a.port for a in self.switches[name].attachments if a.peer == peer)
+
+    def forwarding(self, name: str) -> list[str]:
+        """Ordinary traffic at the switch `name`, between all hosts and switches."""
+        routes = {}
+        for a in self.switches[name].attachments:
+            if a.upper and a.peer.startswith("tor"):
+                routes[self.switches[a.peer].station.mac] = a.port
+                routes |= {h.station.mac: a.port for h in self.everyone if f"tor{h.rack}" == a.peer}
             elif a.upper:
-                children.append(Child(a.port, a.port, self.switches[a.peer].station))
-                routes |= {h.station.mac: a.port for h in self.everyone if h.rack == a.port}
+                routes |= {h.station.mac: a.port for h in self.everyone if h.name == a.peer}
             else:
-                above = self.switches[a.peer]
-                parent = Parent(a.port, above.station, switch.station, int(name.removeprefix("tor")))
                 routes |= {h.station.mac: a.port for h in self.everyone if f"tor{h.rack}" != name}
-        ports = [a.port for a in switch.attachments]
-        return forwarding(ports, routes) + job(number, pool, children, parent)
+                routes |= {other.station.mac: a.port for other in self.switches.values() if other.name != name}
+        return forwarding([a.port for a in self.switches[name].attachments], routes)

@@ -16,6 +16,8 @@ KIND_RELEASE = 4
 KIND_RELEASED = 5
 
 # bits of `flags`
+INTEGER = 1 << 6
+RAW = 1 << 5
 OVERFLOW = 1 << 4
 RESEND = 1 << 3
 COLLISION = 1 << 2

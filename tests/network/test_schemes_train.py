@@ -1,4 +1,4 @@
-"""Training over a scheme without switches: the same as over the switches but for rounding."""
+"""Training over any other scheme: the same as over SwitchML but for rounding."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tests.network.test_trials import SMALL, trial, worker_pid
 
 
 @pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "switchml"])
-def test_training_over_messages_learns_as_over_switches(scheme: str, target: Target) -> None:
-    result, switched = trial(target, scheme=scheme, servers=2), trial(target)
+def test_training_over_another_scheme_learns_as_over_switchml(scheme: str, target: Target, atp_target: Target) -> None:
+    own = atp_target if scheme == "atp" else target
+    result, switched = trial(own, scheme=scheme, servers=2), trial(target)
     assert result["metrics"]["model_digest"]
     assert result["metrics"]["packets_sent"] > 0
-    lossy = trial(target, scheme=scheme, servers=2, loss=0.02)
+    lossy = trial(own, scheme=scheme, servers=2, loss=0.02)
     assert lossy["metrics"]["retransmissions"] > 0
     assert lossy["metrics"]["model_digest"] == result["metrics"]["model_digest"]
     assert result["metrics"]["final_test_loss"] == pytest.approx(switched["metrics"]["final_test_loss"], rel=1e-3)

@@ -9,7 +9,8 @@ from threading import Thread
 import numpy as np
 
 from hosts.collective import Membership
-from hosts.pairwise import GREETING, TCP_PORT, Pairwise
+from hosts.meeting import GREETING
+from hosts.pairwise import TCP_PORT, Pairwise
 from hosts.schedules import SCHEDULES
 
 

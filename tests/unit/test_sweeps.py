@@ -177,7 +177,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
     done: list[tuple[int, int]] = []
     monkeypatch.setattr(runner, "need_root", lambda: None)
-    monkeypatch.setattr(runner, "switchml", lambda target, k: Versions())
+    monkeypatch.setattr(runner, "target_for", lambda target, program, k: Versions())
     return done
 
 

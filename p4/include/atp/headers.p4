@@ -18,14 +18,16 @@ header atp_t {
     bit<8> fan_in0;       // bits of a complete bitmap0
     bit<8> fan_in1;       // bits of a complete bitmap1
     bit<8> kind;
-    bit<3> reserved;
+    bit<1> reserved;
+    bit<1> integer;       // raw values are int32, else float32
+    bit<1> raw;           // result: the vector is the sum of raw values
     bit<1> overflow;      // gradient: a sum saturated; result: there is none, send raw values
     bit<1> resend;        // gradient: sent again; result: so was a part of it
     bit<1> collision;     // another (job, sequence) holds the aggregator
     bit<1> ecn;           // a queue was deep on the way
     bit<1> edge_switch;   // which level comes next; 0: the workers' rack, 1: the server's rack
     bit<16> index;        // of the aggregator
-    bit<16> next_index;   // result: of the aggregator for the chunk one window later
+    bit<16> next_index;   // result: of the aggregator for the chunk one window later; release: comes back as it was
     bit<8> job;
     bit<24> sequence;     // number of the chunk, modulo 2^24
 }

@@ -16,8 +16,8 @@ int64_t current_length;
 // headers and metadata as ingress (or egress, for a clone) left them, with the bytes behind the headers;
 // shared by the copies of a multicast
 struct held { unsigned references; uint32_t arrived_length; int64_t current_length; size_t length, truncate_to; uint8_t *bytes; uint8_t phv[]; };
-struct waiting { struct held *packet; uint16_t rid; uint32_t enqueued_us, depth; };
-struct queue { struct waiting *ring; unsigned first, count, depth; uint64_t gap_ns, next_ns; };
+struct waiting { struct held *packet; uint16_t rid; uint32_t enqueued_us, depth; uint64_t due_ns; };
+struct queue { struct waiting *ring; unsigned first, count, depth; uint64_t gap_ns, last_ns; };  // last_ns: when the newest is due
 struct again { uint8_t *bytes; size_t length; enum instance_type type; int field_list; uint8_t *phv; };
 
 static struct queue queues[MAX_PORTS];
@@ -43,7 +43,7 @@ static void set_depth(struct queue *q, unsigned depth) {
     unsigned kept = 0;
     for (; q->count && kept < depth; kept++, q->count--) ring[kept] = q->ring[q->first++ % q->depth];
     free(q->ring);
-    *q = (struct queue){ring, 0, kept, depth, q->gap_ns, q->next_ns};
+    *q = (struct queue){ring, 0, kept, depth, q->gap_ns, q->last_ns};
 }
 
 void pipeline_init(uint64_t seed) {
@@ -86,7 +86,10 @@ static void enqueue(unsigned port, struct held *packet, uint16_t rid) {
     }
     if (!q->count) active[active_count++] = (uint16_t)port;
     packet->references++;
-    q->ring[(q->first + q->count) % q->depth] = (struct waiting){packet, rid, (uint32_t)(pipeline_now() / 1000), q->count};
+    uint64_t now = pipeline_now();
+    // as simple_switch: due one gap after the one before, so that the rate holds however late a wait ends
+    q->last_ns = q->gap_ns && q->last_ns && q->last_ns + q->gap_ns > now ? q->last_ns + q->gap_ns : now;
+    q->ring[(q->first + q->count) % q->depth] = (struct waiting){packet, rid, (uint32_t)(now / 1000), q->count, q->last_ns};
     q->count++;
 }
 
@@ -240,7 +243,7 @@ static size_t egress(unsigned port, const struct waiting *w, unsigned depth, uin
 
 static bool may_send(unsigned port, uint64_t now) {
     const struct queue *q = &queues[port];
-    return q->count && !port_blocked(port) && (!q->gap_ns || now >= q->next_ns);
+    return q->count && !port_blocked(port) && (!q->gap_ns || now >= q->ring[q->first].due_ns);
 }
 
 static void drain_port(unsigned port) {
@@ -252,7 +255,6 @@ static void drain_port(unsigned port) {
         struct waiting w = q->ring[q->first];
         q->first = (q->first + 1) % q->depth;
         q->count--;
-        if (q->gap_ns) q->next_ns = (q->next_ns + q->gap_ns > now ? q->next_ns : now) + q->gap_ns;
         size_t length = egress(port, &w, q->count, scratch);
         release(w.packet);
         if (length) {
@@ -277,7 +279,7 @@ int64_t pipeline_next_event(void) {
     for (unsigned i = 0; i < active_count; i++) {
         const struct queue *q = &queues[active[i]];
         if (!q->gap_ns || port_blocked(active[i])) continue;
-        int64_t wait = (int64_t)(q->next_ns - pipeline_now());
+        int64_t wait = (int64_t)(q->ring[q->first].due_ns - pipeline_now());
         if (wait < 0) wait = 0;
         if (soonest < 0 || wait < soonest) soonest = wait;
     }
@@ -295,7 +297,6 @@ static void set_queue(int argc, char **argv, struct reply *reply, bool depth) {
             set_depth(&queues[p], (unsigned)value);
         } else {
             queues[p].gap_ns = value ? 1000000000u / value : 0;
-            queues[p].next_ns = 0;
         }
     }
 }

@@ -1,0 +1,102 @@
+"""A job of a running trial: what its workers say, and what becomes of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import mean, median
+from typing import Any
+
+from experiments import steps
+from experiments.settings import TrialSettings
+from topologies.jobs import JobPlan
+
+SUMS = ("elements", "ate_per_second", "retransmissions", "packets_sent")  # over jobs, where there are several
+HIGHEST, LOWEST = ("duration",), ("padding_min",)
+
+
+@dataclass
+class JobRun:
+    """A job's hosts, its own settings (as of a trial of one job), when it starts, and what was heard of it so far."""
+
+    plan: JobPlan
+    settings: TrialSettings
+    start: float
+    several: bool  # jobs on the network: then messages name them
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    done: dict[int, dict[str, Any]] = field(default_factory=dict)  # by rank
+    errors: dict[int, str] = field(default_factory=dict)
+    data: str = ""  # the hash of what is trained on
+
+    def hear(self, kind: str, value: dict[str, Any]) -> None:
+        """Take in a message of a worker."""
+        if kind == "step":
+            self.steps.append(value)
+        elif kind == "done":
+            self.done[value["rank"]] = value
+        elif kind == "error":
+            self.errors[value["rank"]] = value["message"]
+
+    def named(self, text: str) -> str:
+        """A message, with the job that it is about where there are several."""
+        return f"job {self.plan.number}: {text}" if self.several and f"job {self.plan.number}" not in text else text
+
+    def reason(self) -> str:
+        """Why the workers that are left are to give up."""
+        return self.named(next(iter(self.errors.values())))
+
+    def why(self) -> str:
+        """Who died, if someone did, and what the others say of it: the one of them that knows best whom it misses."""
+        died = [text for text in self.errors.values() if "cannot be completed" not in text]
+        told = [text for text in self.errors.values() if "cannot be completed" in text]
+        told.sort(key=lambda text: "has not seen worker" not in text)
+        return self.named("; ".join([*dict.fromkeys(died), *told[:1]]))
+
+    def finish(self, started: float) -> None:
+        """Order the steps, and count all times from the trial's start."""
+        for record in self.steps:
+            record["begun"] -= started
+            record["ended"] -= started
+        self.steps.sort(key=lambda r: (r["step"], r["rank"]))
+        for done in self.done.values():
+            done["timeline"] = [[round(when - started, 3), *counts] for when, *counts in done["timeline"]]
+
+    def metrics(self) -> dict[str, Any]:
+        """What was measured at the job's workers."""
+        groups = steps.groups(self.steps)
+        sums = [steps.aggregation_time(group) for group in groups]
+        digests = {d["digest"] for d in self.done.values()}
+        elements = self.steps[0]["elements"]
+        measured: dict[str, Any] = {
+            "duration": max(r["ended"] for r in self.steps) - self.start,
+            "elements": elements,
+            "tat_median": median(sums),
+            "tat_mean": mean(sums),
+            "step_median": median([steps.duration(group) for group in groups]),
+            **steps.shares(groups),
+            "rtt": median([r["rtt"] for r in self.steps]),
+            "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
+            "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
+            "padding_min": min(r["padding"] for r in self.steps),
+            "model_digest": digests.pop() if len(digests) == 1 else "",
+            "ate_per_second": elements / median(sums),
+        }
+        if evaluated := [r for r in self.steps if "accuracy" in r]:
+            measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
+        if errors := [r["error"] for r in self.steps if "error" in r]:
+            measured["error_median"] = median(errors)
+        return measured
+
+
+def together(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The metrics of all jobs of a trial: sums, extremes and means over them, and each job's own under `jobs`."""
+    if len(jobs) == 1:
+        return dict(jobs[0])
+    measured: dict[str, Any] = {}
+    for key in (key for key in jobs[0] if all(key in job for job in jobs)):
+        values = [job[key] for job in jobs]
+        if key == "model_digest":
+            measured[key] = "+".join(values) if all(values) else ""
+        else:
+            pick = sum if key in SUMS else max if key in HIGHEST else min if key in LOWEST else mean
+            measured[key] = pick(values)
+    return measured | {"jobs": jobs}

@@ -1,0 +1,124 @@
+"""ATP's parameter server: merges what arrives, answers all workers by way of the switches, and lets aggregators go at the end."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.atp import wire
+from hosts.atp.merger import Merger
+from hosts.atp.tree import Tree
+from hosts.atp.worker import CONTROL_PORT, QUESTION
+from hosts.collective import AggregationError, Counters, Membership, node_name
+from hosts.datagrams import BatchSocket
+from hosts.meeting import MeetingError, meet
+
+NAP = 0.001  # seconds that packets may wait to be handled in one batch
+RELEASE_INTERVAL = 0.02  # seconds between two attempts
+RELEASE_PATIENCE = 5.0
+BATCH = 256
+
+
+class AtpServer:
+    """One parameter server of a job; its rank is one after the workers'.
+
+    `switches` are the addresses of the racks' switches, the rest is as for hosts.atp.worker.AtpWorker. Raises AggregationError
+    if a worker does not connect within `patience` seconds.
+    """
+
+    def __init__(
+        self, membership: Membership, peers: list[str], control: list[str], server_racks: list[int], switches: list[str],
+        window: int, k: int, aggregators: int, patience: float = 30.0,
+    ) -> None:  # fmt: skip
+        m = membership
+        rack = server_racks[m.rank - m.size]
+        tree = Tree(m, rack)
+        self.racks = sorted({rack, *(r for r, ranks in enumerate(m.racks) if ranks)})  # whose switches hold aggregators of ours
+        self.own_switch, self.first_worker = rack, len(switches)  # among the socket's peers
+        addresses = [(ip, wire.UDP_PORT) for ip in [*switches, *peers[: m.size]]]
+        rows = max(2 * window, BATCH)
+        self.socket = BatchSocket(
+            (peers[m.rank], wire.UDP_PORT), addresses, wire.packet(k), rows, 4 * window + 64, max(1, window // 16)
+        )
+        self.merger = Merger(m.job, tree, self.socket.sender.data[: 2 * window], aggregators)
+        self.membership, self.counters = m, Counters()
+        try:
+            self.control = meet(m.rank, range(m.size), control, CONTROL_PORT, patience)
+        except MeetingError as error:
+            raise AggregationError(f"{node_name(m.rank, m.size)}: {node_name(error.rank, m.size)} {error.what}") from None
+
+    def serve(self) -> None:
+        """Answer until all workers have left, then release what the job holds of the switches."""
+        poll = select.poll()
+        poll.register(self.socket.socket, select.POLLIN)
+        by_number = {made.fileno(): (rank, made) for rank, made in self.control.items()}
+        for number in by_number:
+            poll.register(number, select.POLLIN)
+        while by_number:
+            for number, _ in poll.poll():
+                if number == self.socket.socket.fileno():
+                    time.sleep(NAP)
+                    self._answer()
+                elif not self._reply(by_number[number][1]):
+                    poll.unregister(number)
+                    by_number.pop(number)[1].close()
+        self._release()
+
+    def _answer(self) -> None:
+        """Take in the packets that are there; results go to everybody, repetitions to those who ask."""
+        packets, lengths = self.socket.receive()
+        self.counters.bytes_received += int(lengths.sum())
+        good = (lengths == self.socket.sender.data.itemsize) & np.isin(packets["kind"], (wire.KIND_GRADIENT, wire.KIND_RAW))
+        finished, asked = self.merger.take(packets[good])
+        if len(finished):
+            self._send(finished, self.own_switch)
+        for worker in sorted({worker for _, worker in asked}):
+            self._send(np.array(sorted({row for row, who in asked if who == worker})), self.first_worker + worker)
+
+    def _send(self, rows: NDArray[np.int64], peer: int) -> None:
+        self.socket.send(rows, give_up_at=time.monotonic() + 1.0, peer=peer)
+        self.counters.sent += len(rows)
+        self.counters.bytes_sent += len(rows) * self.socket.sender.data.itemsize
+
+    def _reply(self, made: socket.socket) -> bool:
+        """Tell a worker who is missing; False when it has left."""
+        try:
+            words = made.recv(QUESTION.size, socket.MSG_WAITALL)
+            if len(words) < QUESTION.size:
+                return False
+            made.sendall(self.merger.missing(*QUESTION.unpack(words)).astype(np.uint8).tobytes())
+        except OSError:
+            return False
+        return True
+
+    def _release(self) -> None:
+        """Have every switch free what the job still holds, until all have confirmed or RELEASE_PATIENCE is over."""
+        indices = np.array(sorted(self.merger.assigned))
+        left = {(rack, int(index)) for rack in self.racks for index in indices}
+        end = time.monotonic() + RELEASE_PATIENCE
+        data = self.socket.sender.data
+        data["kind"] = wire.KIND_RELEASE
+        data["flags"] = 0
+        data["owner"] = wire.owners(self.membership.job, np.zeros(1, np.int64))
+        while left and time.monotonic() < end:
+            for rack in self.racks:
+                wanted = sorted(index for r, index in left if r == rack)[: BATCH // len(self.racks) or 1]
+                data["index"][: len(wanted)] = wanted
+                data["next_index"][: len(wanted)] = rack
+                self.socket.send(np.arange(len(wanted)), wire.HEADER.itemsize, end, peer=rack)
+            until = time.monotonic() + RELEASE_INTERVAL
+            while left and (wait := until - time.monotonic()) > 0:
+                if self.socket.wait(wait):
+                    packets, _ = self.socket.receive()
+                    packets = packets[packets["kind"] == wire.KIND_RELEASED]
+                    left -= set(zip(packets["next_index"].tolist(), packets["index"].tolist(), strict=True))
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for made in self.control.values():
+            made.close()
+        self.socket.close()

@@ -1,0 +1,204 @@
+"""ATP end to end: real interfaces, switches and servers, the exact integer sum on every worker, and nothing held afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.fleet import SERVERS_END, FleetError, Job, all_reduce, as_tensors, in_network, on_hosts, spawn_servers, wait_for
+from experiments.settings import TrialSettings
+from experiments.trial import TrialError, run_trial
+from hosts.atp.worker import AtpWorker
+from switches.loss import Loss
+from switches.target import Target
+from tests.network.test_trials import SMALL, worker_pid
+from topologies.network import Network
+from topologies.racks import HostPlan, Racks
+
+FAST = {"host_rate": None, "uplink_rate": None}
+
+
+def run(job: Job, target: Target, tensors: list[np.ndarray], times: int = 1) -> tuple[list[list[Any]], int]:
+    """Every host's sums, and how many aggregators are held when all have left."""
+
+    def on_host(host: HostPlan) -> list[np.ndarray]:
+        worker = job.worker(host)
+        sums = [worker.all_reduce(tensors[host.rank]) for _ in range(times)]
+        worker.close()
+        return sums
+
+    def work(network: Network) -> tuple[list[list[Any]], int]:
+        servers = spawn_servers(network, job.place)
+        sums = on_hosts(network, on_host)
+        assert not wait_for(servers, SERVERS_END)
+        held = sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
+        return sums, held
+
+    return in_network(job, target, work)  # type: ignore[no-any-return]
+
+
+SHAPES = [(Racks(1, 3, **FAST, servers=1), 1), (Racks(2, 2, **FAST, servers=2), 1), (Racks(2, 3, **FAST, servers=3), 3)]
+
+
+@pytest.mark.parametrize("aggregators", [4, 4096])
+@pytest.mark.parametrize("loss", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize(("racks", "jobs"), SHAPES, ids=["one rack", "two racks", "three jobs over two racks"])
+def test_integers_are_summed_exactly_whatever_is_lost(
+    atp_target: Target, racks: Racks, jobs: int, loss: float, aggregators: int
+) -> None:
+    rng = np.random.default_rng(11)
+    tensors = [rng.integers(-(2**24), 2**24, 3_000, dtype=np.int32) for _ in range(racks.size)]
+    model = Loss.bernoulli(loss) if loss else None
+    job = Job(racks, slots=16, loss=model, scheme="atp", aggregators=aggregators, jobs=jobs)
+    sums, held = run(job, atp_target, tensors, times=2)
+    for share in job.shares(job.plan()):
+        exact = np.sum([tensors[host.rank] for host in share.hosts], axis=0)
+        for host in share.hosts:
+            for total in sums[host.rank]:
+                np.testing.assert_array_equal(total, exact)
+    assert held == 0
+
+
+def test_values_that_do_not_fit_are_added_at_the_server(atp_target: Target) -> None:
+    """Beyond the fixed factor's range, alone or in the sum, NaN and infinity included; small ones stay integers."""
+    racks = Racks(2, 2, **FAST, servers=1)
+    rng = np.random.default_rng(3)
+    floats = [rng.standard_normal(2_000).astype(np.float32) for _ in range(racks.size)]
+    for x in floats:
+        x[64:128] *= 1e20
+        x[300] = 15.0  # fits alone, and not four times
+    floats[2][700] = np.nan
+    floats[1][900] = np.inf
+    sums, held = run(Job(racks, slots=16, scheme="atp"), atp_target, floats)
+    exact = np.sum(np.array(floats, np.float64), axis=0)
+    for (total,) in sums:
+        np.testing.assert_allclose(total, exact, rtol=1e-6, atol=4e-8)
+        assert total.tobytes() == sums[0][0].tobytes()
+    assert np.isnan(sums[0][0][700]) and np.isinf(sums[0][0][900])
+    assert held == 0
+    integers = [np.full(500, 2**30 + rank, np.int32) for rank in range(racks.size)]
+    sums, _ = run(Job(racks, slots=16, scheme="atp"), atp_target, integers)
+    np.testing.assert_array_equal(sums[3][0], np.int32(6))  # modulo 2^32, as sums of int32 are
+
+
+def test_shapes_dtypes_and_the_stream_across_calls(atp_target: Target) -> None:
+    racks = Racks(1, 2, **FAST, servers=1)
+    job = Job(racks, slots=4, scheme="atp")
+
+    def on_host(host: HostPlan) -> list[np.ndarray]:
+        worker = job.worker(host)
+        results = [worker.all_reduce(np.full((n, 3), host.rank + 1, d)) for n in (1, 50, 7, 200) for d in (np.float32, np.int32)]
+        results.append(worker.all_reduce(np.empty(0, np.float32)))
+        with pytest.raises(TypeError, match="float64 cannot"):
+            worker.all_reduce(np.zeros(3))
+        worker.close()
+        return results
+
+    def work(network: Network) -> list[Any]:
+        spawn_servers(network, job.place)
+        return on_hosts(network, on_host)
+
+    for results in in_network(job, atp_target, work):
+        shapes = [(n, 3) for n in (1, 50, 7, 200) for _ in range(2)]
+        for total, shape in zip(results, shapes, strict=False):
+            assert total.shape == shape
+            np.testing.assert_allclose(total, 3, rtol=1e-6)
+        assert results[-1].shape == (0,)
+
+
+def test_a_silent_worker_is_named(atp_target: Target) -> None:
+    """Worker 2 joins and never sends: the others say who is missing, with job and chunk."""
+    job = Job(Racks(2, 2, **FAST, servers=1), slots=4, scheme="atp", patience=1.0)
+
+    def on_host(host: HostPlan) -> str:
+        worker = job.worker(host)
+        try:
+            if host.rank == 2:
+                time.sleep(3)
+                return ""
+            worker.all_reduce(np.ones(500, np.float32))
+        except RuntimeError as error:
+            return str(error)
+        finally:
+            worker.close()
+        return "finished"
+
+    def work(network: Network) -> tuple[list[str], int]:
+        servers = spawn_servers(network, job.place)
+        said = on_hosts(network, on_host)
+        assert not wait_for(servers, SERVERS_END)
+        return said, sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
+
+    said, held = in_network(job, atp_target, work)
+    for rank in (0, 1, 3):
+        assert f"worker {rank}: job 0, chunk 0 cannot be completed: nothing arrived for 1 s" in said[rank]
+        assert "server 0 has not seen worker 2" in said[rank] or "server 0 has not seen workers" in said[rank]
+    assert held == 0
+
+
+def test_a_server_that_is_gone_is_named(atp_target: Target) -> None:
+    job = Job(Racks(1, 2, **FAST, servers=1), slots=4, scheme="atp", patience=1.0)
+    with pytest.raises(FleetError, match="job 0 cannot be completed: server 0 did not connect"):
+        in_network(job, atp_target, lambda network: on_hosts(network, job.worker))
+
+
+def test_a_killed_worker_ends_the_trial_by_name(atp_target: Target) -> None:
+    def on_event(kind: str, value: dict[str, Any]) -> None:
+        if kind == "step" and value["step"] == 2 and value["rank"] == 1:
+            os.kill(worker_pid(1), signal.SIGKILL)
+
+    begun = time.monotonic()
+    with pytest.raises(TrialError, match=r"worker 1 was killed by signal 9; worker \d: job 0, chunk \d+ cannot be completed"):
+        run_trial(TrialSettings(**{**SMALL, "scheme": "atp", "steps": 2000}), 1, atp_target, on_event)
+    assert time.monotonic() - begun < 30
+
+
+def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
+    job = Job(Racks(2, 2, **FAST, servers=2), slots=16, scheme="atp", patience=1.0)
+
+    def on_host(host: HostPlan) -> str:
+        worker = job.worker(host)
+        assert isinstance(worker, AtpWorker)
+        try:
+            for turn in range(1000):
+                if host.rank == 1 and turn == 3:
+                    transfer = worker._begin(np.ones(64 * 500, np.int32))  # has sent a window when it is killed
+                    worker.position += transfer.length
+                    worker._release(transfer)
+                    for made in worker.control.values():
+                        made.close()  # what the kernel does for it
+                    return "killed"
+                worker.all_reduce(np.ones(64 * 500, np.int32))
+        except RuntimeError as error:
+            return str(error)
+        finally:
+            worker.close()
+        return "finished"
+
+    def work(network: Network) -> tuple[list[str], int]:
+        servers = spawn_servers(network, job.place)
+        said = on_hosts(network, on_host)
+        assert not wait_for(servers, SERVERS_END)
+        return said, sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
+
+    said, held = in_network(job, atp_target, work)
+    assert said[1] == "killed"
+    assert all("cannot be completed" in said[rank] for rank in (0, 2, 3))
+    assert held == 0
+
+
+def test_as_fast_as_switchml_with_ample_memory(atp_target: Target, target: Target) -> None:
+    """At least 0.9 of its ATE/s at the same k, in the better of two runs of each."""
+    elements = 60_000
+
+    def seconds(scheme: str, runs_on: Target, servers: int) -> float:
+        racks = Racks(1, 4, 10.0, 10.0, servers)
+        turns = all_reduce(Job(racks, scheme=scheme), runs_on, as_tensors(racks, elements), times=5)
+        return min(max(host[turn]["seconds"] for host in turns) for turn in range(1, 5))
+
+    assert seconds("switchml", target, 0) / seconds("atp", atp_target, 1) > 0.9
