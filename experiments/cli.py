@@ -98,7 +98,7 @@ def export_p4app(
     out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
-    from experiments.fleet import network_commands
+    from experiments.fleet import commands_for
     from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
     from experiments.targets import PROGRAMS, defaults
     from topologies.p4app import export, named
@@ -112,7 +112,7 @@ def export_p4app(
     settings = make_settings(TrialSettings, defaults(target) | asked | size)
     settings.check()
     plan = NetworkPlan(settings.topology())
-    commands = network_commands(plan, settings.admitted(plan), settings.loss_model(), seed)
+    commands = commands_for(settings, plan, seed)
     path = export(plan, commands, PROGRAMS[settings.program], {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
     console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.places import place_of
+from experiments.settings import TrialSettings
 from hosts.atp import wire
 from hosts.collective import Collective
 from hosts.schemes import Parameters, Place, join
@@ -104,15 +105,31 @@ def wait_for(pids: list[int], seconds: float) -> list[int]:
 Admitted = list[tuple[JobPlan, Parameters]]
 
 
-def network_commands(plan: NetworkPlan, jobs: Admitted, loss: Loss | None, seed: int) -> dict[str, list[str]]:
+def network_commands(
+    plan: NetworkPlan, jobs: Admitted, loss: Loss | None, seed: int, queue: int | None = None, latency: float = 0.0
+) -> dict[str, list[str]]:
     """What each switch of a network is told: see switch_commands."""
-    return {name: switch_commands(plan, name, jobs, loss, seed) for name in plan.switches}
+    return {name: switch_commands(plan, name, jobs, loss, seed, queue, latency) for name in plan.switches}
 
 
-def switch_commands(plan: NetworkPlan, name: str, jobs: Admitted, loss: Loss | None, seed: int) -> list[str]:
-    """Queues, forwarding, the jobs that the switch takes part in, and the loss of the links whose upper end it is."""
-    deepest = sum(2 * parameters.slots for _, parameters in jobs)
-    commands = [f"set_queue_depth {max(QUEUE_DEPTH, deepest)}", *plan.forwarding(name)]
+def commands_for(settings: TrialSettings, plan: NetworkPlan, seed: int) -> dict[str, list[str]]:
+    """What each switch of a trial's network is told."""
+    admitted, loss = settings.admitted(plan), settings.loss_model()
+    return network_commands(plan, admitted, loss, seed, settings.queue, settings.latency)
+
+
+def switch_commands(
+    plan: NetworkPlan, name: str, jobs: Admitted, loss: Loss | None, seed: int, queue: int | None = None, latency: float = 0.0
+) -> list[str]:
+    """Queues, forwarding, the jobs that the switch takes part in, and the loss of the links whose upper end it is.
+
+    `queue` is the depth of the ports' queues in packets; by default they hold all that can come. `latency` is in ms, of what
+    leaves a port.
+    """
+    deepest = max(QUEUE_DEPTH, sum(2 * parameters.slots for _, parameters in jobs))
+    commands = [f"set_queue_depth {queue or deepest}", *plan.forwarding(name)]
+    if latency:
+        commands.append(f"set_queue_delay {round(1000 * latency)}")
     if any(p.scheme == "atp" for _, p in jobs):
         commands += atp.settings(AGGREGATOR_LIFETIME, MARKING_DEPTH)
     if all(p.scheme == "atp" for _, p in jobs):

@@ -15,7 +15,7 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from experiments.fleet import network_commands, spawn_servers
+from experiments.fleet import commands_for, spawn_servers
 from experiments.places import place_of, rendezvous
 from experiments.settings import SettingsError, TrialSettings
 from hosts.torch_backend import PLACE
@@ -68,8 +68,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
 def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool) -> int:
     """The first process of the network's namespaces."""
     plan = NetworkPlan(settings.topology())
-    loss = settings.loss_model()
-    commands = network_commands(plan, settings.admitted(plan), loss, seed)
+    commands = commands_for(settings, plan, seed)
     try:
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
             network = Network(plan, target, commands, Path(scratch), seed)

@@ -66,6 +66,7 @@ DETAIL = (
     Metric("saturated", "saturated", "%", 100, ".0f", "of the time somebody could do no more"),
     Metric("saturated_by", "saturated by"),
     Metric("padding_min", "least padding", "ms", 1000, ".1f", "negative: a step computed longer than its virtual time"),
+    Metric("aggregators_held", "aggregators held", "", 1, ",.0f", "when all servers had left; 0 is right"),
     Metric("elements", "elements", "", 1, ",.0f", "of the gradient"),
     Metric("setup", "set-up", "s", 1, ".2f", "before the first step"),
 )

@@ -13,7 +13,7 @@ from hosts.stragglers import KINDS, Straggler
 from hosts.workloads import WORKLOADS, find
 from switches import atp
 from switches.loss import Loss
-from topologies.jobs import JobPlan, deal, whole
+from topologies.jobs import JobPlan, deal
 from topologies.racks import NetworkPlan, Racks, TopologyError
 
 K_CHOICES = (32, 64, 256)
@@ -82,6 +82,9 @@ class TrialSettings(BaseModel):
     measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
     loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
     burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
+    queue: int | None = Field(None, ge=1, le=65536, description="packets that a switch's port holds; default: more than can come")
+    latency: float = Field(0.0, ge=0, le=1000, description="ms that what a switch sends takes longer (embedded target)")
+    background: float = Field(0.0, ge=0, le=10_000, description="Mbit/s of datagrams from the last rack into the first")
     outage_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: worker 0's link loses all")
     outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
     timeline: bool = Field(False, description="note packets in bins of 10 ms (switchml, atp)")
@@ -121,11 +124,12 @@ class TrialSettings(BaseModel):
     def topology(self) -> Racks:
         """The network that the jobs need."""
         workers = max((sum(by_rack) for by_rack in zip(*self._workers(), strict=True)), default=self.workers)
-        return Racks(self.racks, workers, self.host_rate, self.uplink_rate, sum(self._servers()))
+        bystanders = int(self.background > 0)  # a host of each rack that is in no job
+        return Racks(self.racks, workers + bystanders, self.host_rate, self.uplink_rate, sum(self._servers()))
 
     def plans(self, plan: NetworkPlan) -> list[JobPlan]:
         """The jobs' hosts."""
-        return deal(plan, self._workers(), self._servers()) if self.jobs else [whole(plan)]
+        return deal(plan, self._workers(), self._servers())
 
     def admitted(self, plan: NetworkPlan) -> list[tuple[JobPlan, Parameters]]:
         """The jobs' hosts, and what their nodes and the switches are told of the schemes."""
@@ -171,6 +175,8 @@ class TrialSettings(BaseModel):
             raise SettingsError(f"there are {len(sizes)} jobs: the switches hold {atp.MAX_JOBS}")
         if (slots := sum(job.slots for job in self.each() if job.scheme == "switchml")) > POOL_CELLS // 2:
             raise SettingsError(f"slots is {slots}: from 1 to {POOL_CELLS // 2} fit in the switch's pool, all jobs together")
+        if self.background and self.racks < 2:
+            raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
         if self.k not in K_CHOICES:
             raise SettingsError(
                 f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet"

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from experiments.faults import Outage
-from experiments.fleet import SERVERS_END, network_commands, spawn_servers, wait_for
+from experiments.fleet import SERVERS_END, commands_for, spawn_servers, wait_for
 from experiments.jobs import JobRun, together
 from experiments.load import WINDOW, LinkBytes, LoadMeter
 from experiments.places import place_of, rendezvous
 from experiments.settings import TrialSettings
 from experiments.validity import judge
+from hosts import background, wire
+from hosts.atp import wire as atp_wire
 from hosts.schemes import Place
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
@@ -114,7 +116,7 @@ class _Trial:
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
         admitted = self.settings.admitted(self.plan)
-        commands = network_commands(self.plan, admitted, self.settings.loss_model(), self.seed)
+        commands = commands_for(self.settings, self.plan, self.seed)
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
         places = {h.name: place_of(self.plan, job, h, parameters) for job, parameters in admitted for h in job.everyone}
         secret = secrets.token_bytes(16)
@@ -122,6 +124,7 @@ class _Trial:
             servers = spawn_servers(network, lambda host: places[host.name])
             self._fork_workers(network, places, secret)
             connections = self._join(listener)
+        self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
         carried = LinkBytes(network)
@@ -132,8 +135,9 @@ class _Trial:
         self._follow(connections, load)
         if outage and (why := outage.stop()) and not self._errors():
             raise TrialError(why)
+        measured: dict[str, Any] = load.metrics() | carried.metrics()
         left = wait_for(servers, SERVERS_END)
-        measured = self._measure(network.controls) | load.metrics() | carried.metrics()
+        measured |= self._measure(network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
         if self._errors():
             raise TrialError("; ".join(job.why() for job in self.jobs if job.errors))
@@ -141,6 +145,16 @@ class _Trial:
             raise TrialError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         network.stop()
         return self._result(measured, started, setup)
+
+    def _start_background(self, network: Network) -> None:
+        """From the last host of the last rack to that of the first: neither is in a job."""
+        if not self.settings.background:
+            return
+        source, sink = (self.plan.racks.members[rack][-1] for rack in (-1, 0))
+        bits = (atp_wire if self.settings.program == "atp" else wire).bits_on_wire(self.settings.k)
+        frame = bits // 8 - wire.PHYSICAL_BYTES
+        network.spawn(sink, background.sink)
+        network.spawn(source, partial(background.source, self.plan.hosts[sink].station.ip, self.settings.background, frame))
 
     # --- workers
 

@@ -33,6 +33,7 @@ class Progress(Protocol):
 class Stream(ABC):
     """The sending half of a worker, up to `rows` chunks outstanding. Not thread-safe.
 
+    Chunks to different peers take different paths: each has round trips of its own, and order holds on each alone.
     `pulse` is called about every half second while nothing arrives; what it returns, if anything, is the reason to give up
     (a worker is known to be dead). `patience` is the longest silence, in seconds, before giving up in any case.
     """
@@ -46,7 +47,7 @@ class Stream(ABC):
         self.membership, self.record, self.patience, self.pulse = membership, record, patience, pulse
         self.socket = BatchSocket(local, peers, record, rows, max(64, 2 * rows), rows // BURSTS)
         self.counters = Counters()
-        self.timer = RetransmissionTimer()
+        self.timers = [RetransmissionTimer() for _ in peers]  # by path
         self.timeline: Timeline | None = None  # to note packets in, where somebody wants to see them
         self.position = 0  # of the stream
         self.chunk = np.full(rows, -1, np.int64)  # outstanding in each row, -1: none
@@ -56,7 +57,15 @@ class Stream(ABC):
         self.probing = 1  # rows that ask next time, while no result of a collective has come
         self.heard_at = 0.0  # when the last result came
         self.timed_out_at = 0.0
-        self.newest = 0.0  # when the newest of the chunks that came back was sent
+        self.newest = np.zeros(len(peers))  # by path, when the newest of the chunks that came back was sent
+
+    def _paths(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Which peer each row's chunk goes to."""
+        return np.zeros(len(rows), np.int64)
+
+    def _timeouts(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Of these rows' paths, in seconds."""
+        return np.array([timer.timeout for timer in self.timers])[self._paths(rows)]
 
     @abstractmethod
     def _receive(self, t: Any) -> bool:
@@ -85,7 +94,7 @@ class Stream(ABC):
                 self._retransmit(lost)
             nearest = float(self.deadline.min())
             if self.socket.wait(min(nearest - now, 0.5)):
-                nap = min(self.timer.srtt / 4, LONGEST_NAP)
+                nap = min(min(timer.srtt for timer in self.timers) / 4, LONGEST_NAP)
                 if nap > 1e-4:
                     time.sleep(nap)
                 if self._receive(t):
@@ -110,7 +119,10 @@ class Stream(ABC):
             raise AggregationError(f"job {self.membership.job}: the interface of worker {self.membership.rank} takes no packets")
         now = time.monotonic()
         self.sent_at[rows] = now
-        self.deadline[rows] = now + self.timer.after(self.tries[rows])
+        paths = self._paths(rows)
+        for path, timer in enumerate(self.timers):
+            mine = rows[paths == path]
+            self.deadline[mine] = now + timer.after(self.tries[mine])
         self.counters.sent += len(rows)
         if self.timeline:
             again = int((self.tries[rows] > 0).sum())
@@ -130,10 +142,11 @@ class Stream(ABC):
 
         The others get until the network has been silent for a whole timeout.
         """
-        if now - self.heard_at >= self.timer.timeout:
+        timeouts = self._timeouts(expired)
+        if now - self.heard_at >= timeouts.max():
             return expired
-        overtaken = self.sent_at[expired] < self.newest
-        self.deadline[expired[~overtaken]] = self.heard_at + self.timer.timeout
+        overtaken = self.sent_at[expired] < self.newest[self._paths(expired)]
+        self.deadline[expired[~overtaken]] = self.heard_at + timeouts[~overtaken]
         return expired[overtaken]
 
     def _probe(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
@@ -143,7 +156,7 @@ class Stream(ABC):
         """
         oldest = expired[self.chunk[expired].argsort(kind="stable")[: self.probing]]
         self.probing = min(2 * self.probing, max(1, len(self.chunk) // 8))
-        self.deadline[expired] = now + self.timer.timeout
+        self.deadline[expired] = now + self._timeouts(expired)
         return oldest
 
     # --- receiving
@@ -152,17 +165,27 @@ class Stream(ABC):
         """Results have come for these rows; `once` where nobody sent a packet of the chunk again, so the round trip counts."""
         now = time.monotonic()
         self.heard_at = now
-        self.newest = max(self.newest, float(self.sent_at[rows].max()))
         # what waited through a time-out, of this worker or of others at the same time, tells nothing of the network
         telling = once & (self.tries[rows] == 0) & (self.sent_at[rows] > self.timed_out_at)
-        self.timer.sample((now - self.sent_at[rows])[telling])
+        paths = self._paths(rows)
+        for path, timer in enumerate(self.timers):
+            mine = paths == path
+            if mine.any():
+                self.newest[path] = max(self.newest[path], self.sent_at[rows[mine]].max())
+                timer.sample((now - self.sent_at[rows])[telling & mine])
         self.counters.waited += float((now - self.sent_at[rows]).sum())
         self.counters.results += len(rows)
         self.chunk[rows] = -1
         self.deadline[rows] = np.inf
         # the others move: whoever still waits after this long was lost, not late
-        waiting = np.isfinite(self.deadline)
-        self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self.timer.timeout)
+        waiting = np.flatnonzero(np.isfinite(self.deadline))
+        self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self._timeouts(waiting))
+
+    def _needless(self, rows: NDArray[np.intp]) -> None:
+        """Results for these rows have come that nobody waits for: some of what was sent again was not lost."""
+        self.counters.duplicates += len(rows)
+        for path in np.unique(self._paths(rows)):
+            self.timers[path].needless(time.monotonic())
 
     def _oldest(self) -> int:
         """The row of the oldest outstanding chunk."""

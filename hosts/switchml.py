@@ -138,8 +138,7 @@ class SwitchML(Stream):
         candidates = np.flatnonzero(expected)
         fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
         if len(fresh) < len(rows):
-            self.counters.duplicates += len(rows) - len(fresh)
-            self.timer.needless(time.monotonic())
+            self._needless(np.delete(rows, fresh))
         if not len(fresh):
             return False
         packets, rows = packets[fresh], rows[fresh]

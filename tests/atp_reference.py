@@ -54,11 +54,14 @@ class ModelAtpSwitch:
     def __init__(self, level: int, fan_in: int) -> None:
         self.level, self.fan_in = level, fan_in
         self.table: dict[int, Aggregator] = {}
+        self.refused: dict[int, tuple[int, int]] = {}  # by index: whose packet has last found it taken
         self.closed: set[int] = set()
 
     def gradient(self, g: Gradient) -> Gradient | None:
         """What goes on to the server, if anything does."""
         if self.level == 1 and g.workers:
+            if g.collision:
+                self.refused[g.index] = g.owner  # its rack will never be complete here
             return g  # a part of a rack can be added at the server alone
         who = g.workers if self.level == 0 else g.children
         held = self.table.get(g.index)
@@ -67,9 +70,11 @@ class ModelAtpSwitch:
             if g.resend:
                 return self._on(g, who)
             if held is not None:
-                return self._on(replace(g, collision=True), who)
+                return self._collided(g, who)
             if len(who) == self.fan_in or g.owner[0] in self.closed:
                 return self._on(g, who)
+            if self.refused.get(g.index) == g.owner:
+                return self._collided(g, who)  # others of this chunk are at the server already
             self.table[g.index] = Aggregator(g.owner, who, g.vector, g.overflow, g.ecn)
             return None
         if not g.resend and who <= held.seen:
@@ -81,6 +86,10 @@ class ModelAtpSwitch:
         if g.resend:
             del self.table[g.index]
         return self._on(replace(g, vector=held.total, overflow=held.overflow, ecn=held.ecn or g.ecn), held.seen)
+
+    def _collided(self, g: Gradient, who: frozenset[int]) -> Gradient:
+        self.refused[g.index] = g.owner
+        return self._on(replace(g, collision=True), who)
 
     def _on(self, g: Gradient, seen: frozenset[int]) -> Gradient:
         if self.level == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hosts.atp import wire
 from hosts.atp.allocation import aggregator
 from hosts.atp.tree import Tree
 
-MOST_COLLISIONS = 2  # in a row at one place of the window; then the server hands back a new aggregator
+MOST_COLLISIONS = 1  # in a row at one place of the window; then the server hands back a new aggregator
 
 
 class Merger:
@@ -22,8 +23,11 @@ class Merger:
     added: those of them that are missing send theirs again.
     """
 
-    def __init__(self, job: int, tree: Tree, results: NDArray[np.void], aggregators: int) -> None:
-        """`results`, wire.packet(k) of 2w rows, are what is sent; complete ones are kept there to be sent again."""
+    def __init__(self, job: int, tree: Tree, results: NDArray[np.void], aggregators: int, share: tuple[int, int] = (0, 1)) -> None:
+        """`results`, wire.packet(k) of 2w rows, are what is sent; complete ones are kept there to be sent again.
+
+        `share` is the server's number among the job's, and how many there are: chunk q is added by server q mod S.
+        """
         workers, rows, k = len(tree.rack), len(results), results.dtype["vector"].shape[0]
         window = rows // 2
         self.job, self.tree, self.results, self.window, self.aggregators = job, tree, results, window, aggregators
@@ -37,7 +41,10 @@ class Merger:
         self.newest = 0
         self.collisions = np.zeros(window, np.int64)  # in a row, by place
         self.attempts = np.zeros(window, np.int64)
-        self.assigned: set[int] = set(map(int, aggregator(job, np.arange(window), 0, aggregators)))  # ever, to this job
+        number, servers = share
+        places = np.arange(window)
+        places = places[places % math.gcd(window, servers) == number % math.gcd(window, servers)]  # of chunks of this server
+        self.assigned: set[int] = set(map(int, aggregator(job, places, 0, aggregators)))  # ever, to those
 
     def take(self, packets: NDArray[np.void]) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
         """Take in packets; the rows that are complete now, and (row, worker) of those who ask for a result once more.
@@ -74,6 +81,7 @@ class Merger:
         done = [self._add_raw(int(rows[i]), packets[i], who[i]) for i in np.flatnonzero(is_raw & (~complete | wants_raw))]
         fresh = ~complete & ~is_raw & ~(self.seen[rows] & who).any(axis=1)
         packets, who, rows = packets[fresh], who[fresh], rows[fresh]
+        self.results["index"][rows] = packets["index"]
         self.total[rows] += packets["vector"]
         self.seen[rows] |= who
         self.flags[rows] |= packets["flags"]
@@ -104,29 +112,24 @@ class Merger:
         results = self.results
         results["kind"][rows] = wire.KIND_RESULT
         results["owner"][rows] = wire.owners(self.job, self.chunk[rows])
-        results["flags"][rows] = (self.flags[rows] & (wire.ECN | wire.RESEND)) | np.where(overflow, wire.OVERFLOW, 0)
+        results["flags"][rows] = (self.flags[rows] & (wire.ECN | wire.RESEND | wire.COLLISION)) | np.where(
+            overflow, wire.OVERFLOW, 0
+        )
         results["vector"][rows] = np.where(overflow[:, None], 0, total)
         self._assign(rows)
 
     def _assign(self, rows: NDArray[np.int64]) -> None:
-        """The aggregators of these chunks, and of those one window later: new ones after repeated collisions."""
+        """The aggregators of the chunks one window later: as before, or new ones after repeated collisions."""
         places = self.chunk[rows] % self.window
         collided = self.flags[rows] & wire.COLLISION > 0
         self.collisions[places] = np.where(collided, self.collisions[places] + 1, 0)
-        self.results["index"][rows] = self._index(places)
-        moving = places[self.collisions[places] >= MOST_COLLISIONS]
-        self.attempts[moving] += 1
-        self.collisions[moving] = 0
-        following = self._index(places)
+        following = self.results["index"][rows].astype(np.int64)
+        for i in np.flatnonzero(self.collisions[places] >= MOST_COLLISIONS):
+            self.attempts[places[i]] += 1
+            self.collisions[places[i]] = 0
+            following[i] = aggregator(self.job, places[i : i + 1], int(self.attempts[places[i]]), self.aggregators)[0]
         self.results["next_index"][rows] = following
         self.assigned |= set(map(int, following))
-
-    def _index(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = np.empty(len(places), np.int64)
-        for attempt in np.unique(self.attempts[places]):
-            mine = self.attempts[places] == attempt
-            found[mine] = aggregator(self.job, places[mine], int(attempt), self.aggregators)
-        return found
 
     def _add_raw(self, row: int, packet: Any, who: NDArray[np.bool_]) -> int:
         """Keep a worker's own values; the row when all have come, else -1."""

@@ -18,9 +18,9 @@ from hosts.datagrams import BatchSocket
 from hosts.meeting import MeetingError, meet
 
 NAP = 0.001  # seconds that packets may wait to be handled in one batch
-RELEASE_INTERVAL = 0.02  # seconds between two attempts
+RELEASE_BATCH = 32  # packets that are confirmed before more are sent
+RELEASE_WAIT = 0.05  # seconds for the confirmations, at first
 RELEASE_PATIENCE = 5.0
-BATCH = 256
 
 
 class AtpServer:
@@ -40,11 +40,12 @@ class AtpServer:
         self.racks = sorted({rack, *(r for r, ranks in enumerate(m.racks) if ranks)})  # whose switches hold aggregators of ours
         self.own_switch, self.first_worker = rack, len(switches)  # among the socket's peers
         addresses = [(ip, wire.UDP_PORT) for ip in [*switches, *peers[: m.size]]]
-        rows = max(2 * window, BATCH)
+        rows = max(2 * window, RELEASE_BATCH)
         self.socket = BatchSocket(
             (peers[m.rank], wire.UDP_PORT), addresses, wire.packet(k), rows, 4 * window + 64, max(1, window // 16)
         )
-        self.merger = Merger(m.job, tree, self.socket.sender.data[: 2 * window], aggregators)
+        share = (m.rank - m.size, len(server_racks))
+        self.merger = Merger(m.job, tree, self.socket.sender.data[: 2 * window], aggregators, share)
         self.membership, self.counters = m, Counters()
         try:
             self.control = meet(m.rank, range(m.size), control, CONTROL_PORT, patience)
@@ -97,25 +98,25 @@ class AtpServer:
 
     def _release(self) -> None:
         """Have every switch free what the job still holds, until all have confirmed or RELEASE_PATIENCE is over."""
-        indices = np.array(sorted(self.merger.assigned))
-        left = {(rack, int(index)) for rack in self.racks for index in indices}
-        end = time.monotonic() + RELEASE_PATIENCE
+        left = {(rack, index) for rack in self.racks for index in self.merger.assigned}
+        end, wait = time.monotonic() + RELEASE_PATIENCE, RELEASE_WAIT
         data = self.socket.sender.data
-        data["kind"] = wire.KIND_RELEASE
-        data["flags"] = 0
+        data["kind"], data["flags"] = wire.KIND_RELEASE, 0
         data["owner"] = wire.owners(self.membership.job, np.zeros(1, np.int64))
         while left and time.monotonic() < end:
-            for rack in self.racks:
-                wanted = sorted(index for r, index in left if r == rack)[: BATCH // len(self.racks) or 1]
-                data["index"][: len(wanted)] = wanted
-                data["next_index"][: len(wanted)] = rack
-                self.socket.send(np.arange(len(wanted)), wire.HEADER.itemsize, end, peer=rack)
-            until = time.monotonic() + RELEASE_INTERVAL
-            while left and (wait := until - time.monotonic()) > 0:
-                if self.socket.wait(wait):
+            asked = sorted(left)[:RELEASE_BATCH]
+            data["next_index"][: len(asked)] = [rack for rack, _ in asked]  # which comes back as it is
+            data["index"][: len(asked)] = [index for _, index in asked]
+            racks = np.array([rack for rack, _ in asked])
+            for rack in np.unique(racks):
+                self.socket.send(np.flatnonzero(racks == rack), wire.HEADER.itemsize, end, peer=int(rack))
+            due = time.monotonic() + wait
+            while not left.isdisjoint(asked) and (remaining := due - time.monotonic()) > 0:
+                if self.socket.wait(remaining):
                     packets, _ = self.socket.receive()
                     packets = packets[packets["kind"] == wire.KIND_RELEASED]
                     left -= set(zip(packets["next_index"].tolist(), packets["index"].tolist(), strict=True))
+            wait = RELEASE_WAIT if left.isdisjoint(asked) else min(2 * wait, 10 * RELEASE_WAIT)
 
     def close(self) -> None:
         """Close all sockets."""

@@ -138,9 +138,12 @@ class AtpWorker(Stream):
         self.raw[rows] = False
         self._send(rows)
 
+    def _paths(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        return np.maximum(self.chunk[rows], 0) % self.servers
+
     def _transmit(self, rows: NDArray[np.intp]) -> int:
         end, sent = time.monotonic() + self.patience, 0
-        servers = self.chunk[rows] % self.servers
+        servers = self._paths(rows)
         for server in range(self.servers):
             if len(mine := rows[servers == server]):
                 sent += self.socket.send(mine, give_up_at=end, peer=server)
@@ -148,7 +151,7 @@ class AtpWorker(Stream):
 
     def _mark_again(self, rows: NDArray[np.intp]) -> None:
         self.socket.sender.data["flags"][rows] |= wire.RESEND
-        self.congestion.congested(int(self.chunk[rows].max()), int(self.chunk.max()) + 1)
+        self.congestion.lost(int(self.chunk[rows].max()), int(self.chunk.max()) + 1)
 
     def _send_raw(self, t: Transfer, rows: NDArray[np.intp]) -> None:
         """These chunks do not fit into integers: send them as they are, to be added at the server."""
@@ -176,8 +179,7 @@ class AtpWorker(Stream):
         candidates = np.flatnonzero((self.chunk[rows] == chunks) & ~(wants_raw & self.raw[rows]))
         fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
         if len(fresh) < len(rows):
-            self.counters.duplicates += len(rows) - len(fresh)
-            self.timer.needless(time.monotonic())
+            self._needless(np.delete(rows, fresh))
         if not len(fresh):
             return False
         again = wants_raw[fresh]
@@ -195,6 +197,8 @@ class AtpWorker(Stream):
         marked = packets["flags"] & wire.ECN > 0
         if marked.any():
             self.congestion.congested(int(chunks[marked].max()), t.start + t.following)
+        for chunk in chunks[(packets["flags"] & wire.COLLISION > 0) & (self.tries[rows] > 0)]:
+            self.congestion.collided(int(chunk))
         self._settled(rows, packets["flags"] & wire.RESEND == 0)
         self._keep(t, packets, chunks - t.start)
         self.index[rows] = packets["next_index"]

@@ -118,11 +118,13 @@ def test_an_untouched_aggregator_is_respected_for_its_lifetime_only() -> None:
         ((_, data),) = made.send(0, two.gradient(0, 9, vector(5)))
         assert read(data).collision == 1
         made.command("register_write aggregator.lifetime 0 1")  # a microsecond, which has passed
-        assert made.send(0, two.gradient(0, 9, vector(5))) == []
+        ((_, data),) = made.send(1, two.gradient(1, 9, vector(5)))
+        assert read(data).collision == 1  # another packet of the same chunk was turned away, and is at the server
+        assert made.send(0, two.gradient(0, 10, vector(5))) == []
         made.command("register_write aggregator.lifetime 0 60000000")
         ((_, data),) = made.send(1, one.gradient(1, 1, vector(1)))
         assert read(data).collision == 1
-        ((_, data),) = made.send(1, two.gradient(1, 9, vector(6)))
+        ((_, data),) = made.send(1, two.gradient(1, 10, vector(6)))
         assert list(read(data).vector) == vector(11)
 
 

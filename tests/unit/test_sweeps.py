@@ -25,7 +25,22 @@ from experiments.trial import TrialError
 from experiments.workers import Settings as WorkersSettings
 from tests.runs import invalid, record, trial
 
-FIGURES = ("loss", "packet_size", "pool_size", "racks", "scaling", "speedup", "stragglers", "timeline", "workers")
+FIGURES = (
+    "atp_congestion",
+    "atp_jobs",
+    "atp_loss",
+    "atp_memory",
+    "atp_racks",
+    "loss",
+    "packet_size",
+    "pool_size",
+    "racks",
+    "scaling",
+    "speedup",
+    "stragglers",
+    "timeline",
+    "workers",
+)
 
 
 def test_all_figures_are_there() -> None:
@@ -87,6 +102,7 @@ def _measured(planned: Trial, number: int, case: str) -> dict[str, Any]:
     entry["metrics"] |= {
         "elements": 20_000, "tat_mean": 0.11, "compute_mean": 0.05, "waiting_mean": 0.01, "communication_mean": 0.1, "rtt": 0.003,
         "error_median": 1e-8, "loss_packets": 1000, "outage": [0.5, 0.55],
+        "queue_drops": 0, "jobs": [{"elements": 20_000, "tat_mean": 0.1}] * len(planned.settings.each()),
         "uplink_bytes": [{"up": 400_000, "down": 400_000}] * planned.settings.racks if planned.settings.racks > 1 else [],
     }  # fmt: skip
     entry["workers"] = [{"timeline": [[0.01 * i, 1, 0, 1, 4] for i in range(150)]} for _ in range(4)]

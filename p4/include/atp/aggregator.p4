@@ -14,6 +14,7 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
     register<bit<8>>(AGGREGATORS) count;      // of children in
     register<bit<1>>(AGGREGATORS) ecn;
     register<bit<48>>(AGGREGATORS) touched;   // microseconds
+    register<bit<33>>(AGGREGATORS) refused;   // 1 and the (job, sequence) that has last found it taken
     register<bit<48>>(1) lifetime;            // microseconds that others respect an untouched one; 0: for ever
     register<bit<1>>(MAX_JOBS) closed;        // 1: claims no more
     NextStep() next_step;
@@ -27,11 +28,13 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
         bit<8> n;
         bit<48> since;
         bit<48> limit;
+        bit<33> turned_away;
         owner.read(held_by, cell);
         bitmap.read(before, cell);
         count.read(n, cell);
         ecn.read(meta.ecn, cell);
         touched.read(since, cell);
+        refused.read(turned_away, cell);
         lifetime.read(limit, 0);
         closed.read(meta.closed, job);
 
@@ -43,6 +46,10 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
         meta.held = 0;
         if (meta.own == 1 || (before != 0 && (limit == 0 || standard.ingress_global_timestamp - since <= limit))) {
             meta.held = 1;
+        }
+        meta.refused = 0;
+        if (turned_away == 1w1 ++ meta.owner) {
+            meta.refused = 1;
         }
         if (meta.own == 0) {
             before = 0;
@@ -83,6 +90,10 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
             count.write(cell, meta.count);
             ecn.write(cell, meta.ecn | hdr.atp.ecn);
             touched.write(cell, standard.ingress_global_timestamp);
+        }
+        // here or a level below: then not all of this chunk can meet here any more
+        if (meta.change == SLOT_KEEP && next == STEP_ON_ALONE && hdr.atp.collision == 1) {
+            refused.write(cell, 1w1 ++ meta.owner);
         }
         if (meta.change == SLOT_FREE) {
             bitmap.write(cell, 0);

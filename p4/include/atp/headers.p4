@@ -23,7 +23,7 @@ header atp_t {
     bit<1> raw;           // result: the vector is the sum of raw values
     bit<1> overflow;      // gradient: a sum saturated; result: there is none, send raw values
     bit<1> resend;        // gradient: sent again; result: so was a part of it
-    bit<1> collision;     // another (job, sequence) holds the aggregator
+    bit<1> collision;     // gradient: another (job, sequence) held its aggregator; result: so it was for a part of it
     bit<1> ecn;           // a queue was deep on the way
     bit<1> edge_switch;   // which level comes next; 0: the workers' rack, 1: the server's rack
     bit<16> index;        // of the aggregator

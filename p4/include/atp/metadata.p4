@@ -39,6 +39,7 @@ struct metadata_t {
     bit<1> mergeable;    // the packet is a whole child of this level: a worker, or a complete rack
     bit<1> repeated;     // that child is already in
     bit<1> complete;     // all children are in, this packet included
+    bit<1> refused;      // another packet of the same chunk has found the aggregator taken
     bit<1> closed;       // the job is over
     bitmap_t bitmap;     // children in, this packet's included
     bit<8> count;

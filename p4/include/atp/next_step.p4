@@ -56,6 +56,7 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out bit<3> next) {
             meta.own        : ternary;
             meta.repeated   : ternary;
             meta.complete   : ternary;
+            meta.refused    : ternary;
             meta.closed     : ternary;
         }
         actions = {
@@ -64,25 +65,26 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out bit<3> next) {
         }
         const default_action = go_on();
         const entries = {
-            // kind, role                    resend merge held own rep. compl. closed
-            (KIND_GRADIENT, ROLE_AGGREGATE,    _,    0,    _,   _,  _,   _,     _): pass();          // a part of a rack
-            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    0,   _,  _,   0,     0): claim();         // free
-            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    0,   _,  _,   0,     1): pass();          // free, but the job is over
-            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    0,   _,  _,   1,     _): pass();          // nobody to wait for
-            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   0,  _,   _,     _): collide();       // somebody else's
-            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   1,  0,   0,     _): absorb();        // others are missing
-            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   1,  0,   1,     _): complete();      // the last one is in
-            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   1,  1,   _,     _): ignore();        // a duplicate
-            (KIND_GRADIENT, ROLE_AGGREGATE,    1,    1,    _,   1,  0,   _,     _): flush_with();    // let go of it, this one included
-            (KIND_GRADIENT, ROLE_AGGREGATE,    1,    1,    _,   1,  1,   _,     _): flush();         // let go of it
-            (KIND_GRADIENT, ROLE_AGGREGATE,    1,    1,    _,   0,  _,   _,     _): pass();          // there is nothing to let go of
-            (KIND_RAW,      ROLE_AGGREGATE,    _,    _,    _,   1,  _,   _,     _): pass_for_good(); // integers will not do
-            (KIND_RAW,      ROLE_AGGREGATE,    _,    _,    _,   0,  _,   _,     _): pass();
-            (KIND_RESULT,   ROLE_ADDRESSEE,    _,    _,    _,   1,  _,   _,     _): spread_free();
-            (KIND_RESULT,   ROLE_ADDRESSEE,    _,    _,    _,   0,  _,   _,     _): spread();
-            (KIND_RELEASE,  ROLE_ADDRESSEE,    _,    _,    _,   1,  _,   _,     _): confirm_free();
-            (KIND_RELEASE,  ROLE_ADDRESSEE,    _,    _,    _,   0,  _,   _,     _): confirm();
-            (KIND_RELEASED, ROLE_ADDRESSEE,    _,    _,    _,   _,  _,   _,     _): ignore();        // cannot be
+            // kind, role                    resend merge held own rep. compl. ref. closed
+            (KIND_GRADIENT, ROLE_AGGREGATE,    _,    0,    _,   _,  _,   _,    _,    _): pass();          // a part of a rack
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    0,   _,  _,   0,    0,    0): claim();         // free
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    0,   _,  _,   0,    1,    0): collide();       // free too late
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    0,   _,  _,   0,    _,    1): pass();          // free, but the job is over
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    0,   _,  _,   1,    _,    _): pass();          // nobody to wait for
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   0,  _,   _,    _,    _): collide();       // somebody else's
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   1,  0,   0,    _,    _): absorb();        // others are missing
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   1,  0,   1,    _,    _): complete();      // the last one is in
+            (KIND_GRADIENT, ROLE_AGGREGATE,    0,    1,    1,   1,  1,   _,    _,    _): ignore();        // a duplicate
+            (KIND_GRADIENT, ROLE_AGGREGATE,    1,    1,    _,   1,  0,   _,    _,    _): flush_with();    // let go of it, with this one
+            (KIND_GRADIENT, ROLE_AGGREGATE,    1,    1,    _,   1,  1,   _,    _,    _): flush();         // let go of it
+            (KIND_GRADIENT, ROLE_AGGREGATE,    1,    1,    _,   0,  _,   _,    _,    _): pass();          // nothing to let go of
+            (KIND_RAW,      ROLE_AGGREGATE,    _,    _,    _,   1,  _,   _,    _,    _): pass_for_good(); // integers will not do
+            (KIND_RAW,      ROLE_AGGREGATE,    _,    _,    _,   0,  _,   _,    _,    _): pass();
+            (KIND_RESULT,   ROLE_ADDRESSEE,    _,    _,    _,   1,  _,   _,    _,    _): spread_free();
+            (KIND_RESULT,   ROLE_ADDRESSEE,    _,    _,    _,   0,  _,   _,    _,    _): spread();
+            (KIND_RELEASE,  ROLE_ADDRESSEE,    _,    _,    _,   1,  _,   _,    _,    _): confirm_free();
+            (KIND_RELEASE,  ROLE_ADDRESSEE,    _,    _,    _,   0,  _,   _,    _,    _): confirm();
+            (KIND_RELEASED, ROLE_ADDRESSEE,    _,    _,    _,   _,  _,   _,    _,    _): ignore();        // cannot be
         }
     }
 

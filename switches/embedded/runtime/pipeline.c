@@ -5,6 +5,7 @@
 #include <time.h>
 
 #define DEFAULT_DEPTH 64     // simple_switch's default capacity of an egress queue
+#define MAX_FLYING 4096      // packets on a delayed link
 #define MAX_AGAIN 1024       // packets that wait to enter ingress once more
 
 void functions_init(uint64_t seed);
@@ -17,7 +18,9 @@ int64_t current_length;
 // shared by the copies of a multicast
 struct held { unsigned references; uint32_t arrived_length; int64_t current_length; size_t length, truncate_to; uint8_t *bytes; uint8_t phv[]; };
 struct waiting { struct held *packet; uint16_t rid; uint32_t enqueued_us, depth; uint64_t due_ns; };
-struct queue { struct waiting *ring; unsigned first, count, depth; uint64_t gap_ns, last_ns; };  // last_ns: when the newest is due
+// the ring holds a port's queue and, before it, the link: `flying` packets that have left the queue and are delayed.
+// last_ns: when the newest leaves the queue
+struct queue { struct waiting *ring; unsigned first, count, flying, depth, room; uint64_t gap_ns, delay_ns, last_ns; };
 struct again { uint8_t *bytes; size_t length; enum instance_type type; int field_list; uint8_t *phv; };
 
 static struct queue queues[MAX_PORTS];
@@ -38,12 +41,18 @@ uint64_t pipeline_now(void) {
 }
 
 static void set_depth(struct queue *q, unsigned depth) {
-    struct waiting *ring = calloc(depth ? depth : 1, sizeof *ring);
+    unsigned room = depth + (q->delay_ns ? MAX_FLYING : 0), kept = 0;
+    struct waiting *ring = calloc(room ? room : 1, sizeof *ring);
     if (!ring) abort();
-    unsigned kept = 0;
-    for (; q->count && kept < depth; kept++, q->count--) ring[kept] = q->ring[q->first++ % q->depth];
+    for (; q->count && kept < room; kept++, q->count--) ring[kept] = q->ring[q->first++ % q->room];
     free(q->ring);
-    *q = (struct queue){ring, 0, kept, depth, q->gap_ns, q->last_ns};
+    *q = (struct queue){ring, 0, kept, q->flying < kept ? q->flying : kept, depth, room, q->gap_ns, q->delay_ns, q->last_ns};
+}
+
+// packets that wait in a queue, without those that are on the delayed link behind it
+static unsigned queued(struct queue *q, uint64_t now) {
+    while (q->delay_ns && q->flying < q->count && q->ring[(q->first + q->flying) % q->room].due_ns <= now + q->delay_ns) q->flying++;
+    return q->count - q->flying;
 }
 
 void pipeline_init(uint64_t seed) {
@@ -80,16 +89,17 @@ static void release(struct held *packet) {
 static void enqueue(unsigned port, struct held *packet, uint16_t rid) {
     struct queue *q = &queues[port];
     if (!port_exists(port)) return;
-    if (q->count >= q->depth) {
+    uint64_t now = pipeline_now();
+    unsigned ahead = queued(q, now);
+    if (ahead >= q->depth || q->count >= q->room) {
         port_counts[port].queue_drops++;
         return;
     }
     if (!q->count) active[active_count++] = (uint16_t)port;
     packet->references++;
-    uint64_t now = pipeline_now();
     // as simple_switch: due one gap after the one before, so that the rate holds however late a wait ends
     q->last_ns = q->gap_ns && q->last_ns && q->last_ns + q->gap_ns > now ? q->last_ns + q->gap_ns : now;
-    q->ring[(q->first + q->count) % q->depth] = (struct waiting){packet, rid, (uint32_t)(now / 1000), q->count, q->last_ns};
+    q->ring[(q->first + q->count) % q->room] = (struct waiting){packet, rid, (uint32_t)(now / 1000), ahead, q->last_ns + q->delay_ns};
     q->count++;
 }
 
@@ -243,19 +253,20 @@ static size_t egress(unsigned port, const struct waiting *w, unsigned depth, uin
 
 static bool may_send(unsigned port, uint64_t now) {
     const struct queue *q = &queues[port];
-    return q->count && !port_blocked(port) && (!q->gap_ns || now >= q->ring[q->first].due_ns);
+    return q->count && !port_blocked(port) && (!now || now >= q->ring[q->first].due_ns);
 }
 
 static void drain_port(unsigned port) {
     struct queue *q = &queues[port];
-    uint64_t now = q->gap_ns ? pipeline_now() : 0;
+    uint64_t now = q->gap_ns || q->delay_ns ? pipeline_now() : 0;
     while (may_send(port, now)) {
         uint8_t *out = port_buffer(port);
         if (!out) return;
         struct waiting w = q->ring[q->first];
-        q->first = (q->first + 1) % q->depth;
+        q->first = (q->first + 1) % q->room;
         q->count--;
-        size_t length = egress(port, &w, q->count, scratch);
+        if (q->flying) q->flying--;
+        size_t length = egress(port, &w, queued(q, now), scratch);
         release(w.packet);
         if (length) {
             memcpy(out, scratch, length);
@@ -278,7 +289,7 @@ int64_t pipeline_next_event(void) {
     int64_t soonest = -1;
     for (unsigned i = 0; i < active_count; i++) {
         const struct queue *q = &queues[active[i]];
-        if (!q->gap_ns || port_blocked(active[i])) continue;
+        if (!(q->gap_ns || q->delay_ns) || port_blocked(active[i])) continue;
         int64_t wait = (int64_t)(q->ring[q->first].due_ns - pipeline_now());
         if (wait < 0) wait = 0;
         if (soonest < 0 || wait < soonest) soonest = wait;
@@ -286,14 +297,19 @@ int64_t pipeline_next_event(void) {
     return soonest;
 }
 
-// set_queue_depth N [PORT]; set_queue_rate PACKETS_PER_SECOND [PORT] (0: no limit)
-static void set_queue(int argc, char **argv, struct reply *reply, bool depth) {
+enum setting { DEPTH, RATE, DELAY };
+
+// set_queue_depth N [PORT]; set_queue_rate PACKETS_PER_SECOND [PORT] (0: no limit); set_queue_delay MICROSECONDS [PORT]
+static void set_queue(int argc, char **argv, struct reply *reply, enum setting what) {
     uint64_t value, port;
-    if (!parse_uint(argv[1], depth ? 1u << 20 : 1000000000u, &value)) return fail(reply, "%s is not possible here", argv[1]);
+    if (!parse_uint(argv[1], what == RATE ? 1000000000u : 1u << 20, &value)) return fail(reply, "%s is not possible here", argv[1]);
     if (argc == 3 && !parse_uint(argv[2], MAX_PORTS - 2, &port)) return fail(reply, "%s is not a port", argv[2]);
     for (unsigned p = argc == 3 ? (unsigned)port : 0; p < (argc == 3 ? port + 1 : MAX_PORTS); p++) {
-        if (depth) {
-            while (queues[p].count > value) release(queues[p].ring[(queues[p].first + --queues[p].count) % queues[p].depth].packet);
+        if (what == DELAY) {
+            queues[p].delay_ns = value * 1000;
+            set_depth(&queues[p], queues[p].depth);
+        } else if (what == DEPTH) {
+            while (queues[p].count > value) release(queues[p].ring[(queues[p].first + --queues[p].count) % queues[p].room].packet);
             set_depth(&queues[p], (unsigned)value);
         } else {
             queues[p].gap_ns = value ? 1000000000u / value : 0;
@@ -303,9 +319,11 @@ static void set_queue(int argc, char **argv, struct reply *reply, bool depth) {
 
 bool pipeline_command(int argc, char **argv, struct reply *reply) {
     if (!strcmp(argv[0], "set_queue_depth") && (argc == 2 || argc == 3)) {
-        set_queue(argc, argv, reply, true);
+        set_queue(argc, argv, reply, DEPTH);
     } else if (!strcmp(argv[0], "set_queue_rate") && (argc == 2 || argc == 3)) {
-        set_queue(argc, argv, reply, false);
+        set_queue(argc, argv, reply, RATE);
+    } else if (!strcmp(argv[0], "set_queue_delay") && (argc == 2 || argc == 3)) {
+        set_queue(argc, argv, reply, DELAY);
     } else if (!strcmp(argv[0], "get_time_elapsed") && argc == 1) {
         say(reply, "%llu\n", (unsigned long long)(pipeline_now() / 1000));
     } else if (!strcmp(argv[0], "show_ports") && argc == 1) {

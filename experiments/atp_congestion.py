@@ -1,0 +1,98 @@
+"""ATP with traffic of others on the way to its server: window control on and off (ATP's congestion figure).
+
+Datagrams flow from the second rack into the server's, whatever becomes of them; the switches' queues are short. With control
+the workers' windows follow the marks of deep queues; without, their chunks fill the queue and are lost in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments.curves import ATE, SCHEME_LOOKS, Look, curve, estimate, levels, metric, not_valid, ratio, words
+from experiments.experiment import Trial
+from experiments.plots import COLOURS, new_figure
+from experiments.results import Run
+from experiments.sweep import Numbers, Point, SweepSettings, paired
+
+CONTROL = {"on": True, "off": False}
+LOOKS = {
+    "on": Look("window control", SCHEME_LOOKS["atp"].colour, "o"), "off": Look("fixed window", COLOURS[3], "s", "--"),
+}  # fmt: skip
+
+
+class Settings(SweepSettings):
+    """Two racks of two, one server in the first."""
+
+    rates: Numbers = Field((0.0, 2.0, 4.0, 6.0, 8.0), description="Mbit/s of background traffic")
+    scheme: str = "atp"
+    racks: int = 2
+    workers: int = 2
+    queue: int | None = Field(48, description="packets that a port of a switch holds")
+    slots: int = 128
+    workload: str = "tensor-30000"
+    steps: int = 6
+
+
+QUICK: dict[str, Any] = {"rates": (0.0, 6.0), "seeds": 1, "steps": 3}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Control on and off at every rate of background traffic."""
+    return paired(
+        (
+            Point(f"control {name}, {rate:g} Mbit/s", {"control": name, "background": rate}, {"congestion": on, "background": rate})
+            for rate in settings.rates
+            for name, on in CONTROL.items()
+        ),
+        settings,
+        seed,
+    )
+
+
+def _again(trial: dict[str, Any]) -> float:
+    """Packets sent again, in percent of those sent."""
+    return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
+
+
+DROPS, RTT = metric("queue_drops"), metric("rtt", 1000)
+PANELS = ((ATE, "10⁶ ATE/s"), (DROPS, "packets dropped in queues"), (RTT, "mean round trip (ms)"))
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """ATE/s, drops and round trips against the background traffic."""
+    figure, axes = new_figure(3, size=(12.0, 4.0))
+    for ax, (measure, label) in zip(axes, PANELS, strict=True):
+        for name, look in LOOKS.items():
+            curve(ax, run, "background", measure, look, control=name)
+        ax.set_ylabel(label)
+        ax.set_xlabel("background traffic (Mbit/s)")
+        ax.set_xticks(levels(run, "background"))
+        ax.set_ylim(bottom=0)
+    axes[0].legend(frameon=False, fontsize=8)
+    settings = run.record["settings"]
+    caption = (
+        f"ATP's throughput, packets dropped in the switches' queues (of {settings['queue']} packets; the background's own "
+        f"included) and round trips, against background traffic over a link of {settings['uplink_rate']:g} Mbit/s towards the "
+        "server. Medians with bootstrap 95 % intervals."
+    )
+    yield "atp_congestion", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """What control changes at each rate."""
+    said = not_valid(run)
+    for rate in levels(run, "background"):
+        on, off = ({"control": name, "background": rate} for name in CONTROL)
+        told = [
+            f"control {here['control']}: {words(estimate(run, DROPS, **here), '.0f')} packets dropped, "
+            f"{words(estimate(run, _again, **here), '.1f')} % sent again, round trip {words(estimate(run, RTT, **here), '.1f')} ms"
+            for here in (on, off)
+        ]
+        said.append(
+            f"{rate:g} Mbit/s: with control {words(ratio(run, ATE, on, off))} times the ATE/s of without; {'; '.join(told)}."
+        )
+    return said

@@ -1,0 +1,108 @@
+"""How much longer an all-reduce takes when packets are lost: ATP, which repairs end to end, against SwitchML, hop by hop.
+
+ATP's congestion window takes a loss for congestion; without that control only the resends are left of its cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments.curves import SCHEME_LOOKS, Look, Measure, curve, estimate, levels, matching, metric, not_valid, ratio, words
+from experiments.experiment import Trial
+from experiments.plots import COLOURS, new_figure, readable
+from experiments.results import Run
+from experiments.sweep import Numbers, Point, SweepSettings, paired
+
+TAT = metric("tat_mean")
+VARIANTS: dict[str, dict[str, Any]] = {
+    "switchml": {"scheme": "switchml"}, "atp": {"scheme": "atp"}, "atp, window fixed": {"scheme": "atp", "congestion": False},
+}  # fmt: skip
+LOOKS = {**SCHEME_LOOKS, "atp, window fixed": Look("ATP, fixed window", COLOURS[5], "P", "--")}
+
+
+class Settings(SweepSettings):
+    """One rack of four, as in `loss`."""
+
+    rates: Numbers = Field((0.0, 0.0001, 0.001, 0.01, 0.03), description="loss rates, 0 among them")
+    racks: int = 1
+    k: int = 256
+    slots: int = 16
+    workload: str = "tensor-15000"
+    steps: int = 12
+    compute_ms: float = 20.0
+
+
+QUICK: dict[str, Any] = {"rates": (0.0, 0.01), "seeds": 1, "steps": 6}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every variant at every rate of Bernoulli loss."""
+    return paired(
+        (
+            Point(f"{variant}, {100 * rate:g} %", {"variant": variant, "loss": rate}, {**changes, "loss": rate})
+            for rate in sorted({0.0, *settings.rates})
+            for variant, changes in VARIANTS.items()
+        ),
+        settings,
+        seed,
+    )
+
+
+def _inflation(run: Run, variant: str) -> Measure:
+    """TAT over that of the variant's trial without loss, of the same seed."""
+    base = {t["seed"]: TAT(t) for t in matching(run, variant=variant, loss=0.0) if t["valid"]}
+    return lambda trial: TAT(trial) / base[trial["seed"]] if trial["seed"] in base else float("nan")
+
+
+def _again(trial: dict[str, Any]) -> float:
+    """Packets sent again, in percent of those sent."""
+    return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
+
+
+def _place(rates: list[float], beside: float, rate: float) -> float:
+    return rates.index(rate) + beside
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Inflation, and what is sent again, against the rate."""
+    figure, (longer, again) = new_figure(2, size=(9.6, 4.2))
+    rates = levels(run, "loss")
+    for j, variant in enumerate(VARIANTS):
+        place = partial(_place, rates, 0.07 * (j - 1))  # so that intervals do not hide each other
+        curve(longer, run, "loss", _inflation(run, variant), LOOKS[variant], place, variant=variant)
+        curve(again, run, "loss", _again, LOOKS[variant], place, variant=variant)
+    longer.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
+    longer.set_ylabel("TAT, times that without loss")
+    longer.set_yscale("log")
+    readable(longer.yaxis)
+    longer.legend(frameon=False, fontsize=8)
+    again.set_ylabel("packets sent again (%)")
+    again.set_ylim(bottom=0)
+    for ax in (longer, again):
+        ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])
+        ax.set_xlabel("loss rate of every link and direction")
+    caption = (
+        "Mean tensor aggregation time under Bernoulli loss over that without, of the same variant and seed, and the share of "
+        "packets that the workers sent again: medians with bootstrap 95 % intervals, a point for each seed."
+    )
+    yield "atp_loss", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """What each rate costs each variant."""
+    said = not_valid(run)
+    for rate in levels(run, "loss"):
+        told = []
+        for variant in VARIANTS:
+            here = {"variant": variant, "loss": rate}
+            cost = ratio(run, TAT, here, {"variant": variant, "loss": 0.0})
+            told.append(f"{LOOKS[variant].label} {words(cost)} (sent again: {words(estimate(run, _again, **here), '.1f')} %)")
+        said.append(f"{100 * rate:g} %: TAT is {'; '.join(told)} times that without loss.")
+    fixed = ratio(run, TAT, {"variant": "atp", "loss": 0.0}, {"variant": "switchml", "loss": 0.0})
+    said.append(f"Without loss ATP's TAT is {words(fixed)} times SwitchML's.")
+    return said

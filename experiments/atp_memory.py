@@ -1,0 +1,121 @@
+"""Throughput of three jobs against the switch's memory: shared packet by packet, or a fixed part for each (ATP's figure).
+
+Dynamic is ATP, whose jobs share one table. Static is SwitchML with a pool for each job; a slot of it takes two aggregators'
+memory, one for each version. What finds no aggregator is added at ATP's parameter servers, so their links fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from experiments import bounds
+from experiments.curves import ATE, SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, not_valid, ratio, words
+from experiments.experiment import Trial
+from experiments.plots import new_figure, readable
+from experiments.results import Run
+from experiments.settings import SettingsError, TrialSettings
+from experiments.sweep import Integers, Point, SweepSettings, paired
+
+ALLOCATIONS = {"dynamic": "atp", "static": "switchml"}
+
+
+class Settings(SweepSettings):
+    """One rack; each job has two workers, and with ATP a server, on hosts of its own."""
+
+    aggregators_per_job: Integers = Field((4, 8, 16, 32, 64, 128), description="memory of the switch, over the jobs")
+    number: int = Field(3, ge=1, le=8, description="of jobs")
+    racks: int = 1
+    workers: int = 2
+    host_rate: float = 10.0
+    k: int = 64
+    slots: int = Field(64, description="atp's window")
+    latency: float = Field(5.0, description="ms at each port, so that a full link needs some 30 chunks under way")
+    workload: str = "tensor-20000"
+    steps: int = 5
+    compute_ms: float = 40.0
+
+
+QUICK: dict[str, Any] = {"aggregators_per_job": (4, 64), "seeds": 1, "steps": 2}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Both allocations with every size of memory. SettingsError where a job would have no slot."""
+    if wrong := [a for a in settings.aggregators_per_job if a < 2 or a % 2]:
+        raise SettingsError(f"aggregators_per_job has {wrong[0]}: a slot of a static pool takes two, so give even numbers")
+    points = []
+    for each in settings.aggregators_per_job:
+        for allocation, scheme in ALLOCATIONS.items():
+            memory = {"aggregators": settings.number * each} if scheme == "atp" else {"slots": each // 2}
+            changes = {"scheme": scheme, "jobs": ({},) * settings.number, **memory}
+            points.append(Point(f"{allocation}, {each} each", {"allocation": allocation, "aggregators": each}, changes))
+    return paired(points, settings, seed)
+
+
+def parts(trial: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of each of a trial's jobs."""
+    return trial["metrics"].get("jobs", [trial["metrics"]])  # type: ignore[no-any-return]
+
+
+def into_servers(trial: dict[str, Any]) -> float:
+    """Bytes into the servers over those that would carry every job's sums once a step, whole and in frames."""
+    settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
+    once = sum(
+        bounds.framing(job, part["elements"]) * 4 * part["elements"] * job.steps
+        for job, part in zip(settings.each(), parts(trial), strict=True)
+    )
+    return float(sum(server["down"] for server in metrics.get("server_bytes", [])) / once)
+
+
+def _collided(trial: dict[str, Any]) -> float:
+    """Gradients that found another's aggregator, in percent of those that the switches decided about."""
+    events = [job for switch in trial.get("switches", {}).values() for job in switch.get("jobs", [])]
+    decided = sum(e["claims"] + e["collisions"] for e in events)
+    return float(100 * sum(e["collisions"] for e in events) / max(decided, 1))
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """ATE/s of all jobs together, and what comes into the servers, against the memory."""
+    figure, (rate, load) = new_figure(2, size=(9.6, 4.2))
+    at = levels(run, "aggregators")
+    for allocation, scheme in ALLOCATIONS.items():
+        curve(rate, run, "aggregators", ATE, SCHEME_LOOKS[scheme], allocation=allocation)
+        if here := matching(run, allocation=allocation, aggregators=at[-1]):
+            jobs = TrialSettings(**here[0]["settings"]).each()
+            bound = sum(p["elements"] / bounds.seconds(job, p["elements"]) for job, p in zip(jobs, parts(here[0]), strict=True))
+            bound_line(rate, [at[0], at[-1]], [1e-6 * bound] * 2, SCHEME_LOOKS[scheme])
+    curve(load, run, "aggregators", into_servers, SCHEME_LOOKS["atp"], allocation="dynamic")
+    load.axhline(1, color="black", linestyle=":", linewidth=1.2, label="every sum once")
+    workers = run.record["settings"]["workers"]
+    load.axhline(workers, color="grey", linestyle="--", linewidth=1.2, label="no aggregation")
+    rate.set_ylabel(f"10⁶ ATE/s, {run.record['settings']['number']} jobs together")
+    load.set_ylabel("bytes into the servers (sums)")
+    for ax in (rate, load):
+        ax.set_xscale("log", base=2)
+        readable(ax.xaxis)
+        ax.set_xlabel("aggregators per job")
+        ax.set_ylim(bottom=0)
+        ax.legend(frameon=False, fontsize=8)
+    caption = (
+        "Aggregated tensor elements per second of all jobs together (dotted: bounds), and bytes into ATP's parameter servers in "
+        "sizes of the jobs' sums, against the switch's memory per job. ATP's jobs share all of it, SwitchML's have a pool each, "
+        "of which a slot takes two aggregators' memory. Medians with bootstrap 95 % intervals."
+    )
+    yield "atp_memory", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """How dynamic compares with static at each size of memory, and what the servers had to take in."""
+    said = not_valid(run)
+    for each in levels(run, "aggregators"):
+        dynamic, static = ({"allocation": a, "aggregators": each} for a in ALLOCATIONS)
+        said.append(
+            f"{each} aggregators per job: dynamic has {words(ratio(run, ATE, dynamic, static))} times the ATE/s of static "
+            f"({words(estimate(run, ATE, **dynamic), '.3f')} against {words(estimate(run, ATE, **static), '.3f')} · 10⁶); "
+            f"{words(estimate(run, _collided, **dynamic), '.0f')} % of its packets collide, and the servers take in "
+            f"{words(estimate(run, into_servers, **dynamic))} times its sums."
+        )
+    return said
