@@ -7,6 +7,7 @@ memory, one for each version. What finds no aggregator is added at ATP's paramet
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -21,6 +22,10 @@ from experiments.settings import SettingsError, TrialSettings
 from experiments.sweep import Integers, Point, SweepSettings, paired
 
 ALLOCATIONS = {"dynamic": "atp", "static": "switchml"}
+LOOKS = {
+    "dynamic": replace(SCHEME_LOOKS["atp"], label="ATP, one table for all"),
+    "static": replace(SCHEME_LOOKS["switchml"], label="SwitchML, a pool each"),
+}
 
 
 class Settings(SweepSettings):
@@ -70,6 +75,12 @@ def into_servers(trial: dict[str, Any]) -> float:
     return float(sum(server["down"] for server in metrics.get("server_bytes", [])) / once)
 
 
+def _bound(trial: dict[str, Any]) -> float:
+    """ATE/s of all jobs together if each had what it needs of the switch."""
+    each = zip(TrialSettings(**trial["settings"]).each(), parts(trial), strict=True)
+    return float(sum(part["elements"] / bounds.seconds(job, part["elements"]) for job, part in each))
+
+
 def _collided(trial: dict[str, Any]) -> float:
     """Gradients that found another's aggregator, in percent of those that the switches decided about."""
     events = [job for switch in trial.get("switches", {}).values() for job in switch.get("jobs", [])]
@@ -80,14 +91,12 @@ def _collided(trial: dict[str, Any]) -> float:
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s of all jobs together, and what comes into the servers, against the memory."""
     figure, (rate, load) = new_figure(2, size=(9.6, 4.2))
-    at = levels(run, "aggregators")
-    for allocation, scheme in ALLOCATIONS.items():
-        curve(rate, run, "aggregators", ATE, SCHEME_LOOKS[scheme], allocation=allocation)
-        if here := matching(run, allocation=allocation, aggregators=at[-1]):
-            jobs = TrialSettings(**here[0]["settings"]).each()
-            bound = sum(p["elements"] / bounds.seconds(job, p["elements"]) for job, p in zip(jobs, parts(here[0]), strict=True))
-            bound_line(rate, [at[0], at[-1]], [1e-6 * bound] * 2, SCHEME_LOOKS[scheme])
-    curve(load, run, "aggregators", into_servers, SCHEME_LOOKS["atp"], allocation="dynamic")
+    for allocation in ALLOCATIONS:
+        at = levels(run, "aggregators", allocation=allocation)
+        curve(rate, run, "aggregators", ATE, LOOKS[allocation], allocation=allocation)
+        heights = [1e-6 * _bound(matching(run, allocation=allocation, aggregators=a)[0]) for a in at]
+        bound_line(rate, at, heights, LOOKS[allocation])
+    curve(load, run, "aggregators", into_servers, LOOKS["dynamic"], allocation="dynamic")
     load.axhline(1, color="black", linestyle=":", linewidth=1.2, label="every sum once")
     workers = run.record["settings"]["workers"]
     load.axhline(workers, color="grey", linestyle="--", linewidth=1.2, label="no aggregation")

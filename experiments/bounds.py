@@ -24,7 +24,7 @@ def seconds(settings: TrialSettings, elements: int) -> float:
     each if every chunk finds an aggregator, but a server's rack takes in the sums of all other racks. Without switches:
     what the oracle makes of the schedule; for Gloo, of a ring.
     """
-    racks = settings.topology()
+    racks = _racks(settings)
     if settings.scheme == "atp":
         links = (
             [(settings.host_rate, 1.0)]
@@ -62,15 +62,20 @@ def uplink_tensors(settings: TrialSettings, elements: int) -> float:
     """Up the busiest rack's uplink for one sum, in sizes of the tensor, framing included. Over switches a rack sends it once."""
     if _over_switches(settings):
         return framing(settings, elements)
-    racks = settings.topology()
+    racks = _racks(settings)
     uplinks = {link.number for link in NetworkPlan(racks).links if link.upper == "root"}
     steps = oracle.load(_schedule(settings), racks, 1.0)
     return framing(settings, elements) * max(sum(step[number, "up"] for step in steps) for number in uplinks)
 
 
+def _racks(settings: TrialSettings) -> Racks:
+    """The job's own hosts, without those of background traffic."""
+    return settings.model_copy(update={"background": 0.0}).topology()
+
+
 def _schedule(settings: TrialSettings) -> Schedule:
     """Of a scheme without switches; Gloo's is a ring."""
-    racks = settings.topology()
+    racks = _racks(settings)
     return ring(racks.size) if settings.scheme == GLOO else SCHEDULES[settings.scheme](racks.size, racks.servers)
 
 

@@ -33,7 +33,7 @@ from topologies.racks import HostPlan, NetworkPlan, Racks
 QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
 AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches
 MARKING_DEPTH = 16  # packets in a queue from which on it marks
-SERVERS_END = 10.0  # seconds
+SERVERS_END = 12.0  # seconds, longer than a server takes to release what its job holds
 PACE = 0.98  # of a link's rate
 
 
@@ -126,7 +126,7 @@ def switch_commands(
     `queue` is the depth of the ports' queues in packets; by default they hold all that can come. `latency` is in ms, of what
     leaves a port.
     """
-    deepest = max(QUEUE_DEPTH, sum(2 * parameters.slots for _, parameters in jobs))
+    deepest = max(QUEUE_DEPTH, sum(2 * p.slots * (job.size if p.scheme == "atp" else 1) for job, p in jobs))
     commands = [f"set_queue_depth {queue or deepest}", *plan.forwarding(name)]
     if latency:
         commands.append(f"set_queue_delay {round(1000 * latency)}")

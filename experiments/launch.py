@@ -29,7 +29,7 @@ from topologies.racks import HostPlan, NetworkPlan
 
 OF_TRAINING = (
     "workload", "steps", "batch", "learning_rate", "compute_ms", "evaluate_every", "measure_error", "straggler", "outage_at",
-    "timeline", "jobs",
+    "timeline", "jobs", "background",
 )  # fmt: skip
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, field_validator
 
+from hosts.atp.tree import Tree
+from hosts.collective import Membership
 from hosts.schedules import SCHEDULES
 from hosts.schemes import SCHEMES, SERVERS, Parameters
 from hosts.stragglers import KINDS, Straggler
@@ -30,7 +32,7 @@ class JobSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     start: float = Field(0.0, ge=0, le=3600, description="seconds after the first job's start")
-    workers: tuple[int, ...] = Field((), description="hosts of its own in each rack: one number, or one for every rack")
+    workers: tuple[NonNegativeInt, ...] = Field((), description="hosts of its own in each rack: one number, or one for every rack")
     scheme: str | None = None
     slots: int | None = None
     servers: int | None = None
@@ -43,9 +45,15 @@ class JobSettings(BaseModel):
     learning_rate: float | None = None
     compute_ms: float | None = None
 
+    @field_validator("workers", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int) else value
+
     def changes(self) -> dict[str, Any]:
         """What differs from the trial's settings."""
-        return {key: value for key in self.model_fields_set - {"start", "workers"} if (value := getattr(self, key)) is not None}
+        told = {key: value for key in self.model_fields_set - {"start", "workers"} if (value := getattr(self, key)) is not None}
+        return told | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
 class TrialSettings(BaseModel):
@@ -83,7 +91,7 @@ class TrialSettings(BaseModel):
     loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
     burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
     queue: int | None = Field(None, ge=1, le=65536, description="packets that a switch's port holds; default: more than can come")
-    latency: float = Field(0.0, ge=0, le=1000, description="ms that what a switch sends takes longer (embedded target)")
+    latency: float = Field(0.0, ge=0, le=100, description="ms that what a switch sends takes longer (embedded target)")
     background: float = Field(0.0, ge=0, le=10_000, description="Mbit/s of datagrams from the last rack into the first")
     outage_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: worker 0's link loses all")
     outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
@@ -153,15 +161,19 @@ class TrialSettings(BaseModel):
     def check(self) -> None:
         """Raise SettingsError for a combination that cannot run."""
         for job in self.each():
-            job._check_job()
+            make_settings(TrialSettings, job.model_dump())._check_job()
         try:
             plan = NetworkPlan(self.topology())
-            sizes = [job.size for job in self.plans(plan)]
+            hosts = self.plans(plan)
+            sizes = [job.size for job in hosts]
             self.loss_model()
             self.straggler_model()
             for job, size in zip(self.each(), sizes, strict=True):
                 if job.scheme in SCHEDULES:
                     SCHEDULES[job.scheme](size, job.servers)
+            for job, own in zip(self.each(), hosts, strict=True):
+                for server in own.servers if job.scheme == "atp" else ():
+                    Tree(Membership(own.number, 0, own.size, own.members(self.racks)), server.rack)
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
         if not all(sizes):
@@ -181,6 +193,8 @@ class TrialSettings(BaseModel):
             raise SettingsError(
                 f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet"
             )
+        if self.outage_at is not None and hosts[0].hosts[0].name != "h0":
+            raise SettingsError("outage_at is about the link of job 0's worker 0 in the first rack: give job 0 a worker there")
         if self.outage_at is not None and self.loss:
             raise SettingsError("outage_at and loss cannot be set together: both are decided by the loss of worker 0's link")
 

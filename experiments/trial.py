@@ -112,6 +112,7 @@ class _Trial:
         whole = zip(settings.plans(self.plan), settings.each(), settings.starts(), strict=True)
         self.jobs = [JobRun(job, own, start, several) for job, own, start in whole]
         self.pids: dict[int, Key] = {}  # of workers
+        self.blamed = self.jobs  # those that ended by themselves, if some did not end well
 
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
@@ -140,7 +141,7 @@ class _Trial:
         measured |= self._measure(network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
         if self._errors():
-            raise TrialError("; ".join(job.why() for job in self.jobs if job.errors))
+            raise TrialError("; ".join(job.why() for job in self.blamed if job.errors))
         if left:
             raise TrialError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         network.stop()
@@ -206,7 +207,9 @@ class _Trial:
             if dead or time.monotonic() > end:
                 missing = sorted(expected - set(connections))
                 why = "; ".join(dead.values()) or f"not heard of after {JOIN_SECONDS:g} s"
-                raise TrialError(f"workers {', '.join(str(rank) for _, rank in missing)} did not join: {why}")
+                names = {job: ", ".join(str(rank) for number, rank in missing if number == job) for job, _ in missing}
+                who = "; ".join(self.jobs[job].named(f"workers {ranks}") for job, ranks in names.items())
+                raise TrialError(f"{who} did not join: {why}")
         return connections
 
     def _reap(self) -> dict[Key, str]:
@@ -225,7 +228,7 @@ class _Trial:
     def _follow(self, connections: dict[Key, Connection], load: LoadMeter) -> None:
         """Collect what the workers say until all are done, or until one is dead and the others have explained."""
         open_ = dict(connections)
-        give_up = float("inf")
+        give_up, told = float("inf"), self.jobs
         while open_ and time.monotonic() < give_up:
             load.sample()
             for connection in wait(list(open_.values()), WINDOW):
@@ -242,6 +245,7 @@ class _Trial:
                 self.jobs[job].errors.setdefault(rank, how)
             if self._errors() and give_up == float("inf"):
                 give_up = time.monotonic() + GRACE
+                told = [job for job in self.jobs if job.errors]  # the others only end because of these
                 reason = next(job.reason() for job in self.jobs if job.errors)
                 for (job, rank), connection in open_.items():
                     if rank not in self.jobs[job].errors:
@@ -249,9 +253,10 @@ class _Trial:
                             connection.send(("abort", reason))
                         except OSError:
                             continue
-        for run in self.jobs:
+        for run in told:
             for rank in set(range(run.plan.size)) - set(run.done) - set(run.errors):
                 run.errors[rank] = f"worker {rank} said nothing more"
+        self.blamed = told
 
     # --- measurements
 

@@ -181,10 +181,10 @@ class Stream(ABC):
         waiting = np.flatnonzero(np.isfinite(self.deadline))
         self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self._timeouts(waiting))
 
-    def _needless(self, rows: NDArray[np.intp]) -> None:
-        """Results for these rows have come that nobody waits for: some of what was sent again was not lost."""
-        self.counters.duplicates += len(rows)
-        for path in np.unique(self._paths(rows)):
+    def _needless(self, paths: NDArray[np.int64]) -> None:
+        """Results that nobody waits for have come over these paths: some of what was sent again was not lost."""
+        self.counters.duplicates += len(paths)
+        for path in np.unique(paths):
             self.timers[path].needless(time.monotonic())
 
     def _oldest(self) -> int:

@@ -138,7 +138,7 @@ class SwitchML(Stream):
         candidates = np.flatnonzero(expected)
         fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
         if len(fresh) < len(rows):
-            self._needless(np.delete(rows, fresh))
+            self._needless(self._paths(np.delete(rows, fresh)))
         if not len(fresh):
             return False
         packets, rows = packets[fresh], rows[fresh]

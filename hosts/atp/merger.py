@@ -13,6 +13,7 @@ from hosts.atp.allocation import aggregator
 from hosts.atp.tree import Tree
 
 MOST_COLLISIONS = 1  # in a row at one place of the window; then the server hands back a new aggregator
+MOST_ATTEMPTS = 4  # to find one that differs
 
 
 class Merger:
@@ -41,7 +42,7 @@ class Merger:
         self.newest = 0
         self.collisions = np.zeros(window, np.int64)  # in a row, by place
         self.attempts = np.zeros(window, np.int64)
-        number, servers = share
+        self.share = number, servers = share
         places = np.arange(window)
         places = places[places % math.gcd(window, servers) == number % math.gcd(window, servers)]  # of chunks of this server
         self.assigned: set[int] = set(map(int, aggregator(job, places, 0, aggregators)))  # ever, to those
@@ -53,10 +54,12 @@ class Merger:
         """
         chunks = wire.chunks_near(packets["owner"], self.newest)
         who = self.tree.who(packets["bitmap0"], packets["bitmap1"])
-        left = np.flatnonzero((chunks >= 0) & (packets["owner"] >> 24 == self.job) & who.any(axis=1))
+        number, servers = self.share
+        mine = (chunks >= 0) & (chunks <= self.newest + self.window + servers) & (chunks % servers == number)
+        left = np.flatnonzero(mine & (packets["owner"] >> 24 == self.job) & who.any(axis=1))
         finished, asked = [], []
-        while len(left):  # a row at a time, the packets of a row in turn
-            first = np.unique(chunks[left], return_index=True)[1]
+        while len(left):  # all rows at once, the packets of a row in turn
+            first = np.unique(chunks[left] % len(self.chunk), return_index=True)[1]
             now = left[np.sort(first)]
             left = np.delete(left, first)
             done, again = self._take_rows(packets[now], chunks[now], who[now])
@@ -125,9 +128,13 @@ class Merger:
         self.collisions[places] = np.where(collided, self.collisions[places] + 1, 0)
         following = self.results["index"][rows].astype(np.int64)
         for i in np.flatnonzero(self.collisions[places] >= MOST_COLLISIONS):
-            self.attempts[places[i]] += 1
             self.collisions[places[i]] = 0
-            following[i] = aggregator(self.job, places[i : i + 1], int(self.attempts[places[i]]), self.aggregators)[0]
+            taken = following[i]
+            for _ in range(MOST_ATTEMPTS):  # in a small table another attempt may give the same once more
+                self.attempts[places[i]] += 1
+                following[i] = aggregator(self.job, places[i : i + 1], int(self.attempts[places[i]]), self.aggregators)[0]
+                if following[i] != taken:
+                    break
         self.results["next_index"][rows] = following
         self.assigned |= set(map(int, following))
 

@@ -18,9 +18,9 @@ from hosts.datagrams import BatchSocket
 from hosts.meeting import MeetingError, meet
 
 NAP = 0.001  # seconds that packets may wait to be handled in one batch
-RELEASE_BATCH = 32  # packets that are confirmed before more are sent
+RELEASE_BATCH = 64  # packets that are confirmed before more are sent
 RELEASE_WAIT = 0.05  # seconds for the confirmations, at first
-RELEASE_PATIENCE = 5.0
+RELEASE_PATIENCE = 8.0
 
 
 class AtpServer:
@@ -47,6 +47,7 @@ class AtpServer:
         share = (m.rank - m.size, len(server_racks))
         self.merger = Merger(m.job, tree, self.socket.sender.data[: 2 * window], aggregators, share)
         self.membership, self.counters = m, Counters()
+        self.heard: dict[int, bytes] = {}  # the beginnings of questions
         try:
             self.control = meet(m.rank, range(m.size), control, CONTROL_PORT, patience)
         except MeetingError as error:
@@ -87,11 +88,15 @@ class AtpServer:
 
     def _reply(self, made: socket.socket) -> bool:
         """Tell a worker who is missing; False when it has left."""
+        number = made.fileno()
         try:
-            words = made.recv(QUESTION.size, socket.MSG_WAITALL)
-            if len(words) < QUESTION.size:
+            if not (words := made.recv(QUESTION.size - len(self.heard.get(number, b"")))):
                 return False
-            made.sendall(self.merger.missing(*QUESTION.unpack(words)).astype(np.uint8).tobytes())
+            words = self.heard.pop(number, b"") + words
+            if len(words) < QUESTION.size:
+                self.heard[number] = words
+            else:
+                made.sendall(self.merger.missing(*QUESTION.unpack(words)).astype(np.uint8).tobytes())
         except OSError:
             return False
         return True
@@ -104,7 +109,7 @@ class AtpServer:
         data["kind"], data["flags"] = wire.KIND_RELEASE, 0
         data["owner"] = wire.owners(self.membership.job, np.zeros(1, np.int64))
         while left and time.monotonic() < end:
-            asked = sorted(left)[:RELEASE_BATCH]
+            asked = sorted(left, key=lambda where: where[::-1])[:RELEASE_BATCH]  # all racks in turn: the first closes the job there
             data["next_index"][: len(asked)] = [rack for rack, _ in asked]  # which comes back as it is
             data["index"][: len(asked)] = [index for _, index in asked]
             racks = np.array([rack for rack, _ in asked])

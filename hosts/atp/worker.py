@@ -64,6 +64,7 @@ class AtpWorker(Stream):
         patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None,
     ) -> None:  # fmt: skip
         m = membership
+        trees = [Tree(m, rack) for rack in server_racks]
         servers = range(m.size, len(peers))
         addresses = [(peers[s], wire.UDP_PORT) for s in servers]
         super().__init__(m, (peers[m.rank], wire.UDP_PORT), addresses, window, wire.packet(k), patience, pulse)
@@ -75,7 +76,6 @@ class AtpWorker(Stream):
             raise AggregationError(f"worker {m.rank}: job {m.job} cannot be completed: {who} {error.what}") from None
         self.window, self.k, self.scaling = window, k, scaling or DEFAULT_SCALING
         self.servers = len(addresses)
-        trees = [Tree(m, rack) for rack in server_racks]
         self.bitmaps = np.array([tree.bitmaps(m.rank) for tree in trees])
         self.fan_in = np.array([(tree.fan_in0[m.rank], tree.fan_in1) for tree in trees])
         self.edge = np.array([wire.EDGE_SWITCH if tree.local[m.rank] else 0 for tree in trees])
@@ -176,10 +176,10 @@ class AtpWorker(Stream):
         chunks = wire.chunks_near(packets["owner"], t.start + t.oldest)
         rows = chunks % self.window
         wants_raw = packets["flags"] & (wire.OVERFLOW | wire.RAW) == wire.OVERFLOW
-        candidates = np.flatnonzero((self.chunk[rows] == chunks) & ~(wants_raw & self.raw[rows]))
+        candidates = np.flatnonzero((chunks >= 0) & (self.chunk[rows] == chunks) & ~(wants_raw & self.raw[rows]))
         fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
         if len(fresh) < len(rows):
-            self._needless(np.delete(rows, fresh))
+            self._needless(np.delete(chunks, fresh) % self.servers)
         if not len(fresh):
             return False
         again = wants_raw[fresh]

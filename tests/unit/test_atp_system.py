@@ -30,6 +30,7 @@ from topologies.jobs import JobPlan, deal
 from topologies.racks import HostPlan, NetworkPlan, Racks
 
 WINDOW, CHUNKS = 2, 5
+UNPACED = {"host_rate": None, "uplink_rate": None}  # or packets would wait in the switches for their turn
 RECORD = wire.packet(K)
 MOST_ROUNDS = 40  # of everybody sending again, without loss, after which all must be complete
 Packet = tuple[str, int, bytes]  # to a port of a switch
@@ -87,7 +88,8 @@ class Server:
 
     def __init__(self, net: Bag, job: JobPlan, host: HostPlan) -> None:
         self.net, self.job, self.host = net, job, host
-        self.merger = Merger(job.number, net.tree(job, host), np.zeros(2 * WINDOW, RECORD), net.aggregators)
+        share = (job.servers.index(host), len(job.servers))
+        self.merger = Merger(job.number, net.tree(job, host), np.zeros(2 * WINDOW, RECORD), net.aggregators, share)
 
     def receive(self, packet: np.ndarray) -> None:
         if packet["kind"][0] not in (wire.KIND_GRADIENT, wire.KIND_RAW):
@@ -167,7 +169,7 @@ actions = st.lists(
 @pytest.mark.parametrize("large", [False, True], ids=["integers that fit", "sums that overflow"])
 @pytest.mark.parametrize(
     ("racks", "jobs"),
-    [(Racks(1, 3, servers=1), 1), (Racks(2, 2, servers=2), 1), (Racks(2, 2, servers=2), 2)],
+    [(Racks(1, 3, **UNPACED, servers=1), 1), (Racks(2, 2, **UNPACED, servers=2), 1), (Racks(2, 2, **UNPACED, servers=2), 2)],
     ids=["one rack", "two racks and servers", "two jobs over two racks"],
 )
 def test_sums_are_exact_and_tables_end_empty(racks: Racks, jobs: int, large: bool) -> None:
@@ -220,7 +222,7 @@ def test_sums_are_exact_and_tables_end_empty(racks: Racks, jobs: int, large: boo
 
 def test_a_worker_that_dies_leaves_nothing_behind() -> None:
     """Worker 0 sends and is never heard of again; the others give up, and the servers release."""
-    racks = Racks(2, 2, servers=1)
+    racks = Racks(2, 2, **UNPACED, servers=1)
     net = Bag(racks, 1, 16, lambda rank: np.full((CHUNKS, K), rank, np.int64))
     try:
         for worker in net.workers[:3]:

@@ -53,7 +53,7 @@ def test_impossible_settings_are_one_sentence(values: dict[str, str], message: s
 
 
 def test_unknown_settings_name_those_there_are() -> None:
-    with pytest.raises(SettingsError, match="there is no setting stepz: choose one of aggregators, batch, burst"):
+    with pytest.raises(SettingsError, match="there is no setting stepz: choose one of aggregators, background, batch, burst"):
         parse_overrides(["stepz=1"], TrialSettings)
     with pytest.raises(SettingsError, match="key=value"):
         parse_overrides(["steps"], TrialSettings)
