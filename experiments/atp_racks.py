@@ -73,7 +73,7 @@ def _busiest(trial: dict[str, Any]) -> float:
     """Bytes over the busiest uplink in its busier direction in a step, in framed tensors."""
     settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
     once = bounds.framing(settings, metrics["elements"]) * 4 * metrics["elements"] * settings.steps
-    return float(max((max(rack.values()) for rack in metrics.get("uplink_bytes", [])), default=0) / once)
+    return max((float(max(rack.values()) / once) for rack in metrics.get("uplink_bytes", [])), default=float("nan"))
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
