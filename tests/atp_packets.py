@@ -7,15 +7,14 @@ from functools import cache
 from pathlib import Path
 
 from scapy.fields import BitField, ByteField, FieldListField, IntField, ShortField, SignedIntField, X3BytesField
-from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Ether
+from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_layers
 
 from hosts.atp import wire
 from switches import atp
 from switches.embedded.build import build
 from switches.forwarding import Station, forwarding
-from tests.packets import K, worker_station
+from tests.packets import K, datagram, payload, worker_station
 
 SWITCH = Station("02:00:00:00:00:fe", "10.0.0.254")
 SERVER = Station("02:00:00:00:03:01", "10.0.0.101")
@@ -125,16 +124,9 @@ class AtpJob:
 
 def frame(source: Station, destination: Station, header: dict[str, int], vector: list[int]) -> bytes:
     """An ATP packet from one station to another."""
-    ethernet = Ether(src=source.mac, dst=destination.mac) / IP(src=source.ip, dst=destination.ip)
-    return bytes(ethernet / UDP(sport=wire.UDP_PORT, dport=wire.UDP_PORT, chksum=0) / AtpHeader(**header, vector=vector))
+    return datagram(source, destination, wire.UDP_PORT, AtpHeader(**header, vector=vector))
 
 
 def read(data: bytes) -> AtpHeader:
-    """The ATP part of a packet, having checked that IPv4 and UDP agree with it."""
-    packet = Ether(data)
-    assert packet[IP].len == len(data) - 14
-    assert packet[UDP].len == len(data) - 34
-    checked = packet[IP].copy()
-    del checked.chksum
-    assert IP(bytes(checked)).chksum == packet[IP].chksum
-    return AtpHeader(bytes(packet[UDP].payload))
+    """The ATP part of a packet."""
+    return AtpHeader(payload(data))

@@ -84,21 +84,31 @@ class TestJob:
         return frame(station, SWITCH, header, vector)
 
 
-def frame(source: Station, destination: Station, header: dict[str, int], vector: list[int]) -> bytes:
-    """A SwitchML packet from one station to another."""
+def datagram(source: Station, destination: Station, port: int, payload: Packet) -> bytes:
+    """A UDP datagram to a port, from the same one, without a checksum."""
     ethernet = Ether(src=source.mac, dst=destination.mac) / IP(src=source.ip, dst=destination.ip)
-    return bytes(ethernet / UDP(sport=wire.UDP_PORT, dport=wire.UDP_PORT, chksum=0) / SwitchMLHeader(**header, vector=vector))
+    return bytes(ethernet / UDP(sport=port, dport=port, chksum=0) / payload)
 
 
-def read(data: bytes) -> SwitchMLHeader:
-    """The SwitchML part of a packet, having checked that IPv4 and UDP agree with it."""
+def payload(data: bytes) -> bytes:
+    """What is behind UDP, having checked that IPv4 and UDP agree with it."""
     packet = Ether(data)
     assert packet[IP].len == len(data) - 14
     assert packet[UDP].len == len(data) - 34
     checked = packet[IP].copy()
     del checked.chksum
     assert IP(bytes(checked)).chksum == packet[IP].chksum
-    return SwitchMLHeader(bytes(packet[UDP].payload))
+    return bytes(packet[UDP].payload)
+
+
+def frame(source: Station, destination: Station, header: dict[str, int], vector: list[int]) -> bytes:
+    """A SwitchML packet from one station to another."""
+    return datagram(source, destination, wire.UDP_PORT, SwitchMLHeader(**header, vector=vector))
+
+
+def read(data: bytes) -> SwitchMLHeader:
+    """The SwitchML part of a packet."""
+    return SwitchMLHeader(payload(data))
 
 
 def vector(*values: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,20 @@ from topologies.racks import HostPlan, Racks
 FAST = {"host_rate": None, "uplink_rate": None}
 
 
+def play(job: Job, target: Target, on_host: Callable[[HostPlan], Any]) -> tuple[list[Any], int]:
+    """What every host makes of it, and how many aggregators are held when all have left."""
+
+    def work(network: Network) -> tuple[list[Any], int]:
+        servers = spawn_servers(network, job.place)
+        found = on_hosts(network, on_host)
+        assert not wait_for(servers, SERVERS_END)
+        return found, sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
+
+    return in_network(job, target, work)  # type: ignore[no-any-return]
+
+
 def run(job: Job, target: Target, tensors: list[np.ndarray], times: int = 1) -> tuple[list[list[Any]], int]:
-    """Every host's sums, and how many aggregators are held when all have left."""
+    """Every host's sums, and how many aggregators are held afterwards."""
 
     def on_host(host: HostPlan) -> list[np.ndarray]:
         worker = job.worker(host)
@@ -32,14 +45,7 @@ def run(job: Job, target: Target, tensors: list[np.ndarray], times: int = 1) -> 
         worker.close()
         return sums
 
-    def work(network: Network) -> tuple[list[list[Any]], int]:
-        servers = spawn_servers(network, job.place)
-        sums = on_hosts(network, on_host)
-        assert not wait_for(servers, SERVERS_END)
-        held = sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
-        return sums, held
-
-    return in_network(job, target, work)  # type: ignore[no-any-return]
+    return play(job, target, on_host)
 
 
 SHAPES = [(Racks(1, 3, **FAST, servers=1), 1), (Racks(2, 2, **FAST, servers=2), 1), (Racks(2, 3, **FAST, servers=3), 3)]
@@ -99,11 +105,7 @@ def test_shapes_dtypes_and_the_stream_across_calls(atp_target: Target) -> None:
         worker.close()
         return results
 
-    def work(network: Network) -> list[Any]:
-        spawn_servers(network, job.place)
-        return on_hosts(network, on_host)
-
-    for results in in_network(job, atp_target, work):
+    for results in play(job, atp_target, on_host)[0]:
         shapes = [(n, 3) for n in (1, 50, 7, 200) for _ in range(2)]
         for total, shape in zip(results, shapes, strict=False):
             assert total.shape == shape
@@ -128,13 +130,7 @@ def test_a_silent_worker_is_named(atp_target: Target) -> None:
             worker.close()
         return "finished"
 
-    def work(network: Network) -> tuple[list[str], int]:
-        servers = spawn_servers(network, job.place)
-        said = on_hosts(network, on_host)
-        assert not wait_for(servers, SERVERS_END)
-        return said, sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
-
-    said, held = in_network(job, atp_target, work)
+    said, held = play(job, atp_target, on_host)
     for rank in (0, 1, 3):
         assert f"worker {rank}: job 0, chunk 0 cannot be completed: nothing arrived for 1 s" in said[rank]
         assert "server 0 has not seen worker 2" in said[rank] or "server 0 has not seen workers" in said[rank]
@@ -180,13 +176,7 @@ def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
             worker.close()
         return "finished"
 
-    def work(network: Network) -> tuple[list[str], int]:
-        servers = spawn_servers(network, job.place)
-        said = on_hosts(network, on_host)
-        assert not wait_for(servers, SERVERS_END)
-        return said, sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
-
-    said, held = in_network(job, atp_target, work)
+    said, held = play(job, atp_target, on_host)
     assert said[1] == "killed"
     assert all("cannot be completed" in said[rank] for rank in (0, 2, 3))
     assert held == 0
