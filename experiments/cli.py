@@ -20,6 +20,7 @@ console = Console()
 def run(
     experiment: Annotated[str, typer.Argument(help="its name, as `inalab list` shows it, or all")],
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
+    scheme: Annotated[str | None, typer.Option(help="what sums, short for --set scheme=NAME")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be repeated")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of model, batches, losses and stragglers")] = 1,
     results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results"),
@@ -32,7 +33,7 @@ def run(
     from experiments.settings import make_settings, parse_overrides
     from experiments.targets import defaults
 
-    overrides = set_ or []
+    overrides = [*([f"scheme={scheme}"] if scheme else []), *(set_ or [])]
     plans = []
     for name in registry.names() if experiment == "all" else [experiment]:
         chosen = registry.load(name)
