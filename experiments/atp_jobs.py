@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments.atp_memory import parts
-from experiments.curves import SCHEME_LOOKS, curve, estimate, levels, not_valid, ratio, words
+from experiments.curves import SCHEME_LOOKS, curve, estimate, levels, matching, not_valid, ratio, words
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
@@ -108,10 +108,11 @@ def findings(run: Run) -> list[str]:
     for n in levels(run, "jobs"):
         for scheme in run.record["settings"]["schemes"]:
             here = {"scheme": scheme, "jobs": n}
-            known = estimate(run, _time_to_accuracy, **here)
+            known, valid = estimate(run, _time_to_accuracy, **here), sum(t["valid"] for t in matching(run, **here))
             slower = ratio(run, _time_to_accuracy, here, {"scheme": scheme, "jobs": 1})
             said.append(
-                f"{SCHEME_LOOKS[scheme].label}, {n} at once: {100 * TARGET:g} % after {words(known, '.1f')} s, {words(slower)} "
-                f"times a job alone; Jain's index {words(estimate(run, _fairness, **here), '.3f')}."
+                f"{SCHEME_LOOKS[scheme].label}, {n} at once: {100 * TARGET:g} % after {words(known, '.1f')} s (in {known.n} of "
+                f"{valid} valid trials), {words(slower)} times a job alone; Jain's index "
+                f"{words(estimate(run, _fairness, **here), '.3f')}."
             )
     return said
