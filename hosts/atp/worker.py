@@ -7,6 +7,8 @@ alone or in the sum, is sent as raw values and added at the server.
 
 from __future__ import annotations
 
+import select
+import socket
 import struct
 import time
 from collections.abc import Callable
@@ -67,7 +69,9 @@ class AtpWorker(Stream):
         trees = [Tree(m, rack) for rack in server_racks]
         servers = range(m.size, len(peers))
         addresses = [(peers[s], wire.UDP_PORT) for s in servers]
-        super().__init__(m, (peers[m.rank], wire.UDP_PORT), addresses, window, wire.packet(k), patience, pulse)
+        super().__init__(
+            m, (peers[m.rank], wire.UDP_PORT), addresses, window, wire.packet(k), patience, lambda: pulse() or self._gone()
+        )
         try:
             self.control = meet(m.rank, servers, control, CONTROL_PORT, patience)
         except MeetingError as error:
@@ -239,6 +243,18 @@ class AtpWorker(Stream):
         return AggregationError(
             f"worker {m.rank}: {where} cannot be completed: {reason}; {self._who_is_missing(m.size + server, chunk)}"
         )
+
+    def _gone(self) -> str | None:
+        """Which server has closed its connection, if one has."""
+        for rank, made in self.control.items():
+            if select.select([made], [], [], 0)[0]:
+                try:
+                    over = not made.recv(1, socket.MSG_PEEK)
+                except OSError:
+                    over = True
+                if over:
+                    return f"{node_name(rank, self.membership.size)} is gone"
+        return None
 
     def _who_is_missing(self, server: int, chunk: int) -> str:
         name, made = node_name(server, self.membership.size), self.control[server]

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,30 @@ def test_a_server_that_is_gone_is_named(atp_target: Target) -> None:
     job = Job(Racks(1, 2, **FAST, servers=1), slots=4, scheme="atp", patience=1.0)
     with pytest.raises(FleetError, match="job 0 cannot be completed: server 0 did not connect"):
         in_network(job, atp_target, lambda network: on_hosts(network, job.worker))
+
+
+def test_a_killed_server_is_named_at_once(atp_target: Target) -> None:
+    job = Job(Racks(1, 2, **FAST, servers=2), slots=16, scheme="atp")
+
+    def on_host(host: HostPlan) -> tuple[str, float]:
+        worker, begun = job.worker(host), time.monotonic()
+        try:
+            while time.monotonic() < begun + 20:
+                worker.all_reduce(np.ones(64 * 500, np.int32))
+        except RuntimeError as error:
+            return str(error), time.monotonic() - begun
+        finally:
+            worker.close()
+        return "finished", 0.0
+
+    def work(network: Network) -> list[tuple[str, float]]:
+        servers = spawn_servers(network, job.place)
+        Timer(1.5, os.kill, (servers[1], signal.SIGKILL)).start()
+        return on_hosts(network, on_host)
+
+    for said, after in in_network(job, atp_target, work):
+        assert "cannot be completed: server 1 is gone" in said
+        assert after < 8
 
 
 def test_a_killed_worker_ends_the_trial_by_name(atp_target: Target) -> None:

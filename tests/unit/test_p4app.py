@@ -7,18 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from experiments.fleet import switch_commands
+from experiments.fleet import Admitted, switch_commands
 from experiments.settings import TrialSettings
 from topologies.p4app import export, named
 from topologies.racks import NetworkPlan, Racks, TopologyError
 
 PROGRAM = Path("p4/switchml.p4")
-ADMITTED = TrialSettings().admitted
+
+
+def admitted(plan: NetworkPlan) -> Admitted:
+    return TrialSettings(racks=plan.racks.racks, workers=plan.racks.workers).admitted(plan)
 
 
 def exported(tmp_path: Path, racks: Racks, target: str = "bmv2") -> tuple[NetworkPlan, dict, Path]:
     plan = NetworkPlan(racks)
-    commands = {name: switch_commands(plan, name, ADMITTED(plan), None, 1) for name in plan.switches}
+    commands = {name: switch_commands(plan, name, admitted(plan), None, 1) for name in plan.switches}
     path = export(plan, commands, PROGRAM, {"K": "256"}, target, tmp_path / "app")
     return plan, json.loads(path.read_text()), path.parent
 
@@ -34,7 +37,7 @@ def test_every_link_host_and_command_of_the_plan_is_there(tmp_path: Path) -> Non
     assert links["h5", "tor2"]["params1"] == {"ip": "10.0.2.2/16"}
     assert sorted(app["topology"]["hosts"]) == sorted(host.name for host in plan.hosts)
     for name, switch in app["topology"]["switches"].items():
-        assert Path(switch["cli_input"]).read_text().splitlines() == switch_commands(plan, name, ADMITTED(plan), None, 1)
+        assert Path(switch["cli_input"]).read_text().splitlines() == switch_commands(plan, name, admitted(plan), None, 1)
     assert Path(app["p4_src"]).read_text() == PROGRAM.read_text()
     assert (folder / "p4" / "include" / "switchml" / "pool.p4").exists()
     assert app["compiler_module"]["options"]["opts"].endswith("-DK=256")
