@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import ATE, SCHEME_LOOKS, Look, curve, estimate, levels, metric, not_valid, ratio, words
+from experiments.curves import ATE, SCHEME_LOOKS, Look, curve, estimate, levels, metric, not_valid, ratio, sent_again, words
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
@@ -53,11 +53,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     )
 
 
-def _again(trial: dict[str, Any]) -> float:
-    """Packets sent again, in percent of those sent."""
-    return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
-
-
 DROPS, RTT = metric("queue_drops"), metric("rtt", 1000)
 PANELS = ((ATE, "10⁶ ATE/s"), (DROPS, "packets dropped in queues"), (RTT, "mean round trip (ms)"))
 
@@ -89,7 +84,8 @@ def findings(run: Run) -> list[str]:
         on, off = ({"control": name, "background": rate} for name in CONTROL)
         told = [
             f"control {here['control']}: {words(estimate(run, DROPS, **here), '.0f')} packets dropped, "
-            f"{words(estimate(run, _again, **here), '.1f')} % sent again, round trip {words(estimate(run, RTT, **here), '.1f')} ms"
+            f"{words(estimate(run, sent_again, **here), '.1f')} % sent again, "
+            f"round trip {words(estimate(run, RTT, **here), '.1f')} ms"
             for here in (on, off)
         ]
         said.append(

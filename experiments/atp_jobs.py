@@ -7,14 +7,13 @@ Fairness is Jain's index over the jobs' mean throughput: 1 where all have the sa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from experiments.atp_memory import parts
-from experiments.curves import SCHEME_LOOKS, curve, estimate, levels, matching, not_valid, ratio, words
+from experiments.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, matching, not_valid, ratio, words
 from experiments.experiment import Trial
 from experiments.plots import new_figure
 from experiments.results import Run
@@ -74,15 +73,12 @@ def _fairness(trial: dict[str, Any]) -> float:
     return float(sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates)))
 
 
-def _beside(by: float, n: int) -> float:
-    return n + by
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Time to accuracy and fairness against the number of jobs."""
     figure, (time, fair) = new_figure(2, size=(9.0, 4.0))
+    at = levels(run, "jobs")
     for j, scheme in enumerate(run.record["settings"]["schemes"]):
-        place = partial(_beside, 0.06 * (j - 0.5))
+        place = in_order(at, 0.06 * (j - 0.5))
         curve(time, run, "jobs", _time_to_accuracy, SCHEME_LOOKS[scheme], place, scheme=scheme)
         curve(fair, run, "jobs", _fairness, SCHEME_LOOKS[scheme], place, scheme=scheme)
     time.set_ylabel(f"seconds until all jobs have {100 * TARGET:g} %")
@@ -90,7 +86,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     time.set_ylim(bottom=0)
     fair.set_ylim(0, 1.05)
     for ax in (time, fair):
-        ax.set_xticks(levels(run, "jobs"))
+        ax.set_xticks(range(len(at)), [str(n) for n in at])
         ax.set_xlabel("jobs at once")
     time.legend(frameon=False, fontsize=8)
     memory = run.record["settings"]["memory"]

@@ -6,13 +6,25 @@ ATP's congestion window takes a loss for congestion; without that control only t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import SCHEME_LOOKS, Look, Measure, curve, estimate, levels, matching, metric, not_valid, ratio, words
+from experiments.curves import (
+    SCHEME_LOOKS,
+    Look,
+    curve,
+    estimate,
+    in_order,
+    levels,
+    metric,
+    not_valid,
+    over_base,
+    ratio,
+    sent_again,
+    words,
+)
 from experiments.experiment import Trial
 from experiments.plots import COLOURS, new_figure, readable
 from experiments.results import Run
@@ -53,29 +65,15 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     )
 
 
-def _inflation(run: Run, variant: str) -> Measure:
-    """TAT over that of the variant's trial without loss, of the same seed."""
-    base = {t["seed"]: TAT(t) for t in matching(run, variant=variant, loss=0.0) if t["valid"]}
-    return lambda trial: TAT(trial) / base[trial["seed"]] if trial["seed"] in base else float("nan")
-
-
-def _again(trial: dict[str, Any]) -> float:
-    """Packets sent again, in percent of those sent."""
-    return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
-
-
-def _place(rates: list[float], beside: float, rate: float) -> float:
-    return rates.index(rate) + beside
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Inflation, and what is sent again, against the rate."""
     figure, (longer, again) = new_figure(2, size=(9.6, 4.2))
     rates = levels(run, "loss")
     for j, variant in enumerate(VARIANTS):
-        place = partial(_place, rates, 0.07 * (j - 1))  # so that intervals do not hide each other
-        curve(longer, run, "loss", _inflation(run, variant), LOOKS[variant], place, variant=variant)
-        curve(again, run, "loss", _again, LOOKS[variant], place, variant=variant)
+        place = in_order(rates, 0.07 * (j - 1))  # so that intervals do not hide each other
+        longer_than = over_base(run, TAT, variant=variant, loss=0.0)
+        curve(longer, run, "loss", longer_than, LOOKS[variant], place, variant=variant)
+        curve(again, run, "loss", sent_again, LOOKS[variant], place, variant=variant)
     longer.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
     longer.set_ylabel("TAT, times that without loss")
     longer.set_yscale("log")
@@ -101,7 +99,7 @@ def findings(run: Run) -> list[str]:
         for variant in VARIANTS:
             here = {"variant": variant, "loss": rate}
             cost = ratio(run, TAT, here, {"variant": variant, "loss": 0.0})
-            told.append(f"{LOOKS[variant].label} {words(cost)} (sent again: {words(estimate(run, _again, **here), '.1f')} %)")
+            told.append(f"{LOOKS[variant].label} {words(cost)} (sent again: {words(estimate(run, sent_again, **here), '.1f')} %)")
         said.append(f"{100 * rate:g} %: TAT is {'; '.join(told)} times that without loss.")
     fixed = ratio(run, TAT, {"variant": "atp", "loss": 0.0}, {"variant": "switchml", "loss": 0.0})
     said.append(f"Without loss ATP's TAT is {words(fixed)} times SwitchML's.")

@@ -49,6 +49,11 @@ def metric(name: str, factor: float = 1.0) -> Measure:
 ATE = metric("ate_per_second", 1e-6)
 
 
+def sent_again(trial: Record) -> float:
+    """Packets sent again, in percent of those sent."""
+    return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
+
+
 def of_bound(trial: Record) -> float:
     """A trial's ATE/s over the bound of it."""
     return float(trial["metrics"]["ate_per_second"] / bounds.ate(trial))
@@ -84,6 +89,17 @@ def ratio(run: Run, measure: Measure, above: Record, below: Record) -> Interval:
         for factors in (above, below)
     )
     return median_interval([first[s] / second[s] for s in sorted(first.keys() & second.keys()) if second[s]])
+
+
+def over_base(run: Run, measure: Measure, **base: Any) -> Measure:
+    """The measure of a trial over that of the valid trial with the factors `base` and the same seed; NaN where there is none."""
+    found = {t["seed"]: measure(t) for t in matching(run, **base) if t["valid"]}
+    return lambda trial: measure(trial) / found[trial["seed"]] if trial["seed"] in found else float("nan")
+
+
+def in_order(values: list[Any], beside: float) -> Callable[[Any], float]:
+    """Places on an axis on which these values are equally far apart, a little beside them."""
+    return lambda value: values.index(value) + beside
 
 
 def words(interval: Interval, form: str = ".2f") -> str:

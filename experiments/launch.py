@@ -22,7 +22,6 @@ from hosts.torch_backend import PLACE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
 from topologies import isolation
-from topologies.jobs import whole
 from topologies.links import NetworkError
 from topologies.network import Network
 from topologies.racks import HostPlan, NetworkPlan
@@ -55,9 +54,9 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
 
     The workers meet on the management network; where the scheme is gloo, Gloo itself is on the data network.
     """
-    job = whole(plan)
+    ((job, parameters),) = settings.admitted(plan)
     meeting = rendezvous(job, host, settings.scheme)
-    place = place_of(plan, job, host, settings.parameters())
+    place = place_of(plan, job, host, parameters)
     return {
         PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.racks.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
@@ -83,7 +82,8 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
 def _run(network: Network, settings: TrialSettings, script: list[str], torchrun: bool) -> int:
     outputs = selectors.DefaultSelector()
     ranks = {}
-    spawn_servers(network, lambda host: place_of(network.plan, whole(network.plan), host, settings.parameters()))
+    ((job, parameters),) = settings.admitted(network.plan)
+    spawn_servers(network, lambda host: place_of(network.plan, job, host, parameters))
     for host in network.plan.hosts:
         reader, writer = os.pipe()
         given = environment(settings, network.plan, host)

@@ -7,13 +7,12 @@ average). Inflation is the mean TAT over that of the same scheme and seed withou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import SCHEME_LOOKS, Measure, curve, estimate, levels, matching, metric, not_valid, ratio, words
+from experiments.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, metric, not_valid, over_base, ratio, words
 from experiments.experiment import Trial
 from experiments.plots import new_figure, readable
 from experiments.results import Run
@@ -53,16 +52,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def _inflation(run: Run, scheme: str) -> Measure:
-    """TAT over that of the scheme's trial without loss, of the same seed."""
-    base = {t["seed"]: TAT(t) for t in matching(run, scheme=scheme, loss=0.0) if t["valid"]}
-    return lambda trial: TAT(trial) / base[trial["seed"]] if trial["seed"] in base else float("nan")
-
-
-def _place(rates: list[float], beside: float, rate: float) -> float:
-    return rates.index(rate) + beside
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Inflation against the rate, a panel for each kind of loss."""
     figure, axes = new_figure(2, size=(9.0, 4.2), sharey=True)
@@ -70,8 +59,9 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for ax, kind in zip(axes, KINDS, strict=True):
         for j, scheme in enumerate(schemes := run.record["settings"]["schemes"]):
             beside = 0.07 * (j - (len(schemes) - 1) / 2)  # so that intervals do not hide each other
-            place = partial(_place, rates, beside)
-            curve(ax, run, "loss", _inflation(run, scheme), SCHEME_LOOKS[scheme], place, scheme=scheme, kind=kind)
+            place = in_order(rates, beside)
+            longer = over_base(run, TAT, scheme=scheme, loss=0.0)
+            curve(ax, run, "loss", longer, SCHEME_LOOKS[scheme], place, scheme=scheme, kind=kind)
         ax.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
         ax.set_title(kind, fontsize=10)
         ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])

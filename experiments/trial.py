@@ -292,7 +292,7 @@ class _Trial:
         """Copies of broadcasts that never reached egress: what a full queue drops, also where the target does not tell."""
         missing = base = 0
         for job in (job for job in self.jobs if job.settings.scheme == "switchml"):
-            children, end = job.plan.children(name, self.plan.racks.racks), base + 2 * job.settings.slots
+            children, end = job.plan.children(self.plan, name), base + 2 * job.settings.slots
             first = job.plan.number * switchml.MAX_WORKERS
             broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(base, end))
             sent = sum(control.counter("addresser.sent", first + child) for child in range(switchml.MAX_WORKERS))

@@ -67,6 +67,28 @@ class Stream(ABC):
         """Of these rows' paths, in seconds."""
         return np.array([timer.timeout for timer in self.timers])[self._paths(rows)]
 
+    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
+        """The sum of x (float32 or int32, any shape) over all workers.
+
+        Raises TypeError for another dtype and AggregationError when the sum cannot be completed.
+        """
+        if x.dtype not in (np.float32, np.int32):
+            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
+        if x.size == 0:
+            return x.copy()
+        return self._sum(np.ascontiguousarray(x).reshape(-1)).reshape(-1)[: x.size].reshape(x.shape)
+
+    @abstractmethod
+    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
+        """The sum of a tensor (elements,) over all workers, in its dtype, by chunks (chunks, k)."""
+
+    def _in_chunks(self, flat: NDArray[Any]) -> NDArray[Any]:
+        """A tensor as (chunks, k), padded with zeros."""
+        k = self.record["vector"].shape[0]
+        values = np.zeros((-(-flat.size // k), k), flat.dtype)
+        values.reshape(-1)[: flat.size] = flat
+        return values
+
     @abstractmethod
     def _receive(self, t: Any) -> bool:
         """Take in all results that are there and send what they release; False if nothing new came."""

@@ -53,34 +53,24 @@ class SwitchML(Stream):
         patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None, scaling: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(membership, local, [switch], slots, wire.packet(k), patience, pulse)
-        self.slots, self.k, self.scaling = slots, k, scaling
+        self.slots, self.scaling = slots, scaling
         packets = self.socket.sender.data
         packets["job"], packets["worker"] = membership.job, membership.worker
         packets["slot"] = np.arange(slots)
 
     # --- the collective
 
-    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The sum of x (float32 or int32, any shape) over all workers.
-
-        Raises TypeError for another dtype and AggregationError when the sum cannot be completed.
-        """
-        if x.dtype not in (np.float32, np.int32):
-            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        if x.size == 0:
-            return x.copy()
-        fixed = self.scaling if x.dtype == np.float32 else None
-        transfer = self._begin(np.ascontiguousarray(x if fixed is None else scale(x, fixed)).reshape(-1))
+    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
+        fixed = self.scaling if flat.dtype == np.float32 else None
+        transfer = self._begin(flat if fixed is None else scale(flat, fixed))
         self.position += transfer.length
         self._release(transfer, np.arange(min(self.slots, transfer.length)))
         self._run(transfer)
-        total = transfer.result.reshape(-1)[: x.size].reshape(x.shape)
-        return total if fixed is None else unscale(total, fixed)
+        return transfer.result if fixed is None else unscale(transfer.result, fixed)
 
     def _begin(self, flat: NDArray[Any]) -> Transfer:
-        chunks = -(-flat.size // self.k)
-        values = np.zeros((chunks, self.k), flat.dtype)
-        values.reshape(-1)[: flat.size] = flat
+        values = self._in_chunks(flat)
+        chunks = len(values)
         window = min(self.slots, chunks) if flat.dtype == np.float32 else 0
         length = window + chunks
         return Transfer(

@@ -36,10 +36,10 @@ class JobPlan:
             found[host.rack].append(rank)
         return found
 
-    def children(self, name: str, racks: int) -> int:
+    def children(self, plan: NetworkPlan, name: str) -> int:
         """How many send their sums to the switch `name`: workers, or at the root racks."""
-        members = self.members(racks)
-        return sum(map(bool, members)) if name == "root" else len(members[int(name.removeprefix("tor"))])
+        members = self.members(plan.racks.racks)
+        return sum(map(bool, members)) if name == "root" else len(members[plan.rack(name)])
 
 
 def deal(plan: NetworkPlan, workers: list[list[int]], servers: list[int]) -> list[JobPlan]:
@@ -58,11 +58,6 @@ def deal(plan: NetworkPlan, workers: list[list[int]], servers: list[int]) -> lis
         jobs.append(JobPlan(number, tuple(hosts), tuple(spare[:wanted])))
         spare = spare[wanted:]
     return jobs
-
-
-def whole(plan: NetworkPlan) -> JobPlan:
-    """The one job that has all hosts of a network."""
-    return JobPlan(0, tuple(plan.hosts), tuple(plan.servers))
 
 
 def switchml_commands(plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool, first_node: int) -> list[str]:

@@ -13,7 +13,7 @@ from hosts.atp import wire
 from hosts.atp.merger import Merger
 from hosts.atp.tree import Tree
 from hosts.atp.worker import CONTROL_PORT, QUESTION
-from hosts.collective import AggregationError, Counters, Membership, node_name
+from hosts.collective import AggregationError, Membership, node_name
 from hosts.datagrams import BatchSocket
 from hosts.meeting import MeetingError, meet
 
@@ -46,7 +46,7 @@ class AtpServer:
         )
         share = (m.rank - m.size, len(server_racks))
         self.merger = Merger(m.job, tree, self.socket.sender.data[: 2 * window], aggregators, share)
-        self.membership, self.counters = m, Counters()
+        self.membership = m
         self.heard: dict[int, bytes] = {}  # the beginnings of questions
         try:
             self.control = meet(m.rank, range(m.size), control, CONTROL_PORT, patience)
@@ -57,7 +57,7 @@ class AtpServer:
         """Answer until all workers have left, then release what the job holds of the switches."""
         poll = select.poll()
         poll.register(self.socket.socket, select.POLLIN)
-        by_number = {made.fileno(): (rank, made) for rank, made in self.control.items()}
+        by_number = {made.fileno(): made for made in self.control.values()}
         for number in by_number:
             poll.register(number, select.POLLIN)
         while by_number:
@@ -65,15 +65,14 @@ class AtpServer:
                 if number == self.socket.socket.fileno():
                     time.sleep(NAP)
                     self._answer()
-                elif not self._reply(by_number[number][1]):
+                elif not self._reply(by_number[number]):
                     poll.unregister(number)
-                    by_number.pop(number)[1].close()
+                    by_number.pop(number).close()
         self._release()
 
     def _answer(self) -> None:
         """Take in the packets that are there; results go to everybody, repetitions to those who ask."""
         packets, lengths = self.socket.receive()
-        self.counters.bytes_received += int(lengths.sum())
         good = (lengths == self.socket.sender.data.itemsize) & np.isin(packets["kind"], (wire.KIND_GRADIENT, wire.KIND_RAW))
         finished, asked = self.merger.take(packets[good])
         if len(finished):
@@ -83,8 +82,6 @@ class AtpServer:
 
     def _send(self, rows: NDArray[np.int64], peer: int) -> None:
         self.socket.send(rows, give_up_at=time.monotonic() + 1.0, peer=peer)
-        self.counters.sent += len(rows)
-        self.counters.bytes_sent += len(rows) * self.socket.sender.data.itemsize
 
     def _reply(self, made: socket.socket) -> bool:
         """Tell a worker who is missing; False when it has left."""

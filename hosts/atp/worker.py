@@ -61,9 +61,8 @@ class AtpWorker(Stream):
 
     def __init__(
         self, membership: Membership, peers: list[str], control: list[str], server_racks: list[int], window: int, k: int,
-        aggregators: int,
-        scaling: float | None = None, congestion: bool = True,
-        patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None,
+        aggregators: int, scaling: float | None = None, congestion: bool = True, patience: float = 30.0,
+        pulse: Callable[[], str | None] = lambda: None,
     ) -> None:  # fmt: skip
         m = membership
         trees = [Tree(m, rack) for rack in server_racks]
@@ -78,7 +77,7 @@ class AtpWorker(Stream):
             self.socket.close()
             who = node_name(error.rank, m.size)
             raise AggregationError(f"worker {m.rank}: job {m.job} cannot be completed: {who} {error.what}") from None
-        self.window, self.k, self.scaling = window, k, scaling or DEFAULT_SCALING
+        self.window, self.scaling = window, scaling or DEFAULT_SCALING
         self.servers = len(addresses)
         self.bitmaps = np.array([tree.bitmaps(m.rank) for tree in trees])
         self.fan_in = np.array([(tree.fan_in0[m.rank], tree.fan_in1) for tree in trees])
@@ -90,25 +89,16 @@ class AtpWorker(Stream):
 
     # --- the collective
 
-    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The sum of x (float32 or int32, any shape) over all workers.
-
-        Raises TypeError for another dtype and AggregationError when the sum cannot be completed.
-        """
-        if x.dtype not in (np.float32, np.int32):
-            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        if x.size == 0:
-            return x.copy()
-        transfer = self._begin(np.ascontiguousarray(x).reshape(-1))
+    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
+        transfer = self._begin(flat)
         self.position += transfer.length
         self._release(transfer)
         self._run(transfer)
-        return transfer.result.reshape(-1)[: x.size].reshape(x.shape)
+        return transfer.result
 
     def _begin(self, flat: NDArray[Any]) -> Transfer:
-        chunks = -(-flat.size // self.k)
-        own = np.zeros((chunks, self.k), flat.dtype)
-        own.reshape(-1)[: flat.size] = flat
+        own = self._in_chunks(flat)
+        chunks = len(own)
         saturated = np.zeros(chunks, bool)
         integers = own
         if own.dtype == np.float32:

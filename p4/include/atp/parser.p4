@@ -5,32 +5,10 @@
 #include "metadata.p4"
 
 parser AtpParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    state start {
-        packet.extract(hdr.ethernet);
-        transition select(hdr.ethernet.ethertype) {
-            ETHERTYPE_IPV4: parse_ipv4;
-            default: accept;
-        }
-    }
+#define UDP_PORT_PROTOCOL UDP_PORT_ATP
+#include "../udp_states.p4"
 
-    state parse_ipv4 {
-        packet.extract(hdr.ipv4);
-        // no options, no fragment
-        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.protocol) {
-            (4, 5, 0 &&& 1, 0, PROTOCOL_UDP): parse_udp;
-            default: accept;
-        }
-    }
-
-    state parse_udp {
-        packet.extract(hdr.udp);
-        transition select(hdr.udp.dst) {
-            UDP_PORT_ATP: parse_atp;
-            default: accept;
-        }
-    }
-
-    state parse_atp {
+    state parse_protocol {
         packet.extract(hdr.atp);
         transition select(hdr.atp.kind) {
             KIND_GRADIENT: parse_vector;

@@ -5,32 +5,10 @@
 #include "metadata.p4"
 
 parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    state start {
-        packet.extract(hdr.ethernet);
-        transition select(hdr.ethernet.ethertype) {
-            ETHERTYPE_IPV4: parse_ipv4;
-            default: accept;
-        }
-    }
+#define UDP_PORT_PROTOCOL UDP_PORT_SWITCHML
+#include "../udp_states.p4"
 
-    state parse_ipv4 {
-        packet.extract(hdr.ipv4);
-        // no options, no fragment
-        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.protocol) {
-            (4, 5, 0 &&& 1, 0, PROTOCOL_UDP): parse_udp;
-            default: accept;
-        }
-    }
-
-    state parse_udp {
-        packet.extract(hdr.udp);
-        transition select(hdr.udp.dst) {
-            UDP_PORT_SWITCHML: parse_switchml;
-            default: accept;
-        }
-    }
-
-    state parse_switchml {
+    state parse_protocol {
         packet.extract(hdr.switchml);
         transition select(hdr.switchml.kind) {
             KIND_UPDATE: parse_vector;
