@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment figures test test-unit test-network bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-deep test-network mutants sanitize bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -31,7 +31,7 @@ endif
 experiment: need-root $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))
 
-figures: need-root $(READY) ## run all experiments on TARGET, about an hour; QUICK=1: minutes. RESUME=1 goes on where it stopped
+figures: need-root $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1: minutes. RESUME=1 goes on where it stopped
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
 test: need-root $(READY) ## run all tests, networks on TARGET
@@ -40,8 +40,17 @@ test: need-root $(READY) ## run all tests, networks on TARGET
 test-unit: $(READY) ## run the tests that need no root
 	@$(BIN)/python -m pytest tests/unit
 
+test-deep: $(READY) ## run the tests that need no root on many more examples, other ones each time
+	@$(BIN)/python -m pytest tests/unit --hypothesis-profile=deep --timeout=7200
+
 test-network: need-root $(READY) ## run the tests that make networks
 	@$(BIN)/python -m pytest tests/network --target $(TARGET)
+
+mutants: need-root $(READY) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
+	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))
+
+sanitize: $(READY) ## try 10^6 packets and 10^6 commands on the embedded switch under sanitizers, some minutes
+	@$(BIN)/python -m tests.sanitize --seed $(SEED)
 
 bench: need-root $(READY) ## measure packets/s of the switch and ATE/s of workers
 	@$(BIN)/python -m experiments.bench

@@ -18,7 +18,7 @@ from experiments.plots import COLOURS, new_figure
 from experiments.results import Run
 from experiments.sweep import Numbers, Point, SweepSettings, paired
 
-CONTROL = {"on": True, "off": False}
+CONTROL = {"on": "marks", "off": "none"}
 LOOKS = {
     "on": Look("window control", SCHEME_LOOKS["atp"].colour, "o"), "off": Look("fixed window", COLOURS[3], "s", "--"),
 }  # fmt: skip

@@ -35,7 +35,7 @@ class Settings(SweepSettings):
     slots: int = 32
     steps: int = 50
     evaluate_every: int = 2
-    compute_ms: float = 25.0
+    compute_ms: float = 40.0
 
 
 QUICK: dict[str, Any] = {"numbers": (1, 2), "seeds": 1, "steps": 10}

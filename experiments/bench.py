@@ -138,6 +138,7 @@ def main() -> None:
     cases: list[tuple[Any, ...]] = [
         (8, 10.0, 64, 64, 500_000, "95 %"), (8, 10.0, 256, 32, 500_000, "95 %"),
         (4, 100.0, 64, 256, 2_000_000, "80 %"), (4, 100.0, 256, 128, 3_000_000, "80 %"),
+        (8, 100.0, 256, 64, 1_000_000, "95 %"), (16, 50.0, 256, 64, 1_000_000, "95 %"),
     ]  # fmt: skip
     for workers, rate, k, slots, elements, aim in cases:
         g = goodput(workers, rate, k, slots, elements)

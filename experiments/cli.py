@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -151,10 +152,11 @@ def compare(
     second: Annotated[Path, typer.Argument(metavar="RUN", help="folder of the run to compare with it")],
     every: Annotated[bool, typer.Option("--all", help="show also the metrics of trials that do not differ")] = False,
 ) -> None:
-    """Tell in which trials two runs differ, beyond their intervals.
+    """Tell in which trials two runs differ, with 95 % confidence over all comparisons together.
 
-    The exit code is 0 if no trial differs and 3 if one does: in a metric, in its final model, in its validity, or because
-    only one of the runs has it. Other settings, versions or machines are told, and are no difference by themselves.
+    The exit code is 3 if a trial differs: in a metric, in its final model, in its validity, or because only one of the runs has
+    it; it is 0 if no difference was found, also where there are too few seeds to find one, which the output says. Other
+    settings, versions or machines are told, and are no difference by themselves.
     """
     from experiments.compare import show_comparison
     from experiments.results import load_run
@@ -163,12 +165,16 @@ def compare(
 
 
 def main() -> None:
-    """Run the command line; what a user can mend is one sentence on stderr and exit code 1."""
+    """Run the command line; what a user can mend is one sentence on stderr and exit code 1, an interruption is 130."""
+    interrupted = 128 + signal.SIGINT
     try:
-        sys.exit(_run())
+        code = _run()
     except KeyboardInterrupt:
+        code = interrupted
+    if code == interrupted:  # also typer's own word for KeyboardInterrupt
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would only interrupt Python's own end
         print("inalab: interrupted", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(code)
 
 
 def _run() -> int | str:

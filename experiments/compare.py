@@ -1,11 +1,11 @@
-"""In which trials two runs differ, beyond their intervals."""
+"""In which trials two runs differ, and by what chance they would if nothing did."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -16,24 +16,29 @@ from rich.table import Table
 from experiments import steps
 from experiments.metrics import COMPARED, MISSING, Metric, named
 from experiments.results import Run
+from experiments.significance import CONFIDENCE, Evidence, by_pairs, by_ranks, judged
 from experiments.statistics import FEWEST, Interval, median_interval
 
 EQUAL, DIFFERENT = 0, 3  # exit codes
-CONFIDENCE = 0.95
 Key = tuple[str, str]  # a trial's name, and its factors as JSON
 Trials = dict[int, dict[str, Any]]  # by seed
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A metric of one trial in both runs; `different` is None where no interval can tell."""
+    """A metric of one trial in both runs: medians and intervals to look at, and the evidence that decides.
+
+    `p` is corrected for the number of comparisons; `different` is None where no values of so few seeds could tell.
+    """
 
     metric: Metric
     first: Interval
     second: Interval
     change: Interval | None
     basis: str
-    different: bool | None
+    evidence: Evidence
+    different: bool | None = None
+    p: float | None = None
 
 
 @dataclass
@@ -51,7 +56,20 @@ class Comparison:
         return [name for name, found in self.findings.items() if any(f.different for f in found)]
 
     @property
+    def undecided(self) -> list[str]:
+        """Names of the trials of which nothing is known to differ, and some metric could not be told to."""
+        return [
+            name for name, found in self.findings.items() if name not in self.different and any(f.different is None for f in found)
+        ]
+
+    @property
+    def comparisons(self) -> int:
+        """How many there were; values that are equal are none."""
+        return sum(not f.evidence.empty for found in self.findings.values() for f in found)
+
+    @property
     def equal(self) -> bool:
+        """Whether nothing was found to differ."""
         return not self.different and not self.differences
 
 
@@ -65,7 +83,15 @@ def compare(a: Run, b: Run) -> Comparison:
             result.differences.append(f"only {'A' if key in ours else 'B'} has the trial {label}")
             continue
         _compare_trial(result, label, ours[key], theirs[key])
+    _judge(result)
     return result
+
+
+def _judge(result: Comparison) -> None:
+    """Decide about all metrics of all trials at once: the more comparisons, the more evidence each of them needs."""
+    verdicts = iter(judged([f.evidence for found in result.findings.values() for f in found]))
+    for name, found in result.findings.items():
+        result.findings[name] = [replace(f, different=v.different, p=v.p) for f, v in zip(found, verdicts, strict=False)]
 
 
 def _by_key(run: Run) -> dict[Key, Trials]:
@@ -105,28 +131,32 @@ def _compare_trial(result: Comparison, label: str, a: Trials, b: Trials) -> None
 
 
 def _compare_metric(metric: Metric, a: Trials, b: Trials, same_seeds: bool) -> Finding | None:
-    """By pairs where both have the same seeds, and enough; else by overlap, over the seeds or over the steps. None: no values."""
+    """By pairs where both have the same seeds, else by ranks. None: no values.
+
+    Of one seed the intervals are over the steps: they show the step's spread, and not how runs differ from one another.
+    """
     mine, yours = _values(metric.key, a), _values(metric.key, b)
     if not mine or not yours:
         return None
     common = sorted(set(mine) & set(yours))
-    if same_seeds and len(common) >= FEWEST:
-        first, second = (median_interval([values[s] for s in common], CONFIDENCE) for values in (mine, yours))
-        change, none = _change([mine[s] for s in common], [yours[s] for s in common])
-        return Finding(metric, first, second, change if none == 1 else None, f"{len(common)} pairs", not change.holds(none))
+    if same_seeds and common:
+        mine, yours = ({s: values[s] for s in common} for values in (mine, yours))
     first, second = (median_interval(list(values.values()), CONFIDENCE) for values in (mine, yours))
-    if first.known and second.known:
-        return Finding(metric, first, second, None, f"{first.n}, {second.n} seeds", not first.overlaps(second))
+    if not same_seeds or not common:
+        evidence = by_ranks(list(mine.values()), list(yours.values()))
+        return Finding(metric, first, second, None, f"{first.n}, {second.n} seeds", evidence)
+    evidence = by_pairs([yours[s] - mine[s] for s in common])
+    if len(common) >= FEWEST:
+        change, none = _change(list(mine.values()), list(yours.values()))
+        return Finding(metric, first, second, change if none == 1 else None, f"{len(common)} pairs", evidence)
     if metric.key in PER_STEP:
-        over = [_steps(metric.key, [trials[s] for s in values]) for trials, values in ((a, mine), (b, yours))]
-        first, second = (median_interval(values, CONFIDENCE) for values in over)
-        if first.known and second.known:
-            return Finding(metric, first, second, None, f"{first.n}, {second.n} steps", not first.overlaps(second))
-    return Finding(metric, first, second, None, "one seed" if max(len(mine), len(yours)) == 1 else "few seeds", None)
+        over = [_steps(metric.key, [trials[s] for s in common]) for trials in (a, b)]
+        first, second = (median_interval(values, CONFIDENCE) for values in over) if all(over) else (first, second)
+    return Finding(metric, first, second, None, f"{len(common)} pair{'s' * (len(common) > 1)}", evidence)
 
 
 def _change(a: list[float], b: list[float]) -> tuple[Interval, float]:
-    """The interval of b/a over pairs, and 1, which it holds if there is no change; of b − a, and 0, where some a is 0."""
+    """The interval of b/a over pairs, and 1, which stands for no change; of b − a, and 0, where some a is 0."""
     if all(a):
         return median_interval([y / x for x, y in zip(a, b, strict=True)], CONFIDENCE), 1.0
     return median_interval([y - x for x, y in zip(a, b, strict=True)], CONFIDENCE), 0.0
@@ -168,7 +198,7 @@ def _context(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, s
     for key in ("experiment", "target", "seed", "quick"):
         if a.get(key) != b.get(key):
             yield key, str(a.get(key, MISSING)), str(b.get(key, MISSING))
-    for key in ("settings", "versions", "target_versions", "machine", "git"):
+    for key in ("settings", "versions", "target_versions", "machine", "git", "code"):
         yield from _pairs(key.replace("_", " "), a.get(key) or {}, b.get(key) or {})
 
 
@@ -189,36 +219,54 @@ def _settings_of(label: str, a: Trials, b: Trials, known: list[tuple[str, str, s
 
 
 def show_comparison(a: Run, b: Run, console: Console, every: bool) -> int:
-    """Print in what two runs differ, all metrics with `every`; returns EQUAL or DIFFERENT."""
+    """Print in what two runs differ, all metrics with `every`; returns EQUAL (nothing was found) or DIFFERENT."""
     result = compare(a, b)
     console.print(f"A: {a.folder}\nB: {b.folder}", highlight=False, soft_wrap=True, markup=False)
     if result.context:
         console.print(_context_table(result.context))
     for name in list(result.findings) if every else result.different:
         console.print(_metrics_table(name, result.findings[name]))
-    for sentence in _conclusions(result, every):
+    for sentence in _conclusions(result):
         console.print(f"• {sentence}", highlight=False, markup=False)
     return EQUAL if result.equal else DIFFERENT
 
 
-def _conclusions(result: Comparison, every: bool) -> Iterator[str]:
+def _conclusions(result: Comparison) -> Iterator[str]:
     yield from result.notes
     yield from result.differences
     for name in result.different:
-        yield f"{name}: differs in {', '.join(f.metric.heading for f in result.findings[name] if f.different)}"
-    if same := [name for name in result.findings if name not in result.different]:
-        yield f"no metric differs beyond its interval in: {', '.join(same)}"
+        told = ", ".join(f"{f.metric.heading} (p = {f.p:.2g})" for f in result.findings[name] if f.different)
+        yield f"{name}: differs in {told}"
+    if same := [name for name in result.findings if name not in (*result.different, *result.undecided)]:
+        yield f"no difference found in: {', '.join(same)}"
+    yield from _refusals(result)
     if not result.findings:
         yield "no trial is valid in both runs, so no metric was compared"
-        return
-    found = [f.different for findings in result.findings.values() for f in findings]
-    if None in found and (every or result.different):
+    elif n := result.comparisons:
+        tests = [text for pairs, text in TESTS.items() if any(f.evidence.pairs is pairs for f in _tested(result))]
+        many = f"all {n} comparisons together" if n > 1 else "one comparison"
+        yield f"confidence {100 * CONFIDENCE:.0f} % over {many}: {' and '.join(tests)}, p-values corrected by Holm's method"
+
+
+TESTS = {True: "sign test over pairs of equal seeds", False: "rank test between different seeds"}
+
+
+def _tested(result: Comparison) -> list[Finding]:
+    return [f for found in result.findings.values() for f in found if not f.evidence.empty]
+
+
+def _refusals(result: Comparison) -> Iterator[str]:
+    """For trials of too few seeds: no verdict, and how many seeds could tell among as many comparisons."""
+    by_seeds: dict[tuple[int, int], list[str]] = {}
+    for name in result.undecided:
+        evidence = [f.evidence for f in result.findings[name] if f.different is None]
+        few = min(e.seeds for e in evidence)
+        by_seeds.setdefault((few, max(e.needed(result.comparisons) for e in evidence)), []).append(name)
+    for (few, needed), names in by_seeds.items():
         yield (
-            "one seed: no interval for what a whole trial has only one of; "
-            "an interval over steps does not hold what changes from run to run"
+            f"{few} seed{'s' * (few > 1)} cannot tell: run {needed} or more "
+            f"(no difference found, and none could be, in: {', '.join(names)})"
         )
-    if told := len(found) - found.count(None):
-        yield f"chance alone makes one comparison in {1 / (1 - CONFIDENCE):.0f} or more differ; {told} were made"
 
 
 def _context_table(rows: list[tuple[str, str, str]]) -> Table:
@@ -237,11 +285,13 @@ def _metrics_table(name: str, findings: list[Finding]) -> Table:
     for heading in ("A", "B", "B/A"):
         table.add_column(heading, justify="right", overflow="fold")
     table.add_column("over", no_wrap=True)
+    table.add_column("p", no_wrap=True, justify="right")
     table.add_column("differs", no_wrap=True)
     for f in findings:
-        verdict = {True: "[bold]yes[/bold]", False: "no", None: MISSING}[f.different]
+        verdict = {True: "[bold]yes[/bold]", False: "no", None: "unknown"}[f.different]
+        p = MISSING if f.p is None else f"{f.p:.2g}"
         what = f"{f.metric.heading}, {f.metric.unit}" if f.metric.unit else f.metric.heading
-        table.add_row(what, _text(f.metric, f.first), _text(f.metric, f.second), _ratio(f), f.basis, verdict)
+        table.add_row(what, _text(f.metric, f.first), _text(f.metric, f.second), _ratio(f), f.basis, p, verdict)
     return table
 
 

@@ -54,6 +54,11 @@ def sent_again(trial: Record) -> float:
     return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
 
 
+def packets_lost(trial: Record) -> float:
+    """Packets that were lost on the links, of whatever kind."""
+    return float(trial["metrics"]["loss_achieved"] * trial["metrics"]["loss_packets"])
+
+
 def of_bound(trial: Record) -> float:
     """A trial's ATE/s over the bound of it."""
     return float(trial["metrics"]["ate_per_second"] / bounds.ate(trial))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Pipe, wait
 from pathlib import Path
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 from experiments.places import place_of
 from experiments.settings import TrialSettings
 from hosts.atp import wire
+from hosts.atp.congestion import MARKS
 from hosts.collective import Collective
+from hosts.epoch import draw
 from hosts.schemes import Parameters, Place, join
 from hosts.worker import run_server
 from switches import atp
@@ -32,7 +35,6 @@ from topologies.racks import HostPlan, NetworkPlan, Racks
 
 QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
 AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches
-MARKING_DEPTH = 16  # packets in a queue from which on it marks
 SERVERS_END = 12.0  # seconds, longer than a server takes to release what its job holds
 PACE = 0.98  # of a link's rate
 
@@ -54,12 +56,16 @@ class Job:
     scheme: str = "switchml"
     scaling: float | None = None
     aggregators: int = atp.AGGREGATORS
-    congestion: bool = True
+    congestion: str = MARKS
+    recovery: str = "ask"
     jobs: int = 1
+    epoch: int = field(default_factory=draw)
 
     @property
     def parameters(self) -> Parameters:
-        return Parameters(self.scheme, self.slots, self.k, self.patience, self.scaling, self.aggregators, self.congestion)
+        return Parameters(
+            self.scheme, self.slots, self.k, self.patience, self.scaling, self.aggregators, self.congestion, self.recovery
+        )
 
     def plan(self) -> NetworkPlan:
         return NetworkPlan(self.racks)
@@ -75,7 +81,7 @@ class Job:
 
     def worker(self, host: HostPlan) -> Collective:
         """The worker of a host; to be made in the host's own process."""
-        return join(self.place(host))
+        return join(self.place(host), self.epoch)
 
     def place(self, host: HostPlan) -> Place:
         """A host's place in its job."""
@@ -93,8 +99,10 @@ def spawn_servers(network: Network, place: Callable[[HostPlan], Place]) -> list[
     return [network.spawn(server.rank, partial(run_server, place(server))) for server in network.plan.servers]
 
 
-def wait_for(pids: list[int], seconds: float) -> list[int]:
-    """Wait for processes of ours to end; those that have not after so many seconds."""
+def end_servers(pids: list[int], seconds: float) -> list[int]:
+    """Have servers end once their workers have left; those that have not ended after so many seconds."""
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
     end, left = time.monotonic() + seconds, list(pids)
     while left and time.monotonic() < end:
         left = [pid for pid in left if not os.waitpid(pid, os.WNOHANG)[0]]
@@ -106,33 +114,35 @@ Admitted = list[tuple[JobPlan, Parameters]]
 
 
 def network_commands(
-    plan: NetworkPlan, jobs: Admitted, loss: Loss | None, seed: int, queue: int | None = None, latency: float = 0.0
-) -> dict[str, list[str]]:
+    plan: NetworkPlan, jobs: Admitted, loss: Loss | None, seed: int, queue: int | None = None, latency: float = 0.0,
+    background: bool = False,
+) -> dict[str, list[str]]:  # fmt: skip
     """What each switch of a network is told: see switch_commands."""
-    return {name: switch_commands(plan, name, jobs, loss, seed, queue, latency) for name in plan.switches}
+    return {name: switch_commands(plan, name, jobs, loss, seed, queue, latency, background) for name in plan.switches}
 
 
 def commands_for(settings: TrialSettings, plan: NetworkPlan, seed: int) -> dict[str, list[str]]:
     """What each switch of a trial's network is told."""
     admitted, loss = settings.admitted(plan), settings.loss_model()
-    return network_commands(plan, admitted, loss, seed, settings.queue, settings.latency)
+    return network_commands(plan, admitted, loss, seed, settings.queue, settings.latency, settings.background > 0)
 
 
 def switch_commands(
-    plan: NetworkPlan, name: str, jobs: Admitted, loss: Loss | None, seed: int, queue: int | None = None, latency: float = 0.0
-) -> list[str]:
+    plan: NetworkPlan, name: str, jobs: Admitted, loss: Loss | None, seed: int, queue: int | None = None, latency: float = 0.0,
+    background: bool = False,
+) -> list[str]:  # fmt: skip
     """Queues, forwarding, the jobs that the switch takes part in, and the loss of the links whose upper end it is.
 
     `queue` is the depth of the ports' queues in packets; by default they hold all that can come. `latency` is in ms, of what
-    leaves a port.
+    leaves a port. `background`: others use the network, too.
     """
     deepest = max(QUEUE_DEPTH, sum(2 * p.slots * (job.size if p.scheme == "atp" else 1) for job, p in jobs))
     commands = [f"set_queue_depth {queue or deepest}", *plan.forwarding(name)]
     if latency:
         commands.append(f"set_queue_delay {round(1000 * latency)}")
-    if any(p.scheme == "atp" for _, p in jobs):
-        commands += atp.settings(AGGREGATOR_LIFETIME, MARKING_DEPTH)
-    if all(p.scheme == "atp" for _, p in jobs):
+    if windows := [p.slots for _, p in jobs if p.scheme == "atp"]:
+        commands += atp.settings(AGGREGATOR_LIFETIME, _marking_depth(windows, queue)) + atp.trunks(plan.trunks(name))
+    if all(p.scheme == "atp" for _, p in jobs) and (len(jobs) > 1 or queue or background):
         commands += _paced(plan, name, jobs)
     base = 0
     for job, parameters in jobs:
@@ -149,8 +159,22 @@ def switch_commands(
     return commands
 
 
+def _marking_depth(windows: list[int], queue: int | None) -> int:
+    """Packets in a queue from which on it marks: more than a window of one job, or half of a queue that is shorter than two.
+
+    One job alone, whose packets are added on the way, then keeps its window where the machine lets them wait for some milliseconds
+    and they arrive in a burst. Windows that meet in a queue, of two jobs or of workers whose packets find no aggregator, are marked
+    while it still has packets for its link.
+    """
+    return min(max(windows), max(1, queue // 2)) if queue else max(windows)
+
+
 def _paced(plan: NetworkPlan, name: str, jobs: Admitted) -> list[str]:
-    """Send into each link a little less than it carries, so that queues form in the switch, where their depth is seen."""
+    """Send into each link a little less than it carries, so that queues form in the switch, where their depth is seen.
+
+    A switch's rate is in packets, and a query takes the time of a vector. So one job alone, which has nobody to make room for, is
+    not paced: where packets are lost that would be the larger part of what the loss costs.
+    """
     bits = min(wire.bits_on_wire(p.k) for _, p in jobs)
     rates = {link.number: link.rate for link in plan.links}
     return [
@@ -238,7 +262,7 @@ def all_reduce(job: Job, target: Target, tensors: list[NDArray[Any]], times: int
     def work(network: Network) -> list[Any]:
         servers = spawn_servers(network, job.place)
         turns = on_hosts(network, on_host)
-        if left := wait_for(servers, SERVERS_END):
+        if left := end_servers(servers, SERVERS_END):
             raise FleetError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         return turns
 

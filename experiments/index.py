@@ -52,7 +52,7 @@ def _entry(run: Run) -> dict[str, Any]:
         "invalid": sum("metrics" in t and not t.get("valid") for t in run.trials),
         "failed": failed,
         "state": "finished" if record.get("finished") else "interrupted" if "ended" in record else "running, or killed",
-        "commit": (git.get("commit") or "")[:10] or MISSING,
+        "commit": (git.get("commit") or "")[:10] or ("none known" if git.get("note") else MISSING),
         "changed": bool(git.get("changed")),
         "finding": next(iter(record.get("findings") or []), MISSING),
     }

@@ -10,8 +10,13 @@ from experiments import steps
 from experiments.settings import TrialSettings
 from topologies.jobs import JobPlan
 
-SUMS = ("elements", "ate_per_second", "retransmissions", "packets_sent")  # over jobs, where there are several
+SUMS = ("elements", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
 HIGHEST, LOWEST = ("duration",), ("padding_min",)
+
+
+def workers(ranks: list[int]) -> str:
+    """Workers by rank, for a sentence."""
+    return f"worker{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 @dataclass
@@ -75,6 +80,7 @@ class JobRun:
             **steps.shares(groups),
             "rtt": median([r["rtt"] for r in self.steps]),
             "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
+            "queries": sum(d["counters"]["queries"] for d in self.done.values()),
             "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
             "padding_min": min(r["padding"] for r in self.steps),
             "model_digest": digests.pop() if len(digests) == 1 else "",

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import runpy
 import selectors
 import signal
 import sys
 import tempfile
-import threading
 import time
-import traceback
+import warnings
+import zipfile
 from functools import partial
 from pathlib import Path
 
 from experiments.fleet import commands_for, spawn_servers
+from experiments.hosted import on_host
+from experiments.jobs import workers
 from experiments.places import place_of, rendezvous
 from experiments.settings import SettingsError, TrialSettings
+from experiments.watch import Watch, ended
+from hosts.notes import FOLDER, Notes
 from hosts.torch_backend import PLACE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
@@ -32,12 +34,12 @@ OF_TRAINING = (
 )  # fmt: skip
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
+MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum with it then gives up
 
 
 def launch(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool) -> int:
     """Run a script with its arguments on every host; what they print comes with their ranks. The first exit code that is not 0."""
-    if not Path(script[0]).is_file():
-        raise SettingsError(f"there is no script {script[0]}")
+    check_script(Path(script[0]))
     if unknown := [key for key in OF_TRAINING if getattr(settings, key) != TrialSettings.model_fields[key].default]:
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
     pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun))
@@ -47,6 +49,27 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
         os.kill(pid, signal.SIGKILL)
         isolation.wait(pid)
         raise
+
+
+def check_script(path: Path) -> None:
+    """Raise SettingsError for a script that no host could run, before there are hosts."""
+    if not path.is_file():
+        raise SettingsError(f"there is no script {path}")
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"the script {path} cannot be read: {error.strerror}") from None
+    if path.suffix == ".pyc" or zipfile.is_zipfile(path):
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, str(path), "exec")
+    except SyntaxError as error:
+        text = f": {error.text.strip()}" if error.text else ""
+        raise SettingsError(f"{path}, line {error.lineno}: {type(error).__name__}: {error.msg}{text}") from None
+    except ValueError as error:
+        raise SettingsError(f"the script {path} is no Python source: {error}") from None
 
 
 def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> dict[str, str]:
@@ -69,47 +92,101 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
     plan = NetworkPlan(settings.topology())
     commands = commands_for(settings, plan, seed)
     try:
-        with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
-            network = Network(plan, target, commands, Path(scratch), seed)
-            code = _run(network, settings, script, torchrun)
-            network.stop()
-            return code
+        # in a /run that ends with the namespaces; TemporaryDirectory would be removed at the end of every forked worker
+        scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
+        network = Network(plan, target, commands, scratch, seed)
+        code = _Launch(network, settings, Notes(notes)).run(script, torchrun)
+        network.stop()
+        return code
     except (NetworkError, SwitchError, ControlError) as error:
         print(f"inalab: {error}", file=sys.stderr)
         return 1
 
 
-def _run(network: Network, settings: TrialSettings, script: list[str], torchrun: bool) -> int:
-    outputs = selectors.DefaultSelector()
-    ranks = {}
-    ((job, parameters),) = settings.admitted(network.plan)
-    spawn_servers(network, lambda host: place_of(network.plan, job, host, parameters))
-    for host in network.plan.hosts:
+class _Launch:
+    """A script under way on all hosts, seen from inside the network's namespaces."""
+
+    def __init__(self, network: Network, settings: TrialSettings, notes: Notes) -> None:
+        self.network, self.settings, self.notes = network, settings, notes
+        self.ranks: dict[int, int] = {}  # of the workers that run, by pid
+        self.outputs = selectors.DefaultSelector()
+        self.failed = 0  # the exit code of what failed first
+        self.cause = ""
+        self.deadline = float("inf")  # for the survivors
+        self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
+        self.silent = set(range(network.plan.racks.size))  # ranks whose failure was not told yet, if there is one
+        self.told: dict[str, list[int]] = {}  # failures, and the ranks that failed so
+
+    def run(self, script: list[str], torchrun: bool) -> int:
+        """The first exit code that is not 0."""
+        ((job, parameters),) = self.settings.admitted(self.network.plan)
+        servers = spawn_servers(self.network, lambda host: place_of(self.network.plan, job, host, parameters))
+        watch = Watch(self.network, [job], servers)
+        for host in self.network.plan.hosts:
+            self._start(host, script, torchrun)
+        ended_at = float("inf")
+        while (self.ranks or self.outputs.get_map()) and time.monotonic() < ended_at:
+            for key, _ in self.outputs.select(0.1):
+                if not _forward(key.fd, key.data):
+                    self.outputs.unregister(key.fd)
+            self._tell_failures()
+            if why := watch.trouble():
+                self._fail(why, 1)
+            self._reap()
+            if not self.ranks:
+                ended_at = min(ended_at, time.monotonic() + LAST_WORDS)
+            if time.monotonic() > self.deadline:
+                self._end_survivors()
+        self._tell_failures()
+        for ranks in self.told.values():
+            if len(ranks) > 1:
+                _say(f"{workers(ranks[1:])} failed in the same way as worker {ranks[0]}")
+        return self.failed
+
+    def _start(self, host: HostPlan, script: list[str], torchrun: bool) -> None:
         reader, writer = os.pipe()
-        given = environment(settings, network.plan, host)
-        ranks[network.spawn(host.rank, partial(_script, writer, given, script, torchrun))] = host.rank
+        given = environment(self.settings, self.network.plan, host) | {FOLDER: str(self.notes.folder)}
+        self.ranks[self.network.spawn(host.rank, partial(on_host, writer, given, script, torchrun))] = host.rank
         os.close(writer)
-        outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
-    failed, deadline = 0, float("inf")
-    ended_at = float("inf")
-    while (ranks or outputs.get_map()) and time.monotonic() < ended_at:
-        for key, _ in outputs.select(0.1):
-            if not _forward(key.fd, key.data):
-                outputs.unregister(key.fd)
-        for pid in list(ranks):
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended and (code := os.waitstatus_to_exitcode(status)) and not failed:
-                failed, deadline = code if code > 0 else 128 - code, time.monotonic() + GRACE
-                print(f"inalab: worker {ranks[pid]} ended with exit code {failed}", file=sys.stderr, flush=True)
-            if ended:
-                del ranks[pid]
-        if not ranks:
-            ended_at = min(ended_at, time.monotonic() + LAST_WORDS)
-        if time.monotonic() > deadline:
-            for pid in ranks:
-                os.kill(pid, signal.SIGKILL)
-            deadline = float("inf")
-    return failed
+        self.outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
+
+    def _reap(self) -> None:
+        for pid, rank in list(self.ranks.items()):
+            if (code := ended(pid)) is not None:
+                del self.ranks[pid]
+                if code:
+                    self._fail(f"worker {rank} {isolation.ending(code)}", code if code > 0 else 128 - code)
+                elif self.departed is None:
+                    self.departed = time.monotonic(), rank
+        if self.ranks and self.departed and time.monotonic() - self.departed[0] > MISSED:
+            self.notes.give_up(f"worker {self.departed[1]} has ended")
+
+    def _fail(self, cause: str, code: int) -> None:
+        """Tell the first failure, also to the survivors, who have some time to say what they saw. The others follow from it."""
+        if not self.failed:
+            self.failed, self.cause, self.deadline = code, cause, time.monotonic() + GRACE
+            self.notes.give_up(cause)
+            _say(cause)
+
+    def _tell_failures(self) -> None:
+        """Print how scripts failed; what is the same on several ranks, once."""
+        for rank in sorted(self.silent):
+            if (text := self.notes.failure(rank)) is not None:
+                self.silent.remove(rank)
+                if text not in self.told:
+                    _print(rank, text.encode().split(b"\n"))
+                self.told.setdefault(text, []).append(rank)
+
+    def _end_survivors(self) -> None:
+        who = workers(sorted(self.ranks.values()))
+        _say(f"{who} got SIGKILL, {GRACE:g} s after this failure: {self.cause}")
+        for pid in self.ranks:
+            os.kill(pid, signal.SIGKILL)
+        self.deadline = float("inf")
+
+
+def _say(sentence: str) -> None:
+    print(f"inalab: {sentence}", file=sys.stderr, flush=True)
 
 
 def _forward(descriptor: int, state: list) -> bool:  # type: ignore[type-arg]
@@ -119,36 +196,11 @@ def _forward(descriptor: int, state: list) -> bool:  # type: ignore[type-arg]
     *lines, state[1] = (rest + data).split(b"\n")
     if not data and state[1]:
         lines.append(state[1])
-    for line in lines:
-        sys.stdout.buffer.write(f"[{rank}] ".encode() + line + b"\n")
-    sys.stdout.buffer.flush()
+    _print(rank, lines)
     return bool(data)
 
 
-def _script(writer: int, given: dict[str, str], script: list[str], torchrun: bool) -> int:
-    """The process on a host. torch is loaded already, except below torchrun, which starts an interpreter of its own."""
-    os.dup2(writer, 1)
-    os.dup2(writer, 2)
-    os.environ.update(given)
-    sys.path[0] = str(Path(script[0]).resolve().parent)
-    if torchrun:
-        where = ["--nnodes", given["WORLD_SIZE"], "--nproc-per-node", "1", "--node-rank", given["RANK"]]
-        where += ["--master-addr", given["MASTER_ADDR"], "--master-port", given["MASTER_PORT"]]
-        os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", *where, *script])
-    import torch
-
-    torch.set_num_threads(1)
-    sys.argv = script
-    try:
-        runpy.run_path(script[0], run_name="__main__")
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    finally:  # as the interpreter does at its end
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-    return 0
+def _print(rank: int, lines: list[bytes]) -> None:
+    for line in lines:
+        sys.stdout.buffer.write(f"[{rank}] ".encode() + line + b"\n")
+    sys.stdout.buffer.flush()

@@ -6,12 +6,14 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import psutil
-
+from experiments import processors
+from experiments.processors import PROCESSORS, Spent, shares
 from topologies.network import Network
 
 WINDOW = 0.1  # seconds, at least
+COST = 0.05  # share of the time that measuring may take: windows are longer where there are many processes
 PROCESSORS_FULL = 0.05  # idle share below which a window counts as full
 WAYS = {"up": "rx", "down": "tx"}  # seen from a link's upper end
 THREAD_FULL = 0.9  # share of a window that one thread of a switch may run: it has a processor at most
@@ -20,37 +22,53 @@ THREAD_FULL = 0.9  # share of a window that one thread of a switch may run: it h
 class LoadMeter:
     """Sample it often; it measures once a window. A switch is as busy as its busiest thread."""
 
+    METRICS = (
+        "cpu_idle", "cpu_stolen", "cpu_switches", "cpu_hosts", "cpu_others", "saturated", "saturated_by", "saturated_shares",
+    )  # fmt: skip
+
     def __init__(self, switches: dict[str, int]) -> None:
         """`switches` are the processes that move packets, by the switches' names."""
         self.switches = switches
         self.windows = 0
         self.full = 0  # windows in which somebody could do no more
         self.burdened: Counter[str] = Counter()  # and who it was
+        self.full_time = Spent(0, 0, 0, 0, 0, 0)  # in windows in which it was the processors
+        self.window = WINDOW
         self.now = time.monotonic()
-        self.first = self.times = psutil.cpu_times()
+        self.first = self.spent = self._read()
         self.ran = {name: _thread_seconds(pid) for name, pid in switches.items()}
+
+    def _read(self) -> Spent:
+        return processors.read(self.switches.values())
 
     def sample(self) -> None:
         """Close a window, if one is over."""
         now = time.monotonic()
         elapsed = now - self.now
-        if elapsed < WINDOW:
+        if elapsed < self.window:
             return
-        times, ran = psutil.cpu_times(), {name: _thread_seconds(pid) for name, pid in self.switches.items()}
-        who = [] if _idle(self.times, times) >= PROCESSORS_FULL else ["the processors"]
+        spent, ran = self._read(), {name: _thread_seconds(pid) for name, pid in self.switches.items()}
+        who = [] if shares(self.spent, spent).idle >= PROCESSORS_FULL else [PROCESSORS]
+        if who:
+            self.full_time = Spent(*(t + b - a for t, a, b in zip(self.full_time, self.spent, spent, strict=True)))
         for name, threads in ran.items() if not who else ():
             if any(s - self.ran[name].get(t, s) > THREAD_FULL * elapsed for t, s in threads.items()):
                 who.append(f"switch {name}")
         self.windows += 1
         self.full += bool(who)
         self.burdened.update(who)
-        self.now, self.times, self.ran = now, times, ran
+        self.now, self.spent, self.ran = now, spent, ran
+        self.window = max(WINDOW, (time.monotonic() - now) / COST)
 
-    def metrics(self) -> dict[str, float | str]:
-        """The share of time that was idle, the share of windows in which somebody could do no more, and who that was mostly."""
+    def metrics(self) -> dict[str, Any]:
+        """What METRICS names: shares of the processors' time, in all and in the windows in which they could do no more.
+
+        `saturated` is the share of windows in which somebody could do no more, `saturated_by` who that was mostly.
+        """
         (who, _), *_ = self.burdened.most_common(1) or [("", 0)]
-        idle = _idle(self.first, psutil.cpu_times())
-        return {"cpu_idle": idle, "saturated": self.full / max(self.windows, 1), "saturated_by": who}
+        whole = {f"cpu_{name}": share for name, share in shares(self.first, self._read())._asdict().items()}
+        full = shares(Spent(0, 0, 0, 0, 0, 0), self.full_time)._asdict() if self.full_time.total else {}
+        return whole | {"saturated": self.full / max(self.windows, 1), "saturated_by": who, "saturated_shares": full}
 
 
 class LinkBytes:
@@ -87,12 +105,6 @@ class LinkBytes:
             ]
             for kind in self.interfaces
         }
-
-
-def _idle(before: object, after: object) -> float:
-    """The share of all processors' time that was idle."""
-    spent = sum(b - a for a, b in zip(before, after, strict=True))  # type: ignore[call-overload]
-    return float((after.idle - before.idle + after.iowait - before.iowait) / max(spent, 1e-9))  # type: ignore[attr-defined]
 
 
 def _thread_seconds(pid: int) -> dict[str, float]:

@@ -12,7 +12,19 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, metric, not_valid, over_base, ratio, words
+from experiments.curves import (
+    SCHEME_LOOKS,
+    curve,
+    estimate,
+    in_order,
+    levels,
+    metric,
+    not_valid,
+    over_base,
+    packets_lost,
+    ratio,
+    words,
+)
 from experiments.experiment import Trial
 from experiments.plots import new_figure, readable
 from experiments.results import Run
@@ -78,10 +90,6 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     yield "loss", caption, figure
 
 
-def _lost(trial: dict[str, Any]) -> float:
-    return float(trial["metrics"]["loss_achieved"] * trial["metrics"]["loss_packets"])
-
-
 def _cost(run: Run, scheme: str, rate: float, kind: str) -> Interval:
     return ratio(run, TAT, {"scheme": scheme, "loss": rate, "kind": kind}, {"scheme": scheme, "loss": 0.0})
 
@@ -95,7 +103,7 @@ def findings(run: Run) -> list[str]:
                 f"{SCHEME_LOOKS[scheme].label} {words(_cost(run, scheme, rate, kind))}"
                 for scheme in run.record["settings"]["schemes"]
             ]
-            dropped = estimate(run, _lost, scheme="switchml", loss=rate, kind=kind)
+            dropped = estimate(run, packets_lost, scheme="switchml", loss=rate, kind=kind)
             said.append(
                 f"{100 * rate:g} % {kind}: TAT is {', '.join(told)} times that without loss (packets lost in a trial of SwitchML: "
                 f"{words(dropped, '.0f')})."

@@ -49,6 +49,7 @@ MAIN = (
     Metric("ate_per_second", "ATE/s", "", 1, ",.0f", "aggregated tensor elements per second"),
     Metric("loss_achieved", "loss had", "%", 100, ".3f", "on the links, as counted"),
     Metric("retransmissions", "sent again", "", 1, ",.0f", "packets, all workers together"),
+    Metric("queries", "queries", "", 1, ",.0f", "82 bytes on the wire each, all workers together"),
     Metric("cpu_idle", "CPU idle", "%", 100, ".0f", "of the whole machine"),
 )
 DETAIL = (
@@ -65,6 +66,10 @@ DETAIL = (
     Metric("queue_drops", "queue drops", "packets", 1, ",.0f"),
     Metric("saturated", "saturated", "%", 100, ".0f", "of the time somebody could do no more"),
     Metric("saturated_by", "saturated by"),
+    Metric("cpu_switches", "CPU, switches", "%", 100, ".0f", "of the trial, as shares of the whole machine"),
+    Metric("cpu_hosts", "CPU, hosts", "%", 100, ".0f", "of the trial: workers, servers, the coordinator"),
+    Metric("cpu_others", "CPU, others", "%", 100, ".0f", "processes that are not of the trial"),
+    Metric("cpu_stolen", "CPU, stolen", "%", 100, ".0f", "by the machine below this virtual one"),
     Metric("padding_min", "least padding", "ms", 1000, ".1f", "negative: a step computed longer than its virtual time"),
     Metric("aggregators_held", "aggregators held", "", 1, ",.0f", "when all servers had left; 0 is right"),
     Metric("elements", "elements", "", 1, ",.0f", "of the gradient"),

@@ -98,7 +98,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("oversubscription of the uplinks" if racks > 1 else "")
         ax.set_ylabel("10⁶ ATE/s")
         ax.set_ylim(bottom=0)
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[0].legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0.52))  # between the points
     _draw_uplinks(axes[-1], run, [racks for racks in shapes if racks > 1], schemes)
     caption = (
         f"{size} workers: aggregated tensor elements per second against the oversubscription of the racks' uplinks, and bytes up "

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from experiments.index import write_index
 from experiments.metrics import MISSING
 from experiments.pages import render
+from experiments.provenance import described
 from experiments.results import ResultsError, Run, save_record, write_whole
 from experiments.tables import seed_table, trial_table, verdict
 
@@ -69,7 +70,6 @@ def _unsound(run: Run) -> list[dict[str, Any]]:
 
 def _facts(run: Run) -> list[tuple[str, Any]]:
     record = run.record
-    git = record.get("git", {})
     planned, seeds = len(record["trials"]), sorted({t["seed"] for t in run.trials if "seed" in t})
     return [
         ("run", run.folder.name),
@@ -78,20 +78,21 @@ def _facts(run: Run) -> list[tuple[str, Any]]:
         ("trials", f"{len(run.trials)} of {planned}" + ("" if record.get("finished") else ", interrupted")),
         ("started", _clock(record.get("started"))),
         ("ended", _clock(record.get("ended"))),
-        ("commit", (git.get("commit") or MISSING)[:12] + (", with changes" if git.get("changed") else "")),
+        ("commit", described(record.get("git") or {}, 12) or MISSING),
     ]
 
 
 def _context(record: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, bool]]]]:
     """Settings, versions and machine, each as (name, value, whether it was set by hand)."""
     by_hand = {text.partition("=")[0] for text in record["set"]}
-    git = record.get("git", {})
+    git, code = record.get("git") or {}, record.get("code") or {}
     on_target = {f"{record['target']}: {k}": v for k, v in (record.get("target_versions") or {}).items()}
     parts = {
         "Settings": record.get("settings", {}),
         "Versions": record.get("versions", {}) | on_target,
-        "Machine and git": record.get("machine", {})
-        | {"changed since the commit" if k == "changed" else k: v for k, v in git.items()},
+        "Machine": record.get("machine", {}),
+        "Code": {"changed since the commit" if k == "changed" else k: _known(v) for k, v in git.items() if v != []}
+        | {k.replace("_", " "): v for k, v in code.items()},
     }
     return [
         (title, [(k, _plain(v), title == "Settings" and k in by_hand) for k, v in part.items()]) for title, part in parts.items()
@@ -100,6 +101,10 @@ def _context(record: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, boo
 
 def _clock(stamp: str | None) -> str:
     return (stamp or MISSING).replace("T", " ").replace("+", " +")
+
+
+def _known(value: Any) -> Any:
+    return "not known" if value is None else value
 
 
 def _plain(value: Any) -> str:

@@ -5,18 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import platform
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "mininet", "matplotlib")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -140,30 +133,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(v) for v in value]
     return value
-
-
-def _git(*words: str) -> str:
-    try:
-        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def environment() -> dict[str, Any]:
-    """Versions, machine and git state, for run.json."""
-    packages = {}
-    for name in RECORDED_PACKAGES:
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            packages[name] = "not installed"
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-    return {
-        "versions": {"python": sys.version.split()[0], "kernel": platform.release(), **packages},
-        "machine": {"processor": model, "cores": psutil.cpu_count(), "memory_gib": round(psutil.virtual_memory().total / 2**30, 1)},
-        "git": {"commit": _git("rev-parse", "HEAD"), "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))},
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": " ".join(["inalab", *sys.argv[1:]]),
-    }

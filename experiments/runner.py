@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from experiments.experiment import Experiment, Trial
+from experiments.provenance import environment
 from experiments.report import write_report
 from experiments.results import (
     ResultsError,
@@ -26,7 +28,6 @@ from experiments.results import (
     add_trial,
     claim,
     create_run,
-    environment,
     keep_trials,
     load_run,
     release,
@@ -124,7 +125,8 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     need_root()
     record = {
         "experiment": asked.experiment, "target": asked.target, "seed": asked.seed, "set": asked.overrides,
-        "quick": asked.quick, "settings": settings.model_dump(mode="json"), "trials": [t.name for t in plan], **environment(),
+        "quick": asked.quick, "settings": settings.model_dump(mode="json"), "trials": [t.name for t in plan],
+        **environment(Path(inspect.getfile(experiment.trials))),
         "target_versions": next(iter(programs.values())).versions(), "finished": False,
     }  # fmt: skip
     run = _earlier(results, record) if asked.resume else None
@@ -171,7 +173,7 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
 
     Trials of other code or another machine do not belong into one run, nor does a run that is still going.
     """
-    same = ("experiment", "target", "seed", "settings", "quick", "trials", "versions", "machine", "git")
+    same = ("experiment", "target", "seed", "settings", "quick", "trials", "versions", "machine", "git", "code")
     for folder in sorted((results / record["experiment"]).glob("*/run.json"), reverse=True):
         try:
             run = load_run(folder.parent)

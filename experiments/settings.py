@@ -7,8 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, field_validator
 
+from hosts.atp.congestion import CONTROLS, NONE, PAPER
 from hosts.atp.tree import Tree
 from hosts.collective import Membership
+from hosts.recovery import RECOVERIES
 from hosts.schedules import SCHEDULES
 from hosts.schemes import SCHEMES, SERVERS, Parameters
 from hosts.stragglers import KINDS, Straggler
@@ -26,6 +28,11 @@ class SettingsError(ValueError):
     """A setting that cannot be; str() is one sentence that says what to change."""
 
 
+def _as_word(value: Any) -> Any:
+    """What `congestion` was in the records of 0.4: whether the window followed marks and losses."""
+    return {True: PAPER, False: NONE}.get(value, value) if isinstance(value, bool) else value
+
+
 class JobSettings(BaseModel):
     """One of several jobs on a network: what is not set is as the trial has it."""
 
@@ -38,12 +45,15 @@ class JobSettings(BaseModel):
     servers: int | None = None
     scaling: float | None = None
     aggregators: int | None = None
-    congestion: bool | None = None
+    congestion: str | None = None
+    recovery: str | None = None
     workload: str | None = None
     steps: int | None = None
     batch: int | None = None
     learning_rate: float | None = None
     compute_ms: float | None = None
+
+    _congestion = field_validator("congestion", mode="before")(_as_word)
 
     @field_validator("workers", mode="before")
     @classmethod
@@ -60,6 +70,8 @@ class TrialSettings(BaseModel):
     """Everything that one trial depends on, besides its seed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    _congestion = field_validator("congestion", mode="before")(_as_word)
 
     @field_validator("jobs", mode="before")
     @classmethod
@@ -80,7 +92,10 @@ class TrialSettings(BaseModel):
     servers: int = Field(1, ge=1, description="ps, atp: dedicated servers, on hosts of their own")
     scaling: float | None = Field(None, gt=0, le=1e30, description="switchml, atp: a fixed factor; default: block exponents; 1e8")
     aggregators: int = Field(atp.AGGREGATORS, description="atp: of each switch, shared by all jobs")
-    congestion: bool = Field(True, description="atp: the window follows marks and losses")
+    congestion: str = Field("marks", description="atp: what halves the window: marks, paper (marks and losses), or none")
+    recovery: str = Field(
+        "ask", description="switchml, atp: ask what became of an overdue chunk, or send it again as the paper does"
+    )
     workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}, or tensor-N")
     steps: int = Field(80, ge=1, le=100_000, description="of training")
     batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
@@ -145,7 +160,9 @@ class TrialSettings(BaseModel):
 
     def parameters(self) -> Parameters:
         """Of the scheme, for a trial of one job."""
-        return Parameters(self.scheme, self.slots, self.k, self.patience, self.scaling, self.aggregators, self.congestion)
+        return Parameters(
+            self.scheme, self.slots, self.k, self.patience, self.scaling, self.aggregators, self.congestion, self.recovery
+        )
 
     def loss_model(self) -> Loss | None:
         if not self.loss:
@@ -205,6 +222,10 @@ class TrialSettings(BaseModel):
         for key, schemes in own.items():
             if getattr(self, key) and self.scheme not in schemes:
                 raise SettingsError(f"{key} is of {' and '.join(schemes)}: scheme {self.scheme} does not have it")
+        if self.congestion not in CONTROLS:
+            raise SettingsError(f"congestion is {self.congestion}: choose one of {', '.join(CONTROLS)}")
+        if self.recovery not in RECOVERIES:
+            raise SettingsError(f"recovery is {self.recovery}: choose one of {', '.join(RECOVERIES)}")
         if not 1 <= self.slots <= POOL_CELLS // 2:
             raise SettingsError(f"slots is {self.slots}: from 1 to {POOL_CELLS // 2} fit in the switch's pool")
         if not 1 <= self.aggregators <= atp.AGGREGATORS:

@@ -9,21 +9,25 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection, Listener, Pipe, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
+from experiments.door import Door
 from experiments.faults import Outage
-from experiments.fleet import SERVERS_END, commands_for, spawn_servers, wait_for
-from experiments.jobs import JobRun, together
+from experiments.fleet import SERVERS_END, commands_for, end_servers, spawn_servers
+from experiments.jobs import JobRun, together, workers
 from experiments.load import WINDOW, LinkBytes, LoadMeter
 from experiments.places import place_of, rendezvous
 from experiments.settings import TrialSettings
 from experiments.validity import judge
+from experiments.watch import Watch, ended
 from hosts import background, wire
 from hosts.atp import wire as atp_wire
+from hosts.coordination import LOST
 from hosts.schemes import Place
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
@@ -39,6 +43,8 @@ COORDINATOR_PORT = 29500
 JOIN_SECONDS = 60.0
 START_DELAY = 0.2  # seconds between the last hello and the common start
 GRACE = 5.0  # seconds that workers have to explain themselves after one has died
+OTHERS_LOST = 3.0  # seconds in which the other connections end that the same cut has cost
+SWITCH_ENDING = 0.5  # seconds from when a switch stops answering until it has ended, if it is going to
 Key = tuple[int, int]  # a worker: job and rank
 Report = Callable[[str, dict[str, Any]], None]
 
@@ -84,7 +90,7 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
         code = isolation.wait(pid)
         receiver.close()
     if result is None:
-        raise TrialError(failure or f"the trial ended with exit code {code} and no result")
+        raise TrialError(failure or f"the trial's first process {isolation.ending(code)} and left no result")
     return result
 
 
@@ -112,50 +118,68 @@ class _Trial:
         whole = zip(settings.plans(self.plan), settings.each(), settings.starts(), strict=True)
         self.jobs = [JobRun(job, own, start, several) for job, own, start in whole]
         self.pids: dict[int, Key] = {}  # of workers
+        self.lost: set[Key] = set()  # workers that the management network does not reach
         self.blamed = self.jobs  # those that ended by themselves, if some did not end well
 
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
-        admitted = self.settings.admitted(self.plan)
         commands = commands_for(self.settings, self.plan, self.seed)
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
+        try:
+            return self._on(network, began)
+        except Exception as error:
+            end = time.monotonic() + SWITCH_ENDING * isinstance(error, ControlError | OSError)
+            while not (dead := network.dead_switches()) and time.monotonic() < end:
+                time.sleep(0.02)
+            if dead:  # all else is its consequence
+                raise TrialError("; ".join(dead)) from error
+            raise
+
+    def _on(self, network: Network, began: float) -> dict[str, Any]:
+        """The trial on its network, which has been under construction since `began`."""
+        admitted = self.settings.admitted(self.plan)
         places = {h.name: place_of(self.plan, job, h, parameters) for job, parameters in admitted for h in job.everyone}
         secret = secrets.token_bytes(16)
-        with Listener((MANAGEMENT_ADDRESS, COORDINATOR_PORT), backlog=self.plan.racks.size, authkey=secret) as listener:
+        with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.racks.size) as door:
             servers = spawn_servers(network, lambda host: places[host.name])
             self._fork_workers(network, places, secret)
-            connections = self._join(listener)
-        self._start_background(network)
+            watch = Watch(network, [job.plan for job in self.jobs], servers)
+            connections = self._join(door, watch)
+        watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
         carried = LinkBytes(network)
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
         for (job, _), connection in connections.items():
-            connection.send(("start", started + self.jobs[job].start))
+            _send(connection, ("start", started + self.jobs[job].start))
         setup = time.monotonic() - began
-        self._follow(connections, load)
-        if outage and (why := outage.stop()) and not self._errors():
+        self._follow(connections, load, watch)
+        if self._errors():
+            why = "; ".join(job.why() for job in self.blamed if job.errors)
+            raise TrialError(watch.look(time.monotonic()) or why)
+        if outage and (why := outage.stop()):
             raise TrialError(why)
         measured: dict[str, Any] = load.metrics() | carried.metrics()
-        left = wait_for(servers, SERVERS_END)
+        left = end_servers(list(watch.servers), SERVERS_END)
         measured |= self._measure(network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
-        if self._errors():
-            raise TrialError("; ".join(job.why() for job in self.blamed if job.errors))
         if left:
-            raise TrialError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
+            raise TrialError(watch.cut() or f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         network.stop()
         return self._result(measured, started, setup)
 
-    def _start_background(self, network: Network) -> None:
-        """From the last host of the last rack to that of the first: neither is in a job."""
+    def _start_background(self, network: Network) -> dict[int, str]:
+        """From the last host of the last rack to that of the first: neither is in a job. What each process is."""
         if not self.settings.background:
-            return
+            return {}
         source, sink = (self.plan.racks.members[rack][-1] for rack in (-1, 0))
         bits = (atp_wire if self.settings.program == "atp" else wire).bits_on_wire(self.settings.k)
         frame = bits // 8 - wire.PHYSICAL_BYTES
-        network.spawn(sink, background.sink)
-        network.spawn(source, partial(background.source, self.plan.hosts[sink].station.ip, self.settings.background, frame))
+        send = partial(background.source, self.plan.hosts[sink].station.ip, self.settings.background, frame)
+        return {
+            network.spawn(sink, background.sink): "the sink of the background traffic",
+            network.spawn(source, send): "the source of the background traffic",
+        }
 
     # --- workers
 
@@ -178,55 +202,60 @@ class _Trial:
                 self.pids[pid] = (job.plan.number, rank)
                 self.sender.send(("worker", {"job": job.plan.number, "rank": rank, "pid": pid}))
 
-    def _join(self, listener: Listener) -> dict[Key, Connection]:
+    def _join(self, door: Door, watch: Watch) -> dict[Key, Connection]:
         """Wait until every worker has said hello; TrialError names those that did not."""
         connections: dict[Key, Connection] = {}
-        listener._listener._socket.settimeout(0.2)  # type: ignore[attr-defined]
         end = time.monotonic() + JOIN_SECONDS
         waiting: list[Connection] = []
         expected = set(self.pids.values())
-        while expected - set(connections):
-            try:
-                waiting.append(listener.accept())
-            except TimeoutError:
-                pass
+        while missing := sorted(expected - set(connections)):
+            dead = self._reap()  # before the last words, which may have come meanwhile
+            waiting += door.look(WINDOW)
             for connection in wait(waiting, 0):
                 assert isinstance(connection, Connection)
+                waiting.remove(connection)
                 try:
                     kind, value = connection.recv()
-                except EOFError:
-                    waiting.remove(connection)
+                except (EOFError, OSError):
                     continue
                 if kind == "error":
                     raise TrialError(self.jobs[value["job"]].named(value["message"]))
                 self.jobs[value["job"]].data = value["data"]
                 connections[value["job"], value["rank"]] = connection
-                waiting.remove(connection)
                 self.sender.send((kind, value))
-            dead = self._reap()
+            if why := watch.trouble():
+                raise TrialError(why)
             if dead or time.monotonic() > end:
-                missing = sorted(expected - set(connections))
+                if why := watch.cut():
+                    raise TrialError(why)
                 why = "; ".join(dead.values()) or f"not heard of after {JOIN_SECONDS:g} s"
-                names = {job: ", ".join(str(rank) for number, rank in missing if number == job) for job, _ in missing}
-                who = "; ".join(self.jobs[job].named(f"workers {ranks}") for job, ranks in names.items())
-                raise TrialError(f"{who} did not join: {why}")
+                raise TrialError(f"{self._named(missing)} did not join: {why}")
         return connections
+
+    def _named(self, keys: Iterable[Key]) -> str:
+        """These workers, with their jobs where there are several."""
+        ranks: dict[int, list[int]] = {}
+        for job, rank in sorted(keys):
+            ranks.setdefault(job, []).append(rank)
+        return "; ".join(self.jobs[job].named(workers(who)) for job, who in ranks.items())
 
     def _reap(self) -> dict[Key, str]:
         """Workers that ended since the last look, and how."""
         dead = {}
         for pid, (job, rank) in list(self.pids.items()):
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
+            if (code := ended(pid)) is not None:
                 del self.pids[pid]
-                code = os.waitstatus_to_exitcode(status)
+                if code == LOST:
+                    self.lost.add((job, rank))
                 if code:
-                    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-                    dead[job, rank] = f"worker {rank} {how}"
+                    dead[job, rank] = f"worker {rank} {isolation.ending(code)}"
         return dead
 
-    def _follow(self, connections: dict[Key, Connection], load: LoadMeter) -> None:
-        """Collect what the workers say until all are done, or until one is dead and the others have explained."""
+    def _follow(self, connections: dict[Key, Connection], load: LoadMeter, watch: Watch) -> None:
+        """Collect what the workers say until all are done, or until one is dead and the others have explained.
+
+        Raises TrialError at once if something has ended that no worker can do without.
+        """
         open_ = dict(connections)
         give_up, told = float("inf"), self.jobs
         while open_ and time.monotonic() < give_up:
@@ -239,24 +268,45 @@ class _Trial:
                 except (EOFError, ConnectionResetError):
                     del open_[key]
                     continue
+                except OSError:
+                    self.lost.add(key)
+                    continue
                 self.jobs[key[0]].hear(kind, value)
                 self.sender.send((kind, value))
             for (job, rank), how in self._reap().items():
                 self.jobs[job].errors.setdefault(rank, how)
+            if why := watch.trouble():
+                raise TrialError(why)
+            if self.lost:
+                raise TrialError(self._cut(open_))
             if self._errors() and give_up == float("inf"):
                 give_up = time.monotonic() + GRACE
                 told = [job for job in self.jobs if job.errors]  # the others only end because of these
                 reason = next(job.reason() for job in self.jobs if job.errors)
                 for (job, rank), connection in open_.items():
                     if rank not in self.jobs[job].errors:
-                        try:
-                            connection.send(("abort", reason))
-                        except OSError:
-                            continue
+                        _send(connection, ("abort", reason))
         for run in told:
             for rank in set(range(run.plan.size)) - set(run.done) - set(run.errors):
                 run.errors[rank] = f"worker {rank} said nothing more"
         self.blamed = told
+
+    def _cut(self, open_: dict[Key, Connection]) -> str:
+        """A sentence that names the lost workers, and those whose connections the same cut ends a little later."""
+        left = {key: connection for key, connection in open_.items() if key not in self.lost}
+        end = time.monotonic() + OTHERS_LOST
+        while left and (remaining := end - time.monotonic()) > 0:
+            for connection in wait(list(left.values()), remaining):
+                key = next(k for k, c in left.items() if c is connection)
+                try:
+                    assert isinstance(connection, Connection)
+                    connection.recv()  # what it says makes no difference any more
+                except EOFError:
+                    del left[key]
+                except OSError:
+                    del left[key]
+                    self.lost.add(key)
+        return f"the management network is cut: it does not reach {self._named(self.lost)}"
 
     # --- measurements
 
@@ -307,9 +357,7 @@ class _Trial:
             "setup": setup,
             "loss_achieved": lost / numbered if numbered else 0.0,
             "loss_packets": numbered,
-            "cpu_idle": measured["cpu_idle"],
-            "saturated": measured["saturated"],
-            "saturated_by": measured["saturated_by"],
+            **{key: measured[key] for key in LoadMeter.METRICS},
             "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
         }
         metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "outage") if measured[key]}
@@ -326,6 +374,12 @@ class _Trial:
             "steps": [({"job": job.plan.number} if tagged else {}) | record for job in self.jobs for record in job.steps],
             "data_sha256": self.jobs[0].data,
         }
+
+
+def _send(connection: Connection, message: tuple[str, Any]) -> None:
+    """Send to a worker. One that cannot be reached is found out by what is received from it."""
+    with suppress(OSError):
+        connection.send(message)
 
 
 def _drops(switch: dict[str, Any]) -> int:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from experiments.processors import PROCESSORS
 from experiments.settings import TrialSettings
 
 MOST_SATURATED = 0.1  # share of the time in which somebody could do no more; beyond, the machine was the bottleneck
 MOST_NEEDLESS = 0.01  # share of packets sent again where nothing is lost and nobody is slow
+LEAST_FOREIGN = 0.2  # share of the processors that others hold, from which on they are to blame and not the trial
+MOST_STOLEN = 0.1  # of the processors' time; what is withheld comes in pauses, and links idle in them however idle the rest is
+MOST_IDLE = 0.3  # share of idle time up to which others can have been in the trial's way
+STEAL = "(steal)"  # what such a sentence is known by
 SIGMAS = 5.0  # of the achieved loss rate around the requested one
 
 
@@ -23,24 +28,61 @@ def loss_deviation(settings: TrialSettings, packets: int) -> float:
 
 
 def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
-    """What is wrong with a trial, a sentence each; empty for a valid one."""
+    """What is wrong with a trial, a sentence each with what to do about it; empty for a valid one."""
     problems = []
+    crowded = _crowded(metrics)
     if metrics["padding_min"] < 0:
-        problems.append(f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time: raise compute_ms")
+        late = f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time"
+        problems.append(f"{late}, and {crowded}" if crowded else f"{late}: raise compute_ms")
     if metrics["saturated"] > MOST_SATURATED:
-        problems.append(
-            f"for {100 * metrics['saturated']:.0f} % of the time {metrics['saturated_by']} could do no more: lower host_rate"
-        )
+        problems.append(f"for {100 * metrics['saturated']:.0f} % of the time {_saturated(metrics)}")
     if metrics["queue_drops"] and settings.queue is None:
         problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
     faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
     faultless = faultless and settings.program != "atp"  # which sends again what found no aggregator in time
     if faultless and again > MOST_NEEDLESS * sent:
-        problems.append(f"{again} of {sent} packets were sent again although none was to be lost: lower host_rate")
+        needless = f"{again} of {sent} packets were sent again although none was to be lost"
+        problems.append(f"{needless}, and {crowded}" if crowded else f"{needless}: lower host_rate")
+    if (stolen := metrics.get("cpu_stolen", 0.0)) > MOST_STOLEN and not any(STEAL in problem for problem in problems):
+        problems.append(_withheld(stolen))
     off = abs(metrics["loss_achieved"] - settings.loss)
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
         problems.append(f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was asked for")
     if not metrics["model_digest"]:
         problems.append("the workers ended with different models")
     return problems
+
+
+def _saturated(metrics: dict[str, Any]) -> str:
+    """Who could do no more, whose work it was, and what to do."""
+    shares: dict[str, float] = metrics.get("saturated_shares") or {}
+    at_limit = f"{metrics['saturated_by']} could do no more"
+    if metrics["saturated_by"] != PROCESSORS or not shares:
+        return f"{at_limit}: lower host_rate"
+    if foreign := _foreign(shares["others"], shares["stolen"]):
+        return f"{at_limit}, and {foreign}"
+    switches, hosts = shares["switches"], shares["hosts"]
+    remedy = "lower host_rate" if switches >= hosts else "lower host_rate, or take fewer workers or a smaller workload"
+    return f"{at_limit}, of which the trial's own switches took {100 * switches:.0f} % and its hosts {100 * hosts:.0f} %: {remedy}"
+
+
+def _crowded(metrics: dict[str, Any]) -> str:
+    """Who else held the processors over the whole trial, and what to do; empty where they had time left."""
+    if metrics.get("cpu_idle", 1.0) > MOST_IDLE:
+        return ""
+    return _foreign(metrics.get("cpu_others", 0.0), metrics.get("cpu_stolen", 0.0))
+
+
+def _foreign(others: float, stolen: float) -> str:
+    """Who held so much of the processors that the trial is not to blame, and what to do; empty if nobody did."""
+    if max(others, stolen) < LEAST_FOREIGN:
+        return ""
+    if others >= stolen:
+        return f"other processes took {100 * others:.0f} % of the processors: close them and run again"
+    return _withheld(stolen)
+
+
+def _withheld(stolen: float) -> str:
+    """What the machine below a virtual one took of its processors, and what to do."""
+    return f"the machine below this virtual one withheld {100 * stolen:.0f} % of the processors {STEAL}: run again when it is idle"

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
+
+NEVER = -1  # in place of a file descriptor
 
 
 @dataclass
 class Counters:
     """Packets and bytes of one worker since it started. Bytes are payload."""
 
-    sent: int = 0  # all packets, retransmissions included
+    sent: int = 0  # packets with a vector, retransmissions included
     results: int = 0  # results that completed a chunk
     duplicates: int = 0  # results of chunks already complete, or not asked for
     timeouts: int = 0  # times that at least one slot's timer ran out
     retransmissions: int = 0  # packets sent again
+    queries: int = 0  # header-only packets that ask what became of a chunk
     malformed: int = 0  # datagrams that were no packet of this job
+    outdated: int = 0  # packets of another group of this job
     bytes_sent: int = 0
     bytes_received: int = 0
     waited: float = 0.0  # seconds between sending a chunk and its result, over all results; 0 where the scheme does not know
@@ -51,6 +57,87 @@ class AggregationError(RuntimeError):
     """A collective cannot finish; str() names job, slot, chunk and who is missing."""
 
 
+@dataclass(eq=False)
+class Sum:
+    """An all-reduce that has been started. `total` has the shape of the caller's tensor, once it is over."""
+
+    flat: NDArray[Any]  # (elements,)
+    shape: tuple[int, ...]
+    overwrite: bool = False  # the sum may be written over `flat`
+    total: NDArray[Any] | None = None
+
+
+class Summing(ABC):
+    """All-reduces, until one fails: after that nobody knows what the others have, and every further one is refused.
+
+    Several may be under way. All workers start the same ones in the same order. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self.broken: AggregationError | None = None
+
+    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
+        """The sum of x (float32 or int32, any shape) over all workers.
+
+        Raises TypeError for another dtype and AggregationError when the sum cannot be completed, or one before could not.
+        """
+        started = self.start(x)
+        self.advance(started)
+        assert started.total is not None
+        return started.total
+
+    def start(self, x: NDArray[Any], overwrite: bool = False) -> Sum:
+        """Begin an all-reduce, which `advance` brings to its end; x must stay as it is until then. Raises as all_reduce does.
+
+        `overwrite` allows to write the sum over x, which then shares no memory with another sum under way. After an error x is
+        undefined.
+        """
+        if self.broken is not None:
+            raise AggregationError(str(self.broken))
+        if x.dtype not in (np.float32, np.int32):
+            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
+        started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite)
+        if x.size == 0:
+            started.total = x.copy()
+        else:
+            self._guarded(lambda: self._start(started))
+        return started
+
+    def advance(self, started: Sum, interrupt: int = NEVER) -> bool:
+        """Go on until a sum is over, or the file descriptor `interrupt` is readable; whether it is over.
+
+        Raises as all_reduce does.
+        """
+        if started.total is None:
+            if self.broken is not None:
+                raise AggregationError(str(self.broken))
+            self._guarded(lambda: self._advance(started, interrupt))
+        return started.total is not None
+
+    def _guarded(self, step: Any) -> None:
+        try:
+            step()
+        except AggregationError as error:
+            self.broken = error
+            raise
+        except BaseException as error:
+            self.broken = AggregationError(f"a sum before was interrupted: {type(error).__name__}: {error}")
+            raise
+
+    @abstractmethod
+    def _start(self, started: Sum) -> None:
+        """Take in a tensor."""
+
+    @abstractmethod
+    def _advance(self, started: Sum, interrupt: int) -> None:
+        """Call `_over` with its sum; an interruption may come first."""
+
+    @staticmethod
+    def _over(started: Sum, total: NDArray[Any]) -> None:
+        """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off."""
+        started.total = total.reshape(-1)[: started.flat.size].reshape(started.shape)
+
+
 class Collective(Protocol):
     """A scheme, as the training script sees it."""
 
@@ -59,5 +146,9 @@ class Collective(Protocol):
     def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
         """The sum of x over all workers, in x's shape and dtype; bit-identical on every worker."""
         ...
+
+    def start(self, x: NDArray[Any], overwrite: bool = False) -> Sum: ...
+
+    def advance(self, started: Sum, interrupt: int = NEVER) -> bool: ...
 
     def close(self) -> None: ...

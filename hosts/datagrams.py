@@ -8,9 +8,13 @@ import os
 import select
 import socket
 import time
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hosts.compiled import compiled
+from hosts.wire import offset
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -24,6 +28,8 @@ MESSAGE = np.dtype(
     }
 )
 VECTOR = np.dtype([("base", "u8"), ("length", "u8")])
+VECTORS, VECTOR_COUNT = (offset(MESSAGE, name) // 8 for name in ("vectors", "vector_count"))  # words of a message
+VECTOR_BYTES = VECTOR.itemsize
 
 ADDRESS = np.dtype([("family", "u2"), ("port", ">u2"), ("ip", "u1", 4), ("zero", "u8")])  # struct sockaddr_in
 
@@ -33,27 +39,87 @@ MAX_SEGMENTS = 64  # datagrams that the kernel cuts one message into, at most
 MAX_MESSAGE = 65000  # bytes of such a message, at most
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 SOCKET_BUFFER = 4 << 20
+INTERACTIVE = 6  # TC_PRIO_INTERACTIVE of linux/pkt_sched.h
 
 
-class Rows:
-    """A block of fixed-size datagrams, one a row, with the kernel's view of it."""
+@compiled("i8(i8[::1], i8, i8, i8, i8, i8, i8, i8[:, ::1], i8[:, ::1])")
+def gather(
+    rows: NDArray[np.intp], present: int, base: int, stride: int, length: int, step: int, address: int, vectors: NDArray[np.int64],
+    messages: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """Let messages carry these of the rows present, `length` bytes of each and `step` rows a message.
+
+    Rows are `stride` bytes apart, from `base` on. `vectors` are at `address`. Returns how many messages there are; -1 if one
+    of the rows is not present.
+    """
+    count = 0
+    for i in range(len(rows)):
+        if not 0 <= rows[i] < present:
+            return -1
+        vectors[i, 0] = base + rows[i] * stride
+        vectors[i, 1] = length
+        if i % step == 0:
+            messages[count, VECTORS] = address + i * VECTOR_BYTES
+            messages[count, VECTOR_COUNT] = 0
+            count += 1
+        messages[count - 1, VECTOR_COUNT] += 1
+    return count
+
+
+@compiled("b1[::1](u8[:], u8[::1])")
+def known(sources: NDArray[np.uint64], peers: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of these endpoints are peers'."""
+    found = np.zeros(len(sources), np.bool_)
+    for i in range(len(sources)):
+        for peer in peers:
+            found[i] |= sources[i] == peer
+    return found
+
+
+class Datagrams:
+    """Datagrams of one type, one a row, seen in three ways: as records, as bytes, and as words in the processor's order.
+
+    `octets` has shape (rows, `lead` + bytes of a record): a datagram follows `lead` bytes that never leave, so that its vector of
+    integers consists of whole `words`. `lengths` are in bytes, of what was received.
+    """
 
     def __init__(self, rows: int, record: np.dtype) -> None:
-        self.data = np.zeros(rows, record)
-        self.vectors = np.zeros(rows, VECTOR)
-        self.messages = np.zeros(rows, MESSAGE)
-        self.vectors["base"] = self.data.ctypes.data + np.arange(rows) * record.itemsize
-        self.vectors["length"] = record.itemsize
-        self.messages["vectors"] = self.vectors.ctypes.data + np.arange(rows) * VECTOR.itemsize
-        self.messages["vector_count"] = 1
+        self.record, self.lengths = record, np.full(rows, record.itemsize, np.uint32)
+        self.octets = np.zeros((rows, lead(record) + record.itemsize), np.uint8)
+        self.words: NDArray[np.int32] = self.octets.view(np.int32)
+        whole = np.dtype([("lead", np.uint8, lead(record)), ("datagram", record)])
+        self.data: NDArray[np.void] = self.octets.view(whole).reshape(-1)["datagram"]
+
+    def first(self, rows: int, lengths: NDArray[np.uint32]) -> Datagrams:
+        """The first of these rows, of these lengths; the same memory."""
+        found = copy(self)
+        found.octets, found.words, found.data, found.lengths = self.octets[:rows], self.words[:rows], self.data[:rows], lengths
+        return found
+
+    @property
+    def base(self) -> int:
+        """Where the first datagram is in memory."""
+        return int(self.octets.ctypes.data) + lead(self.record)
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one datagram to the next."""
+        return int(self.octets.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.octets)
+
+
+def lead(record: np.dtype) -> int:
+    """Bytes that precede a datagram in memory: its vector is at a multiple of four behind them."""
+    return -offset(record, "vector") % 4
 
 
 class BatchSocket:
     """A UDP socket: takes datagrams from `sender` rows, puts received ones into `receiver` rows.
 
-    `record` is the datagram as a numpy type; shorter datagrams leave the rest of their row as it was, and
-    `lengths` tells. Up to `segments` datagrams leave as one burst. With one peer, only what it sends is received; with
-    several, what anybody sends.
+    `record` is the datagram as a numpy type with a field `vector`; shorter datagrams leave the rest of their row as it was, and
+    `lengths` tells. Up to `segments` datagrams leave as one burst. Only what a peer sends is received.
     """
 
     def __init__(
@@ -71,15 +137,29 @@ class BatchSocket:
         self._peers["family"] = socket.AF_INET
         for i, (ip, port) in enumerate(peers):
             self._peers["ip"][i], self._peers["port"][i] = tuple(socket.inet_aton(ip)), port
+        self._known = np.ascontiguousarray(_endpoints(self._peers))
         if len(peers) == 1:
             self.socket.connect(peers[0])
         self.socket.setblocking(False)
-        self.sender = Rows(send_rows, record)
-        self.receiver = Rows(receive_rows, record)
-        self._outgoing = np.zeros(send_rows, MESSAGE)
+        self.sender = Datagrams(send_rows, record)
+        self.receiver = Datagrams(receive_rows, record)
+        self._sends_from = self.sender.base
+        self._incoming, self._into = np.zeros(receive_rows, MESSAGE), np.zeros(receive_rows, VECTOR)
+        self._into["base"] = self.receiver.base + np.arange(receive_rows) * self.receiver.stride
+        self._into["length"] = record.itemsize
+        self._incoming["vectors"] = self._into.ctypes.data + np.arange(receive_rows) * VECTOR_BYTES
+        self._incoming["vector_count"] = 1
+        self._sources = np.zeros(receive_rows, ADDRESS)
+        if len(peers) > 1:
+            self._incoming["name"] = self._sources.ctypes.data + np.arange(receive_rows) * ADDRESS.itemsize
+        self._outgoing, self._vectors = np.zeros(send_rows, MESSAGE), np.zeros(send_rows, VECTOR)
+        self._gathered = (self._vectors.ctypes.data, self._vectors.view("2i8"), self._outgoing.view("8i8"))
+        self._outgoing_at = ctypes.c_void_p(self._outgoing.ctypes.data)
+        self._incoming_at = ctypes.c_void_p(self._incoming.ctypes.data)
         self._segment(segments)
         self._poll = select.poll()
         self._poll.register(self.socket, select.POLLIN)
+        self.interrupted = False
 
     def _segment(self, datagrams: int) -> None:
         """Hand up to so many datagrams to the kernel as one message, which it cuts behind the queueing discipline.
@@ -87,10 +167,10 @@ class BatchSocket:
         That saves most of the cost of a datagram. Linux before 6.11 does it only on interfaces that compute checksums;
         `send` falls back to one datagram a message, without checksums, when the kernel refuses.
         """
-        self.segments = max(1, min(datagrams, MAX_SEGMENTS, MAX_MESSAGE // self.sender.data.itemsize))
+        self.segments = max(1, min(datagrams, MAX_SEGMENTS, MAX_MESSAGE // self.sender.record.itemsize))
         if self.segments > 1:
             try:
-                self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, self.sender.data.itemsize)
+                self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, self.sender.record.itemsize)
                 return
             except OSError:
                 self.segments = 1
@@ -101,6 +181,10 @@ class BatchSocket:
         self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
 
+    def set_urgent(self, urgent: bool) -> None:
+        """Let what is sent from now on leave this host before what is not urgent, or no longer."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, INTERACTIVE if urgent else 0)
+
     def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
         """Send these sender rows, in order, to a peer by number; waits while the interface is busy. Returns how many went out.
 
@@ -108,21 +192,20 @@ class BatchSocket:
         """
         done = 0
         while done < len(rows):
-            vectors = self.sender.vectors[rows[done:]]
-            if length is not None:
-                vectors["length"] = length
+            block = rows[done : done + len(self._vectors)]
             step = self.segments if length is None else 1
-            count = -(-len(vectors) // step)
-            messages = self._outgoing[:count]
-            messages["vectors"] = vectors.ctypes.data + np.arange(count) * (step * VECTOR.itemsize)
-            messages["vector_count"] = step
+            present, stride = len(self.sender), self.sender.stride
+            size = length or self.sender.record.itemsize
+            count = gather(block, present, self._sends_from, stride, size, step, *self._gathered)
+            if count < 0:
+                raise IndexError(f"some of rows {block} are not there: there are {present}")
             if len(self._peers) > 1:
+                messages = self._outgoing[:count]
                 messages["name"] = self._peers.ctypes.data + peer * ADDRESS.itemsize
                 messages["name_length"] = ADDRESS.itemsize
-            messages["vector_count"][-1] = len(vectors) - (count - 1) * step
-            sent = _libc.sendmmsg(self.socket.fileno(), ctypes.c_void_p(messages.ctypes.data), count, 0)
+            sent = _libc.sendmmsg(self.socket.fileno(), self._outgoing_at, count, 0)
             if sent > 0:
-                done += min(sent * step, len(vectors))
+                done += min(sent * step, len(block))
                 continue
             code = ctypes.get_errno()
             if code in (errno.EAGAIN, errno.ENOBUFS):
@@ -135,23 +218,54 @@ class BatchSocket:
                 raise OSError(code, os.strerror(code))
         return done
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until something can be received; False after `seconds`."""
-        return bool(self._poll.poll(max(0.0, seconds) * 1000))
+    def wait(self, seconds: float, interrupt: int = -1) -> bool:
+        """Wait until something can be received; False after `seconds`.
 
-    def receive(self) -> tuple[NDArray[np.void], NDArray[np.uint32]]:
-        """All datagrams that are there, up to a block: a view of the rows and their lengths in bytes."""
+        The file descriptor `interrupt` ends it, too, when it is readable; `interrupted` tells whether it is.
+        """
+        poll = self._poll
+        if interrupt != -1:
+            poll = select.poll()
+            poll.register(self.socket, select.POLLIN)
+            poll.register(interrupt, select.POLLIN)
+        ready = [number for number, _ in poll.poll(max(0.0, seconds) * 1000)]
+        self.interrupted = interrupt in ready
+        return self.socket.fileno() in ready
+
+    def receive(self) -> Datagrams:
+        """All datagrams that are there, up to a block; their memory is used again next time."""
         while True:
-            pointer = ctypes.c_void_p(self.receiver.messages.ctypes.data)
-            n = _libc.recvmmsg(self.socket.fileno(), pointer, len(self.receiver.data), socket.MSG_DONTWAIT, None)
+            if len(self._peers) > 1:
+                self._incoming["name_length"] = ADDRESS.itemsize
+            n = _libc.recvmmsg(self.socket.fileno(), self._incoming_at, len(self.receiver), socket.MSG_DONTWAIT, None)
             if n >= 0:
-                return self.receiver.data[:n], self.receiver.messages["length"][:n]
+                return self._of_peers(n)
             code = ctypes.get_errno()
             if code == errno.EAGAIN:
-                return self.receiver.data[:0], self.receiver.messages["length"][:0]
+                return self.receiver.first(0, self._incoming["length"][:0])
             if code not in (errno.EINTR, errno.ECONNREFUSED):
                 raise OSError(code, os.strerror(code))
+
+    def _of_peers(self, n: int) -> Datagrams:
+        """The first n received rows without what came from strangers."""
+        lengths = self._incoming["length"]
+        cut = self._incoming["flags"][:n] & socket.MSG_TRUNC > 0
+        if cut.any():
+            lengths[:n][cut] = 0  # longer than any packet: nothing that is known
+        if len(self._peers) > 1:  # else the kernel has looked
+            of_peers = known(_endpoints(self._sources[:n]), self._known)
+            if not of_peers.all():
+                octets = self.receiver.octets
+                m = int(of_peers.sum())
+                octets[:m], lengths[:m] = octets[:n][of_peers], lengths[:n][of_peers]
+                n = m
+        return self.receiver.first(n, lengths[:n])
 
     def close(self) -> None:
         """Close the socket."""
         self.socket.close()
+
+
+def _endpoints(addresses: NDArray[np.void]) -> NDArray[np.uint64]:
+    """Family, port and IP of addresses, as one number each."""
+    return addresses.view(np.uint64).reshape(-1, 2)[:, 0]

@@ -5,46 +5,57 @@ from __future__ import annotations
 import selectors
 import socket
 import struct
-from collections import defaultdict
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import AggregationError, Counters, Membership, node_name
-from hosts.meeting import MeetingError, meet
+from hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
+from hosts.meeting import Meeting, MeetingError, await_group, meet
 from hosts.schedules import Move, Schedule, blocks
-from hosts.tcp import count_segments
+from hosts.tcp import count_segments, notice_silence
 
 TCP_PORT = 48865
-ANNOUNCEMENT = struct.Struct(">cxxxI")  # of a sum, to a server: dtype and elements of the tensor
+ANNOUNCEMENT = struct.Struct(">cxxxQ")  # before the first data of a sum: dtype and elements of the tensor
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
+PULSE = 0.5  # seconds of silence after which the pulse is felt
 CHUNK = 1 << 18  # bytes that are handed to or taken from the kernel at once
+Parts = deque[memoryview]  # of a message
 
 
 class Node:
     """One node of a schedule, and its connections. Not thread-safe.
 
-    `peers` are the addresses of all nodes by rank: the workers', then the servers'. Connections are made at once; raises
-    AggregationError if some node cannot be reached within `patience` seconds, which is also the longest silence within a sum.
+    `meeting` are the connections to its partners. `patience` is the longest silence within a sum, in seconds. With a `pulse`
+    (see hosts.stream.Stream) a partner that is alive may take longer, and the kernel notices the silence of the network.
     """
 
-    def __init__(self, membership: Membership, schedule: Schedule, peers: list[str], patience: float = 30.0) -> None:
-        self.membership, self.schedule, self.patience = membership, schedule, patience
+    def __init__(
+        self, membership: Membership, schedule: Schedule, meeting: Meeting, patience: float,
+        pulse: Callable[[], str | None] | None = None,
+    ) -> None:  # fmt: skip
+        self.membership, self.schedule, self.patience, self.pulse = membership, schedule, patience, pulse
         self.blocks = blocks(schedule)
         self.counters = Counters()
-        partners = {m.source for step in schedule for m in step if m.destination == membership.rank}
-        partners |= {m.destination for step in schedule for m in step if m.source == membership.rank}
-        try:
-            self.sockets = meet(membership.rank, partners, peers, TCP_PORT, patience)
-        except MeetingError as error:
-            raise self._error(f"{self._name(error.rank)} {error.what}") from None
+        self.sockets = meeting.sockets
+        self.unannounced: set[int] = set()  # partners that have not announced what they sum
         for made in self.sockets.values():
             made.setblocking(False)
+            if pulse is not None:
+                notice_silence(made, patience)
+
+    @staticmethod
+    def partners(membership: Membership, schedule: Schedule) -> set[int]:
+        """The ranks that a node has to do with."""
+        me = membership.rank
+        moves = [m for step in schedule for m in step if me in (m.source, m.destination)]
+        return ({m.source for m in moves} | {m.destination for m in moves}) - {me}
 
     def _error(self, reason: str) -> AggregationError:
-        m = self.membership
-        return AggregationError(f"{self._name(m.rank)}: job {m.job} cannot be completed: {reason}")
+        return _error(self.membership, reason)
 
     def _name(self, rank: int) -> str:
         return node_name(rank, self.membership.size)
@@ -53,11 +64,15 @@ class Node:
         """Zeros, a row a block, for a tensor of so many elements."""
         return np.zeros((self.blocks, -(-elements // self.blocks)), dtype)
 
-    def _follow(self, blocks: NDArray[Any]) -> None:
+    def _follow(self, blocks: NDArray[Any], announcement: bytes = b"") -> None:
+        """Take all steps. `announcement` goes before the first data to each partner, and must be before the first from each."""
+        unannounced = set(self.sockets) if announcement else set()
+        self.unannounced = {rank for rank in unannounced if rank < self.membership.size}
         for number, step in enumerate(self.schedule):
-            self._step(number, step, blocks)
+            self._step(number, step, blocks, announcement, unannounced)
 
-    def _step(self, number: int, step: list[Move], blocks: NDArray[Any]) -> None:
+    def _step(self, number: int, step: list[Move], blocks: NDArray[Any], announcement: bytes, unannounced: set[int]) -> None:
+        """One step; `unannounced` are the partners that this node has not sent its announcement yet."""
         me = self.membership.rank
         leaving: dict[int, list[int]] = defaultdict(list)
         coming: dict[int, list[Move]] = defaultdict(list)
@@ -67,11 +82,11 @@ class Node:
             elif move.destination == me:
                 coming[move.source].append(move)
         arrived = {rank: np.empty((len(moves), blocks.shape[1]), blocks.dtype) for rank, moves in coming.items()}
-        self._exchange(
-            number,
-            {rank: blocks[chosen].view(np.uint8).reshape(-1).data for rank, chosen in leaving.items()},
-            {rank: room.view(np.uint8).reshape(-1).data for rank, room in arrived.items()},
-        )
+        sent: dict[int, Parts] = {rank: deque([_bytes(blocks[chosen])]) for rank, chosen in leaving.items()}
+        for rank in unannounced & sent.keys():
+            sent[rank].appendleft(memoryview(announcement))
+        unannounced.difference_update(sent)
+        self._exchange(number, sent, {rank: deque([_bytes(room)]) for rank, room in arrived.items()}, announcement)
         for rank in sorted(coming):
             for move, data in zip(coming[rank], arrived[rank], strict=True):
                 if move.add:
@@ -79,10 +94,14 @@ class Node:
                 else:
                     blocks[move.block] = data
 
-    def _exchange(self, number: int, leaving: dict[int, memoryview], coming: dict[int, memoryview]) -> None:
+    def _exchange(self, number: int, leaving: dict[int, Parts], coming: dict[int, Parts], announcement: bytes) -> None:
         """Send and receive all of it, to and from everybody at once."""
-        self.counters.bytes_sent += sum(map(len, leaving.values()))
-        self.counters.bytes_received += sum(map(len, coming.values()))
+        announced = {rank: bytearray(len(announcement)) for rank in self.unannounced & coming.keys()}
+        for rank, room in announced.items():
+            coming[rank].appendleft(memoryview(room))
+        self.counters.bytes_sent += sum(len(part) for parts in leaving.values() for part in parts)
+        self.counters.bytes_received += sum(len(part) for parts in coming.values() for part in parts)
+        heard_at = time.monotonic()
         with selectors.DefaultSelector() as waiting:
             while leaving or coming:
                 for rank in leaving.keys() | coming.keys():
@@ -91,19 +110,21 @@ class Node:
                         waiting.register(self.sockets[rank], wanted, rank)
                     elif waiting.get_key(self.sockets[rank]).events != wanted:
                         waiting.modify(self.sockets[rank], wanted, rank)
-                ready = waiting.select(self.patience)
-                if not ready:
+                if ready := waiting.select(min(PULSE, self.patience)):
+                    heard_at = time.monotonic()
+                elif reason := self._out_of_patience(time.monotonic() - heard_at):
                     silent = ", ".join(map(self._name, sorted(coming or leaving)))
-                    raise self._error(f"step {number}: nothing from {silent} for {self.patience:g} s")
+                    raise self._error(f"step {number}: nothing from {silent}{reason}")
                 for key, events in ready:
                     try:
                         if events & selectors.EVENT_WRITE:
-                            _advance(leaving, key.data, self.sockets[key.data].send(leaving[key.data][:CHUNK]))
+                            _advance(leaving, key.data, self.sockets[key.data].send(leaving[key.data][0][:CHUNK]))
                         if events & selectors.EVENT_READ:
-                            size = self.sockets[key.data].recv_into(coming[key.data][:CHUNK])
+                            size = self.sockets[key.data].recv_into(coming[key.data][0][:CHUNK])
                             if size == 0:
                                 raise ConnectionResetError("it has closed the connection")
-                            _advance(coming, key.data, size)
+                            if _advance(coming, key.data, size) and key.data in announced:
+                                self._check(key.data, bytes(announced.pop(key.data)), announcement)
                     except BlockingIOError:
                         continue
                     except OSError as error:
@@ -111,38 +132,72 @@ class Node:
                     if key.data not in leaving and key.data not in coming:
                         waiting.unregister(self.sockets[key.data])
 
+    def _out_of_patience(self, waited: float) -> str | None:
+        """Why to wait no longer, if there is a reason."""
+        if self.pulse is not None:
+            return f": {reason}" if (reason := self.pulse()) else None
+        return f" for {self.patience:g} s" if waited >= self.patience else None
+
+    def _check(self, rank: int, announced: bytes, announcement: bytes) -> None:
+        """Raise AggregationError if a partner sums another tensor than this node."""
+        self.unannounced.discard(rank)
+        if announced != announcement:
+            own, other = _described(announcement), _described(announced)
+            raise self._error(f"the workers sum different tensors: {own} here, {other} on {self._name(rank)}")
+
     def close(self) -> None:
         """Close the connections."""
         for made in self.sockets.values():
             made.close()
 
 
-class Pairwise(Node):
-    """A worker: all-reduce by messages between nodes."""
+class Pairwise(Node, Summing):
+    """A worker: all-reduce by messages between nodes.
 
-    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The sum of x (float32 or int32, any shape) over all workers; raises TypeError and AggregationError."""
-        if x.dtype not in DTYPES.values():
-            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        if x.size == 0:
-            return x.copy()
-        self._announce(x)
-        blocks = self._room(x.size, x.dtype)
-        blocks.reshape(-1)[: x.size] = np.ascontiguousarray(x).reshape(-1)
-        self._follow(blocks)
+    `peers` are the addresses of all nodes by rank: the workers', then the servers'. Connections to the other nodes of the
+    group with this epoch are made at once; raises AggregationError if some node cannot be reached within `patience` seconds.
+    """
+
+    def __init__(
+        self, membership: Membership, schedule: Schedule, peers: list[str], epoch: int, patience: float = 30.0,
+        pulse: Callable[[], str | None] | None = None,
+    ) -> None:  # fmt: skip
+        Summing.__init__(self)
+        partners = self.partners(membership, schedule)
+        try:
+            meeting = meet(membership.rank, partners, membership.size, peers, TCP_PORT, patience, epoch)
+        except MeetingError as error:
+            raise _error(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
+        Node.__init__(self, membership, schedule, meeting, patience, pulse)
+
+    def _start(self, started: Sum) -> None:
+        """Nothing: a sum has the connections for itself."""
+
+    def _advance(self, started: Sum, interrupt: int) -> None:
+        self._over(started, self._sum(started.flat))
+
+    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
+        blocks = self._room(flat.size, flat.dtype)
+        blocks.reshape(-1)[: flat.size] = flat
+        self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), flat.size))
         count_segments(self.counters, self.sockets.values())
-        return blocks.reshape(-1)[: x.size].reshape(x.shape)
-
-    def _announce(self, x: NDArray[Any]) -> None:
-        for rank in sorted(r for r in self.sockets if r >= self.membership.size):
-            try:
-                self.sockets[rank].send(ANNOUNCEMENT.pack(x.dtype.char.encode(), x.size))
-            except OSError as error:
-                raise self._error(f"{self._name(rank)} is gone: {error}") from None
+        return blocks
 
 
 class Server(Node):
     """A dedicated parameter server, which only adds. Its rank is one after the workers'."""
+
+    @classmethod
+    def of_next_group(
+        cls, membership: Membership, schedule: Schedule, peers: list[str], patience: float, over: Callable[[], bool]
+    ) -> Server | None:
+        """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
+        partners = cls.partners(membership, schedule)
+        try:
+            meeting = await_group(membership.rank, partners, peers, TCP_PORT, patience, over)
+        except MeetingError as error:
+            raise _error(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
+        return None if meeting is None else cls(membership, schedule, meeting, patience)
 
     def serve(self) -> None:
         """Take part in every sum that the workers announce, until they leave; raises AggregationError."""
@@ -152,22 +207,43 @@ class Server(Node):
 
     def _hear(self) -> tuple[np.dtype[Any], int] | None:
         """The next sum's dtype and elements, or None when a worker has left."""
-        heard = set()
-        for made in self.sockets.values():
+        heard: dict[bytes, list[int]] = defaultdict(list)
+        for rank, made in sorted(self.sockets.items()):
             made.setblocking(True)
             made.settimeout(None)
             words = made.recv(ANNOUNCEMENT.size, socket.MSG_WAITALL)
             made.setblocking(False)
             if len(words) < ANNOUNCEMENT.size:
                 return None
-            heard.add(words)
+            heard[words].append(rank)
         if len(heard) != 1:
-            raise self._error("the workers have announced different tensors")
-        kind, elements = ANNOUNCEMENT.unpack(heard.pop())
+            told = "; ".join(f"{_described(words)} on {', '.join(map(self._name, who))}" for words, who in heard.items())
+            raise self._error(f"the workers sum different tensors: {told}")
+        kind, elements = ANNOUNCEMENT.unpack(next(iter(heard)))
         return DTYPES[kind], elements
 
 
-def _advance(left: dict[int, memoryview], rank: int, size: int) -> None:
-    left[rank] = left[rank][size:]
-    if not left[rank]:
+def _error(membership: Membership, reason: str) -> AggregationError:
+    own = node_name(membership.rank, membership.size)
+    return AggregationError(f"{own}: job {membership.job} cannot be completed: {reason}")
+
+
+def _described(announcement: bytes) -> str:
+    kind, elements = ANNOUNCEMENT.unpack(announcement)
+    return f"{elements:,} elements of {DTYPES.get(kind, 'an unknown type')}"
+
+
+def _bytes(data: NDArray[Any]) -> memoryview:
+    return data.view(np.uint8).reshape(-1).data
+
+
+def _advance(left: dict[int, Parts], rank: int, size: int) -> bool:
+    """So many bytes of a message are done; True at the end of one of its parts."""
+    parts = left[rank]
+    parts[0] = parts[0][size:]
+    if parts[0]:
+        return False
+    parts.popleft()
+    if not parts:
         del left[rank]
+    return True

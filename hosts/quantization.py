@@ -5,9 +5,10 @@ cannot overflow. Exponents travel as one unsigned byte whose order is that of th
 the maximum of bytes:
 
     0           every value is zero
-    1 … 254     e = code - 126, that is -125 … 128; smaller e count as -125, where float32's denormals still
-                keep 2^-149 * 2^125 * 2^31 / n = 128 / n steps each
-    255         some value is NaN or infinite: the whole chunk of the sum becomes NaN, on every worker
+    1 … 253     e = code - 125, that is -124 … 128; smaller e count as -124, where float32's denormals still
+                keep 2^-149 * 2^124 * 2^31 / n = 64 / n steps each
+    254         some value is NaN or infinite: the whole chunk of the sum becomes NaN, on every worker
+    255         of a chunk that some worker does not have yet: there is no exponent
 """
 
 from __future__ import annotations
@@ -15,48 +16,62 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts.compiled import compiled
+
 CODE_ZERO = 0
-CODE_NOT_FINITE = 255
-BIAS = 126
+CODE_NOT_FINITE = 254
+CODE_UNKNOWN = 255
+BIAS = 125
 LARGEST = float(2**31 - 1)
 MAX_WORKERS = 256  # beyond, rounding could carry a sum of n past 2^31 - 1
 
 
-def block_exponents(x: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Exponent codes of the rows of x, shape (chunks, k) -> (chunks,)."""
-    largest = np.abs(x).max(axis=1) if x.shape[1] else np.zeros(len(x), np.float32)
-    _, e = np.frexp(largest)
-    codes: NDArray[np.uint8] = np.clip(e + BIAS, 1, CODE_NOT_FINITE - 1).astype(np.uint8)
-    codes[largest == 0] = CODE_ZERO
-    codes[~np.isfinite(largest)] = CODE_NOT_FINITE
-    return codes
+@compiled("u1(f4[::1])")
+def block_exponent(chunk: NDArray[np.float32]) -> int:
+    """The exponent code of a chunk."""
+    largest = np.uint32(0)  # as bits: without their sign these are in the order of the floats, infinity and then NaN at the end
+    for bits in chunk.view(np.uint32):
+        largest = max(largest, np.uint32(bits & 0x7FFFFFFF))
+    if largest == 0:
+        return CODE_ZERO
+    if largest >= 0x7F800000:
+        return CODE_NOT_FINITE
+    biased = int(largest >> 23)  # 2^(biased - 127) <= largest < 2^(biased - 126)
+    return min(max(biased - 126 + BIAS, 1), CODE_NOT_FINITE - 1)
 
 
-def scales(codes: NDArray[np.uint8], workers: int) -> NDArray[np.float64]:
-    """The factor of each chunk, shape (chunks,); 0 for chunks that carry no numbers (all zero, not finite)."""
+def scales(workers: int) -> NDArray[np.float64]:
+    """The factor of a chunk by its exponent code, shape (256,); 0 for chunks that carry no numbers (all zero, not finite)."""
     if not 1 <= workers <= MAX_WORKERS:
         raise ValueError(f"{workers} workers: from 1 to {MAX_WORKERS} can be summed without overflow")
-    factors = LARGEST / workers * np.exp2(-(codes.astype(np.float64) - BIAS))
-    factors[(codes == CODE_ZERO) | (codes == CODE_NOT_FINITE)] = 0.0
+    factors: NDArray[np.float64] = LARGEST / workers * np.exp2(-(np.arange(256.0) - BIAS))
+    factors[[CODE_ZERO, CODE_NOT_FINITE]] = 0.0
     return factors
 
 
-def quantize(x: NDArray[np.float32], codes: NDArray[np.uint8], workers: int) -> NDArray[np.int32]:
-    """Rows of x as integers, rounded to nearest (ties to even); `codes` are the maxima over all workers."""
-    with np.errstate(invalid="ignore"):
-        scaled = x.astype(np.float64) * scales(codes, workers)[:, None]
-    scaled[codes == CODE_NOT_FINITE] = 0.0
-    return np.rint(scaled).astype(np.int32)
+def steps(workers: int) -> NDArray[np.float64]:
+    """What an integer 1 is worth in a chunk by its exponent code, shape (256,); NaN for chunks that are not finite."""
+    factors = scales(workers)
+    worth: NDArray[np.float64] = np.divide(1.0, factors, out=np.zeros(256), where=factors > 0)
+    worth[CODE_NOT_FINITE] = np.nan
+    return worth
 
 
-def dequantize(sums: NDArray[np.int32], codes: NDArray[np.uint8], workers: int) -> NDArray[np.float32]:
-    """Sums over workers as floats; the same bits on every worker that has the same sums and codes."""
-    factors = scales(codes, workers)
-    with np.errstate(divide="ignore", over="ignore"):
-        inverse = np.where(factors > 0, 1.0 / factors, 0.0)
-        floats = (sums.astype(np.float64) * inverse[:, None]).astype(np.float32)
-    floats[codes == CODE_NOT_FINITE] = np.nan
-    return floats
+@compiled("void(f4[::1], f8, i4[::1])")
+def quantize(chunk: NDArray[np.float32], scale: float, integers: NDArray[np.int32]) -> None:
+    """A chunk's floats as integers, rounded to nearest (ties to even), and zeros behind them."""
+    for e in range(len(chunk)):
+        integers[e] = np.int32(np.rint(np.float64(chunk[e]) * scale))
+    if scale == 0:
+        integers[:] = 0
+    integers[len(chunk) :] = 0
+
+
+@compiled("void(i4[::1], f8, f4[::1])")
+def dequantize(sums: NDArray[np.int32], step: float, chunk: NDArray[np.float32]) -> None:
+    """A chunk's sums over all workers as floats; the same bits on every worker that has the same sums and exponent."""
+    for e in range(len(chunk)):
+        chunk[e] = np.float32(np.float64(sums[e]) * step)
 
 
 def scale(x: NDArray[np.float32], factor: float) -> NDArray[np.int32]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from hosts import wire
-from hosts.atp.server import AtpServer
+from hosts.atp.server import AtpServer, gather
 from hosts.atp.worker import AtpWorker
-from hosts.collective import Collective, Membership
+from hosts.collective import AggregationError, Collective, Membership
 from hosts.pairwise import Pairwise, Server
 from hosts.schedules import SCHEDULES, Schedule
 from hosts.switchml import SwitchML
 
-Pulse = Callable[[], str | None]
+Pulse = Callable[[], str | None] | None
+Over = Callable[[], bool]
+log = logging.getLogger("inalab")
 GLOO = "gloo"  # PyTorch's own, over the data network: what users have today
 
 
@@ -29,7 +32,8 @@ class Parameters:
     patience: float = 30.0
     scaling: float | None = None  # a fixed factor: switchml's instead of block exponents, atp's instead of its own
     aggregators: int = 4096  # atp: of each switch that the job may ask for
-    congestion: bool = True  # atp: the window follows marks and losses
+    congestion: str = "marks"  # atp: one of hosts.atp.congestion.CONTROLS
+    recovery: str = "ask"  # switchml, atp: one of hosts.recovery.RECOVERIES
 
 
 @dataclass(frozen=True)
@@ -74,52 +78,71 @@ class Serving(Protocol):
     def close(self) -> None: ...
 
 
-def _switchml(place: Place, pulse: Pulse) -> Collective:
+def _switchml(place: Place, epoch: int, pulse: Pulse) -> Collective:
     p, m = place.parameters, place.membership
     local, switch = (place.peers[m.rank], wire.UDP_PORT), (place.switches[m.rack], wire.UDP_PORT)
-    return SwitchML(m, local, switch, p.slots, p.k, p.patience, pulse, p.scaling)
+    return SwitchML(m, epoch, local, switch, p.slots, p.k, p.patience, pulse, p.scaling, p.recovery)
 
 
-def _atp(place: Place, pulse: Pulse) -> Collective:
+def _atp(place: Place, epoch: int, pulse: Pulse) -> Collective:
     p = place.parameters
     return AtpWorker(
-        place.membership, peers=place.peers, control=place.control, server_racks=place.server_racks, window=p.slots, k=p.k,
-        aggregators=p.aggregators, scaling=p.scaling, congestion=p.congestion, patience=p.patience, pulse=pulse,
+        place.membership, epoch, peers=place.peers, control=place.control, server_racks=place.server_racks, window=p.slots, k=p.k,
+        aggregators=p.aggregators, scaling=p.scaling, congestion=p.congestion, recovery=p.recovery, patience=p.patience,
+        pulse=pulse,
     )  # fmt: skip
 
 
-def _pairwise(place: Place, pulse: Pulse) -> Collective:
-    return Pairwise(place.membership, place.schedule(), place.peers, place.parameters.patience)
+def _pairwise(place: Place, epoch: int, pulse: Pulse) -> Collective:
+    return Pairwise(place.membership, place.schedule(), place.peers, epoch, place.parameters.patience, pulse)
 
 
-def _atp_server(place: Place) -> Serving:
+def _atp_server(place: Place, over: Over) -> Serving | None:
     p = place.parameters
+    if (group := gather(place.membership, place.control, p.patience, over)) is None:
+        return None
     return AtpServer(
-        place.membership, peers=place.peers, control=place.control, server_racks=place.server_racks, switches=place.switches,
-        window=p.slots, k=p.k, aggregators=p.aggregators, patience=p.patience,
+        place.membership, group, peers=place.peers, server_racks=place.server_racks, switches=place.switches, window=p.slots,
+        k=p.k, aggregators=p.aggregators,
     )  # fmt: skip
 
 
-def _pairwise_server(place: Place) -> Serving:
-    return Server(place.membership, place.schedule(), place.peers, place.parameters.patience)
+def _pairwise_server(place: Place, over: Over) -> Serving | None:
+    return Server.of_next_group(place.membership, place.schedule(), place.peers, place.parameters.patience, over)
 
 
-JOINS: dict[str, Callable[[Place, Pulse], Collective]] = {
+JOINS: dict[str, Callable[[Place, int, Pulse], Collective]] = {
     "switchml": _switchml, "atp": _atp, **dict.fromkeys(SCHEDULES, _pairwise),
 }  # fmt: skip
-SERVERS: dict[str, Callable[[Place], Serving]] = {"atp": _atp_server, "ps": _pairwise_server}  # of schemes with hosts that serve
+# of schemes with hosts that serve: each waits for the next group of workers; None where it is over before one has come
+SERVERS: dict[str, Callable[[Place, Over], Serving | None]] = {"atp": _atp_server, "ps": _pairwise_server}
 SCHEMES = (*JOINS, GLOO)
 
 
-def join(place: Place, pulse: Pulse = lambda: None) -> Collective:
-    """Take part in a job as a worker. `pulse` may tell a reason to give up; see hosts.stream.Stream."""
-    return JOINS[place.scheme](place, pulse)
+def join(place: Place, epoch: int, pulse: Pulse = None) -> Collective:
+    """Take part in a job as a worker of the group with this epoch (hosts.epoch), the same on all of them.
+
+    `pulse` may tell a reason to give up; see hosts.stream.Stream.
+    """
+    return JOINS[place.scheme](place, epoch, pulse)
 
 
-def serve(place: Place) -> None:
-    """Take part in a job as a dedicated server, until the workers leave."""
-    server = SERVERS[place.scheme](place)
-    try:
-        server.serve()
-    finally:
-        server.close()
+def serve(place: Place, over: Over) -> None:
+    """Take part in a job as a dedicated server, for one group of its workers after another, until it is `over`.
+
+    A group that does not come together, or breaks, ends with a line in the log; its workers know more.
+    """
+    while not over():
+        try:
+            server = SERVERS[place.scheme](place, over)
+        except AggregationError as error:
+            log.warning("%s", error)
+            continue
+        if server is None:
+            return
+        try:
+            server.serve()
+        except AggregationError as error:
+            log.warning("%s", error)
+        finally:
+            server.close()

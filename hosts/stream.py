@@ -1,134 +1,208 @@
-"""A stream of chunks that results acknowledge: what is outstanding, when it is sent again, and when to give up.
+"""A stream of chunks that results acknowledge: what is outstanding, and the loop that waits for what is under way.
 
-A row is a place for an outstanding chunk and its packet: a slot of SwitchML's pool, a place in ATP's window.
+A row is a place for an outstanding chunk and its packet: a slot of SwitchML's pool, a place in ATP's window. What is done about
+chunks whose results do not come is hosts.recovery's.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import AggregationError, Counters, Membership
+from hosts import rows as loops
+from hosts.announcement import announce, differences
+from hosts.collective import AggregationError, Counters, Membership, Sum, Summing
 from hosts.datagrams import BatchSocket
-from hosts.retransmission import RetransmissionTimer
+from hosts.recovery import Recovery
+from hosts.retransmission import MOST_BACKOFF, RetransmissionTimer
 from hosts.timeline import Timeline
 
 MAX_ROWS = 1 << 15
-LONGEST_NAP = 0.005  # seconds that results may wait to be handled in one batch
-BURSTS = 16  # that a window is sent in at least, so that the link is never idle between two
+SHORTEST_NAP, LONGEST_NAP = 0.001, 0.005  # seconds that results may wait to be handled in one batch
+PULSE = 0.5  # seconds without a result after which the pulse is felt
+BURSTS = 8  # that a window is sent in at least, so that the link is never idle between two
 
 
-class Progress(Protocol):
-    """How far an all-reduce is: chunks of it, and those without a result yet."""
+log = logging.getLogger("inalab")
 
+
+@dataclass(frozen=True)
+class Absence:
+    """What is known of the workers that a chunk lacks: a sentence, and whether waiting for them makes sense.
+
+    It does where the network answers and the chunk lacks other workers than this one.
+    """
+
+    text: str
+    worth_waiting: bool = False
+
+
+@dataclass(eq=False)
+class UnderWay:
+    """An all-reduce under way: which of the stream's numbers are its, and how many of its chunks have no result yet."""
+
+    started: Sum
+    start: int
     length: int
     remaining: int
 
 
-class Stream(ABC):
-    """The sending half of a worker, up to `rows` chunks outstanding. Not thread-safe.
+class Stream(Summing):
+    """The sending half of a worker, up to `rows` chunks outstanding, of any number of tensors. Not thread-safe.
 
     Chunks to different peers take different paths: each has round trips of its own, and order holds on each alone.
-    `pulse` is called about every half second while nothing arrives; what it returns, if anything, is the reason to give up
-    (a worker is known to be dead). `patience` is the longest silence, in seconds, before giving up in any case.
+    `epoch` is that of the group; what comes from another is refused.
+    `patience` is the longest silence of the network, in seconds, before giving up. Where somebody watches over the workers
+    there is a `pulse`: called about every half second while nothing arrives, it gives the reason to give up, if there is one
+    (a worker is known to be dead). A worker that is alive may then take as long as it likes. Without a pulse its silence
+    counts as the network's.
     """
 
+    recovery: Recovery  # which the scheme sets
+
     def __init__(
-        self, membership: Membership, local: tuple[str, int], peers: list[tuple[str, int]], rows: int, record: np.dtype,
-        patience: float, pulse: Callable[[], str | None],
+        self, membership: Membership, epoch: int, local: tuple[str, int], peers: list[tuple[str, int]], rows: int,
+        record: np.dtype, patience: float, pulse: Callable[[], str | None] | None, spare: int = 0,
     ) -> None:  # fmt: skip
+        """`spare` packets beside those of the rows are for the scheme's own use."""
+        super().__init__()
         if not 1 <= rows <= MAX_ROWS:
             raise ValueError(f"from 1 to {MAX_ROWS} chunks can be under way, not {rows}")
-        self.membership, self.record, self.patience, self.pulse = membership, record, patience, pulse
-        self.socket = BatchSocket(local, peers, record, rows, max(64, 2 * rows), rows // BURSTS)
+        self.membership, self.epoch, self.record, self.patience, self.pulse = membership, epoch, record, patience, pulse
+        self.k: int = record["vector"].shape[0]
+        self.socket = BatchSocket(local, peers, record, rows + spare, max(64, 2 * rows), rows // BURSTS)
         self.counters = Counters()
         self.timers = [RetransmissionTimer() for _ in peers]  # by path
+        self.backoffs = np.array([timer.timeouts for timer in self.timers])  # of which the timers have the rows
+        for timer, timeouts in zip(self.timers, self.backoffs, strict=True):
+            timer.timeouts = timeouts
         self.timeline: Timeline | None = None  # to note packets in, where somebody wants to see them
-        self.position = 0  # of the stream
+        self.under_way: list[Any] = []  # of the scheme's own kind of UnderWay, in the order in which they were started
+        self.position = 0  # of what is started next, in the stream
         self.chunk = np.full(rows, -1, np.int64)  # outstanding in each row, -1: none
+        self.path = np.zeros(rows, np.int64)  # number of the peer that the row's chunk goes to
+        self.packets = 0  # that have been sent, which numbers them
+        self.order = np.zeros(rows, np.int64)  # number of the row's packet
         self.sent_at = np.zeros(rows)
         self.deadline = np.full(rows, np.inf)
         self.tries = np.zeros(rows, np.int64)
-        self.probing = 1  # rows that ask next time, while no result of a collective has come
+        self.overtaken = np.zeros(rows, np.int64)  # results since then of chunks that were sent later, and once
         self.heard_at = 0.0  # when the last result came
+        self.heard_on = np.zeros(len(peers))  # by path, of a chunk that nobody sent again
+        self.sampled_on = np.zeros(len(peers))  # by path, when a round trip has told of the network
         self.timed_out_at = 0.0
-        self.newest = np.zeros(len(peers))  # by path, when the newest of the chunks that came back was sent
+        self.pulsed = self.patient_from = 0.0  # when the pulse was felt, and since when nothing has come
 
-    def _paths(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Which peer each row's chunk goes to."""
-        return np.zeros(len(rows), np.int64)
+    def timeouts(self, rows: NDArray[np.intp], tries: NDArray[np.int64] | int = 0) -> NDArray[np.float64]:
+        """Of these rows' paths after so many tries, in seconds."""
+        found: NDArray[np.float64] = self.backoffs[self.path[rows], np.minimum(tries, MOST_BACKOFF)]
+        return found
 
-    def _timeouts(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Of these rows' paths, in seconds."""
-        return np.array([timer.timeout for timer in self.timers])[self._paths(rows)]
+    def by_path(self, rows: NDArray[np.intp]) -> Iterator[tuple[RetransmissionTimer, NDArray[np.bool_]]]:
+        """Each path's timer, and which of these rows are of that path."""
+        if len(self.timers) == 1:
+            yield self.timers[0], np.ones(len(rows), bool)
+        else:
+            yield from ((timer, self.path[rows] == path) for path, timer in enumerate(self.timers))
 
-    def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
-        """The sum of x (float32 or int32, any shape) over all workers.
+    def outstanding(self) -> NDArray[np.intp]:
+        """Rows that wait for a result."""
+        return np.flatnonzero(self.chunk >= 0)
 
-        Raises TypeError for another dtype and AggregationError when the sum cannot be completed.
-        """
-        if x.dtype not in (np.float32, np.int32):
-            raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        if x.size == 0:
-            return x.copy()
-        return self._sum(np.ascontiguousarray(x).reshape(-1)).reshape(-1)[: x.size].reshape(x.shape)
+    def _of(self, numbers: NDArray[np.int64]) -> Iterator[tuple[Any, NDArray[np.bool_]]]:
+        """The all-reduces that these numbers of the stream are of, and which of the numbers."""
+        for t in list(self.under_way):
+            if (mine := (numbers >= t.start) & (numbers < t.start + t.length)).any():
+                yield t, mine
+
+    def _announcement(self, tensor: NDArray[Any]) -> NDArray[np.int32]:
+        return announce(tensor, self.membership.rank, self.membership.size, self.k)
+
+    def _check_announcement(self, total: NDArray[np.int32], tensor: NDArray[Any]) -> None:
+        """Raise AggregationError if some worker sums another tensor."""
+        if unlike := differences(total, tensor, self.membership.size, self.k):
+            raise AggregationError(f"worker {self.membership.rank}: job {self.membership.job} cannot be completed: {unlike}")
 
     @abstractmethod
-    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
-        """The sum of a tensor (elements,) over all workers, in its dtype, by chunks (chunks, k)."""
-
-    def _in_chunks(self, flat: NDArray[Any]) -> NDArray[Any]:
-        """A tensor as (chunks, k), padded with zeros."""
-        k = self.record["vector"].shape[0]
-        values = np.zeros((-(-flat.size // k), k), flat.dtype)
-        values.reshape(-1)[: flat.size] = flat
-        return values
-
-    @abstractmethod
-    def _receive(self, t: Any) -> bool:
-        """Take in all results that are there and send what they release; False if nothing new came."""
+    def _receive(self) -> bool:
+        """Take in all that is there and send what it releases; False if no new result came."""
 
     @abstractmethod
     def _mark_again(self, rows: NDArray[np.intp]) -> None:
         """Mark these rows' packets as sent again."""
 
+    def _gone(self) -> str | None:
+        """Why to give up, if the scheme itself knows a reason."""
+        return None
+
     @abstractmethod
+    def _where(self, row: int) -> str:
+        """What a row's chunk is called in messages."""
+
+    @abstractmethod
+    def _absence(self, row: int) -> Absence:
+        """Find out whom a row's chunk lacks."""
+
+    def _failure(self, where: str, reason: str, absence: Absence) -> AggregationError:
+        return AggregationError(f"worker {self.membership.rank}: {where} cannot be completed: {reason}; {absence.text}")
+
     def _explain(self, reason: str) -> AggregationError:
         """Why the oldest chunk cannot be completed."""
+        row = self.oldest()
+        where = self._where(row)
+        return self._failure(where, reason, self._absence(row))
 
-    def _run(self, t: Progress) -> None:
-        """Wait for results, send again what is lost, until nothing remains; raises AggregationError."""
-        self.probing = 1
-        self.heard_at = pulsed = time.monotonic()
-        while t.remaining:
+    def _out_of_patience(self) -> None:
+        """Nothing has arrived for `patience` seconds: raise AggregationError, unless a worker that is alive is only slow."""
+        row = self.oldest()
+        where, chunk = self._where(row), self.chunk[row]
+        absence = self._absence(row)
+        if self.chunk[row] != chunk:
+            return  # its result has come at last
+        if self.pulse is None or not absence.worth_waiting:
+            raise self._failure(where, f"nothing arrived for {self.patience:g} s", absence)
+        log.warning("worker %d: %s waits: %s", self.membership.rank, where, absence.text)
+
+    def _advance(self, started: Sum, interrupt: int) -> None:
+        """Wait for results and recover what is lost until a sum is over, or there is something else to do."""
+        if not self.socket.interrupted:  # else the same silence goes on
+            self.pulsed = self.patient_from = time.monotonic()
+        while started.total is None:
             now = time.monotonic()
-            expired = np.flatnonzero(self.deadline <= now)
-            if len(expired):
-                lost = self._lost(expired, now) if t.remaining < t.length else self._probe(expired, now)
-                if len(lost):
-                    self.counters.timeouts += 1
-                    self.timed_out_at = now
-                self._retransmit(lost)
-            nearest = float(self.deadline.min())
-            if self.socket.wait(min(nearest - now, 0.5)):
-                nap = min(min(timer.srtt for timer in self.timers) / 4, LONGEST_NAP)
-                if nap > 1e-4:
-                    time.sleep(nap)
-                if self._receive(t):
-                    pulsed = self.heard_at
+            first, outstanding = loops.watch(self.chunk, self.deadline)
+            if first <= now:
+                self.recovery.expired(np.flatnonzero(self.deadline <= now), now)
+                first, outstanding = loops.watch(self.chunk, self.deadline)
+            arrived = self.socket.wait(min(first - now, PULSE), interrupt)
+            if self.socket.interrupted:
+                return
+            if arrived:
+                self._nap(outstanding)
+                if self._receive():
+                    self.pulsed = self.patient_from = self.heard_at
                     continue
             now = time.monotonic()
-            if now - self.heard_at > self.patience:
-                raise self._explain(f"nothing arrived for {self.patience:g} s")
-            if now - pulsed > 0.5:
-                pulsed = now
-                if reason := self.pulse():
+            if now - self.patient_from > self.patience:
+                self._out_of_patience()
+                self.patient_from = time.monotonic()
+            if started.total is None and now - self.pulsed > PULSE:
+                self.pulsed = now
+                if reason := self._gone() or (self.pulse and self.pulse()):
                     raise self._explain(reason)
+
+    def _nap(self, outstanding: int) -> None:
+        """Let more results come, to be handled in one batch: for a quarter of what is outstanding, a millisecond at least."""
+        share = outstanding / len(self.chunk)
+        round_trip = min(timer.srtt for timer in self.timers)
+        time.sleep(min(max(share * round_trip / 4, min(SHORTEST_NAP, round_trip / 4)), LONGEST_NAP))
 
     # --- sending
 
@@ -140,46 +214,37 @@ class Stream(ABC):
         if self._transmit(rows) < len(rows):
             raise AggregationError(f"job {self.membership.job}: the interface of worker {self.membership.rank} takes no packets")
         now = time.monotonic()
-        self.sent_at[rows] = now
-        paths = self._paths(rows)
-        for path, timer in enumerate(self.timers):
-            mine = rows[paths == path]
-            self.deadline[mine] = now + timer.after(self.tries[mine])
+        loops.sent(
+            rows, now, self.packets, self.backoffs, self.path, self.tries, self.sent_at, self.order, self.deadline, self.overtaken
+        )
+        self.packets += len(rows)
+        self.recovery.sent(rows)
         self.counters.sent += len(rows)
         if self.timeline:
             again = int((self.tries[rows] > 0).sum())
             self.timeline.note(int((self.chunk >= 0).sum()), len(rows) - again, again)
         self.counters.bytes_sent += len(rows) * self.record.itemsize
 
-    def _retransmit(self, rows: NDArray[np.intp]) -> None:
+    def retransmit(self, rows: NDArray[np.intp], urgent: bool = False) -> None:
+        """Send these rows' packets again, marked; urgent ones leave this host before what waits."""
         if not len(rows):
             return
         self.counters.retransmissions += len(rows)
         self.tries[rows] += 1
         self._mark_again(rows)
-        self._send(rows)
+        with self.urgently(urgent):
+            self._send(rows)
 
-    def _lost(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
-        """Those of the expired chunks that are lost and not only queued: something sent later has come back, or nothing has.
-
-        The others get until the network has been silent for a whole timeout.
-        """
-        timeouts = self._timeouts(expired)
-        if now - self.heard_at >= timeouts.max():
-            return expired
-        overtaken = self.sent_at[expired] < self.newest[self._paths(expired)]
-        self.deadline[expired[~overtaken]] = self.heard_at + timeouts[~overtaken]
-        return expired[overtaken]
-
-    def _probe(self, expired: NDArray[np.intp], now: float) -> NDArray[np.intp]:
-        """Before the first result of a collective, silence means a straggler more often than loss: one row asks for all.
-
-        As it goes on, two ask, four, up to an eighth of the rows: a burst of losses ends after so many packets, not seconds.
-        """
-        oldest = expired[self.chunk[expired].argsort(kind="stable")[: self.probing]]
-        self.probing = min(2 * self.probing, max(1, len(self.chunk) // 8))
-        self.deadline[expired] = now + self._timeouts(expired)
-        return oldest
+    @contextmanager
+    def urgently(self, urgent: bool) -> Iterator[None]:
+        """What is sent here leaves this host before what waits, if it is urgent."""
+        if urgent:
+            self.socket.set_urgent(True)
+        try:
+            yield
+        finally:
+            if urgent:
+                self.socket.set_urgent(False)
 
     # --- receiving
 
@@ -187,29 +252,26 @@ class Stream(ABC):
         """Results have come for these rows; `once` where nobody sent a packet of the chunk again, so the round trip counts."""
         now = time.monotonic()
         self.heard_at = now
+        first = rows[once & (self.tries[rows] == 0)]  # what can overtake others
+        self.heard_on[self.path[first]] = now
         # what waited through a time-out, of this worker or of others at the same time, tells nothing of the network
-        telling = once & (self.tries[rows] == 0) & (self.sent_at[rows] > self.timed_out_at)
-        paths = self._paths(rows)
+        waited, telling, paths = loops.settle(
+            rows, once, now, self.timed_out_at, self.path, self.tries, self.sent_at, self.chunk, self.deadline
+        )
+        self.sampled_on[paths] = now
         for path, timer in enumerate(self.timers):
-            mine = paths == path
-            if mine.any():
-                self.newest[path] = max(self.newest[path], self.sent_at[rows[mine]].max())
-                timer.sample((now - self.sent_at[rows])[telling & mine])
-        self.counters.waited += float((now - self.sent_at[rows]).sum())
+            timer.sample(telling if len(self.timers) == 1 else telling[paths == path])
+        self.counters.waited += waited
         self.counters.results += len(rows)
-        self.chunk[rows] = -1
-        self.deadline[rows] = np.inf
-        # the others move: whoever still waits after this long was lost, not late
-        waiting = np.flatnonzero(np.isfinite(self.deadline))
-        self.deadline[waiting] = np.minimum(self.deadline[waiting], now + self._timeouts(waiting))
+        loops.overtake(first, len(self.timers), self.path, self.order, self.chunk, self.overtaken)
+        self.recovery.settled(rows, once, now)
 
     def _needless(self, paths: NDArray[np.int64]) -> None:
-        """Results that nobody waits for have come over these paths: some of what was sent again was not lost."""
+        """Results that nobody waits for have come over these paths."""
         self.counters.duplicates += len(paths)
-        for path in np.unique(paths):
-            self.timers[path].needless(time.monotonic())
+        self.recovery.needless(paths, time.monotonic())
 
-    def _oldest(self) -> int:
+    def oldest(self) -> int:
         """The row of the oldest outstanding chunk."""
         return int(np.where(self.chunk >= 0, self.chunk, np.iinfo(np.int64).max).argmin())
 

@@ -1,10 +1,13 @@
 """SwitchML's worker (NSDI '21, section 3): a stream of chunks through a pool of slots, self-clocked by results.
 
-All chunks that a job ever sends form one stream, numbered from 0: chunk q uses slot q mod s in version (q div s) mod 2,
-and may be sent once chunk q - s is complete. An all-reduce of C chunks takes w + C numbers of the stream, w = min(s, C):
-first w packets that carry exponents only, then the values. The packet at distance d from the start carries the exponent
-of tensor chunk d, so values always find the maximum of their exponents known (one window ahead). int32 tensors need no
-exponents and take C numbers; neither do float32 tensors with a fixed scaling factor.
+Chunks of all tensors are dealt to the slots in turn, and a slot's packets follow each other: round r of slot i, in version
+r mod 2, is sent once round r - 1 is complete. It is number r * s + i of the stream. A chunk of floats needs the exponent that all
+workers have agreed on. So each packet carries this worker's exponent of the chunk that the slot carries next, and the result
+their maximum. Where that is unknown, because some worker has not started the next tensor yet, a round with exponents alone goes
+first; so it is in all slots when a stream begins. All workers see the same result and decide alike.
+
+The first chunk of a tensor always has such a round, whose vector announces the tensor's length and dtype (hosts.announcement).
+int32 tensors need no exponents, and neither do float32 tensors with a fixed scaling factor.
 """
 
 from __future__ import annotations
@@ -17,28 +20,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts import slots as loops
 from hosts import wire
-from hosts.collective import AggregationError, Membership
-from hosts.quantization import block_exponents, dequantize, quantize, scale, unscale
-from hosts.stream import Stream
+from hosts.collective import Membership, Sum
+from hosts.datagrams import Datagrams
+from hosts.quantization import CODE_UNKNOWN, scale, scales, steps, unscale
+from hosts.recovery import Asking, Resending
+from hosts.stream import Absence, Stream, UnderWay
 
+LEVELS = 2  # of switches
 QUERY_PATIENCE = 1.0  # seconds to wait for the switch's answer to "whom have you not seen?"
 
 
-@dataclass
-class Transfer:
-    """One all-reduce under way. Stream chunk q of it has the distance q - start; arrays are by distance or by chunk."""
+@dataclass(eq=False)
+class Transfer(UnderWay):
+    """Chunk j of the tensor is number start + j of all chunks."""
 
-    start: int
-    window: int  # w: packets that carry exponents only, 0 where there are none
-    length: int  # stream numbers taken
-    values: NDArray[Any]  # (chunks, k), padded with zeros
-    result: NDArray[Any]
-    codes: NDArray[np.uint8]  # this worker's exponents, one a chunk
-    largest: NDArray[np.uint8]  # their maxima over all workers, as they become known
-    done: NDArray[np.bool_]  # by distance
-    sent: NDArray[np.bool_]  # by distance
-    remaining: int
+    values: NDArray[Any]  # (elements,); int32 where nothing needs an exponent
+    largest: NDArray[np.uint8]  # the workers' largest exponent of each chunk, as it becomes known
+    result: NDArray[Any]  # (elements,); may be the same memory: a chunk has been sent before its sum comes
+
+    @property
+    def blocks(self) -> bool:
+        """Whether chunks have exponents."""
+        return self.values.dtype == np.float32
 
 
 class SwitchML(Stream):
@@ -46,153 +51,176 @@ class SwitchML(Stream):
 
     `slots` and `k` must be those of the job's pool and of the switches' program. `scaling` is a fixed factor for all floats
     in place of block exponents: what is too small for it is lost, and what is too large saturates or overflows in the sum.
+    `recovery` is "ask" or "paper" (hosts.recovery).
     """
 
     def __init__(
-        self, membership: Membership, local: tuple[str, int], switch: tuple[str, int], slots: int, k: int,
-        patience: float = 30.0, pulse: Callable[[], str | None] = lambda: None, scaling: float | None = None,
+        self, membership: Membership, epoch: int, local: tuple[str, int], switch: tuple[str, int], slots: int, k: int,
+        patience: float = 30.0, pulse: Callable[[], str | None] | None = None, scaling: float | None = None,
+        recovery: str = "ask",
     ) -> None:  # fmt: skip
-        super().__init__(membership, local, [switch], slots, wire.packet(k), patience, pulse)
+        super().__init__(membership, epoch, local, [switch], slots, wire.packet(k), patience, pulse, spare=slots)
         self.slots, self.scaling = slots, scaling
+        self.recovery = Asking(self, self._ask) if recovery == "ask" else Resending(self)
+        self.round = np.zeros(slots, np.int64)  # the next of each slot, or the one that is outstanding
+        self.next = np.arange(slots)  # number of the chunk that it is about
+        self.ahead = np.zeros(slots, bool)  # it carries exponents alone
+        self.agreed = np.full(slots, CODE_UNKNOWN, np.uint8)  # that chunk's exponent
+        self.announced = np.zeros(slots, bool)  # that chunk has had its round of exponents alone
         packets = self.socket.sender.data
-        packets["job"], packets["worker"] = membership.job, membership.worker
-        packets["slot"] = np.arange(slots)
+        packets["job"], packets["worker"], packets["epoch"] = membership.job, membership.worker, epoch
+        packets["slot"] = np.tile(np.arange(slots), 2)
+        self.queries = packets[slots:]
+        self.queries["kind"] = wire.KIND_QUERY
+        self.scales, self.steps = scales(membership.size), steps(membership.size)
+        self.seen = np.full((slots, LEVELS + 1), -1)  # by row: the bitmaps of the switches that have answered, see hosts.slots
 
     # --- the collective
 
-    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
-        fixed = self.scaling if flat.dtype == np.float32 else None
-        transfer = self._begin(flat if fixed is None else scale(flat, fixed))
-        self.position += transfer.length
-        self._release(transfer, np.arange(min(self.slots, transfer.length)))
-        self._run(transfer)
-        return transfer.result if fixed is None else unscale(transfer.result, fixed)
+    def _start(self, started: Sum) -> None:
+        flat = np.require(started.flat, requirements="W")  # which compiled loops take alone
+        values = flat if (factor := self._factor(flat)) is None else scale(flat, factor)
+        chunks = -(-flat.size // self.k)
+        result = values if started.overwrite or values is not flat else np.empty_like(values)
+        self.under_way.append(Transfer(started, self.position, chunks, chunks, values, np.empty(chunks, np.uint8), result))
+        self.position += chunks
+        self._release(np.flatnonzero(self.chunk < 0))
 
-    def _begin(self, flat: NDArray[Any]) -> Transfer:
-        values = self._in_chunks(flat)
-        chunks = len(values)
-        window = min(self.slots, chunks) if flat.dtype == np.float32 else 0
-        length = window + chunks
-        return Transfer(
-            self.position, window, length, values, np.empty_like(values),
-            block_exponents(values) if window else np.zeros(chunks, np.uint8), np.zeros(chunks, np.uint8),
-            np.zeros(length, bool), np.zeros(length, bool), length,
-        )  # fmt: skip
+    def _finish(self, t: Transfer) -> None:
+        self.under_way.remove(t)
+        factor = self._factor(t.started.flat)
+        self._over(t.started, t.result if factor is None else unscale(t.result, factor))
+
+    def _factor(self, flat: NDArray[Any]) -> float | None:
+        """The fixed factor of a tensor of floats, where there is one."""
+        return self.scaling if flat.dtype == np.float32 else None
 
     # --- sending
 
-    def _release(self, t: Transfer, distances: NDArray[np.int64]) -> None:
-        """Send those chunks of `distances` that may go: slot free, exponents known, not sent before."""
-        d = distances[(distances >= 0) & (distances < t.length)]
-        d = d[~t.sent[d]]
-        d = d[(d < self.slots) | t.done[np.maximum(d - self.slots, 0)]]
-        d = d[(d < t.window) | t.done[np.maximum(d - t.window, 0)]] if t.window else d
-        if not len(d):
+    def _release(self, rows: NDArray[np.intp]) -> None:
+        """Send the next packets of these slots, as far as there are chunks for them."""
+        octets, words = self.socket.sender.octets, self.socket.sender.words
+        rows = loops.open_rounds(rows, self.position, self.round, self.next, self.chunk, self.tries, octets)
+        if not len(rows):
             return
-        t.sent[d] = True
-        stream = t.start + d
-        rows = stream % self.slots
-        packets = self.socket.sender.data
-        packets["kind"][rows] = wire.KIND_UPDATE
-        packets["mark"][rows] = 0
-        packets["version"][rows] = stream // self.slots % 2
-        packets["chunk"][rows] = stream & 0xFFFFFFFF
-        ahead = np.minimum(d, len(t.codes) - 1)
-        packets["exponent"][rows] = np.where(d < len(t.codes), t.codes[ahead], 0)
-        valued = d >= t.window
-        packets["vector"][rows[~valued]] = 0
-        chunks = d[valued] - t.window
-        values = t.values[chunks]
-        packets["vector"][rows[valued]] = (
-            values if values.dtype == np.int32 else quantize(values, t.largest[chunks], self.membership.size)
-        )
-        self.chunk[rows] = stream
-        self.tries[rows] = 0
+        for t in self.under_way:
+            loops.fill(
+                rows, t.start, t.length, t.blocks, self.next, self.announced, self.ahead, self.agreed, t.largest, self.scales,
+                t.values.view(np.float32), octets, words,
+            )  # fmt: skip
+            if self._announces(t):
+                self.socket.sender.data["vector"][t.start % self.slots] = self._announcement(t.started.flat)
         self._send(rows)
 
     def _mark_again(self, rows: NDArray[np.intp]) -> None:
         self.socket.sender.data["mark"][rows] = 1
 
+    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_]) -> None:
+        """Ask the switch whom it has seen in these slots."""
+        queries, updates = self.queries, self.socket.sender.data
+        queries["version"][rows], queries["chunk"][rows] = updates["version"][rows], updates["chunk"][rows]
+        queries["mark"][rows] = again
+        queries["exponent"][rows] = self.tries[rows] & 0xFF  # which the answer repeats
+        size = wire.STATUS.itemsize
+        self.counters.bytes_sent += size * self.socket.send(self.slots + rows, size, time.monotonic() + self.patience)
+
     # --- receiving
 
-    def _receive(self, t: Transfer) -> bool:
-        packets, lengths = self.socket.receive()
-        self.counters.bytes_received += int(lengths.sum())
-        good = (lengths == self.record.itemsize) & (packets["kind"] == wire.KIND_RESULT)
-        good &= (packets["job"] == self.membership.job) & (packets["slot"] < self.slots)
-        self.counters.malformed += int(len(good) - good.sum())
-        packets = packets[good]
-        rows = packets["slot"].astype(np.intp)
-        outstanding = self.chunk[rows]
-        expected = (outstanding >= 0) & (packets["chunk"] == (outstanding & 0xFFFFFFFF))
-        candidates = np.flatnonzero(expected)
-        fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
-        if len(fresh) < len(rows):
-            self._needless(self._paths(np.delete(rows, fresh)))
-        if not len(fresh):
+    def _receive(self) -> bool:
+        packets = self.socket.receive()
+        job, sizes = self.membership.job, (self.record.itemsize, wire.STATUS.itemsize)
+        places, rows, once, found, size = loops.sort_out(packets.octets, packets.lengths, job, self.epoch, *sizes, self.chunk)
+        self.counters.bytes_received += size
+        if len(rows) < len(packets):
+            self._take_others(packets, found)
+        if not len(rows):
             return False
-        packets, rows = packets[fresh], rows[fresh]
-        distances = self.chunk[rows] - t.start
-        self._settled(rows, packets["mark"] == 0)
-        self._take(t, packets, distances)
-        t.done[distances] = True
-        t.remaining -= len(distances)
-        following = np.concatenate([distances + self.slots, distances + t.window]) if t.window else distances + self.slots
-        self._release(t, np.unique(following))
+        self._settled(rows, once)
+        self._take(packets, places, rows)
+        self._release(rows)
         if self.timeline:
             self.timeline.note(int((self.chunk >= 0).sum()), results=len(rows))
         return True
 
-    def _take(self, t: Transfer, packets: NDArray[np.void], distances: NDArray[np.int64]) -> None:
-        """Keep the exponents and the sums of these results."""
-        if not t.window:
-            t.result[distances] = packets["vector"]
-            return
-        about = distances < len(t.largest)
-        t.largest[distances[about]] = packets["exponent"][about]
-        valued = distances >= t.window
-        chunks = distances[valued] - t.window
-        t.result[chunks] = dequantize(packets["vector"][valued].astype(np.int32), t.largest[chunks], self.membership.size)
+    def _take_others(self, packets: Datagrams, found: NDArray[np.uint8]) -> None:
+        """Some of these are no fresh results."""
+        count = np.bincount(found, minlength=loops.KINDS)
+        self.counters.malformed += int(count[loops.MALFORMED])
+        self.counters.outdated += int(count[loops.OUTDATED])
+        if count[loops.STATUS]:
+            self._take_statuses(packets, np.flatnonzero(found == loops.STATUS))
+        if count[loops.NEEDLESS]:
+            self._needless(np.zeros(count[loops.NEEDLESS], np.int64))
+
+    def _take(self, packets: Datagrams, places: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+        """Keep the exponents and the sums of these results; raises AggregationError if another worker sums another tensor."""
+        for t in list(self.under_way):
+            if self._announces(t):
+                for announcement in packets.data["vector"][places[rows == t.start % self.slots]]:
+                    self._check_announcement(announcement.astype(np.int32), t.started.flat)
+            t.remaining -= loops.take(
+                rows, places, packets.words, t.start, t.length, t.blocks, self.next, self.ahead, t.largest, self.steps,
+                t.result.view(np.float32),
+            )  # fmt: skip
+            if not t.remaining:
+                self._finish(t)
+        loops.turn(rows, places, packets.octets, self.round, self.next, self.ahead, self.announced, self.agreed)
+
+    def _announces(self, t: Transfer) -> bool:
+        """Whether the slot of a tensor's first chunk is at the round that announces the tensor."""
+        first = t.start % self.slots
+        return bool(self.next[first] == t.start and self.ahead[first])
+
+    def _take_statuses(self, packets: Datagrams, places: NDArray[np.int64]) -> None:
+        """Learn whom the switches lack: next to this worker it may be this one, further up it is another rack."""
+        rows, lacking = loops.read_statuses(
+            places, packets.octets, self.epoch, self.membership.worker, self.chunk, self.tries, self.seen
+        )
+        if isinstance(self.recovery, Asking) and len(rows):
+            self.recovery.answered(rows, lacking, time.monotonic())
 
     # --- when it cannot be finished
 
-    def _explain(self, reason: str) -> AggregationError:
-        """Ask the switch whom it has not seen in the oldest slot, and say so."""
-        row = self._oldest()
-        m = self.membership
-        where = f"job {m.job}, slot {row}, chunk {int(self.chunk[row])}"
-        return AggregationError(f"worker {m.rank}: {where} cannot be completed: {reason}; {self._who_is_missing(row)}")
+    def _where(self, row: int) -> str:
+        return f"job {self.membership.job}, slot {row}, chunk {int(self.chunk[row])}"
 
-    def _who_is_missing(self, row: int) -> str:
-        packets = self.socket.sender.data
-        chunk = self.chunk[row] & 0xFFFFFFFF
-        packets["kind"][row] = wire.KIND_QUERY
+    def _absence(self, row: int) -> Absence:
+        """Ask the switch whom it has not seen in a slot; where its own rack is complete it asks above."""
+        m, chunk = self.membership, self.chunk[row]
+        own = m.racks[m.rack]
         end = time.monotonic() + QUERY_PATIENCE
-        seen: dict[int, int] = {}
-        while time.monotonic() < end and len(seen) < 2:
-            self.socket.send(np.array([row]), wire.HEADER.itemsize, end)
-            self.socket.wait(0.1)
-            answers, _ = self.socket.receive()
-            answers = answers[(answers["kind"] == wire.KIND_STATUS) & (answers["slot"] == row) & (answers["chunk"] == chunk)]
-            seen.update({int(a["mark"]): int(a["seen"]) for a in answers})
-            if 0 in seen and self._absent(seen[0], self.membership.racks[self.membership.rack]):
+        self.seen[row] = -1
+        asked = np.array([row])
+        while self.chunk[row] == chunk and time.monotonic() < end:
+            near, root, newer = self.seen[row]
+            if root >= 0 or newer >= 0 or (near >= 0 and _missing(near, own)):
                 break
-        packets["kind"][row] = wire.KIND_UPDATE
-        return self._describe(seen)
+            self._ask(asked, np.array([True]))
+            self.counters.queries += 1
+            self.socket.wait(0.1)
+            self._receive()
+        return self._described(*map(int, self.seen[row]))
 
-    def _describe(self, seen: dict[int, int]) -> str:
+    def _described(self, near: int, root: int, newer: int) -> Absence:
+        """Whom the switch next to this worker lacks, and the root; -1 where they have not answered."""
         m = self.membership
-        if 1 in seen:
-            racks = [i for i in range(len(m.racks)) if not seen[1] >> i & 1]
-            named = "; ".join(f"rack {i} (workers {', '.join(map(str, m.racks[i]))})" for i in racks)
-            return f"the root has not seen {named}" if racks else "the root has seen every rack, but its result is lost"
-        if 0 in seen:
-            absent = self._absent(seen[0], m.racks[m.rack])
+        if newer >= 0:
+            return Absence(f"the switch of rack {m.rack} serves a newer group of the job")
+        if root >= 0:
+            racks = _missing(root, list(range(len(m.racks))))
+            named = "; ".join(f"rack {i} (workers {', '.join(map(str, m.racks[i]))})" for i in racks if m.racks[i])
+            if not named:
+                return Absence("the root has seen every rack, but its result is lost")
+            return Absence(f"the root has not seen {named}", m.rack not in racks)
+        if near >= 0:
+            absent = _missing(near, m.racks[m.rack])
             if absent:
-                return f"the switch of rack {m.rack} has not seen worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-            return f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above"
-        return f"the switch of rack {m.rack} does not answer"
+                named = f"worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
+                return Absence(f"the switch of rack {m.rack} has not seen {named}", m.rank not in absent)
+            return Absence(f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above")
+        return Absence(f"the switch of rack {m.rack} does not answer")
 
-    @staticmethod
-    def _absent(seen: int, ranks: list[int]) -> list[int]:
-        return [rank for i, rank in enumerate(ranks) if not seen >> i & 1]
+
+def _missing(seen: int, numbered: list[int]) -> list[int]:
+    """Those of a list whose bit, by their place in it, is not set."""
+    return [who for i, who in enumerate(numbered) if not seen >> i & 1]

@@ -1,4 +1,4 @@
-"""What the kernel tells of TCP connections: segments sent, and sent again (Linux: struct tcp_info)."""
+"""TCP and the kernel: when it ends silent connections, and what it tells of segments sent, and sent again (struct tcp_info)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ from hosts.collective import Counters
 
 U32 = struct.Struct("=I")
 TOTAL_RETRANSMISSIONS, SEGMENTS_OUT = 100, 136  # offsets in struct tcp_info
+
+
+def notice_silence(made: socket.socket, seconds: float) -> None:
+    """Have the kernel end a TCP connection when its other end has not answered for so many seconds, at least about three.
+
+    A process that is only busy loses nothing: its kernel answers for it.
+    """
+    idle, interval = max(1, int(seconds / 3)), max(1, int(seconds / 6))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, max(1, int((seconds - idle) / interval)))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
 
 
 def count_segments(counters: Counters, connections: Iterable[socket.socket]) -> None:

@@ -5,11 +5,16 @@ network by `inalab launch`, which tells each worker its place in the environment
 
 A group is a ProcessGroup whose backend is Gloo, with all-reduce overridden. All-reduces of dense float32, float16 and int32
 tensors by SUM go to one thread in the order of the calls, which is the same on all workers; several may be under way, as
-DDP's buckets are. Other groups than the first of all workers are Gloo's alone.
+DDP's buckets are. One group of all workers at a time has the scheme, the first that is made; when it is destroyed, the next
+one that is made has it, with an epoch of its own. Groups of some workers, and further groups of all, are Gloo's alone.
 
 Why every collective is overridden, also those that are only handed on: torch calls a group that is written in Python with the
 interpreter's lock held, and would go on to Gloo's queue with it. A thread of Gloo that has done with a tensor waits for that
 lock while it holds the queue's: neither would ever go on. Gloo's own Python methods release the lock first.
+
+Why stores are kept, and groups counted: torch gives a group that is made after destroy_process_group() the name of the one
+before. If rank 0 still holds the old store, others find the old group's keys in the new one; if it does not, those who are
+early find nobody, or lose the connection. So the store stays for as long as the process, and each group has keys of its own.
 """
 
 from __future__ import annotations
@@ -17,20 +22,28 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
-from hosts.collective import AggregationError, Collective, Counters
+from hosts.collective import NEVER, AggregationError, Collective, Counters, Sum
+from hosts.epoch import NONE, draw
+from hosts.notes import Notes
 from hosts.schemes import GLOO, Place, Pulse, join
 from hosts.tcp import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
-joined: list[Place] = []  # the job that this process takes part in
+joined: list[Place] = []  # the job that a group of this process takes part in
+stores: list[Any] = []  # of all groups so far
+made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
 SUMMED = (torch.float32, torch.float16, torch.int32)
 
 
@@ -39,14 +52,14 @@ class Options:
     """What `init_process_group("ina", pg_options=…)` takes in place of the environment's INALAB_PLACE."""
 
     place: Place
-    pulse: Pulse = lambda: None  # tells a reason to give up, see hosts.stream.Stream
+    pulse: Pulse = None  # tells a reason to give up, see hosts.stream.Stream
 
     @classmethod
     def from_environment(cls) -> Options:
         """As `inalab launch` says it; raises RuntimeError where it does not."""
         if PLACE not in os.environ:
             raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
-        return cls(Place.loads(os.environ[PLACE]))
+        return cls(Place.loads(os.environ[PLACE]), Notes.from_environment().reason)
 
 
 class PendingSum(dist.Work):
@@ -124,25 +137,28 @@ class InaProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self.place = options.place
-        self.collective = self._join(rank, size, options)
-        self.waiting: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
+        self.collective = self._join(store, rank, size, options)
+        self.waiting = Waiting()
         if self.collective is not None:
             self.thread = threading.Thread(target=self._sum_in_turn, args=(self.collective,), name="ina", daemon=True)
             self.thread.start()
 
     @staticmethod
-    def _join(rank: int, size: int, options: Options) -> Collective | None:
-        """The scheme for the first group of all workers; None for other groups, and where the scheme is Gloo itself.
-
-        A worker takes part in its job once: a later group of all workers is Gloo's.
-        """
+    def _join(store: Any, rank: int, size: int, options: Options) -> Collective | None:
+        """The scheme, for a group of all workers while no other has it; None where the group is Gloo's alone."""
         place = options.place
-        if place.scheme == GLOO or size != place.membership.size or joined:
+        if place.scheme == GLOO or size != place.membership.size:
             return None
         if rank != place.membership.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
+        if (epoch := _agree(PrefixStore("ina", store), rank, size, not joined)) == NONE:
+            return None
         joined.append(place)
-        return join(place, options.pulse)
+        try:
+            return join(place, epoch, options.pulse)
+        except BaseException:
+            joined.clear()
+            raise
 
     def counters(self) -> Counters:
         """What the scheme has sent so far; for Gloo the segments of its connections over the data network."""
@@ -211,19 +227,25 @@ class InaProcessGroup(dist.ProcessGroup):
         return self.gloo.barrier(opts or BarrierOptions())
 
     def _sum_in_turn(self, collective: Collective) -> None:
-        """The thread: one sum after another. After one that failed the stream is broken, and the others fail likewise."""
-        broken: Exception | None = None
-        while (pending := self.waiting.get()) is not None:
-            try:
-                if broken is not None:
-                    raise broken
-                _sum(collective, pending.tensor)
-            except Exception as error:
-                broken = error if isinstance(error, AggregationError) else AggregationError(f"{type(error).__name__}: {error}")
-                pending.finish(broken)
-            else:
-                pending.finish()
+        """The thread: sums start as they come, and end in that order. After one that failed, all behind it fail likewise.
+
+        One whose tensor shares memory with another that is under way starts when that is over.
+        """
+        under_way: deque[tuple[PendingSum, Sum]] = deque()
+        leaving = False
+        while under_way or not leaving:
+            while not leaving and (self.waiting or not under_way):
+                if (pending := self.waiting.get()) is None:
+                    leaving = True
+                    continue
+                while any(_overlap(pending.tensor, earlier.tensor) for earlier, _ in under_way):
+                    _advance_first(collective, under_way, NEVER)
+                with _reporting(pending):
+                    under_way.append((pending, collective.start(_values(pending.tensor), overwrite=True)))
+            if under_way:
+                _advance_first(collective, under_way, NEVER if leaving else self.waiting.descriptor)
         collective.close()
+        self.waiting.close()
 
     def shutdown(self) -> None:
         """End the thread and the scheme, once what is under way is over."""
@@ -234,20 +256,98 @@ class InaProcessGroup(dist.ProcessGroup):
             joined.clear()
 
 
+def _advance_first(collective: Collective, under_way: deque[tuple[PendingSum, Sum]], interrupt: int) -> None:
+    """Go on until the first sum is over, or the descriptor is readable."""
+    pending, started = under_way[0]
+    with _reporting(pending):
+        if collective.advance(started, interrupt):
+            _keep(pending.tensor, started)
+            pending.finish()
+    if pending.is_completed():
+        under_way.popleft()
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether some of their elements may share memory: whether the ranges from their first to their last element meet."""
+    (start, end), (other_start, other_end) = _span(a), _span(b)
+    return start < other_end and other_start < end
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    elements = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
+
+
+def _agree(store: Any, rank: int, size: int, free: bool) -> int:
+    """The epoch of a new group of all workers, the same on all of them; none if the scheme is in use on one of them."""
+    store.set(f"free/{rank}", str(int(free)))
+    if rank == 0:
+        everybody = all(int(store.get(f"free/{other}")) for other in range(size))
+        store.set("epoch", str(draw() if everybody else NONE))
+    return int(store.get("epoch"))
+
+
 def _summable(tensor: torch.Tensor) -> bool:
     return tensor.dtype in SUMMED and tensor.layout == torch.strided and tensor.device.type == "cpu"
 
 
-def _sum(collective: Collective, tensor: torch.Tensor) -> None:
-    """All-reduce in place. float16 is summed as float32 and keeps its dtype."""
-    with torch.no_grad():
-        values = tensor.detach().float() if tensor.dtype == torch.float16 else tensor.detach()
-        total = collective.all_reduce(values.contiguous().numpy())
-        tensor.copy_(torch.from_numpy(total).view_as(tensor))
+def _values(tensor: torch.Tensor) -> NDArray[Any]:
+    """What is summed for a tensor; float16 is summed as float32."""
+    values = tensor.detach().float() if tensor.dtype == torch.float16 else tensor.detach()
+    found: NDArray[Any] = values.contiguous().numpy()
+    return found
+
+
+def _keep(tensor: torch.Tensor, started: Sum) -> None:
+    """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
+    total = torch.from_numpy(started.total)
+    if total.data_ptr() != tensor.data_ptr():
+        with torch.no_grad():
+            tensor.copy_(total.view_as(tensor))
+    elif not tensor.is_inference():
+        torch.autograd.graph.increment_version(tensor)
+
+
+@contextmanager
+def _reporting(pending: PendingSum) -> Iterator[None]:
+    """What goes wrong with a sum is raised where somebody waits for it."""
+    try:
+        yield
+    except AggregationError as error:
+        pending.finish(error)
+    except Exception as error:
+        pending.finish(AggregationError(f"{type(error).__name__}: {error}"))
+
+
+class Waiting:
+    """Sums that have not been started; `descriptor` is readable while there are any."""
+
+    def __init__(self) -> None:
+        self.sums: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
+        self.descriptor = os.eventfd(0, os.EFD_SEMAPHORE)
+
+    def put(self, pending: PendingSum | None) -> None:
+        self.sums.put(pending)
+        os.eventfd_write(self.descriptor, 1)
+
+    def get(self) -> PendingSum | None:
+        """The next one, as soon as there is one."""
+        os.eventfd_read(self.descriptor)
+        return self.sums.get()
+
+    def __len__(self) -> int:
+        return self.sums.qsize()
+
+    def close(self) -> None:
+        os.close(self.descriptor)
 
 
 def _create(given: Any, options: Options | None) -> InaProcessGroup:
-    return InaProcessGroup(given.store, given.group_rank, given.group_size, given.timeout, options or Options.from_environment())
+    identity = (given.group_id, tuple(given.global_ranks_in_group))
+    made[identity] += 1
+    stores.append(given.store)
+    store = PrefixStore(f"{made[identity]}", given.store)
+    return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options or Options.from_environment())
 
 
 def register() -> None:

@@ -20,14 +20,21 @@ HEADER = np.dtype(
         ("slot", ">u2"),
         ("exponent", "u1"),
         ("mark", "u1"),
+        ("epoch", ">u4"),
         ("chunk", ">u4"),
-        ("seen", ">u4"),
     ]
 )
+STATUS = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("seen", ">u4")])  # a query, and its answer
 
 ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES = 14, 20, 8
 PHYSICAL_BYTES = 24  # preamble 8, frame check sequence 4, gap between frames 12
 OVERHEAD_BYTES = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + HEADER.itemsize + PHYSICAL_BYTES
+
+
+def offset(record: np.dtype, name: str) -> int:
+    """Of a field in a record, in bytes."""
+    assert record.fields is not None
+    return record.fields[name][1]
 
 
 def packet(k: int) -> np.dtype:

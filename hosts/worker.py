@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
+import signal
+import sys
 import time
 import traceback
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
 from hosts.collective import AggregationError
+from hosts.coordination import LOST, connect
+from hosts.gloo import explain
 from hosts.schemes import GLOO, Place, serve
 from hosts.stream import Stream
 from hosts.timeline import Timeline
@@ -50,13 +52,20 @@ def run_worker(settings: WorkerSettings) -> int:
     place = settings.place
     job, rank = place.membership.job, place.membership.rank
     Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
-    connection: Connection = Client(settings.coordinator, authkey=settings.secret)
+    try:
+        connection = connect(settings.coordinator, settings.secret)
+    except OSError as error:
+        print(f"inalab: worker {rank} does not reach the coordinator: {error}", file=sys.stderr)
+        return LOST
 
     def pulse() -> str | None:
         """Why to give up, if the coordinator said so."""
-        if connection.poll():
-            kind, reason = connection.recv()
-            return str(reason) if kind == "abort" else None
+        try:
+            if connection.poll():
+                kind, reason = connection.recv()
+                return str(reason) if kind == "abort" else None
+        except (EOFError, OSError):
+            return "the coordinator cannot be reached"
         return None
 
     def wait_for_start() -> None:
@@ -78,24 +87,31 @@ def run_worker(settings: WorkerSettings) -> int:
         done["timeline"] = timeline.since(0.0)
         connection.send(("done", done))
         return 0
-    except (AggregationError, OSError, ValueError) as error:
-        connection.send(("error", {"job": job, "rank": rank, "message": str(error)}))
-        return 1
     except EOFError:
         return 1  # the coordinator is gone
     except Exception as error:
-        if place.scheme == GLOO and isinstance(error, RuntimeError):  # all that Gloo raises
-            reason = re.sub(r"^\[\S*\] ", "", str(error).splitlines()[0]).split(". ")[0]  # without Gloo's own file and line
-            message = f"worker {rank}: job {place.membership.job} cannot be completed: {reason}"
-        else:
-            traceback.print_exc()
-            message = f"worker {rank}: unexpected {type(error).__name__}: {error}"
-        connection.send(("error", {"job": job, "rank": rank, "message": message}))
+        try:
+            connection.send(("error", {"job": job, "rank": rank, "message": _message(error, place)}))
+        except OSError:
+            return LOST
         return 1
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
         connection.close()
+
+
+def _message(error: Exception, place: Place) -> str:
+    """What the coordinator is sent of an error."""
+    rank, job = place.membership.rank, place.membership.job
+    if isinstance(error, AggregationError):
+        return str(error)
+    if isinstance(error, OSError | ValueError):
+        return f"worker {rank}: {error}"
+    if reason := explain(error, place):
+        return f"worker {rank}: job {job} cannot be completed: {reason}"
+    traceback.print_exception(error)
+    return f"worker {rank}: unexpected {type(error).__name__}: {error}"
 
 
 def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
@@ -116,10 +132,9 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
 
 
 def run_server(place: Place) -> int:
-    """Serve until the workers leave; the exit code is 0, or 1 if they did not leave in order."""
+    """Serve one group of workers after another; SIGTERM ends it once nobody is being served. The exit code is 0."""
     Path("/proc/self/comm").write_text(f"server{place.membership.rank - place.membership.size}")
-    try:
-        serve(place)
-    except (AggregationError, OSError):
-        return 1  # the workers tell why
+    ended: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
+    serve(place, over=lambda: bool(ended))
     return 0

@@ -1,8 +1,8 @@
 // ATP (Lao et al., NSDI '21): best-effort aggregation for many jobs and racks. Aggregators are allocated packet by packet,
 // by the hash that a worker puts into it; what finds none, or comes too late, is added at the parameter server.
 //
-// A packet passes: loss of its link, admission, its aggregator (with the decision what to do, and the integers), and the
-// sender. Everything that is not ATP's is forwarded.
+// A packet passes: loss of its link, admission, its group's epoch, its aggregator (with the decision what to do, and the
+// integers), and the sender. Everything that is not ATP's is forwarded, if it comes from whom it says.
 #include <core.p4>
 #include <v1model.p4>
 #include "include/atp/configuration.p4"
@@ -10,15 +10,19 @@
 #include "include/atp/metadata.p4"
 #include "include/atp/parser.p4"
 #include "include/loss.p4"
+#include "include/source_guard.p4"
 #include "include/forwarder.p4"
+#include "include/epoch.p4"
 #include "include/atp/admission.p4"
 #include "include/atp/aggregator.p4"
 #include "include/atp/sender.p4"
 
 control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Loss() loss_in;
+    SourceGuard() source_guard;
     Forwarder() forwarder;
     Admission() admission;
+    Epoch() epoch;
     Aggregator() aggregator;
     Sender() sender;
 
@@ -33,14 +37,30 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             if (meta.role == ROLE_STRANGER) {
                 next = STEP_DROP;
             } else {
-                aggregator.apply(hdr, meta, standard, next);
-                sender.apply(hdr, meta, standard, next);
+                epoch_t newest;
+                bit<1> may_begin = 0;
+                if (hdr.atp.kind == KIND_GRADIENT || hdr.atp.kind == KIND_RAW || hdr.atp.kind == KIND_QUERY) {
+                    may_begin = 1;
+                }
+                epoch.apply(hdr.atp.job, hdr.atp.epoch, may_begin, newest, meta.outdated);
+                if (meta.outdated == 1 && hdr.atp.kind != KIND_RELEASE && hdr.atp.kind != KIND_RELEASED) {
+                    next = STEP_DROP;  // but what an earlier group holds may still be released
+                } else {
+                    aggregator.apply(hdr, meta, standard, next);
+                    sender.apply(hdr, meta, standard, next);
+                }
+            }
+        } else {
+            bit<1> refused;
+            source_guard.apply(hdr, standard, refused);
+            if (refused == 1) {
+                next = STEP_DROP;
             }
         }
 
         if (next == STEP_DROP) {
             mark_to_drop(standard);
-        } else if (next != STEP_SPREAD && next != STEP_RETURN) {
+        } else if (next == STEP_ON || next == STEP_ON_ALONE || next == STEP_ON_SUM) {
             forwarder.apply(hdr, standard);
         }
     }

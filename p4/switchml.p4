@@ -1,8 +1,9 @@
 // SwitchML (Sapio et al., NSDI '21): streaming aggregation in a pool of slots with a shadow copy, for several jobs and
 // for any tree of switches, with loss injected on its links.
 //
-// A worker's packet passes: loss of its link, admission, the round it belongs to, the bitmap of who is in, the decision
-// what to do, the exponent and the integers of its cell, and the sender. Everything else is forwarded.
+// A worker's packet passes: loss of its link, admission, its group's epoch, the round it belongs to, the bitmap of who is
+// in, the decision what to do, the exponent and the integers of its cell, and the sender. Everything else is forwarded, if
+// it comes from whom it says.
 #include <core.p4>
 #include <v1model.p4>
 #include "include/switchml/configuration.p4"
@@ -10,11 +11,14 @@
 #include "include/switchml/metadata.p4"
 #include "include/switchml/parser.p4"
 #include "include/loss.p4"
+#include "include/source_guard.p4"
 #include "include/forwarder.p4"
+#include "include/epoch.p4"
 #include "include/switchml/admission.p4"
 #include "include/switchml/round.p4"
 #include "include/switchml/bitmap_checker.p4"
 #include "include/switchml/workers_counter.p4"
+#include "include/switchml/questions.p4"
 #include "include/switchml/next_step.p4"
 #include "include/switchml/exponents.p4"
 #include "include/switchml/pool.p4"
@@ -22,11 +26,14 @@
 
 control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Loss() loss_in;
+    SourceGuard() source_guard;
     Forwarder() forwarder;
     Admission() admission;
+    Epoch() epoch;
     Round() round;
     BitmapChecker() bitmap_checker;
     WorkersCounter() workers_counter;
+    Questions() questions;
     NextStep() next_step;
     Exponents() exponents;
     Pool() pool;
@@ -41,9 +48,15 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
             admission.apply(hdr, meta, standard);
             if (meta.admitted == 1) {
                 bit<3> next;
+                bit<1> may_begin = 0;
+                if (hdr.switchml.kind == KIND_UPDATE || hdr.switchml.kind == KIND_QUERY) {
+                    may_begin = 1;  // a worker's first update may be lost
+                }
+                epoch.apply(hdr.switchml.job, hdr.switchml.epoch, may_begin, meta.epoch, meta.outdated);
                 round.apply(hdr, meta);
                 bitmap_checker.apply(hdr, meta);
                 workers_counter.apply(hdr, meta);
+                questions.apply(hdr, meta);
                 next_step.apply(hdr, meta, next);
                 exponents.apply(hdr, meta);
                 pool.apply(hdr, meta);
@@ -52,7 +65,13 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
                 mark_to_drop(standard);
             }
         } else {
-            forwarder.apply(hdr, standard);
+            bit<1> refused;
+            source_guard.apply(hdr, standard, refused);
+            if (refused == 1) {
+                mark_to_drop(standard);
+            } else {
+                forwarder.apply(hdr, standard);
+            }
         }
     }
 }

@@ -16,7 +16,8 @@ GROUPS_PER_JOB = 64
 MAX_JOBS = 16
 MAX_FAN_IN = 32
 AGGREGATORS = 4096  # as p4/include/atp/configuration.p4 has it
-EVENTS = ("claims", "collisions", "completions", "flushes", "passed", "freed")  # as p4/include/atp/next_step.p4 numbers them
+# what happens to packets, as p4/include/atp/next_step.p4 numbers it
+EVENTS = ("claims", "collisions", "completions", "flushes", "passed", "freed", "answers", "repairs")
 EVENTS_PER_JOB = 8
 REASONS = 3  # why packets are turned away, as p4/include/atp/metadata.p4 numbers them
 
@@ -30,7 +31,8 @@ def rack_bit(rack: int) -> int:
 class Source:
     """Where a worker's gradients for one server come in, and the bits that they may carry there.
 
-    `level` is 0 in the rack of a remote worker and 1 in the server's own; `bitmap0` is a value and a mask.
+    `level` is 0 in the rack of a remote worker and 1 in the server's own; `bitmap0` is a value and a mask. `fan_in` is how
+    many children a whole sum has at that level of that switch.
     """
 
     port: int
@@ -39,6 +41,7 @@ class Source:
     level: int
     bitmap1: int
     bitmap0: tuple[int, int]
+    fan_in: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,11 @@ def settings(lifetime: float, deep: int) -> list[str]:
     ]
 
 
+def trunks(ports: Iterable[int]) -> list[str]:
+    """Ports that lead to other switches: what those confirm to a server is let through."""
+    return [f"table_add admission.confirmations transit {port} =>" for port in sorted(ports)]
+
+
 def transit() -> list[str]:
     """For a switch that aggregates for nobody: let gradients through."""
     return ["table_set_default admission.sources transit"]
@@ -65,11 +73,16 @@ def transit() -> list[str]:
 
 @dataclass(frozen=True)
 class Server:
-    """A parameter server: the port that leads there, its address, and whom its results are passed on to."""
+    """A parameter server: the port that leads there, its address, and whom its results are passed on to.
+
+    `rack` is the bit that the switch's rack has there (0 in the server's own), `fan_in` how many children a whole sum has.
+    """
 
     port: int
     station: Station
     children: tuple[Child, ...]
+    rack: int = 0
+    fan_in: int = 0
 
 
 def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[Server], first_node: int) -> list[str]:
@@ -79,7 +92,8 @@ def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[
     """
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
-    commands, node = [f"register_write aggregator.closed {number} 0"], first_node
+    commands: list[str] = []
+    node = first_node
     groups: dict[tuple[Child, ...], int] = {}
     known: set[Child] = set()
     for server in servers:
@@ -94,13 +108,12 @@ def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[
                 commands.append(f"table_add addresser.destinations to_child {to}")
             known |= set(server.children)
         mac, ip = server.station.mac, server.station.ip
-        commands.append(
-            f"table_add admission.servers from_server {number} {server.port} {mac} {ip} => {groups[server.children]} {own.ip}"
-        )
+        told = f"{groups[server.children]} {own.ip} {server.rack} {server.fan_in}"
+        commands.append(f"table_add admission.servers from_server {number} {server.port} {mac} {ip} => {told}")
     for s in sources:
         value, mask = s.bitmap0
         commands.append(
             f"table_add admission.sources aggregate {number} {s.port} {s.worker.mac} {s.worker.ip} {s.server.ip} {s.level} "
-            f"{s.bitmap1} {value}&&&{mask} => 1"
+            f"{s.bitmap1} {value}&&&{mask} => {s.fan_in} 1"
         )
     return commands

@@ -1,8 +1,8 @@
-"""The control plane of p4/include/forwarder.p4: where ordinary traffic goes."""
+"""The control plane of p4/include/forwarder.p4 and source_guard.p4: where ordinary traffic goes, and who may send it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 FLOOD_GROUP = 1
@@ -17,9 +17,13 @@ class Station:
     ip: str
 
 
-def forwarding(ports: Iterable[int], routes: dict[str, int]) -> list[str]:
-    """Ordinary traffic: broadcast to `ports`, and the port for each MAC address."""
+def forwarding(ports: Iterable[int], routes: dict[str, int], hosts: Mapping[int, Station] | None = None) -> list[str]:
+    """Ordinary traffic: broadcast to `ports`, the port for each MAC address, and which ports are whose host's.
+
+    A host may send from its own addresses alone; whatever comes from a port that is no host's is trusted.
+    """
     commands = [f"mc_mgrp_create {FLOOD_GROUP}", f"mc_node_create 1 {' '.join(map(str, sorted(ports)))}"]
     commands += [f"mc_node_associate {FLOOD_GROUP} 0", f"table_add forwarder.stations flood {BROADCAST} => {FLOOD_GROUP}"]
     commands += [f"table_add forwarder.stations forward {mac} => {port}" for mac, port in sorted(routes.items())]
+    commands += [f"table_add source_guard.hosts host {port} => {s.mac} {s.ip}" for port, s in sorted((hosts or {}).items())]
     return commands

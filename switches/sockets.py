@@ -31,10 +31,11 @@ def is_alive(path: Path) -> bool:
 
 
 def claim_socket(name: str) -> Path:
-    """A socket path for a new switch; OSError if a running switch has the name."""
+    """A socket path for a new switch; OSError if the name is none, or a running switch has it."""
+    if not name or "/" in name:
+        raise OSError(f"{name!r} is no name for a switch: give one without a slash, or a path with --socket")
     path = socket_path(name)
-    if "/" not in name:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if is_alive(path):
         raise OSError(f"a switch called {name} is running: choose another name with --name")
     return path

@@ -52,8 +52,9 @@ def job(number: int, pool: Pool, children: list[Child], parent: Parent | None, f
         raise ValueError(f"{len(children)} workers below one switch: the program holds {MAX_WORKERS}")
     everyone = sum(1 << c.number for c in children)
     group = FIRST_JOB_GROUP + number
+    above = f"1 {parent.number}" if parent else "0 0"
     commands = [
-        f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {int(parent is not None)}",
+        f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {above}",
         f"mc_mgrp_create {group}",
     ]
     for i, c in enumerate(children):
@@ -68,6 +69,6 @@ def job(number: int, pool: Pool, children: list[Child], parent: Parent | None, f
         p, own = parent.station, parent.own
         commands += [
             f"table_add admission.parents admit_parent {number} {parent.port} {p.mac} {p.ip} =>",
-            f"table_add sender.uplinks to_parent {number} => {parent.port} {parent.number} {own.mac} {own.ip} {p.mac} {p.ip}",
+            f"table_add sender.uplinks to_parent {number} => {parent.port} {own.mac} {own.ip} {p.mac} {p.ip}",
         ]
     return commands

@@ -31,6 +31,10 @@ class RunningSwitch(Protocol):
         """The process that moves the packets; None when it has ended."""
         ...
 
+    def exit_code(self) -> int | None:
+        """How the dataplane ended, -number for a signal; None while it runs."""
+        ...
+
     def control(self) -> Control: ...
 
     def last_words(self) -> str:

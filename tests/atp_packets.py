@@ -14,7 +14,7 @@ from hosts.atp import wire
 from switches import atp
 from switches.embedded.build import build
 from switches.forwarding import Station, forwarding
-from tests.packets import K, datagram, payload, worker_station
+from tests.packets import EPOCH, K, datagram, payload, worker_station
 
 SWITCH = Station("02:00:00:00:00:fe", "10.0.0.254")
 SERVER = Station("02:00:00:00:03:01", "10.0.0.101")
@@ -33,16 +33,15 @@ def program(k: int = K, aggregators: int = AGGREGATORS) -> Path:
 
 
 class AtpHeader(Packet):
-    """The 20 bytes behind UDP, and the integers of a gradient or a result."""
+    """The 22 bytes behind UDP, and the integers of a gradient or a result."""
 
     name = "ATP"
     fields_desc = [  # noqa: RUF012 (scapy's way)
         IntField("bitmap0", 0),
         IntField("bitmap1", 0),
-        ByteField("fan_in0", 0),
-        ByteField("fan_in1", 0),
+        IntField("epoch", EPOCH),
         ByteField("kind", wire.KIND_GRADIENT),
-        BitField("reserved", 0, 1),
+        BitField("asked", 0, 1),
         BitField("integer", 0, 1),
         BitField("raw", 0, 1),
         BitField("overflow", 0, 1),
@@ -75,8 +74,9 @@ class AtpJob:
     number: int = 0
 
     @property
-    def fan_in1(self) -> int:
-        return self.workers * self.level + (self.other_rack > 0)
+    def fan_in(self) -> int:
+        """Children of this level."""
+        return self.workers + (self.other_rack > 0)
 
     def commands(self, first_node: int = 1) -> list[str]:
         """What the switch is told; with the default `first_node`, its forwarding too."""
@@ -86,33 +86,34 @@ class AtpJob:
             atp.Source(
                 port=w, worker=s, server=SERVER, level=self.level,
                 bitmap1=1 << w if self.level else atp.rack_bit(RACK),
-                bitmap0=(0, 0xFFFFFFFF) if self.level else (1 << w, 0xFFFFFFFF),
+                bitmap0=(0, 0xFFFFFFFF) if self.level else (1 << w, 0xFFFFFFFF), fan_in=self.fan_in,
             )
             for w, s in enumerate(stations)
         ]  # fmt: skip
         children = [atp.Child(w + 1, w, s) for w, s in enumerate(stations)]
         if self.other_rack:
             inside = (1 << self.other_rack) - 1
-            sources.append(atp.Source(UPLINK, REMOTE, SERVER, 1, atp.rack_bit(RACK), (0, 0xFFFFFFFF ^ inside)))
+            sources.append(atp.Source(UPLINK, REMOTE, SERVER, 1, atp.rack_bit(RACK), (0, 0xFFFFFFFF ^ inside), self.fan_in))
             children.append(atp.Child(100, UPLINK, ROOT))
-        admitted = atp.job(self.number, SWITCH, sources, [atp.Server(toward, SERVER, tuple(children))], first_node)
+        server = atp.Server(toward, SERVER, tuple(children), 0 if self.level else atp.rack_bit(RACK), self.fan_in)
+        admitted = atp.job(self.number, SWITCH, sources, [server], first_node)
         routes = {s.mac: w for w, s in enumerate(stations)} | {SERVER.mac: toward, REMOTE.mac: UPLINK}
         return [*(forwarding({*range(self.workers), toward}, routes) if first_node == 1 else []), *admitted]
 
     def gradient(self, worker: int, sequence: int, vector: list[int], index: int = 0, **fields: int) -> bytes:
         """A worker's packet; `fields` overwrite those of the header."""
         header = {
-            "job": self.number, "sequence": sequence, "index": index, "edge_switch": self.level, "fan_in1": self.fan_in1,
+            "job": self.number, "sequence": sequence, "index": index, "edge_switch": self.level,
             "bitmap1": 1 << worker if self.level else atp.rack_bit(RACK),
-            "bitmap0": 0 if self.level else 1 << worker, "fan_in0": 0 if self.level else self.workers, **fields,
+            "bitmap0": 0 if self.level else 1 << worker, **fields,
         }  # fmt: skip
         return frame(worker_station(worker), SERVER, header, vector)
 
     def from_rack(self, sequence: int, vector: list[int], index: int = 0, **fields: int) -> bytes:
         """What the other rack sends: its sum, or with `bitmap0` a part of it."""
         header = {
-            "job": self.number, "sequence": sequence, "index": index, "edge_switch": 1, "fan_in0": self.other_rack,
-            "fan_in1": self.fan_in1, "bitmap1": atp.rack_bit(RACK), "bitmap0": 0, **fields,
+            "job": self.number, "sequence": sequence, "index": index, "edge_switch": 1,
+            "bitmap1": atp.rack_bit(RACK), "bitmap0": 0, **fields,
         }  # fmt: skip
         return frame(REMOTE, SERVER, header, vector)
 

@@ -1,14 +1,20 @@
-"""Shared fixtures: programs built once, and the sentence for who is not root."""
+"""Shared fixtures: programs built once; how many examples are drawn; and the sentence for who is not root."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import numba
 import pytest
 
-from experiments.targets import DEFAULTS, make_target, target_for
-from switches.target import Target
+numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of the hosts' loops, which the imports below compile
+
+from experiments.targets import DEFAULTS, make_target, target_for  # noqa: E402
+from switches.target import Target  # noqa: E402
+from tests.properties import register_profiles  # noqa: E402
+
+register_profiles()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

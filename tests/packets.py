@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from scapy.fields import ByteField, FieldListField, IntField, ShortField, SignedIntField
+from scapy.fields import ByteField, ConditionalField, FieldListField, IntField, ShortField, SignedIntField
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
@@ -17,6 +17,7 @@ from switches.forwarding import Station
 from switches.switchml import Child, Parent, Pool, job
 
 K = 32
+EPOCH = 7  # of packets that say no other
 SWITCH = Station("02:00:00:00:00:fe", "10.0.0.254")
 PARENT = Station("02:00:00:00:01:fe", "10.0.1.254")
 PARENT_PORT = 7
@@ -29,7 +30,7 @@ def program(k: int = K) -> Path:
 
 
 class SwitchMLHeader(Packet):
-    """The 16 bytes behind UDP, and the integers of an update or a result."""
+    """The 16 bytes behind UDP, and the integers of an update or a result, or the bitmap of a query or its answer."""
 
     name = "SwitchML"
     fields_desc = [  # noqa: RUF012 (scapy's way)
@@ -40,8 +41,9 @@ class SwitchMLHeader(Packet):
         ShortField("slot", 0),
         ByteField("exponent", 0),
         ByteField("mark", 0),
+        IntField("epoch", EPOCH),
         IntField("chunk", 0),
-        IntField("seen", 0),
+        ConditionalField(IntField("seen", 0), lambda packet: packet.kind in (wire.KIND_QUERY, wire.KIND_STATUS)),
         FieldListField("vector", [], SignedIntField("v", 0), max_count=256),
     ]
 
@@ -73,13 +75,13 @@ class TestJob:
 
     def update(
         self, worker: int, slot: int, chunk: int, vector: list[int], version: int = 0, exponent: int = 0,
-        change: dict[str, int] | None = None,
+        epoch: int = EPOCH, change: dict[str, int] | None = None,
     ) -> bytes:  # fmt: skip
         """A worker's update packet; `change` overwrites header fields."""
         station = worker_station(worker)
         header = {
             "job": self.number, "worker": worker, "kind": wire.KIND_UPDATE, "slot": slot, "chunk": chunk,
-            "version": version, "exponent": exponent, **(change or {}),
+            "version": version, "exponent": exponent, "epoch": epoch, **(change or {}),
         }  # fmt: skip
         return frame(station, SWITCH, header, vector)
 

@@ -6,10 +6,12 @@ import random
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from scapy.layers.inet import IP, UDP, IPOption
+from scapy.layers.inet import IP, TCP, UDP, IPOption
 from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Raw
 
 from hosts import wire
 from hosts.atp import wire as atp_wire
@@ -176,6 +178,33 @@ def switchml_two_levels() -> Scenario:
     return _switchml("switchml-two-levels", job.commands(), packets)
 
 
+def switchml_queries() -> Scenario:
+    """Queries of both kinds at every point of a round, with and without a switch above, and what that one answers."""
+    packets: list[tuple[int, bytes]] = []
+    jobs = [TestJob(2), TestJob(2, number=1, base=8, first_node=2, has_parent=True)]
+    for turn in range(3):
+        for job in jobs:
+            chunk, version = turn * job.slots, turn % 2
+            about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk, "exponent": 77}
+
+            def ask(w: int, again: int, about: dict[str, int] = about) -> None:
+                query = {**about, "worker": w, "kind": wire.KIND_QUERY, "mark": again}
+                packets.append((w, frame(worker_station(w), SWITCH, query, [])))
+
+            for w in (0, 1):
+                ask(w, turn % 2)
+                packets.append((w, job.update(w, 0, chunk, vector(w + turn), version, 5 + w)))
+            for again in (0, 0, 1, 0):
+                ask(again, again)
+            for seen in (0b10, 0b11, 0b01):
+                status = {**about, "kind": wire.KIND_STATUS, "seen": seen, "mark": turn}
+                packets.append((PARENT_PORT, frame(PARENT, SWITCH, status, [])))
+            packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_RESULT}, vector(100 + turn))))
+            ask(0, 0)
+            packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 1}, [])))
+    return _switchml("switchml-queries", [line for job in jobs for line in job.commands()], packets)
+
+
 def switchml_turned_away() -> Scenario:
     job = TestJob(2)
     changes = [{"job": 9}, {"worker": 1}, {"worker": 40}, {"slot": 4}, {"version": 3}, {"kind": 9}, {"kind": 2}]
@@ -186,6 +215,74 @@ def switchml_turned_away() -> Scenario:
     broken[24] ^= 0xFF  # the IPv4 checksum
     packets += [(0, bytes(broken)), (1, job.update(1, 0, 0, vector(4)))]
     return _switchml("switchml-turned-away", job.commands(), packets)
+
+
+def switchml_restart() -> Scenario:
+    """Three groups of one job, whose packets of all times come in each other's; their streams end where 32 bits do."""
+    packets = []
+    for has_parent in (False, True):
+        job = TestJob(2, has_parent=has_parent)
+        for turn, epoch in enumerate((2**32 - 1, 1, 5)):
+            for chunk in (2**32 - 4, 0):
+                for w, e in ((0, epoch), (1, 2**32 - 1), (1, epoch), (0, epoch), (0, 3)):
+                    packets.append((w, job.update(w, 0, chunk, vector(turn, w, chunk % 99), epoch=e)))
+                query = {"job": 0, "worker": 1, "kind": wire.KIND_QUERY, "slot": 0, "chunk": chunk, "epoch": 2**32 - 1}
+                packets.append((1, frame(worker_station(1), SWITCH, query, [])))
+                down = {"job": 0, "kind": wire.KIND_RESULT, "slot": 0, "chunk": chunk}
+                packets += [(PARENT_PORT, frame(PARENT, SWITCH, {**down, "epoch": e}, vector(7, turn))) for e in (1, epoch)]
+        packets.append((0, job.update(0, 0, 0, vector(1), epoch=0)))
+    return _switchml("switchml-restart", TestJob(2, has_parent=True).commands(), packets)
+
+
+def atp_restart() -> Scenario:
+    """Groups of two jobs, one of which starts again and again; results and releases of all of them, and confirmations."""
+    jobs = [AtpJob(2), AtpJob(2, number=1)]
+    one, two = jobs
+    packets: list[tuple[int, bytes]] = []
+    for turn, epoch in enumerate((2**32 - 1, 1, 5)):
+        for sequence in (2**24 - 1, 0):
+            for w, e in ((0, epoch), (1, 2**32 - 1), (1, epoch), (0, 3)):
+                packets.append((w, one.gradient(w, sequence, vector(turn, w), 2, epoch=e)))
+            packets += [(0, two.gradient(0, sequence, vector(9), 2)), (1, two.gradient(1, sequence, vector(9), 3))]
+            packets += [(SERVER_PORT, one.answer(sequence, vector(turn), 2, epoch=e)) for e in (2**32 - 1, epoch)]
+        packets.append((0, one.gradient(0, 7, vector(8), 4, epoch=epoch)))
+        for e in (3, epoch):
+            packets.append((SERVER_PORT, one.answer(0, [], 4, kind=atp_wire.KIND_RELEASE, epoch=e)))
+        packets.append((1, one.gradient(1, 7, vector(8), 4, epoch=epoch)))
+    confirmed = one.answer(0, [], 4, kind=atp_wire.KIND_RELEASED, to=worker_station(1))
+    packets += [(port, confirmed) for port in (0, UPLINK)]
+    return _atp("atp-restart", jobs, packets, [*atp.trunks([UPLINK])])
+
+
+def guarded() -> Scenario:
+    """What hosts may send: their own addresses, no tags, whole headers, no fragments and no options to a protocol's port."""
+    mine, other = worker_station(0), worker_station(1)
+    commands = forwarding(range(3), {worker_station(w).mac: w for w in range(3)}, {0: mine, 1: other})
+    packets, tagged = [], []
+    for source in (mine, other):
+        ethernet = Ether(src=source.mac, dst=worker_station(2).mac)
+        for ip in (mine.ip, other.ip):
+            for port in (9, wire.UDP_PORT):
+                datagram = UDP(sport=5, dport=port, chksum=0) / (b"x" * 24)
+                packets += [
+                    ethernet / IP(src=ip, dst="10.0.0.3") / datagram,
+                    ethernet / IP(src=ip, dst="10.0.0.3", flags="MF") / datagram,
+                    ethernet / IP(src=ip, dst="10.0.0.3", frag=3) / datagram,
+                    *(ethernet / IP(src=ip, dst="10.0.0.3", options=[IPOption(b"\x01" * 4 * n)]) / datagram for n in (1, 3, 10)),
+                    *(ethernet / IP(src=ip, dst="10.0.0.3", ihl=n) / datagram for n in (0, 4, 6, 15)),
+                    ethernet / IP(src=ip, dst="10.0.0.3", version=6) / datagram,
+                ]
+            packets += [
+                ethernet / ARP(op=op, hwsrc=mac, psrc=ip, pdst="10.0.0.3") for op in (1, 2) for mac in (mine.mac, other.mac)
+            ]
+            packets.append(ethernet / ARP(op=1, hwsrc=mine.mac, psrc="0.0.0.0", pdst="10.0.0.3"))
+        for tag in (0x8100, 0x88A8, 0x9100):
+            tagged.append(Ether(src=source.mac, dst=worker_station(2).mac, type=tag) / Raw(bytes([0, 0, 8, 0]) + b"tagged" * 9))
+        packets.append(ethernet / IP(src=source.ip, dst="10.0.0.3") / TCP(dport=wire.UDP_PORT))
+    frames = [bytes(packet) for packet in packets]
+    frames += [frames[0][:n] for n in (14, 20, 34, 40)]
+    from_both = [(port, data) for data in frames for port in (0, 2)]
+    return _switchml("guarded", commands, from_both + [(0, bytes(packet)) for packet in tagged])
 
 
 def _atp(name: str, jobs: list[AtpJob], packets: list[tuple[int, bytes]], settings: list[str] | None = None) -> Scenario:
@@ -227,11 +324,38 @@ def atp_level(level: int, workers: int) -> Scenario:
     return _atp(f"atp-level-{level}-{workers}-workers", jobs, packets)
 
 
+def atp_queries(level: int) -> Scenario:
+    """Queries, answers to them, and what is sent again for those, at every point of chunks that come in parts."""
+    job = AtpJob(3, level, 2 * level)
+    toward = SERVER_PORT if level else UPLINK
+    rng = random.Random(level)
+    rack = atp.rack_bit(RACK)
+    packets: list[tuple[int, bytes]] = []
+    for sequence in range(6):
+        senders = [*range(3), *([UPLINK] if level else [])]
+        for _ in range(24):
+            port, index = rng.choice(senders), sequence % 4
+            made = job.from_rack if port == UPLINK else partial(job.gradient, port)
+            marks = {"asked": rng.randrange(2), "next_index": rng.randrange(2**16), "ecn": rng.randrange(2)}
+            choice = rng.randrange(6)
+            if choice < 2:
+                again = int(rng.random() < 0.5)
+                packets.append((port, made(sequence, vector(port, sequence), index, resend=again, **marks)))
+            elif choice < 4:
+                raw = int(rng.random() < 0.2)
+                packets.append((port, made(sequence, [], index, kind=atp_wire.KIND_QUERY, raw=raw, **marks)))
+            else:
+                has = {"bitmap0": rng.randrange(8), "bitmap1": rng.choice((0, 1, rack, rack | 2)), "resend": rng.randrange(2)}
+                to = worker_station(rng.randrange(3))
+                packets.append((toward, job.answer(sequence, [], index, to, kind=atp_wire.KIND_STATUS, **has, **marks)))
+    return _atp(f"atp-queries-level-{level}", [job], packets)
+
+
 def atp_turned_away() -> Scenario:
     job = AtpJob(2, other_rack=2)
     changes: list[dict[str, int]] = [
         {"job": 9}, {"job": 200}, {"bitmap1": 2}, {"bitmap1": 3}, {"bitmap0": 1}, {"edge_switch": 0}, {"index": 16},
-        {"index": 65535}, {"kind": 9}, {"kind": 3}, {"kind": 4},
+        {"index": 65535}, {"kind": 9}, {"kind": 3}, {"kind": 4}, {"kind": 6}, {"kind": 7},
     ]  # fmt: skip
     packets = [(0, job.gradient(0, 0, vector(1), **change)) for change in changes]
     packets.append((UPLINK, job.from_rack(0, vector(1), bitmap0=4)))
@@ -338,9 +462,11 @@ SCENARIOS = {
     s.name: s
     for s in (
         arithmetic(), tables(), replication(), stacks(), hashes(), flow(), corners(), registers(), ports(), short(), forwarded(),
-        *(switchml_one_level(n) for n in (1, 2, 3)), switchml_two_levels(), switchml_turned_away(),
+        *(switchml_one_level(n) for n in (1, 2, 3)), switchml_two_levels(), switchml_queries(), switchml_turned_away(),
+        switchml_restart(), atp_restart(), guarded(),
         lossy("loss-bernoulli", Loss.bernoulli(0.2)), lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
         *(atp_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp_turned_away(), atp_expired(), atp_transit(),
+        atp_queries(0), atp_queries(1),
         *(ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
     )
 }  # fmt: skip

@@ -64,7 +64,12 @@ def fork(work: Callable[[], int]) -> int:
     """Run `work` in a child process that ends with its exit code, and at the latest with this process; the child's pid."""
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    # Python drops what a signal's handler raises in the hooks that run around a fork
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        pid = os.fork()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
     if pid:
         return pid
     code = 1
@@ -102,3 +107,14 @@ def wait(pid: int) -> int:
 
 def _exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def ending(code: int) -> str:
+    """An exit code in words. A signal is a negative number, as Python has it, or 128 and more, as a shell has it."""
+    number = -code if code < 0 else code - 128
+    if number <= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(number).name}"
+    except ValueError:
+        return f"was killed by signal {number}" if code < 0 else f"ended with exit code {code}"

@@ -95,12 +95,15 @@ def atp_commands(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) ->
     for server in job.servers:
         at_home = server.rack == rack
         to = tuple(children if at_home else children[: len(here)])
-        servers.append(atp.Server(plan.port(name, server.name if at_home else "root"), server.station, to))
+        port = plan.port(name, server.name if at_home else "root")
+        bit, fan_in = (0, len(here) + len(away)) if at_home else (atp.rack_bit(rack), len(here))
+        servers.append(atp.Server(port, server.station, to, bit, fan_in))
         for i, host in enumerate(here):
-            bits = (1 << i, (0, 0xFFFFFFFF)) if at_home else (atp.rack_bit(rack), (1 << i, 0xFFFFFFFF))
-            sources.append(atp.Source(plan.port(name, host.name), host.station, server.station, int(at_home), *bits))
+            bits = (1 << i, (0, 0xFFFFFFFF)) if at_home else (bit, (1 << i, 0xFFFFFFFF))
+            sources.append(atp.Source(plan.port(name, host.name), host.station, server.station, int(at_home), *bits, fan_in))
         for other, ranks in away.items() if at_home else ():
             outside = 0xFFFFFFFF ^ (1 << len(ranks)) - 1  # bits of no worker there
             for worker in (job.hosts[rank].station for rank in ranks):
-                sources.append(atp.Source(plan.port(name, "root"), worker, server.station, 1, atp.rack_bit(other), (0, outside)))
+                bits = (atp.rack_bit(other), (0, outside))
+                sources.append(atp.Source(plan.port(name, "root"), worker, server.station, 1, *bits, fan_in))
     return atp.job(job.number, own, sources, servers, first_node)

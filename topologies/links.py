@@ -37,7 +37,10 @@ def run(node: Node, command: str) -> str:
 
 
 def limit_rate(node: Node, interface: str, rate: float) -> None:
-    """Limit what an interface sends to `rate` Mbit/s by HTB, and read back that it is in force."""
+    """Limit what an interface sends to `rate` Mbit/s by HTB, and read back that it is in force.
+
+    The queue has Linux's default bands: what a socket marks as interactive (SO_PRIORITY 6) leaves before what it does not.
+    """
     burst = max(1600, int(rate * 1e6 / 8 * BURST_SECONDS))
     run(node, f"tc qdisc add dev {interface} root handle 1: htb default 1")
     run(
@@ -45,6 +48,7 @@ def limit_rate(node: Node, interface: str, rate: float) -> None:
         f"tc class add dev {interface} parent 1: classid 1:1 htb rate {int(rate * 1e6)}bit burst {burst} cburst {burst} "
         f"overhead {PHYSICAL_BYTES} quantum 1600",
     )
+    run(node, f"tc qdisc add dev {interface} parent 1:1 pfifo_fast")
     shown = run(node, f"tc class show dev {interface}")
     found = re.search(r"class htb 1:1 .*?\brate (\d+)([KMG]?)bit", shown)
     applied = int(found[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[found[2]] if found else 0

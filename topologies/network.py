@@ -9,8 +9,8 @@ from pathlib import Path
 from mininet.link import Link
 from mininet.node import Node
 
-from switches.control import Control
-from switches.target import RunningSwitch, Target, tell
+from switches.control import Control, ControlError
+from switches.target import RunningSwitch, SwitchError, Target, tell
 from topologies import isolation
 from topologies.links import run
 from topologies.racks import NetworkPlan
@@ -32,11 +32,34 @@ class Network:
         self._address_hosts()
         self._name_hosts(logs)
         self._connect_management()
-        self.controls: dict[str, Control] = {name: tell(self.switch(name), told) for name, told in commands.items()}
+        self.controls: dict[str, Control] = {name: self._control(name, lines) for name, lines in commands.items()}
+
+    def _control(self, name: str, lines: list[str]) -> Control:
+        try:
+            return tell(self.switch(name), lines)
+        except ControlError:
+            if self.switch(name).exit_code() is None:
+                raise
+            raise SwitchError(self._ending(name)) from None
 
     def switch(self, name: str) -> RunningSwitch:
         """A switch's node."""
         return self.mininet.get(name)  # type: ignore[no-any-return]
+
+    def dead_switches(self) -> list[str]:
+        """A sentence for each switch that has ended: how, and its last words."""
+        return [self._ending(name) for name in self.plan.switches if self.switch(name).exit_code() is not None]
+
+    def _ending(self, name: str) -> str:
+        switch = self.switch(name)
+        code = switch.exit_code()
+        assert code is not None
+        words = switch.last_words()
+        return f"switch {name} {isolation.ending(code)}" + (f"; its log ends: {words}" if words else "")
+
+    def unreachable(self) -> list[str]:
+        """The hosts whose management link is down or gone, by name."""
+        return [host.name for host in self.plan.everyone if not _is_up(f"mgmt{host.rank}")]
 
     def _address_hosts(self) -> None:
         for host in self.plan.everyone:
@@ -88,3 +111,11 @@ class Network:
             control.close()
         for name in self.controls:
             self.switch(name).stop(deleteIntfs=False)
+
+
+def _is_up(interface: str) -> bool:
+    """Whether packets pass over an interface of this namespace."""
+    try:
+        return Path(f"/sys/class/net/{interface}/operstate").read_text().strip() == "up"
+    except OSError:
+        return False

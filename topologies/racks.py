@@ -173,6 +173,10 @@ class NetworkPlan:
         """The port of the switch `name` that leads to `peer`."""
         return next(a.port for a in self.switches[name].attachments if a.peer == peer)
 
+    def trunks(self, name: str) -> list[int]:
+        """The ports of the switch `name` that lead to other switches."""
+        return [a.port for a in self.switches[name].attachments if a.peer in self.switches]
+
     def forwarding(self, name: str) -> list[str]:
         """Ordinary traffic at the switch `name`, between all hosts and switches."""
         routes = {}
@@ -185,4 +189,6 @@ class NetworkPlan:
             else:
                 routes |= {h.station.mac: a.port for h in self.everyone if f"tor{h.rack}" != name}
                 routes |= {other.station.mac: a.port for other in self.switches.values() if other.name != name}
-        return forwarding([a.port for a in self.switches[name].attachments], routes)
+        stations = {h.name: h.station for h in self.everyone}
+        hosts = {a.port: stations[a.peer] for a in self.switches[name].attachments if a.peer in stations}
+        return forwarding([a.port for a in self.switches[name].attachments], routes, hosts)

@@ -8,6 +8,7 @@ import argparse
 import pydoc_data.topics
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 import torch.distributed as dist
@@ -36,8 +37,8 @@ class Characters(nn.Module):
         return logits.transpose(1, 2)
 
 
-def digits(rank: int) -> tuple[nn.Module, Batch, tuple[torch.Tensor, torch.Tensor], float]:
-    """Batches of images and classes, and the images and classes to test with."""
+def digits(rank: int, model: str) -> tuple[nn.Module, Batch, tuple[torch.Tensor, torch.Tensor], float]:
+    """Batches of images and classes, and the images and classes to test with; of "deep" five gradients of some 30 KB."""
     data = load_digits()
     images, classes = torch.tensor(data.data / 16, dtype=torch.float32), torch.tensor(data.target)
     draw = torch.Generator().manual_seed(rank)
@@ -46,10 +47,12 @@ def digits(rank: int) -> tuple[nn.Module, Batch, tuple[torch.Tensor, torch.Tenso
         chosen = torch.randint(0, 1400, (32,), generator=draw)
         return images[chosen], classes[chosen]
 
-    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)), batch, (images[1400:], classes[1400:]), 0.1
+    widths = (64, 128, 10) if model == "mlp" else (64, 96, 96, 96, 96, 10)
+    layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(*layers[:-1]), batch, (images[1400:], classes[1400:]), 0.1
 
 
-def characters(rank: int) -> tuple[nn.Module, Batch, tuple[torch.Tensor, torch.Tensor], float]:
+def characters(rank: int, _: str) -> tuple[nn.Module, Batch, tuple[torch.Tensor, torch.Tensor], float]:
     """Batches of text and the text one character on, and some to test with."""
     text = torch.tensor(list("".join(pydoc_data.topics.topics.values()).encode("ascii", "ignore")))
     draw = torch.Generator().manual_seed(rank)
@@ -68,14 +71,16 @@ def main() -> None:
     """Train, and print the loss and the accuracy on what was not trained on."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", default="ina")
-    parser.add_argument("--model", choices=("mlp", "transformer"), default="mlp")
+    parser.add_argument("--model", choices=("mlp", "deep", "transformer"), default="mlp")
     parser.add_argument("--steps", type=int, default=40)
     options = parser.parse_args()
 
     dist.init_process_group(options.backend)  # the one line
     torch.manual_seed(1)
-    model, batch, (inputs, targets), rate = (digits if options.model == "mlp" else characters)(dist.get_rank())
-    replica = DistributedDataParallel(model, bucket_cap_mb=0.1)
+    model, batch, (inputs, targets), rate = (characters if options.model == "transformer" else digits)(
+        dist.get_rank(), options.model
+    )
+    replica = DistributedDataParallel(model, bucket_cap_mb=0.03 if options.model == "deep" else 0.1)
     optimizer = torch.optim.SGD(replica.parameters(), lr=rate, momentum=0.9)
     begun = time.monotonic()
     for _ in range(options.steps):

@@ -31,11 +31,9 @@ class Tree:
         self.local = self.rack == root
         own = len(racks[root]) if root < len(racks) else 0
         others = [r for r, ranks in enumerate(racks) if ranks and r != root]
-        self.fan_in1 = own + len(others)
         if others and own + max(others) >= BITS:
             raise ValueError(f"{own} workers beside the server and racks up to {max(others)} do not fit into {BITS} bits")
         self.bit1 = np.where(self.local, self.number, BITS - 1 - self.rack)
-        self.fan_in0 = np.array([0 if r == root else len(racks[r]) for r in self.rack])
 
     def bitmaps(self, rank: int) -> tuple[int, int]:
         """bitmap0 and bitmap1 of a worker's own packet."""

@@ -1,4 +1,4 @@
-"""The ATP packet as bytes, the same that p4/include/atp/headers.p4 describes: 20 bytes of header, then K integers."""
+"""The ATP packet as bytes, the same that p4/include/atp/headers.p4 describes: 22 bytes of header, then K integers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ KIND_RAW = 2
 KIND_RESULT = 3
 KIND_RELEASE = 4
 KIND_RELEASED = 5
+KIND_QUERY = 6
+KIND_STATUS = 7
 
 # bits of `flags`
+ASKED = 1 << 7
 INTEGER = 1 << 6
 RAW = 1 << 5
 OVERFLOW = 1 << 4
@@ -23,13 +26,13 @@ RESEND = 1 << 3
 COLLISION = 1 << 2
 ECN = 1 << 1
 EDGE_SWITCH = 1 << 0
+JOINS = RESEND | ASKED  # a gradient that is sent again for an answer: it joins the aggregator that lacks it
 
 HEADER = np.dtype(
     [
         ("bitmap0", ">u4"),
         ("bitmap1", ">u4"),
-        ("fan_in0", "u1"),
-        ("fan_in1", "u1"),
+        ("epoch", ">u4"),
         ("kind", "u1"),
         ("flags", "u1"),
         ("index", ">u2"),
@@ -38,6 +41,8 @@ HEADER = np.dtype(
     ]
 )
 SEQUENCES = 1 << 24
+RANKS = 1 << 10  # `next_index` of a query, which its answer repeats: who asks (10 bits), and how often it was sent before (6)
+TRIES = 1 << 6
 OVERHEAD_BYTES = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + HEADER.itemsize + PHYSICAL_BYTES
 
 
@@ -54,9 +59,3 @@ def bits_on_wire(k: int) -> int:
 def owners(job: int, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
     """(job, sequence) of stream chunks, as packets carry it."""
     return job << 24 | chunks % SEQUENCES
-
-
-def chunks_near(owner: NDArray[np.uint32], base: int) -> NDArray[np.int64]:
-    """The stream chunks that packets mean: those nearest to `base` with their sequence numbers."""
-    behind = (owner.astype(np.int64) % SEQUENCES - base) % SEQUENCES
-    return base + behind - SEQUENCES * (behind >= SEQUENCES // 2)

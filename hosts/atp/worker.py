@@ -1,8 +1,9 @@
 """ATP's worker (NSDI '21): a window of chunks that go to the parameter server by way of an aggregator, if one is free.
 
-All chunks that a job ever sends form one stream, numbered from 0; chunk q is added by server q mod S, and asks for the
-aggregator of its place q mod w in the window of w chunks. Floats become integers by one fixed factor. What does not fit,
-alone or in the sum, is sent as raw values and added at the server.
+All chunks that a job ever sends form one stream, numbered from 0; chunk q is added by server q mod S, has place q mod w in the
+window of w chunks, and asks for the aggregator of that place. It is sent once chunk q - w has its result. The first chunk of an
+all-reduce announces the tensor's length and dtype (hosts.announcement). Floats become integers by one fixed factor. What does
+not fit, alone or in the sum, is sent as raw values and added at the server.
 """
 
 from __future__ import annotations
@@ -18,36 +19,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import wire
-from hosts.atp.allocation import aggregator
-from hosts.atp.congestion import CongestionWindow
+from hosts.atp import places as loops
+from hosts.atp import succession, wire
+from hosts.atp.allocation import beginning
+from hosts.atp.congestion import MARKS, CongestionWindow
 from hosts.atp.tree import Tree
-from hosts.collective import AggregationError, Membership, node_name
+from hosts.collective import AggregationError, Membership, Sum, node_name
+from hosts.datagrams import Datagrams
 from hosts.meeting import MeetingError, meet
-from hosts.quantization import LARGEST, scale, unscale
-from hosts.stream import Stream
+from hosts.recovery import Asking, Resending
+from hosts.stream import Absence, Stream, UnderWay
 
 CONTROL_PORT = 48866  # TCP: who is there, and what a server lacks
 QUESTION = struct.Struct(">Q")  # a chunk; the answer is a byte for each worker, 1 where it is missing
-GAP = 3  # results of later chunks after which one is taken for lost
 DEFAULT_SCALING = 1e8
 QUERY_PATIENCE = 1.0  # seconds to wait for a server's answer
+MOST_WAITS = 16  # queries about a chunk that others are missing in; then its aggregator is flushed, lest they miss it for ever
 
 
-@dataclass
-class Transfer:
-    """One all-reduce under way. Stream chunk q of it has the distance q - start; arrays are by distance."""
+@dataclass(eq=False)
+class Transfer(UnderWay):
+    """Chunk start of the stream announces the tensor, chunk start + j carries its j-th k elements."""
 
-    start: int
-    length: int
-    own: NDArray[Any]  # (chunks, k) as the tensor has them, padded with zeros
-    integers: NDArray[np.int32]
-    saturated: NDArray[np.bool_]  # some value of this worker's does not fit
-    result: NDArray[Any]
-    done: NDArray[np.bool_]
-    remaining: int
-    following: int = 0  # distance of the next chunk to be sent
-    oldest: int = 0  # distance of the oldest one without a result
+    values: NDArray[Any]  # (elements,)
+    result: NDArray[Any]  # (elements,); may be the same memory: a chunk is not needed any more when its sum comes
+
+    @property
+    def floats(self) -> bool:
+        """Whether chunks are scaled."""
+        return self.values.dtype == np.float32
 
 
 class AtpWorker(Stream):
@@ -56,183 +56,228 @@ class AtpWorker(Stream):
     `peers` are the addresses of all nodes by rank, the servers' after the workers', and `control` those on a network that
     loses nothing, for what is not ATP's: who is there, who has left, who is missing. `server_racks` tells where servers are.
     `window` and `k` must be the same on every node, `aggregators` what the switches' tables have of them for this job.
-    `congestion` is whether the window follows marks and losses. Raises AggregationError if a server cannot be reached.
+    `congestion` is what halves the window (hosts.atp.congestion), `recovery` is "ask" or "paper" (hosts.recovery).
+    Raises AggregationError if a server cannot be reached.
     """
 
     def __init__(
-        self, membership: Membership, peers: list[str], control: list[str], server_racks: list[int], window: int, k: int,
-        aggregators: int, scaling: float | None = None, congestion: bool = True, patience: float = 30.0,
-        pulse: Callable[[], str | None] = lambda: None,
+        self, membership: Membership, epoch: int, peers: list[str], control: list[str], server_racks: list[int], window: int,
+        k: int, aggregators: int, scaling: float | None = None, congestion: str = MARKS, recovery: str = "ask",
+        patience: float = 30.0, pulse: Callable[[], str | None] | None = None,
     ) -> None:  # fmt: skip
         m = membership
-        trees = [Tree(m, rack) for rack in server_racks]
+        self.trees = trees = [Tree(m, rack) for rack in server_racks]
         servers = range(m.size, len(peers))
         addresses = [(peers[s], wire.UDP_PORT) for s in servers]
-        super().__init__(
-            m, (peers[m.rank], wire.UDP_PORT), addresses, window, wire.packet(k), patience, lambda: pulse() or self._gone()
-        )
+        super().__init__(m, epoch, (peers[m.rank], wire.UDP_PORT), addresses, window, wire.packet(k), patience, pulse, spare=window)
+        self.socket.sender.data["epoch"] = epoch
         try:
-            self.control = meet(m.rank, servers, control, CONTROL_PORT, patience)
+            self.control = meet(m.rank, servers, m.size, control, CONTROL_PORT, patience, epoch).sockets
         except MeetingError as error:
             self.socket.close()
             who = node_name(error.rank, m.size)
             raise AggregationError(f"worker {m.rank}: job {m.job} cannot be completed: {who} {error.what}") from None
         self.window, self.scaling = window, scaling or DEFAULT_SCALING
         self.servers = len(addresses)
-        self.bitmaps = np.array([tree.bitmaps(m.rank) for tree in trees])
-        self.fan_in = np.array([(tree.fan_in0[m.rank], tree.fan_in1) for tree in trees])
-        self.edge = np.array([wire.EDGE_SWITCH if tree.local[m.rank] else 0 for tree in trees])
-        self.index = aggregator(m.job, np.arange(window), 0, aggregators)
-        self.overtaken = np.zeros(window, np.int64)  # results of later chunks that have come
+        self.bitmaps = np.array([tree.bitmaps(m.rank) for tree in trees])  # by server, as `edge`
+        self.edge = np.array([wire.EDGE_SWITCH if tree.local[m.rank] else 0 for tree in trees], np.uint8)
+        self.index = beginning(m.job, window, aggregators)[0]
+        self.recovery = Asking(self, self._ask) if recovery == "ask" else Resending(self, at_gaps=True)
+        self.next = np.arange(window)  # the chunk that each place has next
         self.raw = np.zeros(window, bool)
+        self.missed = np.zeros(window, bool)  # the result is known to be lost
+        self.again = np.full(window, wire.RESEND)  # how each row's packet is marked that is sent again
+        self.status = np.zeros(window, wire.HEADER)  # the last of each row, or zeros
+        self._octets: Any = np.dtype((np.uint8, wire.HEADER.itemsize))
         self.congestion = CongestionWindow(window, congestion)
 
     # --- the collective
 
-    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
-        transfer = self._begin(flat)
-        self.position += transfer.length
-        self._release(transfer)
-        self._run(transfer)
-        return transfer.result
+    def _start(self, started: Sum) -> None:
+        flat = np.require(started.flat, requirements="W")  # which compiled loops take alone
+        length = 1 + -(-flat.size // self.k)
+        result = flat if started.overwrite else np.empty_like(flat)
+        self.under_way.append(Transfer(started, self.position, length, length, flat, result))
+        self.position += length
+        self._release()
 
-    def _begin(self, flat: NDArray[Any]) -> Transfer:
-        own = self._in_chunks(flat)
-        chunks = len(own)
-        saturated = np.zeros(chunks, bool)
-        integers = own
-        if own.dtype == np.float32:
-            integers = scale(own, self.scaling)
-            saturated = ~(np.abs(own).astype(np.float64).max(axis=1) * self.scaling <= LARGEST)
-        return Transfer(self.position, chunks, own, integers, saturated, np.empty_like(own), np.zeros(chunks, bool), chunks)
+    def _finish(self, t: Transfer) -> None:
+        self.under_way.remove(t)
+        self._over(t.started, t.result)
 
     # --- sending
 
-    def _release(self, t: Transfer) -> None:
-        """Send what the window has room for."""
-        room = self.congestion.chunks - int((self.chunk >= 0).sum())
-        end = min(t.following + max(room, 0), t.oldest + self.window, t.length)
-        if end <= t.following:
+    def _oldest(self) -> int:
+        """The oldest chunk without a result."""
+        return int(np.where(self.chunk >= 0, self.chunk, self.next).min())
+
+    def _release(self) -> None:
+        """Send what the window has room for. A chunk that is lost holds back its place alone."""
+        rows = loops.released(self.chunk, self.next, self.position, self.congestion.chunks)
+        if not len(rows):
             return
-        distances = np.arange(t.following, end)
-        t.following = end
-        stream = t.start + distances
-        rows, servers = stream % self.window, stream % self.servers
-        packets = self.socket.sender.data
-        packets["bitmap0"][rows], packets["bitmap1"][rows] = self.bitmaps[servers].T
-        packets["fan_in0"][rows], packets["fan_in1"][rows] = self.fan_in[servers].T
-        packets["kind"][rows] = wire.KIND_GRADIENT
-        packets["flags"][rows] = self.edge[servers] | np.where(t.saturated[distances], wire.OVERFLOW, 0)
-        packets["index"][rows] = self.index[rows]
-        packets["owner"][rows] = wire.owners(self.membership.job, stream)
-        packets["vector"][rows] = t.integers[distances]
-        self.chunk[rows] = stream
-        self.tries[rows] = 0
-        self.overtaken[rows] = 0
-        self.raw[rows] = False
+        packets = self.socket.sender
+        self.missed[rows] = False
+        loops.open_places(
+            rows, self.membership.job, self.bitmaps, self.edge, self.index, self.next, self.chunk, self.path, self.tries, self.raw,
+            self.again, packets.octets,
+        )  # fmt: skip
+        for t in self.under_way:
+            values = t.values.view(np.float32)
+            loops.fill(rows, self.chunk, t.start, t.length, t.floats, self.scaling, values, packets.octets, packets.words)
+            if self.chunk[first := t.start % self.window] == t.start:
+                packets.data["vector"][first] = self._announcement(t.started.flat)
         self._send(rows)
 
-    def _paths(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        return np.maximum(self.chunk[rows], 0) % self.servers
-
     def _transmit(self, rows: NDArray[np.intp]) -> int:
+        return self._to_servers(rows, self.path[rows])
+
+    def _to_servers(self, rows: NDArray[np.intp], servers: NDArray[np.int64], length: int | None = None) -> int:
         end, sent = time.monotonic() + self.patience, 0
-        servers = self._paths(rows)
         for server in range(self.servers):
             if len(mine := rows[servers == server]):
-                sent += self.socket.send(mine, give_up_at=end, peer=server)
+                sent += self.socket.send(mine, length, end, peer=server)
         return sent
 
-    def _mark_again(self, rows: NDArray[np.intp]) -> None:
-        self.socket.sender.data["flags"][rows] |= wire.RESEND
-        self.congestion.lost(int(self.chunk[rows].max()), int(self.chunk.max()) + 1)
+    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_]) -> None:
+        """Ask what has become of these rows' chunks: whoever holds them on the way to their server, or the server."""
+        rank, octets = self.membership.rank, self.socket.sender.octets
+        # or nothing is known of it: in a silence, and of what was sent again, whose result no other names
+        missed = self.missed[rows] | (self.recovery.pressed[rows] == 0) | (self.tries[rows] > 0)
+        loops.ask(rows, again, missed, rank, self.edge, self.path, self.tries, self.raw, octets)
+        size = wire.HEADER.itemsize
+        self.counters.bytes_sent += size * self._to_servers(self.window + rows, self.path[rows], size)
 
-    def _send_raw(self, t: Transfer, rows: NDArray[np.intp]) -> None:
+    def _mark_again(self, rows: NDArray[np.intp]) -> None:
+        flags = self.socket.sender.data["flags"]
+        flags[rows] = flags[rows] & ~np.uint8(wire.JOINS) | self.again[rows]
+        last = rows[self.order[rows].argmax()]
+        self.congestion.lost(int(self.chunk[last]), int(self.order[last]), self.packets)
+
+    def _send_raw(self, rows: NDArray[np.intp]) -> None:
         """These chunks do not fit into integers: send them as they are, to be added at the server."""
         packets = self.socket.sender.data
-        own = t.own[self.chunk[rows] - t.start]
         packets["kind"][rows] = wire.KIND_RAW
-        packets["flags"][rows] |= wire.RESEND | (wire.INTEGER if own.dtype == np.int32 else 0)
-        packets["vector"][rows] = own.view(np.int32)
-        self.raw[rows] = True
+        for t, mine in self._of(self.chunk[rows]):
+            for row in rows[mine]:
+                j = int(self.chunk[row]) - t.start
+                own = t.values[(j - 1) * self.k : j * self.k] if j else self._announcement(t.started.flat)
+                packets["flags"][row] |= wire.RESEND | (wire.INTEGER if own.dtype == np.int32 else 0)
+                packets["vector"][row] = 0
+                packets["vector"][row][: len(own)] = own.view(np.int32)
+        self.raw[rows], self.missed[rows] = True, False
         self.tries[rows] += 1
         self._send(rows)
 
     # --- receiving
 
-    def _receive(self, t: Transfer) -> bool:
-        packets, lengths = self.socket.receive()
-        self.counters.bytes_received += int(lengths.sum())
-        good = (lengths == self.record.itemsize) & (packets["kind"] == wire.KIND_RESULT)
-        good &= packets["owner"] >> 24 == self.membership.job
-        self.counters.malformed += int(len(good) - good.sum())
-        packets = packets[good]
-        chunks = wire.chunks_near(packets["owner"], t.start + t.oldest)
-        rows = chunks % self.window
-        wants_raw = packets["flags"] & (wire.OVERFLOW | wire.RAW) == wire.OVERFLOW
-        candidates = np.flatnonzero((chunks >= 0) & (self.chunk[rows] == chunks) & ~(wants_raw & self.raw[rows]))
-        fresh = candidates[np.unique(rows[candidates], return_index=True)[1]]
-        if len(fresh) < len(rows):
-            self._needless(np.delete(chunks, fresh) % self.servers)
-        if not len(fresh):
-            return False
-        again = wants_raw[fresh]
-        if again.any():
+    def _receive(self) -> bool:
+        packets = self.socket.receive()
+        oldest = self._oldest()
+        found, chunks, size = loops.sort_out(
+            packets.octets, packets.lengths, self.membership.job, self.epoch, self.record.itemsize, oldest, self.chunk, self.raw
+        )
+        self.counters.bytes_received += size
+        named = succession.named(np.flatnonzero(found <= loops.NEEDLESS), packets.octets, oldest, self.chunk, self.raw)
+        if len(named):
+            self._miss(np.setdiff1d(named, chunks[found <= loops.OVERFLOWING] % self.window))
+        where = np.flatnonzero(found == loops.SUM)
+        if len(overflowing := chunks[found == loops.OVERFLOWING] % self.window):
             self.heard_at = time.monotonic()
-            self._send_raw(t, rows[fresh[again]])
-        fresh = fresh[~again]
-        if len(fresh):
-            self._settle(t, packets[fresh], rows[fresh])
-        return True
+            self._send_raw(overflowing)
+        if len(where):
+            self._settle(packets, where, chunks[where] % self.window)
+        if len(where) < len(packets):
+            self._take_others(packets, found, chunks, oldest)
+        return bool((found <= loops.OVERFLOWING).any())
 
-    def _settle(self, t: Transfer, packets: NDArray[np.void], rows: NDArray[np.intp]) -> None:
+    def _take_others(self, packets: Datagrams, found: NDArray[np.uint8], chunks: NDArray[np.int64], oldest: int) -> None:
+        """Some of these are no results that were waited for."""
+        count = np.bincount(found, minlength=loops.KINDS)
+        self.counters.malformed += int(count[loops.MALFORMED])
+        self.counters.outdated += int(count[loops.OUTDATED])
+        if count[loops.NEEDLESS]:
+            self._needless(chunks[found == loops.NEEDLESS] % self.servers)
+        if count[loops.STATUS]:
+            self._take_statuses(packets, np.flatnonzero(found == loops.STATUS), oldest)
+
+    def _miss(self, lost: NDArray[np.int64]) -> None:
+        """Ask for the results of these rows: they are lost."""
+        rows = lost[~self.missed[lost]]
+        self.missed[rows] = True
+        if isinstance(self.recovery, Asking) and len(rows):
+            self.recovery.lost(rows, time.monotonic())
+
+    def _take_statuses(self, packets: Datagrams, where: NDArray[np.int64], oldest: int) -> None:
+        """Learn what a switch or a server lacks in the chunks that are still asked about."""
+        rows, marks, lacking = loops.read_statuses(
+            where, packets.octets, oldest, self.membership.rank, self.bitmaps, self.chunk, self.path, self.tries, self.raw,
+            self.status.view(self._octets),
+        )  # fmt: skip
+        if isinstance(self.recovery, Asking) and len(rows):
+            stuck = ~lacking & (self.recovery.asked[rows] >= MOST_WAITS)
+            self.again[rows] = np.where(stuck, wire.RESEND, marks)
+            self.recovery.answered(rows, lacking | stuck, time.monotonic())
+
+    def _settle(self, packets: Datagrams, where: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
         """Keep these sums, and send what they make room for."""
         chunks = self.chunk[rows]
-        marked = packets["flags"] & wire.ECN > 0
-        if marked.any():
-            self.congestion.congested(int(chunks[marked].max()), t.start + t.following)
-        for chunk in chunks[(packets["flags"] & wire.COLLISION > 0) & (self.tries[rows] > 0)]:
-            self.congestion.collided(int(chunk))
-        self._settled(rows, packets["flags"] & wire.RESEND == 0)
-        self._keep(t, packets, chunks - t.start)
-        self.index[rows] = packets["next_index"]
-        t.done[chunks - t.start] = True
-        t.remaining -= len(rows)
-        while t.oldest < t.length and t.done[t.oldest]:
-            ahead = t.done[t.oldest : t.oldest + self.window]
-            t.oldest += len(ahead) if ahead.all() else int(ahead.argmin())
+        once, marked, collided = loops.learn(where, rows, packets.octets, self.order, self.tries, self.index)
+        if marked >= 0:
+            self.congestion.congested(marked, self.packets)
+        for row in collided:
+            self.congestion.collided(int(self.chunk[row]))
         self.congestion.settled(len(rows))
-        self._retransmit(self._gaps(chunks))
-        self._release(t)
+        self._settled(rows, once)
+        for t in list(self.under_way):
+            self._keep(t, packets, where, chunks)
+        self._release()
         if self.timeline:
             self.timeline.note(int((self.chunk >= 0).sum()), results=len(rows))
 
-    def _keep(self, t: Transfer, packets: NDArray[np.void], distances: NDArray[np.int64]) -> None:
-        values = packets["vector"].astype(np.int32)
-        raw = packets["flags"] & wire.RAW > 0
-        t.result[distances[raw]] = values[raw].view(t.own.dtype)
-        summed = values[~raw]
-        t.result[distances[~raw]] = unscale(summed, self.scaling) if t.own.dtype == np.float32 else summed
-
-    def _gaps(self, settled: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Chunks that were sent once and that three results of later chunks of the same server have overtaken."""
-        waiting = np.flatnonzero((self.chunk >= 0) & (self.tries == 0))
-        for server in range(self.servers):
-            mine = waiting[self.chunk[waiting] % self.servers == server]
-            newer = np.sort(settled[settled % self.servers == server])
-            self.overtaken[mine] += len(newer) - np.searchsorted(newer, self.chunk[mine])
-        return waiting[self.overtaken[waiting] >= GAP]
+    def _keep(self, t: Transfer, packets: Datagrams, where: NDArray[np.int64], chunks: NDArray[np.int64]) -> None:
+        """Keep the sums that are of a tensor; raises AggregationError if another worker sums another tensor."""
+        for announcement in packets.data["vector"][where[chunks == t.start]]:
+            self._check_announcement(announcement.astype(np.int32), t.started.flat)
+        result = t.result.view(np.float32)
+        t.remaining -= loops.take(where, chunks, packets.octets, packets.words, t.start, t.length, t.floats, self.scaling, result)
+        if not t.remaining:
+            self._finish(t)
 
     # --- when it cannot be finished
 
-    def _explain(self, reason: str) -> AggregationError:
-        """Ask the server whom it lacks in the oldest chunk, and say so."""
-        m, chunk = self.membership, int(self.chunk[self._oldest()])
-        server = chunk % self.servers
-        where = f"job {m.job}, chunk {chunk}"
-        return AggregationError(
-            f"worker {m.rank}: {where} cannot be completed: {reason}; {self._who_is_missing(m.size + server, chunk)}"
-        )
+    def _where(self, row: int) -> str:
+        return f"job {self.membership.job}, chunk {int(self.chunk[row])}"
+
+    def _absence(self, row: int) -> Absence:
+        """Ask whom a chunk lacks: a switch that holds it answers, or else the server."""
+        chunk, end = int(self.chunk[row]), time.monotonic() + QUERY_PATIENCE
+        self.status[row] = 0
+        due = 0.0
+        while self.chunk[row] == chunk and not self.status["kind"][row] and (now := time.monotonic()) < end:
+            if now >= due:
+                self._ask(np.array([row]), np.array([True]))
+                self.counters.queries += 1
+                due = now + 0.1
+            self.socket.wait(due - now)
+            self._receive()
+        if self.status["flags"][row] & wire.JOINS == wire.JOINS:  # so a switch asks to be sent what it lacks
+            return self._described(self.status[row : row + 1], self.trees[self.path[row]])
+        return self._who_is_missing(self.membership.size + chunk % self.servers, chunk)
+
+    def _described(self, status: NDArray[np.void], tree: Tree) -> Absence:
+        """Whom a switch lacks: workers of its own rack, and further up other racks."""
+        m = self.membership
+        seen = tree.who(status["bitmap0"], status["bitmap1"])[0]
+        at_server = status["flags"][0] & wire.EDGE_SWITCH
+        rack = tree.root if at_server else m.rack
+        absent = np.flatnonzero(~seen)
+        near = [int(rank) for rank in absent if tree.rack[rank] == rack]
+        named = [f"worker{'s' * (len(near) > 1)} {', '.join(map(str, near))}"] if near else []
+        if at_server:
+            away = [r for r in np.unique(tree.rack[absent]) if r != rack]
+            named += [f"rack {r} (workers {', '.join(map(str, m.racks[r]))})" for r in away]
+        return Absence(f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}", bool(seen[m.rank]))
 
     def _gone(self) -> str | None:
         """Which server has closed its connection, if one has."""
@@ -246,7 +291,7 @@ class AtpWorker(Stream):
                     return f"{node_name(rank, self.membership.size)} is gone"
         return None
 
-    def _who_is_missing(self, server: int, chunk: int) -> str:
+    def _who_is_missing(self, server: int, chunk: int) -> Absence:
         name, made = node_name(server, self.membership.size), self.control[server]
         try:
             made.settimeout(QUERY_PATIENCE)
@@ -254,16 +299,17 @@ class AtpWorker(Stream):
             answer = b""
             while len(answer) < self.membership.size:
                 if not (more := made.recv(self.membership.size - len(answer))):
-                    return f"{name} is gone"
+                    return Absence(f"{name} is gone")
                 answer += more
         except TimeoutError:
-            return f"{name} does not answer"
+            return Absence(f"{name} does not answer")
         except OSError as error:
-            return f"{name} is gone: {error}"
+            return Absence(f"{name} is gone: {error}")
         absent = [rank for rank, missing in enumerate(answer) if missing]
         if not absent:
-            return f"{name} has seen every worker, but its result is lost"
-        return f"{name} has not seen worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
+            return Absence(f"{name} has seen every worker, but its result is lost")
+        named = f"worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
+        return Absence(f"{name} has not seen {named}", self.membership.rank not in absent)
 
     def close(self) -> None:
         """Leave the job: the servers go when all workers have left."""

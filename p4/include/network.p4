@@ -6,12 +6,29 @@ typedef bit<48> mac_t;
 typedef bit<32> ip4_t;
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<16> ETHERTYPE_ARP = 0x0806;
+const bit<16> ETHERTYPE_VLAN = 0x8100;              // IEEE 802.1Q
+const bit<16> ETHERTYPE_SERVICE_VLAN = 0x88a8;      // IEEE 802.1ad
+const bit<16> ETHERTYPE_OLD_SERVICE_VLAN = 0x9100;  // what came before it
 const bit<8> PROTOCOL_UDP = 17;
 
 header ethernet_t {
     mac_t dst;
     mac_t src;
     bit<16> ethertype;
+}
+
+// RFC 826, for Ethernet and IPv4
+header arp_t {
+    bit<16> hardware;
+    bit<16> protocol;
+    bit<8> hardware_length;
+    bit<8> protocol_length;
+    bit<16> operation;
+    mac_t sender_mac;
+    ip4_t sender_ip;
+    mac_t target_mac;
+    ip4_t target_ip;
 }
 
 header ipv4_t {
@@ -27,6 +44,10 @@ header ipv4_t {
     bit<16> checksum;
     ip4_t src;
     ip4_t dst;
+}
+
+header ipv4_options_t {
+    varbit<320> bytes;
 }
 
 header udp_t {

@@ -17,5 +17,6 @@
 #define MAX_PORTS 64
 
 typedef bit<32> bitmap_t;   // bit w: worker w
+typedef bit<32> epoch_t;    // of a group of a job's workers, see epoch.p4
 
 #endif

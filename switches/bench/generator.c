@@ -59,6 +59,7 @@ static void build(uint8_t *p, unsigned k, unsigned worker, unsigned slot) {
     put16(udp, 48864), put16(udp + 2, 48864), put16(udp + 4, size - 34);
     s[1] = (uint8_t)worker, s[2] = 1;
     put16(s + 4, slot);
+    put32(s + 8, 1);  // the epoch
     for (unsigned j = 0; j < k; j++) put32(s + 16 + 4 * j, worker * 1000 + j);
 }
 
@@ -112,7 +113,7 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < (size_t)workers * slots; i++) {
             uint8_t *s = packets + i * size + 42;
             s[3] = round & 1;
-            put32(s + 8, round * slots + ((uint32_t)s[4] << 8 | s[5]));
+            put32(s + 12, round * slots + ((uint32_t)s[4] << 8 | s[5]));
         }
         for (unsigned first = 0; first < slots; first += 16) {  // the ports take turns
             unsigned n = (slots - first < 16 ? slots - first : 16) * per_port;

@@ -57,6 +57,13 @@ class Bmv2Switch(P4Switch):
         except psutil.NoSuchProcess:
             return None
 
+    def exit_code(self) -> int | None:
+        """How simple_switch ended, -number for a signal; None while it runs. The node's shell started it, and knows."""
+        if self.dataplane() is not None:
+            return None
+        code = int(self.cmd(f"wait {self.switch_pid} 2>/dev/null; echo $?").split()[-1])
+        return 128 - code if code > 128 else code
+
     def control(self) -> ThriftControl:
         """Control over the switch's Thrift port."""
         return ThriftControl(self.thrift_port)

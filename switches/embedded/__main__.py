@@ -21,6 +21,12 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("-D", dest="defines", metavar="NAME=VALUE", action="append", default=[], help="define a macro")
     parser.add_argument("-I", dest="include_dirs", metavar="DIR", type=Path, action="append", default=[], help="include path")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of random() (default 0)")
+    parser.add_argument(
+        "--most-copies",
+        metavar="N",
+        type=int,
+        help="clones, resubmissions and recirculations that one packet may cause (default: no bound)",
+    )
     parser.add_argument("--name", help="name for `python -m switches.cli NAME` (default: the program's)")
     parser.add_argument("--socket", metavar="PATH", type=Path, help="control socket, instead of one by name")
     parser.add_argument("--emit-c", action="store_true", help="print the C that would run, and stop")
@@ -34,6 +40,8 @@ def main() -> None:
     defines = dict(d.split("=", 1) if "=" in d else (d, "1") for d in options.defines)
     if options.seed < 0:
         parser.error("--seed must not be negative")
+    if options.most_copies is not None and not 0 <= options.most_copies < 2**32:
+        parser.error("--most-copies must be between 0 and 4294967295")
     for given in options.interfaces:
         if len(given.partition("@")[2]) > 15:
             parser.error(f"interface name {given.partition('@')[2]} is longer than the 15 characters that Linux allows")
@@ -43,14 +51,16 @@ def main() -> None:
             return
         if not options.interfaces:
             parser.error("give at least one port with -i PORT@IFACE")
+        socket = options.socket or claim_socket(options.program.stem if options.name is None else options.name)
         executable = build(options.program, defines, options.include_dirs)
-        socket = options.socket or claim_socket(options.name or options.program.stem)
     except CompileError as error:
         sys.exit(str(error))
     except OSError as error:
         sys.exit(f"error: {error}")
     command = [str(executable), *(word for i in options.interfaces for word in ("-i", i))]
     command += ["--seed", str(options.seed), "--socket", str(socket)]
+    if options.most_copies is not None:
+        command += ["--most-copies", str(options.most_copies)]
     if options.commands:
         command += ["--commands", str(options.commands)]
     os.execv(command[0], command)

@@ -21,6 +21,18 @@ def number(value: int, type_: Type = INTEGER) -> Value:
     return Value(str(value), INTEGER, value)
 
 
+def overflow(value: int, type_: Type) -> str | None:
+    """What p4c warns of where a constant is cut to fit its type, None where it fits."""
+    if not isinstance(type_, Bits):
+        return None
+    if type_.signed:
+        limit = 1 << (type_.width - 1)
+        return None if -limit <= value < limit else f"{value}: signed value does not fit in {type_.width} bits"
+    if value < 0:
+        return f"{value}: negative value with unsigned type"
+    return None if value <= type_.mask else f"{value}: value does not fit in {type_.width} bits"
+
+
 def boolean(value: bool | int) -> Value:
     return Value("true" if value else "false", BOOL, bool(value))
 

@@ -14,7 +14,9 @@ from switches.embedded.compiler import compile_p4
 from switches.embedded.errors import CompileError
 
 RUNTIME = Path(__file__).parent / "runtime"
-FLAGS = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-march=native", "-std=gnu11", "-Wall", "-Wno-unused"]
+COMMON = ["-march=native", "-std=gnu11", "-Wall", "-Wno-unused"]
+FAST = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def c_compiler() -> str:
@@ -25,26 +27,31 @@ def c_compiler() -> str:
     return compiler
 
 
-def build(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> Path:
-    """The executable of a program; compiles it unless the cache has it. Raises CompileError."""
+def build(
+    program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None, sanitize: bool = False
+) -> Path:
+    """The executable of a program; compiles it unless the cache has it. Raises CompileError.
+
+    With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer end it at the first error, and report leaks at its end.
+    """
     c = compile_p4(program, defines, include_dirs)
-    compiler = c_compiler()
+    compiler, flags = c_compiler(), COMMON + (SANITIZED if sanitize else FAST)
     sources = sorted(RUNTIME.glob("*.c"))
     digest = hashlib.sha256()
-    for part in [c, compiler, " ".join(FLAGS), _machine(), *(p.read_text() for p in [*sources, *sorted(RUNTIME.glob("*.h"))])]:
+    for part in [c, compiler, " ".join(flags), _machine(), *(p.read_text() for p in [*sources, *sorted(RUNTIME.glob("*.h"))])]:
         digest.update(part.encode() + b"\0")
-    target = cache_directory() / f"{program.stem}-{digest.hexdigest()[:24]}"
+    target = cache_directory() / f"{program.stem[:40]}-{digest.hexdigest()[:24]}"
     if not target.exists():
-        _run_compiler(compiler, c, sources, target)
+        _run_compiler([compiler, *flags], c, sources, target)
     return target
 
 
-def _run_compiler(compiler: str, c: str, sources: list[Path], target: Path) -> None:
+def _run_compiler(compiler: list[str], c: str, sources: list[Path], target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         text, made = Path(scratch) / "program.c", Path(scratch) / "switch"
         text.write_text(c)
-        command = [compiler, *FLAGS, "-I", str(RUNTIME), str(text), *map(str, sources), "-o", str(made)]
+        command = [*compiler, "-I", str(RUNTIME), str(text), *map(str, sources), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             kept = target.with_suffix(".failed.c")

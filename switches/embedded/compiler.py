@@ -8,10 +8,12 @@ from pathlib import Path
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position
 from switches.embedded.parse import parse
-from switches.embedded.parsers import Parsers
 from switches.embedded.preprocess import preprocess
 from switches.embedded.scope import DeclarationSymbol, Scope, TypeSymbol, Value
+from switches.embedded.text import c_comment, c_string
 from switches.embedded.types import Struct, Type, c_name, c_type
+from switches.embedded.unused import Unused
+from switches.embedded.walk import walk
 
 PREFIX = """\
 // Written by the embedded switch's compiler from {name}. One packet is processed at a time, so all state is static.
@@ -36,7 +38,7 @@ def compile_p4(program: Path, defines: dict[str, str] | None = None, include_dir
         raise CompileError(Position(str(program), 1, 1), what) from error
 
 
-class Translator(Parsers):
+class Translator(Unused):
     """Puts a whole program together."""
 
     def __init__(self, program: s.Program, path: Path) -> None:
@@ -56,13 +58,15 @@ class Translator(Parsers):
             "static const uint8_t *at, *end, *payload;\n"
             "static uint8_t *out;\n"
             "static size_t packet_length, payload_length;\n"
+            "static unsigned parser_steps;  // times that the parser has looped back for this packet\n"
             "static bool exited;\n"
             "static inline void mark_to_drop(void) { phv.standard.egress_spec = DROP_PORT; phv.standard.mcast_grp = 0; }"
         )
         calls = [self._block(i, node, headers, metadata) for i, node in enumerate(instances)]
+        self.check_unused()
         self._entry_points(calls, metadata)
         self._catalogue()
-        parts = [PREFIX.format(name=self.name), *self.types, "", *self.globals, "", *self.functions]
+        parts = [PREFIX.format(name=c_comment(self.name)), *self.types, "", *self.globals, "", *self.functions]
         return "\n".join(parts)
 
     def _declare_all(self) -> s.Instantiation:
@@ -75,12 +79,16 @@ class Translator(Parsers):
             elif isinstance(node, (s.Parser, s.Control, s.Function, s.Action)):
                 self.top.declare(node.name, DeclarationSymbol(node, self.top), node.position)
             elif isinstance(node, s.Instantiation) and node.type == "V1Switch":
+                if main is not None:
+                    raise CompileError(node.position, "the program has two V1Switch(...) packages")
                 main = node
+            elif isinstance(node, s.Instantiation) and isinstance(self.top.find(node.type), DeclarationSymbol):
+                raise CompileError(node.position, f"{node.type} cannot be instantiated outside a control or parser")
             elif isinstance(node, s.Instantiation):
                 self.instantiate(node, self.top, ())
             else:
                 raise CompileError(node.position, "this cannot stand here")
-        self.has_exit = _contains_exit(self.program)
+        self.has_exit = any(isinstance(node, s.Exit) for node in walk(self.program))
         if main is None:
             raise CompileError(Position(str(self.path), 1, 1), "the program has no V1Switch(...) main")
         return main
@@ -110,6 +118,7 @@ class Translator(Parsers):
 
     def _block(self, role: int, node: s.Parser | s.Control, headers: Type, metadata: Type) -> str:
         """Translate a block of the package over the packet's state; the C statement that runs it."""
+        self.role = BLOCKS[role]
         scope = Scope(self.top)
         standard_symbol = self.top.find("standard_metadata_t")
         if not isinstance(standard_symbol, TypeSymbol):
@@ -144,6 +153,7 @@ size_t program_parse(const uint8_t *data, size_t length) {{
     at = data;
     end = data + length;
     packet_length = length;
+    parser_steps = 0;
     phv.standard.parser_error = {parser}();
     return (size_t)(at - data);
 }}
@@ -196,7 +206,7 @@ size_t program_deparse(uint8_t *buffer) {{
         self.functions.append(
             "\n".join(
                 [
-                    f'const char *const program_name = "{self.name}";',
+                    f"const char *const program_name = {c_string(self.name)};",
                     array("struct table *const", "program_tables", [f"&{name}" for name in self.table_names]),
                     array("const struct register_array", "program_registers", self.registers),
                     array("const struct counter_array", "program_counters", self.counters),
@@ -216,13 +226,3 @@ def _listed_fields(prefix: str, type_: Type) -> list[tuple[str, tuple[int, ...]]
                 inner = _listed_fields(text, f.type)
                 found += [(t, tuple(set(lists) - set(f.lists))) for t, lists in inner]
     return found
-
-
-def _contains_exit(node: object) -> bool:
-    if isinstance(node, s.Exit):
-        return True
-    if isinstance(node, s.Node):
-        return any(_contains_exit(child) for child in vars(node).values())
-    if isinstance(node, (list, tuple)):
-        return any(_contains_exit(child) for child in node)
-    return False

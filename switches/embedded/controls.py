@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.scope import (
@@ -11,11 +14,14 @@ from switches.embedded.scope import (
     ExternSymbol,
     InstanceSymbol,
     Scope,
+    Target,
     Value,
     VariableSymbol,
 )  # fmt: skip
 from switches.embedded.tables import Tables
-from switches.embedded.types import VOID, Bits, EnumType, Type, as_bits, c_name, c_type
+from switches.embedded.text import c_string
+from switches.embedded.types import VOID, Bits, EnumType, Integer, StringType, TupleOf, Type, as_bits, c_name, c_type
+from switches.embedded.walk import always_returns, walk
 
 DEEPEST_PATH = 40  # instances within instances
 BANK = 4  # registers of one shape in one control that are worth interleaving
@@ -27,6 +33,7 @@ class Controls(Tables):
     def __init__(self) -> None:
         super().__init__()
         self.bound: dict[InstanceSymbol, tuple[str, tuple[str, ...], list[tuple[s.Parameter, Type, str]]]] = {}
+        self.emitted_by: dict[str, int] = {}  # bytes that a control's function emits at most
         self.action_functions: dict[ActionSymbol, str] = {}
         self.top_actions: dict[str, ActionSymbol] = {}
         self.function_names: dict[str, tuple[str, list[Type], Type]] = {}
@@ -41,7 +48,8 @@ class Controls(Tables):
         node = instance.node
         if len(node.parameters) != len(arguments):
             raise CompileError(position, f"{node.name} takes {len(node.parameters)} arguments, and {len(arguments)} are given")
-        values = []
+        evaluations: list[Callable[[], Value]] = []
+        targets: dict[str, Target] = {}
         for parameter, argument in zip(node.parameters, arguments, strict=True):
             type_ = self.resolve(parameter.type, instance.scope)
             if as_bits(type_) is None:
@@ -55,13 +63,10 @@ class Controls(Tables):
                 if parameter.direction == "out":
                     self.clear(value)
             else:
-                expression = (
-                    self.expression(argument, scope) if parameter.direction == "in" else self.place_or_slice(argument, scope)
-                )
-                if not parameter.direction:
-                    expression = self.expression(argument, scope)
-                value = self.coerce(expression, type_, argument.position)
-            values.append(value)
+                evaluations.append(partial(self._scalar_argument, parameter, type_, argument, scope, targets))
+                continue
+            evaluations.append(partial(lambda kept: kept, value))
+        values = self.in_order(evaluations)
         self._check_aliasing(node.parameters, values, position)
         c, places = self.instance_function(instance, values, position)
         copies = {id(p): c_variable for p, _, c_variable in places}
@@ -69,11 +74,23 @@ class Controls(Tables):
             if id(parameter) in copies and parameter.direction != "out":
                 self.emit(f"{copies[id(parameter)]} = {value.text};")
         self.emit(self.application(c, node))
+        self.count_emitted(self.emitted_by[c], position)
         for parameter, type_, variable in places:
             if parameter.direction in ("out", "inout"):
-                argument = arguments[node.parameters.index(parameter)]
-                self.assign(argument, Value(variable, type_), scope)
+                self.store(targets[parameter.name], Value(variable, type_), position)
         self.check_exit()
+
+    def _scalar_argument(
+        self, parameter: s.Parameter, type_: Type, argument: s.Expression, scope: Scope, targets: dict[str, Target]
+    ) -> Value:
+        """The value of an argument that is copied in; `targets` gets where it is copied out to."""
+        if parameter.direction not in ("out", "inout"):
+            return self.coerce(self.expression(argument, scope), type_, argument.position)
+        target = self.target(argument, scope, freeze=True)
+        if target.type != type_:
+            raise CompileError(argument.position, f"this is {target.type}, where {type_} is needed")
+        targets[parameter.name] = target
+        return self.read_target(target, argument.position)
 
     def application(self, c: str, node: s.Control | s.Parser) -> str:
         """The C statement that runs an instance's function."""
@@ -104,16 +121,16 @@ class Controls(Tables):
         for parameter, value in zip(instance.node.constructor, instance.arguments, strict=True):
             scope.declare(parameter.name, ConstantSymbol(value), parameter.position)
         for parameter, value in zip(instance.node.parameters, values, strict=True):
-            assignable = parameter.direction in ("out", "inout") or not hasattr(value.type, "width")
-            if as_bits(value.type) is None:
-                symbol = VariableSymbol(value.text, value.type, parameter.direction in ("out", "inout"))
-            else:
-                variable = self.static_variable("_".join((*instance.path, parameter.name)), value.type)
-                places.append((parameter, value.type, variable))
-                symbol = VariableSymbol(variable, value.type, assignable and parameter.direction != "in")
+            text = value.text
+            if as_bits(value.type) is not None:
+                text = self.static_variable("_".join((*instance.path, parameter.name)), value.type)
+                places.append((parameter, value.type, text))
+            symbol = VariableSymbol(text, value.type, parameter.direction in ("out", "inout"))
             scope.declare(parameter.name, symbol, parameter.position)
         self.bound[instance] = (c, bound, places)
+        emitted, self.emitted = self.emitted, 0
         self.translate_instance(instance, c, scope)
+        self.emitted_by[c], self.emitted = self.emitted, emitted
         return c, places
 
     def translate_instance(self, instance: InstanceSymbol, c: str, scope: Scope) -> None:
@@ -198,7 +215,7 @@ class Controls(Tables):
 
     def _shape(self, node: s.Instantiation, scope: Scope) -> tuple[Bits, int]:
         """A register's element type and number of cells."""
-        if len(node.type_arguments) not in (1, 2) or len(node.arguments) != 1:
+        if len(node.type_arguments) not in (1, 2) or len(node.arguments) != 1:  # the second is the type of the index
             raise CompileError(node.position, "a register is written register<bit<W>>(cells) name;")
         element = self.resolve(node.type_arguments[0], scope)
         bits = as_bits(element)
@@ -235,24 +252,34 @@ class Controls(Tables):
             c = lane
             bank, _, field = lane.partition(".")
             base, stride = f"&{bank}[0].{field}", f"sizeof {bank}[0]"
+        self.name_once("register", name, node.position)
         signed = "true" if element.signed else "false"
-        self.registers.append(f'{{"{name}", {base}, {stride}, {size}, {element.width}, sizeof({element.storage}), {signed}}}')
-        scope.declare(node.name, ExternSymbol("register", c, element, size, name, node.position), node.position)
+        self.registers.append(
+            f"{{{c_string(name)}, {base}, {stride}, {size}, {element.width}, sizeof({element.storage}), {signed}}}"
+        )
+        index = self.resolve(node.type_arguments[1], scope) if len(node.type_arguments) == 2 else None
+        scope.declare(node.name, ExternSymbol("register", c, element, size, name, node.position, index), node.position)
 
     def _counter(self, node: s.Instantiation, scope: Scope, path: tuple[str, ...]) -> None:
         name = control_name(node, path)
+        self.name_once("counter", name, node.position)
         direct = node.type == "direct_counter"
         c, size = "", 0
+        if len(node.arguments) != (1 if direct else 2):
+            form = "direct_counter(CounterType.packets)" if direct else "counter(cells, CounterType.packets)"
+            raise CompileError(node.position, f"a {node.type} is written {form} name;")
+        kind = self.expression(node.arguments[-1], scope).type
+        if not isinstance(kind, EnumType) or kind.name != "CounterType":
+            raise CompileError(node.arguments[-1].position, f"this is {kind}, where CounterType is needed")
         if not direct:
-            if len(node.arguments) != 2:
-                raise CompileError(node.position, "a counter is written counter(cells, CounterType.packets) name;")
             size = self.constant(node.arguments[0], scope)
             if not 0 < size <= 1 << 28:
                 raise CompileError(node.position, f"a counter of {size} cells is not possible")
             c = self.unique("_".join((*path, node.name)))
             self.globals.append(f"static struct count {c}[{size}];")
-            self.counters.append(f'{{"{name}", {c}, {size}}}')
-        scope.declare(node.name, ExternSymbol(node.type, c, None, size, name, node.position), node.position)
+            self.counters.append(f"{{{c_string(name)}, {c}, {size}}}")
+        index = self.resolve(node.type_arguments[0], scope) if node.type_arguments else None
+        scope.declare(node.name, ExternSymbol(node.type, c, None, size, name, node.position, index), node.position)
 
     # --- actions and functions
 
@@ -275,6 +302,9 @@ class Controls(Tables):
         return action.c
 
     def call_action(self, action: ActionSymbol, arguments: list[s.Expression], scope: Scope, position: Position) -> None:
+        for inner in walk(arguments):
+            if isinstance(inner, s.Call) and self.table_of(inner, scope):
+                raise CompileError(inner.position, "a table cannot be applied in an action's argument")
         types = [self.resolve(p.type, action.scope) for p in action.node.parameters]
         passed, after = self.bind(action.node.parameters, types, arguments, scope, position)
         self.emit(f"{self.action_function(action)}({', '.join(passed)});")
@@ -303,25 +333,37 @@ class Controls(Tables):
         scope = Scope(outer)
         parameters = []
         for parameter, type_ in zip(node.parameters, types, strict=True):
+            if isinstance(type_, (Integer, StringType, TupleOf)) or type_ == VOID:
+                raise CompileError(parameter.position, f"a parameter of type {type_} is not possible here")
             name = self.unique(parameter.name)
             by_address = parameter.direction in ("out", "inout")
             parameters.append(f"{c_type(type_)} {'*' if by_address else ''}{name}")
             text = f"(*{name})" if by_address else name
-            scope.declare(parameter.name, VariableSymbol(text, type_, parameter.direction != "in"), parameter.position)
-        saved = self.result, self.leave
-        self.result, self.leave = result, "return;"
+            scope.declare(parameter.name, VariableSymbol(text, type_, by_address), parameter.position)
+        saved = self.result, self.leave, self.in_action
+        self.result, self.leave, self.in_action = result, "return;", isinstance(node, s.Action)
+        if isinstance(node, s.Function):
+            self._check_function(node, result)
         signature = f"static {c_type(result)} {c}({', '.join(parameters) or 'void'})"
         with self.function(signature, f"{comment} ({node.position})"):
             self.block(node.body, scope)
             if result != VOID:
                 self.emit("return 0;")
-        self.result, self.leave = saved
+        self.result, self.leave, self.in_action = saved
+
+    def _check_function(self, node: s.Function, result: Type) -> None:
+        if found := next((inner for inner in walk(node.body) if isinstance(inner, s.Exit)), None):
+            raise CompileError(found.position, "exit cannot stand in a function")
+        if result != VOID and not always_returns(node.body):
+            raise CompileError(node.position, f"function {node.name} does not return a value on all paths")
 
 
 def control_name(node: s.Action | s.Table | s.Instantiation, path: tuple[str, ...]) -> str:
     """What the control plane calls a thing: its @name, or its path from the top-level control."""
     for annotation in node.annotations:
         if annotation.name == "name" and annotation.body:
-            given = annotation.body[0].strip('"')
+            given = annotation.text()
+            if not given or given.startswith("#") or any(ch.isspace() for ch in given):
+                raise CompileError(annotation.position, f"@name({given!r}): a command cannot name this, use a name without spaces")
             return given[1:] if given.startswith(".") else ".".join((*path, given))
     return ".".join((*path, node.name))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+
+from switches.embedded.text import one_line
+
+LONGEST = 500  # characters of a message
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,24 @@ class CompileError(Exception):
 
     def __init__(self, position: Position | None, message: str) -> None:
         self.position = position
-        super().__init__(f"{position}: error: {message}" if position else f"error: {message}")
+        super().__init__(_shown(position, "error", message))
 
 
-def unsupported(position: Position | None, feature: str) -> CompileError:
-    """The refusal of a feature that P4_16 has and the embedded switch has not."""
-    return CompileError(position, f"not supported by the embedded switch: {feature}")
+def _shown(position: Position | None, kind: str, message: str) -> str:
+    if len(message) > LONGEST:
+        message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
+    return one_line(f"{position}: {kind}: {message}" if position else f"{kind}: {message}")
+
+
+def warn(position: Position, message: str) -> None:
+    """Write a warning of p4c to standard error; the compilation goes on."""
+    print(_shown(position, "warning", message), file=sys.stderr)
+
+
+class UnsupportedError(CompileError):
+    """A feature that P4_16 has and the embedded switch has not."""
+
+
+def unsupported(position: Position | None, feature: str) -> UnsupportedError:
+    """The refusal of such a feature."""
+    return UnsupportedError(position, f"not supported by the embedded switch: {feature}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 from switches.embedded import arithmetic
 from switches.embedded import syntax as s
 from switches.embedded.arithmetic import COMPARISONS, boolean, number
 from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.scope import ConstantSymbol, Scope, TableSymbol, TypeSymbol, Value, VariableSymbol
+from switches.embedded.scope import ConstantSymbol, Scope, TableSymbol, Target, TypeSymbol, Value, VariableSymbol
+from switches.embedded.text import c_string
 from switches.embedded.types import (
     BOOL,
     INTEGER,
@@ -15,14 +19,17 @@ from switches.embedded.types import (
     Bits,
     Bool,
     EnumType,
-    Header,
     Integer,
+    PacketType,
     Stack,
     Struct,
     TupleOf,
     Type,
+    Void,
     as_bits,
+    bit_width,
     c_name,
+    c_type,
     literal,
 )  # fmt: skip
 from switches.embedded.unit import Unit
@@ -31,14 +38,17 @@ from switches.embedded.unit import Unit
 class Expressions(Unit):
     """Translates expressions to values."""
 
+    parser_fail: str | None = None  # the label to go to on an error, inside a parser
+    freeze = False  # indices of stacks go to temporaries
+
     def expression(self, node: s.Expression, scope: Scope, expected: Type | None = None) -> Value:
         """The value of an expression; `expected` gives a list expression its type."""
         if isinstance(node, s.Number):
-            return number(node.value, INTEGER if node.width is None else Bits(node.width, node.signed))
+            return self.fitted(node.value, INTEGER if node.width is None else Bits(node.width, node.signed), node.position)
         if isinstance(node, s.Boolean):
             return boolean(node.value)
         if isinstance(node, s.String):
-            return Value('"' + node.value + '"', STRING, node.value)
+            return Value(c_string(node.value), STRING, node.value)
         if isinstance(node, s.Name):
             return self._name(node, scope)
         if isinstance(node, s.Member):
@@ -67,21 +77,63 @@ class Expressions(Unit):
     def call(self, node: s.Call, scope: Scope) -> Value:
         raise AssertionError("Calls has it")
 
+    def in_order(self, evaluations: Sequence[Callable[[], Value]]) -> list[Value]:
+        """Values of expressions evaluated from left to right (section 8.1): what a later one does changes no earlier one."""
+        values: list[Value] = []
+        for evaluate in evaluations:
+            value, before = self.apart(evaluate)
+            if before:
+                values = [self.held(v) for v in values]
+                self.emit_all(before)
+            values.append(value)
+        return values
+
+    def held(self, value: Value) -> Value:
+        """The value in a temporary of its own, unless it is constant."""
+        if value.items is not None:
+            return Value(value.text, value.type, None, False, [self.held(item) for item in value.items])
+        if value.constant is not None or isinstance(value.type, (ApplyResult, PacketType, Void)):
+            return value
+        name = self.temporary()
+        self.emit(f"const {c_type(value.type)} {name} = {value.text};")
+        return Value(name, value.type)
+
+    def target(self, node: s.Expression, scope: Scope, freeze: bool = False) -> Target:
+        """What an assignment writes. With `freeze`, the indices of stacks in it are computed now, once."""
+        before, self.freeze = self.freeze, freeze or self.freeze
+        base = node.base if isinstance(node, s.Slice) else node
+        place = self.place(base, scope)
+        self.freeze = before
+        if not isinstance(node, s.Slice):
+            return Target(place, place.type)
+        bits = as_bits(place.type)
+        if bits is None or bits.wide:
+            raise unsupported(node.position, f"an assignment to a slice of {place.type}")
+        high, low = self.constant(node.high, scope), self.constant(node.low, scope)
+        if not isinstance(place.type, Bits) or not 0 <= low <= high < bits.width:
+            raise CompileError(node.position, f"[{high}:{low}] is not within {place.type}")
+        return Target(place, Bits(high - low + 1), high, low)
+
     def coerce(self, value: Value, type_: Type, position: Position) -> Value:
         """The value as `type_`, by the conversions that P4 makes by itself (section 8.11.2); an error where there is none."""
         if value.type == type_:
             return value
         if isinstance(type_, Bits):
             if isinstance(value.type, Integer) and isinstance(value.constant, int):
-                converted = number(value.constant, type_)
                 if type_.wide:
                     self.wide(type_)
-                return converted
+                return self.fitted(value.constant, type_, position)
             if isinstance(value.type, EnumType) and value.type.underlying == type_:
                 return Value(value.text, type_, value.constant)
         if isinstance(type_, (Struct, TupleOf)) and value.items is not None:
             return value
         raise CompileError(position, f"this is {value.type}, where {type_} is needed")
+
+    def fitted(self, value: int, type_: Type, position: Position) -> Value:
+        """A constant of a type; p4c cuts one that does not fit, and warns."""
+        if message := arithmetic.overflow(value, type_):
+            self.warn(position, message)
+        return number(value, type_)
 
     def scalar(self, value: Value, position: Position) -> Value:
         """The value if it is bit<W>, int<W> or a serializable enum (which counts as its bits)."""
@@ -104,12 +156,14 @@ class Expressions(Unit):
             if type_.wide:
                 self.wide(type_)
             if isinstance(value.type, Integer) and isinstance(value.constant, int):
-                return number(value.constant, type_)
+                return self.fitted(value.constant, type_, position)
             if isinstance(value.type, Bool) and type_ == Bits(1):
                 known = None if value.constant is None else int(value.constant)
                 return Value(f"((uint32_t){value.text})", type_, known)
             if isinstance(value.type, Bits):
                 self._check_cast(value.type, type_, position)
+                if isinstance(value.constant, int):
+                    return self.fitted(value.constant, type_, position)
                 return arithmetic.convert(value, type_, position)
             if isinstance(value.type, EnumType) and value.type.underlying:
                 return arithmetic.convert(self.scalar(value, position), type_, position)
@@ -155,10 +209,12 @@ class Expressions(Unit):
     def _stack_member(self, base: Value, stack: Stack, node: s.Member) -> Value:
         if node.name == "size":
             return number(stack.size, Bits(32))
+        if node.name in ("next", "last", "lastIndex") and self.parser_fail is None:
+            raise CompileError(node.position, f"{node.name} of a header stack can be used in a parser only")
         if node.name == "lastIndex":
             return Value(f"({base.text}.next_ - 1)", Bits(32))
         if node.name == "last":
-            return Value(f"{base.text}.at[stack_last({base.text}.next_, {stack.size})]", stack.element, None, base.assignable)
+            return Value(f"{base.text}.at[stack_last({base.text}.next_, {stack.size})]", stack.element)
         if node.name == "next":
             return Value(f"{base.text}.at[{base.text}.next_]", stack.element, None, base.assignable)
         raise CompileError(node.position, f"a header stack has no member {node.name}")
@@ -171,15 +227,19 @@ class Expressions(Unit):
 
     def _index(self, node: s.Index, scope: Scope) -> Value:
         base = self.expression(node.base, scope)
+        index = self.expression(node.index, scope)
         if not isinstance(base.type, Stack):
             raise CompileError(node.position, f"{base.type} cannot be indexed")
-        index = self.expression(node.index, scope)
         if isinstance(index.constant, int):
             if not 0 <= index.constant < base.type.size:
                 raise CompileError(node.position, f"index {index.constant} is not within {base.type}")
             place = str(index.constant)
         else:  # beyond the end lies one spare element, which nothing reads
             place = f"stack_index({self.scalar(index, node.position).text}, {base.type.size})"
+            if self.freeze:
+                held = self.temporary("index")
+                self.emit(f"const uint32_t {held} = {place};")
+                place = held
         return Value(f"{base.text}.at[{place}]", base.type.element, None, base.assignable)
 
     def _unary(self, node: s.Unary, scope: Scope) -> Value:
@@ -217,18 +277,19 @@ class Expressions(Unit):
             if a.constant is not None and b.constant is not None:
                 return boolean(bool(a.constant and b.constant if node.operator == "&&" else a.constant or b.constant))
             return Value(f"({a.text} {node.operator} {b.text})", BOOL)
-        a, b = self.expression(node.left, scope), self.expression(node.right, scope)
+        a, b = self.in_order([lambda: self.expression(node.left, scope), lambda: self.expression(node.right, scope)])
         if isinstance(a.type, Integer) and isinstance(b.type, Integer):
             assert isinstance(a.constant, int) and isinstance(b.constant, int)
             if node.operator in ("++", "|+|", "|-|"):
                 raise CompileError(node.position, f"{node.operator} needs numbers with a width")
+            if node.operator in ("/", "%", "&", "|", "^") and (a.constant < 0 or b.constant < 0):
+                raise CompileError(node.position, f"{node.operator} is not defined on negative numbers")
             folded = arithmetic.fold(node.operator, a.constant, b.constant, node.position)
             return boolean(folded) if node.operator in COMPARISONS else number(int(folded))
         if node.operator in ("<<", ">>"):
             if isinstance(a.type, Integer):
                 raise CompileError(node.position, "the left side of a shift needs a width")
-            amount = b if isinstance(b.type, Integer) else self.scalar(b, node.position)
-            return arithmetic.shift(node.operator, self.scalar(a, node.position), amount, node.position)
+            return self._shift(node, self.scalar(a, node.position), b)
         if node.operator == "++":
             return arithmetic.concatenate(self.scalar(a, node.position), self.scalar(b, node.position), node.position)
         if node.operator in ("==", "!=") and a.type == b.type and isinstance(a.type, (Bool, EnumType)):
@@ -238,10 +299,25 @@ class Expressions(Unit):
         a, b = self._unify(a, b, node.position)
         return arithmetic.binary(node.operator, self.scalar(a, node.position), self.scalar(b, node.position), node.position)
 
+    def _shift(self, node: s.Binary, a: Value, b: Value) -> Value:
+        amount = b if isinstance(b.type, Integer) else self.scalar(b, node.position)
+        known = amount.constant
+        if isinstance(known, int):
+            if known < 0:
+                raise CompileError(node.position, f"the amount of a shift is negative: {known}")
+            if known >= bit_width(a.type):
+                self.warn(node.position, f"shifting value with {bit_width(a.type)} bits by {known}")
+            amount = number(known)
+        if node.operator == "<<" and isinstance(a.constant, int) and isinstance(known, int) and known < 4096:
+            return self.fitted(a.constant << known, a.type, node.position)
+        return arithmetic.shift(node.operator, a, amount, node.position)
+
     def _unify(self, a: Value, b: Value, position: Position) -> tuple[Value, Value]:
         """Both operands at one type: a number without a width takes the other's."""
         if isinstance(a.type, (Struct, Stack, TupleOf)):
             raise unsupported(position, f"an operator on {a.type}")
+        if isinstance(a.type, EnumType) and isinstance(b.type, EnumType) and a.type != b.type:
+            raise CompileError(position, f"the operands are {a.type} and {b.type}: cast one of them")
         if isinstance(a.type, EnumType) or isinstance(b.type, EnumType):
             a = self.scalar(a, position) if not isinstance(a.type, Integer) else a
             b = self.scalar(b, position) if not isinstance(b.type, Integer) else b
@@ -257,8 +333,6 @@ class Expressions(Unit):
         condition = self.condition(node.condition, scope)
         a, before_a = self.apart(lambda: self.expression(node.yes, scope))
         b, before_b = self.apart(lambda: self.expression(node.no, scope))
-        if before_a or before_b:
-            raise unsupported(node.position, "a call with out parameters, or a table, within ?:")
         if isinstance(a.type, Integer) and isinstance(b.type, Integer):
             if condition.constant is None:
                 raise CompileError(node.position, "one side of ?: needs a width")
@@ -266,13 +340,22 @@ class Expressions(Unit):
         if a.type != b.type:
             a, b = self._unify(a, b, node.position)
         if condition.constant is not None:
+            self.emit_all(before_a if condition.constant else before_b)
             return a if condition.constant else b
+        if before_a or before_b:  # what a side does must happen only if it is evaluated
+            held = self.temporary()
+            self.emit(f"{c_type(a.type)} {held};")
+            for opening, before, side in ((f"if ({condition.text}) {{", before_a, a), ("else {", before_b, b)):
+                with self.indented(opening):
+                    self.emit_all(before)
+                    self.emit(f"{held} = {side.text};")
+            return Value(held, a.type)
         return Value(f"({condition.text} ? {a.text} : {b.text})", a.type)
 
     def _list(self, node: s.ListExpression, scope: Scope, expected: Type | None) -> Value:
         """{a, b}: its items, each brought to the type expected of it."""
         types: list[Type | None] = [None] * len(node.items)
-        if isinstance(expected, Struct) and not isinstance(expected, Header):
+        if isinstance(expected, Struct):
             order = {f.name: f.type for f in expected.fields}
             if node.items and isinstance(node.items[0], s.NamedItem):
                 named = {item.name: item for item in node.items if isinstance(item, s.NamedItem)}
@@ -286,12 +369,13 @@ class Expressions(Unit):
             types = list(order.values())
         else:
             items = [item.value if isinstance(item, s.NamedItem) else item for item in node.items]
-        values = []
-        for item, type_ in zip(items, types, strict=True):
-            value = self.expression(item, scope, type_)
-            values.append(self.coerce(value, type_, item.position) if type_ is not None else value)
+        values = self.in_order([partial(self._item, item, type_, scope) for item, type_ in zip(items, types, strict=True)])
         shown = expected if isinstance(expected, Struct) else TupleOf(tuple(v.type for v in values))
         return Value("", shown, None, False, values)
+
+    def _item(self, item: s.Expression, type_: Type | None, scope: Scope) -> Value:
+        value = self.expression(item, scope, type_)
+        return value if type_ is None else self.coerce(value, type_, item.position)
 
     def place(self, node: s.Expression, scope: Scope) -> Value:
         """The value of something that can be assigned to (but not a slice)."""

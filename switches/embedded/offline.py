@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 
 from switches.control import ControlError
@@ -12,14 +14,20 @@ from switches.embedded.control import Reads
 
 COMMAND, ANSWER, REFUSAL, END = 0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3
 HEAD = struct.Struct(">HI")
+PIPE = 1 << 12  # bytes that a pipe takes at least, however full the other one is
 
 
 class OfflineSwitch(Reads):
-    """A built program (switches.embedded.build) on virtual ports 0 … ports - 1; it is a switches.control.Control."""
+    """A built program (switches.embedded.build) on virtual ports 0 … ports - 1; it is a switches.control.Control.
 
-    def __init__(self, executable: Path, ports: int = 8, seed: int = 0) -> None:
+    A packet is handled to its end before the next. So that every packet has one, it may cause `most_copies` clones,
+    resubmissions and recirculations (default: 4096); those beyond are counted by `show_copies`.
+    """
+
+    def __init__(self, executable: Path, ports: int = 8, seed: int = 0, most_copies: int | None = None) -> None:
+        bound = [] if most_copies is None else ["--most-copies", str(most_copies)]
         self.process = subprocess.Popen(
-            [executable, "--offline", str(ports), "--seed", str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [executable, "--offline", str(ports), "--seed", str(seed), *bound], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
     def __enter__(self) -> OfflineSwitch:
@@ -28,10 +36,33 @@ class OfflineSwitch(Reads):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _exchange(self, kind: int, data: bytes) -> list[tuple[int, bytes]]:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(HEAD.pack(kind, len(data)) + data)
-        self.process.stdin.flush()
+    def batch(self, records: Sequence[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+        """Let many packets (port, bytes) and commands (COMMAND, bytes) arrive at once, in order; what each of them caused.
+
+        That is the (port, packet)s that left, or one (ANSWER or REFUSAL, text).
+        """
+        assert self.process.stdin
+        data = b"".join(HEAD.pack(kind, len(content)) + content for kind, content in records)
+        if len(data) <= PIPE:
+            self._write(data)
+            return [self._result() for _ in records]
+        writer = Thread(target=self._write, args=[data])  # the switch stops reading while nobody reads what it writes
+        writer.start()
+        try:
+            return [self._result() for _ in records]
+        finally:
+            writer.join()
+
+    def _write(self, data: bytes) -> None:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the switch has ended, and the reader says so
+
+    def _result(self) -> list[tuple[int, bytes]]:
+        assert self.process.stdout
         records: list[tuple[int, bytes]] = []
         while True:
             head = self.process.stdout.read(HEAD.size)
@@ -44,11 +75,12 @@ class OfflineSwitch(Reads):
 
     def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
         """Let a packet arrive at a port; the (port, packet)s that leave because of it, in order."""
-        return self._exchange(port, packet)
+        (sent,) = self.batch([(port, packet)])
+        return sent
 
     def command(self, line: str) -> str:
         """Run one command; its output. Raises ControlError if it is refused."""
-        ((kind, text),) = self._exchange(COMMAND, line.encode())
+        (((kind, text),),) = self.batch([(COMMAND, line.encode())])
         if kind == REFUSAL:
             raise ControlError(text.decode())
         return text.decode()
@@ -56,6 +88,9 @@ class OfflineSwitch(Reads):
     def close(self) -> None:
         """End the switch."""
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
         self.process.wait(timeout=5)
         self.process.stdout.close()

@@ -38,6 +38,12 @@ def _by_port(thrift_port: int) -> Path:
     return socket_path(f"thrift-{thrift_port}")
 
 
+def _unlink(link: Path) -> None:
+    """Remove a link that EmbeddedP4Switch has made; any other file stays."""
+    if link.is_symlink():
+        link.unlink()
+
+
 class EmbeddedCompiler(P4C):
     """P4-utils' compiler class over the embedded compiler. Its product is not JSON but an executable. Raises CompileError."""
 
@@ -105,15 +111,18 @@ class EmbeddedP4Switch(P4Switch):
             said = last_lines(log) if self.log_enabled else "enable its log to see why"
             raise SwitchError(f"switch {self.name} did not start: {said}") from None
         link = _by_port(self.thrift_port)
-        link.unlink(missing_ok=True)
-        link.symlink_to(socket_path(self.name))
+        _unlink(link)
+        try:
+            link.symlink_to(socket_path(self.name))
+        except FileExistsError:
+            raise SwitchError(f"{link} is in the way of switch {self.name}: remove that file") from None
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 (Mininet's name)
         """End the switch cleanly, so that its socket goes with it."""
         if self.switch_running():
             os.kill(self.switch_pid, signal.SIGTERM)
             wait_condition(self.thrift_listening, False, timeout=STOP_SECONDS)
-        _by_port(self.thrift_port).unlink(missing_ok=True)
+        _unlink(_by_port(self.thrift_port))
         super().stop(deleteIntfs)
 
     def describe(self) -> None:

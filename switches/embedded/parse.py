@@ -14,6 +14,7 @@ from lark.exceptions import VisitError
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.preprocess import Source
+from switches.embedded.text import is_identifier, unescape
 
 BUILT_IN_TYPES = {
     "register", "counter", "direct_counter", "meter", "direct_meter", "action_profile", "action_selector",
@@ -44,13 +45,13 @@ def _calls_generic(name: str, tokens: list[Token], at: int) -> bool:
 
 def _declares_type(before: str, after: list[str]) -> bool:
     """True if a `type` between these tokens begins `type TYPE NAME;`."""
-    return before in ("", ";", "{", "}", ")") and bool(after) and after[0].isidentifier() and after[1:2] != ["="]
+    return before in ("", ";", "{", "}", ")") and bool(after) and is_identifier(after[0]) and after[1:2] != ["="]
 
 
 # keywords that are names elsewhere, and how to tell: by the token before and the three behind
 SOFT_KEYWORDS: dict[str, Callable[[str, list[str]], bool]] = {
     "apply": lambda before, after: before != "." and after[:1] == ["{"],
-    "state": lambda before, after: before != "." and after[1:2] == ["{"] and after[0].isidentifier(),
+    "state": lambda before, after: before != "." and after[1:2] == ["{"] and is_identifier(after[0]),
     "key": lambda before, after: after[:2] == ["=", "{"],
     "actions": lambda before, after: after[:2] == ["=", "{"],
     "entries": lambda before, after: after[:2] == ["=", "{"],
@@ -132,6 +133,7 @@ def _lark() -> Lark:
     return Lark(grammar, parser="lalr", lexer="basic", postlex=TokenFilter(), propagate_positions=True, maybe_placeholders=True)
 
 
+WIDEST = 2048  # bits of a number, as p4c
 NUMBER = re.compile(r"(?:(\d+)([ws]))?(0[xX][0-9A-Fa-f_]+|0[bB][01_]+|0[oO][0-7_]+|0[dD][0-9_]+|[0-9][0-9_]*)$")
 
 
@@ -147,10 +149,9 @@ def parse_number(position: Position, text: str) -> s.Number:
     base = {"x": 16, "b": 2, "o": 8, "d": 10}.get(digits[1:2].lower(), 0)
     value = int(digits[2:], base) if base else int(digits)
     if width:
-        bits, signed = int(width), sign == "s"
-        limit = 1 << (bits - 1 if signed else bits)
-        if value >= limit:
-            raise CompileError(position, f"{text} does not fit in {'int' if signed else 'bit'}<{bits}>")
+        bits, signed = int(width[:5]), sign == "s"
+        if not 0 < bits <= WIDEST:
+            raise CompileError(position, f"a number of {bits} bits is not possible")
         return s.Number(position, value, bits, signed)
     return s.Number(position, value)
 
@@ -237,20 +238,26 @@ class _Builder(Transformer):  # type: ignore[type-arg]
 
     def table_decl(self, m, c):
         table = s.Table(self.at(m), c[1], [], [], [], False, [], c[0] or [])
+        given = set()
         for kind, value in c[2:]:
+            if kind in given:
+                raise CompileError(self.at(m), f"table {c[1]} has two lists of {kind}")
+            given.update({kind} - {"property"})
             if kind == "entries":
                 table.constant_entries, table.entries = value
             elif kind == "property":
                 table.properties.append(value)
             else:
                 setattr(table, kind, value)
+        if "actions" not in given:
+            raise CompileError(self.at(m), f"table {c[1]} lists no actions")
         return table
     def key_property(self, m, c): return ("key", c)
     def key_element(self, m, c): return s.KeyElement(self.at(m), c[0], c[1], c[2] or [])
     def actions_property(self, m, c): return ("actions", c)
     def action_ref(self, m, c): return s.ActionRef(self.at(m), c[1], c[2] or [], c[0] or [])
     def entries_property(self, m, c): return ("entries", (c[0] is not None, c[1:]))
-    def entry(self, m, c): return s.Entry(self.at(m), c[1], c[2], c[0].value if c[0] else None)
+    def entry(self, m, c): return s.Entry(self.at(m), c[1], c[2], c[0].value if c[0] else None, c[3] or [])
     def entry_action(self, m, c): return s.ActionRef(self.at(m), c[0], c[1] or [], [])
     def other_property(self, m, c): return ("property", s.Property(self.at(m), str(c[2]), c[3], c[1] is not None))
 
@@ -287,7 +294,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
         return s.Call(self.at(m), function, arguments, types)
     def true(self, m, c): return s.Boolean(self.at(m), True)
     def false(self, m, c): return s.Boolean(self.at(m), False)
-    def string(self, m, c): return s.String(self.at(m), str(c[0])[1:-1])
+    def string(self, m, c): return s.String(self.at(m), unescape(str(c[0])[1:-1]))
     def name_ref(self, m, c): return s.Name(self.at(m), str(c[0]))
     def list_expr(self, m, c): return s.ListExpression(self.at(m), c[0] or [])
     def list_items(self, m, c): return [item for item in c if item is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from switches.embedded import syntax as s
 from switches.embedded.controls import Controls
 from switches.embedded.errors import CompileError, unsupported
+from switches.embedded.patterns import SELECT
 from switches.embedded.scope import InstanceSymbol, Scope, Value
 from switches.embedded.types import VOID, Bits, EnumType, Header, Stack, Struct, Type, Varbit, as_bits, c_name
 from switches.embedded.wire import load
@@ -24,12 +25,16 @@ class Parsers(Controls):
         names = [state.name for state in node.states]
         if "start" not in names:
             raise CompileError(node.position, f"parser {node.name} has no state start")
+        if reserved := [state for state in node.states if state.name in ("accept", "reject")]:
+            raise CompileError(reserved[0].position, f"state {reserved[0].name} is built in")
+        if not _ends(node):
+            raise CompileError(node.position, f"parser {node.name} never reaches accept")
         if len(set(names)) != len(names):
             raise CompileError(node.position, f"parser {node.name} has two states of one name")
         saved = self.result, self.leave, self.parser_fail
         self.result, self.leave, self.parser_fail = VOID, "goto fail;", "fail"
         with self.function(f"static uint32_t {c}(void)", f"parser {node.name} ({node.position})"):
-            self.emit("uint32_t error$ = 0, steps$ = 0;")
+            self.emit("uint32_t error$ = 0;")
             for variable, initial in start:
                 self._start(variable, initial, scope)
             self.emit("goto state_start;")
@@ -42,7 +47,6 @@ class Parsers(Controls):
             self.depth -= 1
             self.emit("fail:")
             self.depth += 1
-            self.emit("(void)steps$;")
             self.emit("return error$;")
         self.result, self.leave, self.parser_fail = saved
 
@@ -71,8 +75,12 @@ class Parsers(Controls):
                 raise unsupported(expression.position, f"select over {value.type}")
             self.emit(f"const {bits.compute} key${i} = {value.text};")
             keys.append(value.type)
+        complete = False
         for case in select.cases:
             tests = self._tests(case, keys, scope)
+            if complete:
+                self.warn(case.position, "unreachable case")
+            complete = complete or not tests
             with self.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
                 self._goto(case.state, names, here, case)
         self.emit("return 0; // no case matches: simple_switch accepts, and sets no NoMatch")
@@ -86,7 +94,7 @@ class Parsers(Controls):
             raise CompileError(node.position, f"there is no state {target}")
         else:
             if names.index(target) <= here:
-                with self.indented("if (++steps$ > MAX_PARSER_STEPS) {"):
+                with self.indented("if (++parser_steps > MAX_PARSER_STEPS) {"):
                     self._fail("ParserTimeout")
             self.emit(f"goto state_{target};")
 
@@ -104,24 +112,25 @@ class Parsers(Controls):
         if len(case.keys) != len(keys):
             raise CompileError(case.position, f"select has {len(keys)} keys, and this case has {len(case.keys)}")
         return [p.condition for i, (k, t) in enumerate(zip(case.keys, keys, strict=True))
-                if (p := self._pattern(k, self._kind(k), f"key${i}", t, scope)).condition]  # fmt: skip
-
-    def _kind(self, key: s.Expression) -> str:
-        return "ternary" if isinstance(key, s.MaskKey) else "range" if isinstance(key, s.RangeKey) else "exact"
+                if (p := self.pattern(k, SELECT, f"key${i}", t, scope)).condition]  # fmt: skip
 
     # --- packet_in (section 13.8)
 
     def packet_method(self, name: str, node: s.Call, scope: Scope) -> Value:
         if self.parser_fail is None:
             if name == "emit" and len(node.arguments) == 1:
-                self.emit_value(self.expression(node.arguments[0], scope), node.position)
+                if self.in_action:
+                    raise unsupported(node.position, "emit in an action")
+                emitted = self.expression(node.arguments[0], scope)
+                self.emit_value(emitted, node.position)
+                self.count_emitted(self.emit_size(emitted), node.position)
                 return Value("", VOID)
             return super().packet_method(name, node, scope)
         if name == "extract" and len(node.arguments) in (1, 2):
             self._extract(node, scope)
             return Value("", VOID)
         if name == "advance" and len(node.arguments) == 1:
-            value = self.coerce_index(self.expression(node.arguments[0], scope), node.position)
+            value = self.coerce(self.expression(node.arguments[0], scope), Bits(32), node.position).text
             with self.indented(f"if ({value} % 8) {{"):
                 self._fail("ParserInvalidArgument")
             self._need(f"{value} / 8")
@@ -211,3 +220,19 @@ class Parsers(Controls):
             self.emit(f"error$ = {value.text};")
             self.emit("goto fail;")
         return Value("", VOID)
+
+
+def _ends(parser: s.Parser) -> bool:
+    """True if transitions lead from start to accept or reject, or a state has none (which rejects)."""
+    states = {state.name: state.transition for state in parser.states}
+    reached, waiting = set(), ["start"]
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        transition = states.get(name)
+        waiting += [transition] if isinstance(transition, str) else [c.state for c in transition.cases] if transition else []
+        if transition is None:
+            return True
+    return False

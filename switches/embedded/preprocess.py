@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pcpp import Action, OutputDirective, Preprocessor
 
 from switches.embedded.errors import CompileError, Position
+from switches.embedded.text import is_identifier
 
 SYSTEM_INCLUDES = Path(__file__).parent / "include"
-LINE_DIRECTIVE = re.compile(r'^#line (\d+)(?: "(.*)")?')
+MARK = "\x04line"  # begins a line directive of pcpp's output; no source can hold it
+LINE_DIRECTIVE = re.compile(MARK + r' (\d+)(?: "(.*)")?$')
+APART = "\x05"  # stands between the question marks of `??` inside pcpp
+CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,12 @@ class Source:
 class _P4Preprocessor(Preprocessor):
     def __init__(self) -> None:
         super().__init__()
-        self.line_directive = "#line"
+        self.line_directive = MARK
+
+    def parsegen(self, input: str, source: str | None = None, abssource: str | None = None) -> Iterator[Any]:
+        """Hides `??` from pcpp, which replaces trigraphs, as p4c's preprocessor does not."""
+        tokens: Iterator[Any] = super().parsegen(input.replace("??", f"?{APART}?"), source, abssource)
+        return tokens
 
     def on_error(self, file: str, line: int, msg: str) -> None:
         raise CompileError(Position(file, line, 1), msg)
@@ -41,7 +52,7 @@ class _P4Preprocessor(Preprocessor):
 
     def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):  # type: ignore[no-untyped-def]
         if directive.value == "error":
-            message = "".join(token.value for token in toks).strip()
+            message = "".join(token.value for token in toks).strip().replace(APART, "")
             raise CompileError(Position(directive.source, directive.lineno, 1), f"#error {message}")
         if directive.value in ("pragma", "line"):
             raise OutputDirective(Action.IgnoreAndRemove)
@@ -50,14 +61,19 @@ class _P4Preprocessor(Preprocessor):
 
 def preprocess(program: Path, defines: dict[str, str], include_dirs: list[Path]) -> Source:
     """Expand `program`; raises CompileError for a missing file, a missing include or a bad directive."""
+    if not str(program).isprintable():
+        raise CompileError(None, f"the name of {program} holds a character that cannot be printed: rename the file")
     try:
         text = program.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, ValueError) as error:
         raise CompileError(None, f"cannot read {program}: {error}") from None
+    _refuse_control_characters(text, str(program))
     preprocessor = _P4Preprocessor()
     for directory in [program.parent, *include_dirs, SYSTEM_INCLUDES]:
         preprocessor.add_path(str(directory))
     for name, value in defines.items():
+        if not is_identifier(name):
+            raise CompileError(None, f"-D {name}: a macro's name is made of letters, digits and _")
         preprocessor.define(f"{name} {value}")
     out = io.StringIO()
     try:
@@ -67,7 +83,20 @@ def preprocess(program: Path, defines: dict[str, str], include_dirs: list[Path])
         raise CompileError(
             Position(preprocessor.source or str(program), 1, 1), f"an included file is not text: {error.reason}"
         ) from None
-    return _strip_line_directives(out.getvalue(), str(program))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # pcpp's answer to a directive without its words
+        line = preprocessor.lastdirective.lineno if preprocessor.lastdirective else 1
+        raise CompileError(Position(preprocessor.source or str(program), line, 1), "malformed directive") from None
+    source = _strip_line_directives(out.getvalue().replace(APART, ""), str(program))
+    for text, (file, line) in zip(source.text.split("\n"), source.origin, strict=True):
+        _refuse_control_characters(text, file, line)
+    return source
+
+
+def _refuse_control_characters(text: str, file: str, line: int = 1) -> None:
+    if found := CONTROL.search(text):
+        before = text[: found.start()]
+        position = Position(file, line + before.count("\n"), found.start() - before.rfind("\n"))
+        raise CompileError(position, f"control character {ord(found[0]):#04x} in the program: remove it")
 
 
 def _strip_line_directives(text: str, file: str) -> Source:

@@ -22,6 +22,16 @@ class Value:
 
 
 @dataclass
+class Target:
+    """What an assignment writes: a place, or bits high:low of one; `type` is that of the value it takes."""
+
+    place: Value
+    type: Type
+    high: int | None = None
+    low: int = 0
+
+
+@dataclass
 class VariableSymbol:
     """A parameter, local or part of the packet's state: something with a place in C."""
 
@@ -88,6 +98,7 @@ class ExternSymbol:
     size: int
     control_name: str
     position: Position
+    index: Type | None = None  # of its cells, where the declaration gives one
 
 
 class Scope:

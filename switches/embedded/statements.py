@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from switches.embedded import syntax as s
-from switches.embedded.calls import Calls
-from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.scope import Scope, TableSymbol, Value, VariableSymbol
-from switches.embedded.types import VOID, ApplyResult, Bits, Header, Integer, Struct, TupleOf, Type, as_bits, c_name, literal
+from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.externs import Externs
+from switches.embedded.scope import Scope, TableSymbol, Target, Value, VariableSymbol
+from switches.embedded.types import (
+    STRING,
+    VOID,
+    ApplyResult,
+    Bits,
+    Header,
+    Integer,
+    PacketType,
+    Struct,
+    TupleOf,
+    Type,
+    as_bits,
+    c_name,
+    literal,
+)
+from switches.embedded.walk import walk
 
 
-class Statements(Calls):
+class Statements(Externs):
     """Translates statements to lines of the C function being written."""
 
     result: Type = VOID  # of the function being written
@@ -28,7 +43,7 @@ class Statements(Calls):
             self._assignment(node, scope)
         elif isinstance(node, s.CallStatement):
             value = self.call(node.call, scope)
-            if value.text and not (isinstance(value.type, ApplyResult) and self.has_exit):  # then it is applied already
+            if value.text and not isinstance(value.type, ApplyResult):  # a table is applied already
                 self.emit(value.text + ";")
             if not isinstance(node.call.function, s.Member):
                 self.check_exit()
@@ -58,33 +73,26 @@ class Statements(Calls):
         self.emit(self.leave if self.result == VOID else "return 0;")
 
     def _assignment(self, node: s.Assignment, scope: Scope) -> None:
-        if isinstance(node.target, s.Slice):
-            target_type: Type | None = None
-        else:
-            target_type = self.place(node.target, scope).type
-        self.assign(node.target, self.expression(node.value, scope, target_type), scope)
+        target = self.target(node.target, scope, freeze=_contains_call(node.value))
+        self.store(target, self.expression(node.value, scope, target.type), node.value.position)
 
     def assign(self, target: s.Expression, value: Value, scope: Scope) -> None:
-        """Emit an assignment to a place or to a slice of one."""
-        if isinstance(target, s.Slice):
-            self._assign_slice(target, value, scope)
-            return
-        place = self.place(target, scope)
-        if value.items is not None:
-            self._assign_items(place, value, target)
-            return
-        value = self.coerce(value, place.type, target.position)
-        self.emit(f"{place.text} = {value.text};")
+        """Emit an assignment to an expression that has a place."""
+        self.store(self.target(target, scope), value, target.position)
 
-    def _assign_slice(self, target: s.Slice, value: Value, scope: Scope) -> None:
-        place = self.place(target.base, scope)
-        high, low = self.constant(target.high, scope), self.constant(target.low, scope)
-        if not isinstance(place.type, Bits) or place.type.wide:
-            raise unsupported(target.position, f"an assignment to a slice of {place.type}")
-        if not 0 <= low <= high < place.type.width:
-            raise CompileError(target.position, f"[{high}:{low}] is not within {place.type}")
-        piece = Bits(high - low + 1)
-        value = self.coerce(value, piece, target.position)
+    def store(self, target: Target, value: Value, position: Position) -> None:
+        """Emit an assignment; `position` is the value's."""
+        if target.high is not None:
+            self._store_slice(target, value, position)
+        elif value.items is not None:
+            self._store_items(target.place, value, position)
+        else:
+            self.emit(f"{target.place.text} = {self.coerce(value, target.type, position).text};")
+
+    def _store_slice(self, target: Target, value: Value, position: Position) -> None:
+        place, piece, low = target.place, target.type, target.low
+        assert isinstance(place.type, Bits) and isinstance(piece, Bits)
+        value = self.coerce(value, piece, position)
         plain = Bits(place.type.width)
         kept = literal(plain.mask & ~(piece.mask << low), plain)
         shifted = f"(({plain.compute}){value.text} << {low})" if low else value.text
@@ -94,35 +102,33 @@ class Statements(Calls):
             joined = f"sign_extend{bits}({joined}, {plain.width})"
         self.emit(f"{place.text} = {joined};")
 
-    def _assign_items(self, place: Value, value: Value, target: s.Expression) -> None:
+    def _store_items(self, place: Value, value: Value, position: Position) -> None:
         """A list to a struct or header, field by field; all are read before any is written."""
         if not isinstance(place.type, Struct) or len(place.type.fields) != len(value.items or []):
-            raise CompileError(target.position, f"this list does not fit {place.type}")
+            raise CompileError(position, f"this list does not fit {place.type}")
         with self.indented("{"):
-            held = []
-            for f, item in zip(place.type.fields, value.items or [], strict=True):
-                coerced = self.coerce(item, f.type, target.position)
-                if coerced.items is not None:
-                    raise unsupported(target.position, "a list within a list, assigned")
-                name = self.temporary()
-                self.emit(f"const __typeof__({place.text}.{c_name(f.name)}) {name} = {coerced.text};")
-                held.append((f.name, name))
+            items = [self.coerce(item, f.type, position) for f, item in zip(place.type.fields, value.items or [], strict=True)]
+            held = [self.held(item) for item in items]
             if isinstance(place.type, Header):
                 self.emit(f"header_set_valid(&{place.text}, sizeof {place.text}, &{place.text}.valid, {place.type.width // 8});")
-            for field, name in held:
-                self.emit(f"{place.text}.{c_name(field)} = {name};")
+            for f, item in zip(place.type.fields, held, strict=True):
+                inner = Value(f"{place.text}.{c_name(f.name)}", f.type)
+                self.store(Target(inner, f.type), item, position)
 
     def _if(self, node: s.If, scope: Scope) -> None:
         condition = self.condition(node.condition, scope).text
         condition = condition[1:-1] if _wrapped(condition) else condition
+        before = self.emitted
         with self.indented(f"if ({condition}) {{"):
             self._body(node.then, scope)
+        then, self.emitted = self.emitted, before
         if node.otherwise is not None:
             self.lines[-1] += " else {"
             self.depth += 1
             self._body(node.otherwise, scope)
             self.depth -= 1
             self.emit("}")
+        self.emitted = max(then, self.emitted)
 
     def _body(self, node: s.Statement, scope: Scope) -> None:
         if isinstance(node, s.Block):
@@ -131,6 +137,11 @@ class Statements(Calls):
             self.statement(node, Scope(scope))
 
     def _switch(self, node: s.Switch, scope: Scope) -> None:
+        if self.in_action:
+            raise CompileError(node.position, "switch cannot stand in an action (simple_switch has none there)")
+        for case in node.cases[:-1]:
+            if isinstance(case.label, s.DontCare):
+                self.warn(case.position, "a label follows the default label")
         table = None
         if isinstance(node.selector, s.Member) and node.selector.name == "action_run":
             table = self.table_of(node.selector.base, scope)
@@ -185,7 +196,7 @@ class Statements(Calls):
 
     def _variable(self, node: s.Variable, scope: Scope) -> None:
         type_ = self.resolve(node.type, scope)
-        if isinstance(type_, (Integer, TupleOf)) or type_ == VOID:
+        if isinstance(type_, (Integer, TupleOf, PacketType)) or type_ in (VOID, STRING):
             raise unsupported(node.position, f"a variable of type {type_}")
         if isinstance(type_, Bits) and type_.wide:
             self.wide(type_)
@@ -194,7 +205,13 @@ class Statements(Calls):
         symbol = VariableSymbol(c, type_)
         scope.declare(node.name, symbol, node.position)
         if initial is not None:
-            self.assign(s.Name(node.position, node.name), initial, scope)
+            assert node.initial is not None
+            self.store(Target(Value(c, type_), type_), initial, node.initial.position)
+
+
+def _contains_call(node: s.Expression) -> bool:
+    """True if an expression calls something, which may change what its other parts read."""
+    return any(isinstance(inner, s.Call) for inner in walk(node))
 
 
 def _wrapped(text: str) -> bool:

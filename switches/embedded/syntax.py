@@ -4,57 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from switches.embedded.errors import Position
+from switches.embedded.text import unescape
+from switches.embedded.written_types import BareType, BitsType, NamedType, Node, StackType, TupleType, TypeRef, VarbitType
 
-
-@dataclass
-class Node:
-    """Anything in the tree."""
-
-    position: Position
-
-
-# --- types as written
-
-
-@dataclass
-class NamedType(Node):
-    name: str
-
-
-@dataclass
-class BitsType(Node):
-    """bit<width>, or int<width> if signed."""
-
-    width: Expression
-    signed: bool
-
-
-@dataclass
-class BareType(Node):
-    """bool, error, string, void, or `int` of any size."""
-
-    name: str
-
-
-@dataclass
-class VarbitType(Node):
-    width: Expression
-
-
-@dataclass
-class StackType(Node):
-    element: NamedType
-    size: Expression
-
-
-@dataclass
-class TupleType(Node):
-    members: list[TypeRef]
-
-
-TypeRef = NamedType | BitsType | BareType | VarbitType | StackType | TupleType
-
+__all__ = ["BareType", "BitsType", "NamedType", "Node", "StackType", "TupleType", "TypeRef", "VarbitType"]  # seen from here as well
 
 # --- expressions
 
@@ -249,6 +202,11 @@ class Annotation(Node):
     name: str
     body: list[str]
 
+    def text(self) -> str:
+        """The first word of the body; a string without its quotes."""
+        word = self.body[0]
+        return unescape(word[1:-1]) if word.startswith('"') else word
+
 
 @dataclass
 class Field(Node):
@@ -322,6 +280,7 @@ class Entry(Node):
     keys: list[Expression]
     action: ActionRef
     priority: int | None
+    annotations: list[Annotation]
 
 
 @dataclass

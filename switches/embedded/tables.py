@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.patterns import Pattern, Patterns, bits_of
 from switches.embedded.scope import ActionSymbol, DeclarationSymbol, ExternSymbol, Scope, TableSymbol, Value
-from switches.embedded.statements import Statements
-from switches.embedded.types import Bits, Type, as_bits, c_type
+from switches.embedded.text import c_string
+from switches.embedded.types import EnumType, as_bits, c_type
 
+DEFAULT_SIZE = 1024
+LARGEST = 1 << 24  # entries of a table
 MAX_ACTION_WORDS = 16  # as runtime/program.h has it
 KINDS = ("exact", "lpm", "ternary", "range", "optional")
 PROPERTIES = {"size", "default_action", "counters", "const_default_action"}
 
 
-@dataclass
-class Pattern:
-    """One key field of a constant entry, as C: a condition on the key, and how many bits it fixes."""
-
-    condition: str
-    fixed: int
-
-
-class Tables(Statements):
+class Tables(Patterns):
     """Translates tables."""
 
     def __init__(self) -> None:
@@ -46,13 +39,23 @@ class Tables(Statements):
 
     def _translate(self, table: TableSymbol, scope: Scope) -> None:
         node = table.node
-        properties = {p.name: p for p in node.properties}
-        for name, prop in properties.items():
-            if name not in PROPERTIES:
-                raise unsupported(prop.position, f"table property {name}")
+        properties: dict[str, s.Property] = {}
+        for prop in node.properties:
+            if prop.name not in PROPERTIES:
+                raise unsupported(prop.position, f"table property {prop.name}")
+            if prop.name in properties:
+                raise CompileError(prop.position, f"table {node.name} gives {prop.name} twice")
+            properties[prop.name] = prop
+        if "counters" in properties and node.entries:
+            raise unsupported(properties["counters"].position, "counters of const entries")
+        if node.entries and not node.key:
+            raise CompileError(node.position, f"table {node.name} has entries, and no key")
+        if sum(element.match_kind == "lpm" for element in node.key) > 1:
+            raise CompileError(node.position, f"table {node.name} has more than one lpm key")
         bound = []
         for reference in node.actions:
             action = self.find_action(reference, scope)
+            self._check_bound(action, reference)
             table.actions.append(action)
             bound.append(reference.arguments)
         if len({a.control_name for a in table.actions}) != len(table.actions):
@@ -61,6 +64,7 @@ class Tables(Statements):
         default, default_data = self._default(table, bound, properties.get("default_action"), scope)
         bound += [[]] * (len(table.actions) - len(bound))
         fixed_default = properties["default_action"].constant if "default_action" in properties else False
+        self.name_once("table", table.control_name, node.position)
         self._describe(table, keys, default, default_data, fixed_default, properties, scope)
         self.table_names.append(table.c)
 
@@ -96,25 +100,41 @@ class Tables(Statements):
             raise CompileError(reference.position, f"{reference.name} is not an action")
         return symbol
 
+    def _check_bound(self, action: ActionSymbol, reference: s.ActionRef) -> None:
+        directed = [bool(p.direction) for p in action.node.parameters]
+        if directed != sorted(directed, reverse=True):
+            raise CompileError(
+                action.node.position,
+                f"action {action.node.name}: parameters without a direction come last (the control plane sets them)",
+            )
+        if len(reference.arguments) != sum(directed):
+            raise CompileError(
+                reference.position,
+                f"the table must bind the {sum(directed)} parameters of {reference.name} that have a direction, "
+                f"and gives {len(reference.arguments)}",
+            )
+
     def _key(self, element: s.KeyElement, scope: Scope) -> tuple[str, str, Value]:
         if element.match_kind not in self.match_kinds:
             raise CompileError(element.position, f"{element.match_kind} is not a match kind")
         if element.match_kind not in KINDS:
             raise unsupported(element.position, f"match kind {element.match_kind}")
         value = self.expression(element.expression, scope)
-        if as_bits(value.type) is None:
+        if as_bits(value.type) is None or (
+            isinstance(value.type, EnumType) and value.type.name != "error" and not value.type.underlying
+        ):
             raise CompileError(element.position, f"a key of {value.type} is not possible")
-        names = [a.body[0].strip('"') for a in element.annotations if a.name == "name" and a.body]
+        names = [a.text() for a in element.annotations if a.name == "name" and a.body]
         return (names[0] if names else source_text(element.expression)), element.match_kind, value
 
     def _pack_key(self, values: list[Value], position: Position) -> str:
         """Emit the key as bytes, each field rounded up to whole bytes; the buffer's C name."""
         buffer = "key"
-        size = sum(_bits(v.type).size for v in values)
+        size = sum(bits_of(v.type).size for v in values)
         self.emit(f"uint8_t {buffer}[{size}];")
         offset = 0
         for v in values:
-            bits = _bits(v.type)
+            bits = bits_of(v.type)
             if bits.wide:
                 held = self.temporary()
                 self.emit(f"const {bits.storage} {held} = {v.text};")
@@ -143,8 +163,12 @@ class Tables(Statements):
         if node.function.name not in names:
             raise CompileError(prop.position, f"default action {node.function.name} is not among the table's actions")
         i = names.index(node.function.name)
+        if any(a.name == "tableonly" for a in table.node.actions[i].annotations):
+            raise CompileError(prop.position, f"{node.function.name} is marked @tableonly")
         given = node.arguments
         if bound[i] and len(given) == len(table.actions[i].node.parameters):
+            if [source_text(a) for a in given[: len(bound[i])]] != [source_text(a) for a in bound[i]]:
+                raise CompileError(prop.position, f"{node.function.name} has other arguments in the list of actions")
             given = given[len(bound[i]) :]  # those that the list of actions binds may be said again
         return i, self._action_data(table.actions[i], given, scope, prop.position)
 
@@ -159,7 +183,7 @@ class Tables(Statements):
             value = self.coerce(self.expression(argument, scope), type_, argument.position)
             if value.constant is None:
                 raise CompileError(argument.position, "this argument must be known when compiling")
-            bits = _bits(type_)
+            bits = bits_of(type_)
             if bits.wide:
                 raise unsupported(argument.position, "a constant argument of more than 64 bits")
             words.append(int(value.constant) & bits.mask)
@@ -177,7 +201,7 @@ class Tables(Statements):
             word = 0
             for parameter in (p for p in parameters if not p.direction):
                 type_ = self.resolve(parameter.type, action.scope)
-                bits = _bits(type_)
+                bits = bits_of(type_)
                 if bits.wide:
                     passed.append(f"*(const {bits.storage} *)(data + {word})")
                     word += (bits.size + 7) // 8
@@ -195,73 +219,67 @@ class Tables(Statements):
         """Constant entries as a chain of conditions, in the order of their precedence."""
         if not table.node.constant_entries:
             raise unsupported(table.node.position, "entries that are not const")
+        kinds = {kind for _, kind, _ in keys}
         names = []
         for i, (_, _, v) in enumerate(keys):
             names.append(f"key${i}")
             self.emit(f"const {c_type(v.type)} key${i} = {v.text};")
+        by_length = "lpm" in kinds and kinds <= {"lpm", "exact"}
         rows = []
+        seen = set()
         for order, entry in enumerate(table.node.entries):
-            if entry.priority is not None:
-                raise unsupported(entry.position, "priority of an entry")
             if len(entry.keys) == 1 and isinstance(entry.keys[0], s.DontCare) and len(keys) > 1:
                 patterns = []
             elif len(entry.keys) != len(keys):
                 raise CompileError(entry.position, f"the key has {len(keys)} fields, and {len(entry.keys)} are given")
             else:
                 patterns = [
-                    self._pattern(k, kind, names[i], v.type, scope)
+                    self.pattern(k, kind, names[i], v.type, scope)
                     for i, (k, (_, kind, v)) in enumerate(zip(entry.keys, keys, strict=True))
                 ]
-            by_length = {"lpm"} <= {kind for _, kind, _ in keys} <= {"lpm", "exact"}
-            fixed = sum(p.fixed for p in patterns) if by_length else 0
-            rows.append((-fixed, order, patterns, entry))
+            precedence = self._precedence(entry, order, patterns, by_length, kinds == {"exact"}, scope)
+            rows.append((precedence, order, patterns, entry))
+            identity = (*(p.identity for p in patterns), 0 if by_length else precedence)
+            if identity in seen:
+                raise CompileError(entry.position, f"table {table.node.name} has two entries of this key")
+            seen.add(identity)
         listed = [a.node.name for a in table.actions]
         for _, _, patterns, entry in sorted(rows, key=lambda row: row[:2]):
             if entry.action.name not in listed:
                 raise CompileError(entry.position, f"{entry.action.name} is not among the table's actions")
             i = listed.index(entry.action.name)
+            if any(a.name == "defaultonly" for a in table.node.actions[i].annotations):
+                raise CompileError(entry.position, f"{entry.action.name} is marked @defaultonly")
             data = self._action_data(table.actions[i], entry.action.arguments, scope, entry.position)
             tests = [p.condition for p in patterns if p.condition]
             with self.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
                 self._run(table.actions[i], [], scope, entry.position, data)
                 self.emit(f"return (struct outcome){{true, {i}}};")
 
-    def _pattern(self, node: s.Expression, kind: str, key: str, type_: Type, scope: Scope) -> Pattern:
-        def known(expression: s.Expression) -> Value:
-            value = self.coerce(self.expression(expression, scope), type_, expression.position)
-            if value.constant is None:
-                raise CompileError(expression.position, "an entry's key must be known when compiling")
-            return value
-
-        bits = _bits(type_)
-        if isinstance(node, s.DontCare):
-            return Pattern("", 0)
-        if bits.wide:
-            raise unsupported(node.position, "a constant entry on a key of more than 64 bits")
-        if isinstance(node, s.MaskKey):
-            if kind not in ("ternary", "lpm"):
-                raise CompileError(node.position, f"&&& does not go with match kind {kind}")
-            value, mask = int(known(node.value).constant or 0), int(known(node.mask).constant or 0)
-            text = (
-                f"({key} & {hex(mask)}u) == {hex(value & mask)}u"
-                if bits.width <= 32
-                else (f"({key} & {hex(mask)}ull) == {hex(value & mask)}ull")
-            )
-            return Pattern(text, bin(mask & bits.mask).count("1"))
-        if isinstance(node, s.RangeKey):
-            if kind != "range":
-                raise CompileError(node.position, f".. does not go with match kind {kind}")
-            return Pattern(f"{key} >= {known(node.low).text} && {key} <= {known(node.high).text}", bits.width)
-        return Pattern(f"{key} == {known(node).text}", bits.width)
+    def _precedence(self, entry: s.Entry, order: int, patterns: list[Pattern], by_length: bool, exact: bool, scope: Scope) -> int:
+        """Lower goes first: the longer prefix; in other tables the entry's @priority, or else its place from 1."""
+        if entry.priority is not None:
+            raise CompileError(entry.position, "const entries have no priorities (p4c takes @priority)")
+        if by_length:
+            return -sum(p.fixed for p in patterns)
+        given = [a for a in entry.annotations if a.name == "priority"]
+        if exact or not given:
+            return 0 if exact else order + 1
+        if len(given[0].body) != 1 or not given[0].body[0].isdigit():
+            raise CompileError(given[0].position, "@priority takes one number")
+        return int(given[0].body[0])
 
     def _describe(
         self, table: TableSymbol, keys: list[tuple[str, str, Value]], default: int, data: list[int], fixed_default: bool,
         properties: dict[str, s.Property], scope: Scope,
     ) -> None:  # fmt: skip
         """The table as the control plane sees it."""
-        size = self.constant(properties["size"].value, scope) if "size" in properties else 1024
+        size = self.constant(properties["size"].value, scope) if "size" in properties else DEFAULT_SIZE
+        if not 0 <= size <= LARGEST:
+            raise CompileError(properties["size"].position, f"a table of {size} entries is not possible (at most {LARGEST})")
+        size = size or DEFAULT_SIZE  # as p4c
         out = self.globals
-        rows = ", ".join(f'{{"{name}", MATCH_{kind.upper()}, {_bits(v.type).width}}}' for name, kind, v in keys)
+        rows = ", ".join(f"{{{c_string(name)}, MATCH_{kind.upper()}, {bits_of(v.type).width}}}" for name, kind, v in keys)
         if keys:
             out.append(f"static const struct key_field {table.c}_keys[] = {{{rows}}};")
         for i, action in enumerate(table.actions):
@@ -269,16 +287,16 @@ class Tables(Statements):
             for p in parameters:
                 if as_bits(self.resolve(p.type, action.scope)) is None:
                     raise unsupported(p.position, f"an action parameter of type {self.resolve(p.type, action.scope)} in a table")
-            size_in_words = sum((_bits(self.resolve(p.type, action.scope)).size + 7) // 8 for p in parameters)
+            size_in_words = sum((bits_of(self.resolve(p.type, action.scope)).size + 7) // 8 for p in parameters)
             if size_in_words > MAX_ACTION_WORDS:
                 raise unsupported(
                     action.node.position, f"an action with {size_in_words} words of parameters (at most {MAX_ACTION_WORDS})"
                 )
             if parameters:
-                fields = ", ".join(f'{{"{p.name}", {_bits(self.resolve(p.type, action.scope)).width}}}' for p in parameters)
+                fields = ", ".join(f'{{"{p.name}", {bits_of(self.resolve(p.type, action.scope)).width}}}' for p in parameters)
                 out.append(f"static const struct action_parameter {table.c}_{i}_parameters[] = {{{fields}}};")
         rows = ", ".join(
-            f'{{"{a.control_name}", '
+            f"{{{c_string(a.control_name)}, "
             + (f"{table.c}_{i}_parameters, {n}" if (n := sum(not p.direction for p in a.node.parameters)) else "NULL, 0")
             + "}"
             for i, a in enumerate(table.actions)
@@ -290,21 +308,17 @@ class Tables(Statements):
             symbol = scope.find(value.name) if isinstance(value, s.Name) else None
             if not isinstance(symbol, ExternSymbol) or symbol.kind != "direct_counter":
                 raise CompileError(properties["counters"].position, "counters must name a direct_counter")
-            counts = f'true, .counter_name = "{symbol.control_name}"'
+            counts = f"true, .counter_name = {c_string(symbol.control_name)}"
         words = ", ".join(f"UINT64_C({w})" for w in data)
+        key_fields = f"{table.c}_keys" if keys else "NULL"
+        constant, constant_default = ("true" if is_ else "false" for is_ in (table.node.constant_entries, fixed_default))
         out.append(
-            f'static struct table {table.c} = {{.name = "{table.control_name}", .keys = {table.c + "_keys" if keys else "NULL"}, '
-            f".key_count = {len(keys)}, .key_bytes = {sum(_bits(v.type).size for _, _, v in keys)}, "
+            f"static struct table {table.c} = {{.name = {c_string(table.control_name)}, .keys = {key_fields}, "
+            f".key_count = {len(keys)}, .key_bytes = {sum(bits_of(v.type).size for _, _, v in keys)}, "
             f".actions = {table.c}_actions, .action_count = {len(table.actions)}, .size = {size}, "
-            f".constant = {'true' if table.node.entries else 'false'}, .constant_default = {'true' if fixed_default else 'false'}, "
+            f".constant = {constant}, .constant_default = {constant_default}, "
             f".first_default = {default}, .first_default_data = {{{words or '0'}}}, .counts = {counts}}};"
         )
-
-
-def _bits(type_: Type) -> Bits:
-    bits = as_bits(type_)
-    assert bits is not None
-    return bits
 
 
 def source_text(node: s.Expression) -> str:

@@ -61,13 +61,17 @@ class EmbeddedSwitch(Switch):
         """The program's process; None when it has ended."""
         return self.process.pid if self.process is not None and self.process.poll() is None else None
 
+    def exit_code(self) -> int | None:
+        """How the program ended, -number for a signal; None while it runs."""
+        return self.process.poll() if self.process is not None else None
+
     def control(self) -> SocketControl:
         """Control over the program's socket."""
         return SocketControl(socket_path(self.name))
 
     def last_words(self) -> str:
-        """The last lines of the switch's log."""
-        return last_lines(self.log)
+        """The last lines of the switch's log, without the one that says that it runs."""
+        return last_lines(self.log).removeprefix("ready").removeprefix(" / ")
 
 
 class EmbeddedTarget:

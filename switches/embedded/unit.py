@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from switches.embedded import syntax as s
-from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.errors import CompileError, Position, unsupported, warn
+from switches.embedded.parse import parse_number
 from switches.embedded.scope import ConstantSymbol, Scope, TypeSymbol, Value
+from switches.embedded.text import c_comment, is_identifier
 from switches.embedded.types import (
     BOOL,
     INTEGER,
@@ -33,6 +35,7 @@ from switches.embedded.types import (
 # what compiler.py and parsers.py declare themselves
 OWN_NAMES = "phv at end out payload packet_length payload_length exited error mark_to_drop"
 PROGRAM_H = Path(__file__).parent / "runtime" / "program.h"
+MAX_PACKET = int(re.findall(r"#define MAX_PACKET (\d+)", PROGRAM_H.read_text())[0])
 C_LIBRARY = (
     "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
 )
@@ -50,10 +53,26 @@ class Unit:
         self.taken: set[str] = set(re.findall(r"[A-Za-z_]\w*", PROGRAM_H.read_text())) | set(f"{C_LIBRARY} {OWN_NAMES}".split())
         self.top = Scope()
         self.errors: list[str] = ["NoError"]  # 0, wherever a program declares errors of its own
+        self.no_error_declared = False  # it has its number before
         self.match_kinds: set[str] = set()
         self.has_exit = False
         self.stacks: set[str] = set()
         self.temporaries = 0
+        self.role = ""  # the block of V1Switch that is being translated
+        self.named: set[tuple[str, str]] = set()  # kinds and names that commands use
+        self.warned: set[tuple[Position, str]] = set()
+
+    def warn(self, position: Position, message: str) -> None:
+        """Write a warning, once."""
+        if (position, message) not in self.warned:
+            self.warned.add((position, message))
+            warn(position, message)
+
+    def name_once(self, kind: str, name: str, position: Position) -> None:
+        """Refuse a name that commands would find twice."""
+        if (kind, name) in self.named:
+            raise CompileError(position, f"commands could not tell two of the program's {kind}s apart: both are named {name}")
+        self.named.add((kind, name))
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -74,7 +93,7 @@ class Unit:
 
     def unique(self, name: str) -> str:
         """A C identifier near `name` that nothing else has."""
-        base = candidate = c_name(re.sub(r"\W", "_", name))
+        base = candidate = c_name(name)
         n = 2
         while candidate in self.taken:
             candidate, n = f"{base}_{n}", n + 1
@@ -101,7 +120,7 @@ class Unit:
         yield
         body = "\n".join(self.lines)
         self.lines, self.depth = lines, depth
-        note = f"// {comment}\n" if comment else ""
+        note = f"// {c_comment(comment)}\n" if comment else ""
         self.functions.append(f"{note}{signature} {{\n{body}\n}}\n" if body else f"{note}{signature} {{\n}}\n")
 
     # --- types
@@ -166,6 +185,9 @@ class Unit:
         if isinstance(node, s.Names):
             names = self.errors if node.kind == "error" else self.match_kinds
             for name in node.names:
+                if name in names and (name, self.no_error_declared) != ("NoError", False):
+                    raise CompileError(node.position, f"{node.kind} {name} is declared twice")
+                self.no_error_declared = self.no_error_declared or name == "NoError"
                 if isinstance(names, set):
                     names.add(name)
                 elif name not in names:
@@ -179,6 +201,9 @@ class Unit:
 
     def _enum(self, node: s.Enum, scope: Scope) -> EnumType:
         members = tuple(name for name, _ in node.members)
+        for i, name in enumerate(members):
+            if name in members[:i]:
+                raise CompileError(node.position, f"{node.name}.{name} is declared twice")
         if node.underlying is None:
             return EnumType(node.name, members)
         underlying = self.resolve(node.underlying, scope)
@@ -187,13 +212,19 @@ class Unit:
         for name, value in node.members:
             if value is None:
                 raise CompileError(node.position, f"{node.name}.{name} needs a value, as the enum has a type")
-        values = tuple(self.constant(value, scope) for _, value in node.members if value is not None)
+        values = tuple(self._enum_value(value, underlying, scope) for _, value in node.members if value is not None)
         return EnumType(node.name, members, underlying, values)
+
+    def _enum_value(self, node: s.Expression, underlying: Bits, scope: Scope) -> int:
+        value = self.coerce(self.expression(node, scope), underlying, node.position)
+        if not isinstance(value.constant, int):
+            raise CompileError(node.position, "this must be a number known when compiling")
+        return value.constant
 
     def _composite(self, node: s.Composite, scope: Scope) -> Struct:
         fields = []
         for written in node.fields:
-            lists = tuple(int(word) for a in written.annotations if a.name == "field_list" for word in a.body if word.isdigit())
+            lists = tuple(number for a in written.annotations if a.name == "field_list" for number in self._lists(a, scope))
             fields.append(FieldOf(written.name, self.resolve(written.type, scope), lists))
             if written.name in [f.name for f in fields[:-1]]:
                 raise CompileError(written.position, f"field {written.name} occurs twice")
@@ -215,6 +246,21 @@ class Unit:
             self.types.append(f"{struct_name(node.name)} {{\n" + "\n".join(members) + "\n};")
         return made
 
+    def _lists(self, annotation: s.Annotation, scope: Scope) -> list[int]:
+        """The numbers in @field_list(1, LIST): literals and constants."""
+        numbers = []
+        for word in "".join(annotation.body).split(","):
+            base, _, member = word.partition(".")
+            node: s.Expression = s.Name(annotation.position, base)
+            if base[:1].isdigit():
+                node = parse_number(annotation.position, base)
+            elif not is_identifier(base):
+                raise CompileError(annotation.position, "@field_list takes numbers and names of constants")
+            if member:
+                node = s.Member(annotation.position, node, member)
+            numbers.append(self.constant(node, scope))
+        return numbers
+
     def _check_header(self, header: Header, position: Position) -> None:
         for f in header.fields:
             if not isinstance(f.type, (Bits, Varbit)) and not (isinstance(f.type, EnumType) and f.type.underlying):
@@ -234,6 +280,8 @@ class Unit:
     def declare_constant(self, node: s.Constant, scope: Scope) -> None:
         type_ = self.resolve(node.type, scope)
         value = self.expression(node.value, scope, type_)
+        if type_ == STRING:
+            raise unsupported(node.position, "a constant string")
         if value.constant is None:
             raise CompileError(node.position, f"the value of {node.name} is not known when compiling")
         scope.declare(node.name, ConstantSymbol(self.coerce(value, type_, node.position)), node.position)

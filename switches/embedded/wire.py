@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switches.embedded.errors import Position, unsupported
+from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.expressions import Expressions
 from switches.embedded.scope import Value
-from switches.embedded.types import Bits, Bool, Header, Stack, Struct, Varbit, as_bits, c_name, c_type
+from switches.embedded.types import Bits, Bool, Header, Stack, Struct, Varbit, as_bits, bit_width, c_name, c_type
+from switches.embedded.unit import MAX_PACKET
 
 RUN = 4  # fields of one width, side by side, that are worth a loop
 
@@ -24,6 +25,8 @@ class Cell:
 
 class Wire(Expressions):
     """Reads and writes bit layouts."""
+
+    emitted = 0  # bytes that the deparser has emitted at most, on the path to where it is being translated
 
     def header_cells(self, header: Header, text: str) -> tuple[list[Cell], Varbit | None]:
         """The fixed fields of a header in wire order, and its varbit (which must come last)."""
@@ -132,6 +135,28 @@ class Wire(Expressions):
         simple = [cell if _addressable(cell) else Cell(cell.text, cell.offset, cell.type, True) for cell in cells]
         self.write_cells(simple, buffer)
         return buffer, size
+
+    def emit_size(self, value: Value) -> int:
+        """The most bytes that emit of a header, a stack, a struct or a list of them writes."""
+        if value.items is not None:
+            return sum(map(self.emit_size, value.items))
+        if isinstance(value.type, Stack):
+            return value.type.size * self.emit_size(Value("", value.type.element))
+        if isinstance(value.type, Header):
+            return sum(bit_width(f.type) for f in value.type.fields) // 8
+        if isinstance(value.type, Struct):
+            return sum(self.emit_size(Value("", f.type)) for f in value.type.fields)
+        return 0
+
+    def count_emitted(self, size: int, position: Position) -> None:
+        """Add to what the deparser emits on the path to here; more than a packet holds is an error."""
+        self.emitted += size
+        if self.emitted > MAX_PACKET:
+            raise CompileError(
+                position,
+                f"the deparser can emit {self.emitted} bytes up to here, and a packet has at most {MAX_PACKET}: "
+                "make header stacks or varbit fields smaller, or emit fewer headers",
+            )
 
     def emit_value(self, value: Value, position: Position) -> None:
         """Emit packet_out.emit of a header, a stack or a struct of them (section 16)."""

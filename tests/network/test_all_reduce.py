@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from experiments.fleet import FleetError, Job, all_reduce, in_network, on_hosts
-from hosts.quantization import block_exponents, dequantize, quantize
 from switches.loss import Loss
 from switches.target import Target
+from tests.floats import dequantized, exponents, quantized
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks
 
@@ -44,9 +44,9 @@ def float_sum(tensors: list[np.ndarray], k: int) -> np.ndarray:
     """The sum as quantization alone makes it, without packets."""
     n, elements = len(tensors), tensors[0].size
     padded = [np.pad(t.reshape(-1), (0, -elements % k)).reshape(-1, k) for t in tensors]
-    codes = np.max([block_exponents(p) for p in padded], axis=0)
-    total = np.sum([quantize(p, codes, n).astype(np.int64) for p in padded], axis=0)
-    return dequantize(total.astype(np.int32), codes, n).reshape(-1)[:elements]
+    codes = np.max([exponents(p) for p in padded], axis=0)
+    total = np.sum([quantized(p, codes, n).astype(np.int64) for p in padded], axis=0)
+    return dequantized(total.astype(np.int32), codes, n).reshape(-1)[:elements]
 
 
 @pytest.mark.parametrize("elements", [1, 31, 32, 33, 64 * 16 + 5, 3000])
@@ -122,6 +122,37 @@ def test_rates_hold(target: Target) -> None:
     fastest = min(max(host[turn]["seconds"] for host in turns) for turn in range(1, 5))
     share = elements / fastest / wire.line_rate_bound(5.0, 64)
     assert 0.85 < share < 1.02
+
+
+def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) -> None:
+    """A link of 0.3 Mbit/s has a quarter of a second of packets to carry when the urgent one comes."""
+    from hosts.datagrams import BatchSocket
+    from hosts.wire import packet
+
+    job, rows = Job(Racks(1, 2, 0.3, 0.3), k=32), 50
+
+    def on_host(host: HostPlan) -> list[int]:
+        own, other = (job.place(host).peers[rank] for rank in (host.rank, 1 - host.rank))
+        made, came = BatchSocket((own, 4000), [(other, 4000)], packet(32), rows, rows), list[int]()
+        made.sender.data["chunk"] = np.arange(rows)
+        if host.rank == 0:
+            assert made.wait(10.0)  # the other one is there
+            made.send(np.arange(rows - 1))
+            made.set_urgent(True)
+            made.send(np.array([rows - 1]))
+            return came
+        for _ in range(100):
+            made.send(np.array([0]))
+            if made.wait(0.1):
+                break
+        while len(came) < rows and made.wait(5.0):
+            came += made.receive().data["chunk"].tolist()
+        return came
+
+    _, came = in_network(job, small_target, lambda network: on_hosts(network, on_host))
+    assert came.index(rows - 1) < rows - 10
+    came.remove(rows - 1)
+    assert came == list(range(rows - 1))
 
 
 def test_all_packets_lost_ends_with_a_sentence(small_target: Target) -> None:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.unit.test_sweeps import FIGURES
 
-MINUTE = 60
+MINUTE = 60  # of a processor; how long that takes depends on who else uses the machine
+OF_THE_MACHINE = ("could do no more", "longer than its virtual time", "were sent again", "withheld")  # where others use it, too
+UNDISTURBED = 0.01  # share of the processors that may be withheld; two pauses of a tenth of a second halve a tensor's rate
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_quick_figure_takes_less_than_a_minute(name: str, tmp_path: Path) -> None:
-    begun = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     words = [sys.executable, "-m", "experiments.cli", "run", name, "--quick", "--results", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-    assert time.monotonic() - begun < MINUTE
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MINUTE
     (folder,) = (tmp_path / name).iterdir()
     record = json.loads((folder / "run.json").read_text())
     trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
     assert record["finished"] and record["quick"] and len(trials) == len(record["trials"])
     assert all("metrics" in t for t in trials)
-    if name == "packet_size" and all(t["valid"] for t in trials):  # nothing else ran on the machine
+    assert not [p for t in trials for p in t["problems"] if not any(kind in p for kind in OF_THE_MACHINE)]
+    if name == "packet_size" and all(t["metrics"]["cpu_stolen"] < UNDISTURBED for t in trials):
         assert not [sentence for sentence in record["findings"] if "OUTSIDE" in sentence]
     for suffix in ("png", "svg"):
         assert (folder / f"{name}.{suffix}").stat().st_size > 10_000

@@ -43,3 +43,39 @@ def test_depth_and_rate(depth: int, sent: int) -> None:
         switch.stop(deleteIntfs=False)
 
     isolated_test(body)
+
+
+def test_what_waits_on_a_delayed_link_leaves_when_the_delay_ends() -> None:
+    """No further packet is needed for it."""
+    target = EmbeddedTarget(QUEUES, {})
+
+    def body() -> None:
+        sockets = [far_end(port) for port in (0, 1)]
+        switch = on_interfaces(target.switch("q", Path("/run"), seed=0), {0: "s0", 1: "s1"})
+        control = tell(switch, ["set_queue_depth 8 1", "set_queue_delay 60000000 1"])
+        for _ in range(100):  # more than the queue holds: they wait on the link behind it
+            sockets[0].send(probe(0))
+        end = time.monotonic() + 5
+        while control.ports()[1]["queued"] < 100 and time.monotonic() < end:
+            time.sleep(0.01)
+        sockets[1].settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            sockets[1].recv(4096)
+        control.command("set_queue_delay 20000 1")
+        sockets[1].settimeout(2.0)
+        for _ in range(100):
+            sockets[1].recv(4096)
+        sockets[0].send(probe(0))
+        begun = time.monotonic()
+        sockets[1].recv(4096)
+        assert 0.015 <= time.monotonic() - begun < 1
+        control.command("set_queue_delay 60000000 1")
+        sockets[0].send(probe(0))
+        while not control.ports()[1]["queued"]:
+            time.sleep(0.01)
+        control.command("set_queue_delay 0 1")
+        sockets[1].recv(4096)
+        assert control.ports()[1]["queue_drops"] == 0
+        switch.stop(deleteIntfs=False)
+
+    isolated_test(body)

@@ -1,35 +1,42 @@
 """Workers, switches and servers of ATP together, packet by packet: sums are exact and tables end empty, whatever the network does.
 
 The switches run p4/atp.p4 with the commands of a real plan, the servers add with hosts.atp.merger; what is in between is a bag
-of packets, from which any one may come next, twice, or never.
+of packets, from which any one may come next, twice, or never. All workers and servers may start again in the middle, while what
+they sent before is still on its way, and hosts may send what is not theirs to send.
 """
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
 from experiments.fleet import switch_commands
 from hosts.atp import wire
-from hosts.atp.allocation import aggregator
-from hosts.atp.merger import Merger
+from hosts.atp.allocation import beginning
+from hosts.atp.fields import asker
 from hosts.atp.tree import Tree
 from hosts.collective import Membership
 from hosts.schemes import Parameters
 from switches.embedded.offline import OfflineSwitch
+from switches.forwarding import Station
 from tests.atp_packets import frame, program
-from tests.packets import K
+from tests.fabric import disturb
+from tests.merging import merger_of, take
+from tests.packets import EPOCH, K
+from tests.properties import examples
 from topologies.jobs import JobPlan, deal
 from topologies.racks import HostPlan, NetworkPlan, Racks
 
-WINDOW, CHUNKS = 2, 5
+WINDOW, CHUNKS = 2, 7
 UNPACED = {"host_rate": None, "uplink_rate": None}  # or packets would wait in the switches for their turn
 RECORD = wire.packet(K)
 MOST_ROUNDS = 40  # of everybody sending again, without loss, after which all must be complete
@@ -40,44 +47,80 @@ class Worker:
     """A worker's part of the protocol, without time."""
 
     def __init__(self, net: Bag, job: JobPlan, host: HostPlan, tensor: np.ndarray) -> None:
-        self.net, self.job, self.host, self.tensor = net, job, host, tensor
+        self.net, self.job, self.host, self.tensor, self.epoch = net, job, host, tensor, net.epoch
         self.results: dict[int, np.ndarray] = {}
         self.raw: set[int] = set()
-        self.sent = 0
-        self.index = aggregator(job.number, np.arange(WINDOW), 0, net.aggregators)
+        self.tries: Counter[int] = Counter()
+        self.asked: Counter[int] = Counter()  # since the chunk was sent
+        self.sent: set[int] = set()
+        self.index = beginning(job.number, WINDOW, net.aggregators)[0]
 
-    @property
-    def oldest(self) -> int:
-        return next(q for q in range(CHUNKS + 1) if q not in self.results)
+    def tree(self, chunk: int) -> Tree:
+        return self.net.tree(self.job, self.job.servers[chunk % len(self.job.servers)])
 
-    def send(self, chunk: int, again: bool) -> None:
+    def leave(self, chunk: int, header: dict[str, int], values: list[int]) -> None:
         server = self.job.servers[chunk % len(self.job.servers)]
-        tree, rank = self.net.tree(self.job, server), self.job.rank(self.host)
+        tree, rank = self.tree(chunk), self.job.rank(self.host)
         bitmap0, bitmap1 = tree.bitmaps(rank)
-        header = {
-            "bitmap0": bitmap0, "bitmap1": bitmap1, "fan_in0": int(tree.fan_in0[rank]), "fan_in1": tree.fan_in1,
-            "kind": wire.KIND_RAW if chunk in self.raw else wire.KIND_GRADIENT, "resend": int(again or chunk in self.raw),
-            "integer": int(chunk in self.raw), "edge_switch": int(tree.local[rank]), "index": int(self.index[chunk % WINDOW]),
-            "job": self.job.number, "sequence": chunk,
+        common = {
+            "bitmap0": bitmap0, "bitmap1": bitmap1, "edge_switch": int(tree.local[rank]), "index": int(self.index[chunk % WINDOW]),
+            "job": self.job.number, "sequence": chunk, "epoch": self.epoch,
         }  # fmt: skip
-        self.net.leave(self.host, frame(self.host.station, server.station, header, list(map(int, self.tensor[chunk]))))
+        self.net.leave(self.host, frame(self.host.station, server.station, {**common, **header}, values))
 
-    def next(self) -> None:
-        if self.sent < min(CHUNKS, self.oldest + WINDOW):
-            self.sent += 1
-            self.send(self.sent - 1, again=False)
+    def send(self, chunk: int, **marks: int) -> None:
+        kind = wire.KIND_RAW if chunk in self.raw else wire.KIND_GRADIENT
+        marks = {"resend": 1, "integer": 1, "asked": 0} if chunk in self.raw else marks
+        self.asked[chunk] = 0
+        self.leave(chunk, {"kind": kind, **marks}, list(map(int, self.tensor[chunk])))
+
+    def next(self, place: int) -> None:
+        """Send what this place of the window has next, if it is free."""
+        chunk = next((q for q in range(place % WINDOW, CHUNKS, WINDOW) if q not in self.results), CHUNKS)
+        if chunk not in self.sent and chunk < CHUNKS:
+            self.sent.add(chunk)
+            self.send(chunk)
+
+    def waiting(self, which: int) -> list[int]:
+        """One of the chunks that are outstanding, if any is."""
+        waiting = sorted(self.sent - self.results.keys())
+        return [waiting[which % len(waiting)]] if waiting else []
 
     def again(self, which: int) -> None:
-        if waiting := [q for q in range(self.sent) if q not in self.results]:
-            self.send(waiting[which % len(waiting)], again=True)
+        for chunk in self.waiting(which):
+            self.tries[chunk] += 1
+            self.send(chunk, resend=1)
+
+    def ask(self, which: int) -> None:
+        for chunk in self.waiting(which):
+            told = asker(self.job.rank(self.host), self.tries[chunk])
+            marks = {"asked": int(self.asked[chunk] > 0), "raw": int(chunk in self.raw)}
+            self.asked[chunk] += 1
+            self.leave(chunk, {"kind": wire.KIND_QUERY, "next_index": told, **marks}, [])
+
+    def informed(self, chunk: int, status: Any) -> None:
+        rank = self.job.rank(self.host)
+        flags = int(status["flags"])
+        if status["next_index"] != asker(rank, self.tries[chunk]) or bool(flags & wire.RAW) != (chunk in self.raw):
+            return
+        if not self.tree(chunk).who(status["bitmap0"][None], status["bitmap1"][None])[0, rank]:
+            self.tries[chunk] += 1
+            self.send(chunk, resend=int(flags & wire.RESEND > 0), asked=int(flags & wire.ASKED > 0))
 
     def receive(self, packet: Any) -> None:
         chunk = int(packet["owner"]) % wire.SEQUENCES
-        if packet["kind"] != wire.KIND_RESULT or chunk in self.results or not self.oldest <= chunk < self.sent:
+        if packet["kind"] not in (wire.KIND_RESULT, wire.KIND_STATUS) or packet["epoch"] != self.epoch:
+            return
+        if chunk in self.results or chunk not in self.sent:
+            return
+        if packet["kind"] == wire.KIND_STATUS:
+            self.informed(chunk, packet)
             return
         if packet["flags"] & (wire.OVERFLOW | wire.RAW) == wire.OVERFLOW:
-            self.raw.add(chunk)
-            self.send(chunk, again=True)
+            if chunk not in self.raw:
+                self.raw.add(chunk)
+                self.tries[chunk] += 1
+                self.send(chunk)
             return
         self.results[chunk] = packet["vector"].astype(np.int64)
         self.index[chunk % WINDOW] = packet["next_index"]
@@ -89,21 +132,31 @@ class Server:
     def __init__(self, net: Bag, job: JobPlan, host: HostPlan) -> None:
         self.net, self.job, self.host = net, job, host
         share = (job.servers.index(host), len(job.servers))
-        self.merger = Merger(job.number, net.tree(job, host), np.zeros(2 * WINDOW, RECORD), net.aggregators, share)
+        self.merger = merger_of((job.number, net.epoch, net.tree(job, host)), WINDOW, K, net.aggregators, share)
 
     def receive(self, packet: np.ndarray) -> None:
-        if packet["kind"][0] not in (wire.KIND_GRADIENT, wire.KIND_RAW):
-            return
-        finished, asked = self.merger.take(packet)
-        switch = self.net.plan.switches[f"tor{self.host.rack}"].station
-        for row, to in [*((r, switch) for r in finished), *((r, self.job.hosts[w].station) for r, w in asked)]:
-            head = frame(self.host.station, to, {}, [0] * K)[: -RECORD.itemsize]
-            self.net.leave(self.host, head + self.merger.results[row : row + 1].tobytes())
+        finished, asked, ready, statuses = take(self.merger, packet)
+        for row in finished:
+            self.leave(self.switch(self.host.rack), self.merger.results[row])
+        for row, worker in asked:
+            self.leave(self.job.hosts[worker].station, self.merger.results[row])
+        for row, worker, rack in ready:
+            to = self.job.hosts[worker].station if worker >= 0 else self.switch(rack if rack >= 0 else self.host.rack)
+            self.leave(to, self.merger.results[row])
+        for status in statuses:
+            self.leave(self.job.hosts[int(status["next_index"]) % wire.RANKS].station, status)
+
+    def switch(self, rack: int) -> Station:
+        return self.net.plan.switches[f"tor{rack}"].station
+
+    def leave(self, to: Station, packet: Any) -> None:
+        head = frame(self.host.station, to, {}, [0] * (K if packet.nbytes == RECORD.itemsize else 0))[: -packet.nbytes]
+        self.net.leave(self.host, head + packet.tobytes())
 
     def release(self) -> None:
         for rack in range(self.net.plan.racks.racks):
-            for index in self.merger.assigned:
-                header = {"job": self.job.number, "index": index, "kind": wire.KIND_RELEASE}
+            for index in np.flatnonzero(self.merger.assigned).tolist():
+                header = {"job": self.job.number, "index": index, "kind": wire.KIND_RELEASE, "epoch": self.merger.epoch}
                 self.net.leave(self.host, frame(self.host.station, self.net.plan.switches[f"tor{rack}"].station, header, []))
 
 
@@ -111,18 +164,34 @@ class Bag:
     """Hosts and switches, and the packets on their way to a port."""
 
     def __init__(self, racks: Racks, jobs: int, aggregators: int, tensors: Callable[[int], np.ndarray]) -> None:
-        self.plan, self.aggregators = NetworkPlan(racks), aggregators
-        shares = deal(self.plan, [[racks.workers // jobs] * racks.racks] * jobs, [racks.servers // jobs] * jobs)
+        self.plan, self.aggregators, self.epoch = NetworkPlan(racks), aggregators, EPOCH
+        self.shares = shares = deal(self.plan, [[racks.workers // jobs] * racks.racks] * jobs, [racks.servers // jobs] * jobs)
         parameters = Parameters("atp", WINDOW, K, aggregators=aggregators)
         self.switches = {name: OfflineSwitch(program(), ports=12) for name in self.plan.switches}
         for name, made in self.switches.items():
             for line in switch_commands(self.plan, name, [(job, parameters) for job in shares], None, 1):
                 made.command(line)
             made.command("register_write aggregator.lifetime 0 0")
-        self.workers = [Worker(self, job, host, tensors(host.rank)) for job in shares for host in job.hosts]
-        self.servers = [Server(self, job, host) for job in shares for host in job.servers]
-        self.ends = {actor.host.name: actor for actor in [*self.workers, *self.servers]}
         self.on_the_way: list[Packet] = []
+        self.start(tensors)
+
+    def start(self, tensors: Callable[[int], np.ndarray]) -> None:
+        """Workers and servers of a new group; what others have sent is still on its way."""
+        self.epoch += 1
+        self.workers = [Worker(self, job, host, tensors(host.rank)) for job in self.shares for host in job.hosts]
+        self.servers = [Server(self, job, host) for job in self.shares for host in job.servers]
+        self.ends = {actor.host.name: actor for actor in [*self.workers, *self.servers]}
+
+    def forge(self, n: int) -> None:
+        """A host sends a copy of what is on its way from somebody else, perhaps with another kind, epoch or bitmap."""
+        rng = random.Random(n)
+        name, _, data = rng.choice(self.on_the_way)
+        host = rng.choice(self.plan.hosts)
+        if f"tor{host.rack}" != name or data[6:12] == bytes.fromhex(host.station.mac.replace(":", "")):
+            return
+        forged = bytearray(data)
+        forged[rng.choice([42 + 4 + rng.randrange(4), 42 + 8 + rng.randrange(4), 42 + 12])] ^= 1 << rng.randrange(8)
+        self.leave(host, bytes(forged))
 
     def tree(self, job: JobPlan, server: HostPlan) -> Tree:
         return Tree(Membership(job.number, 0, job.size, job.members(self.plan.racks.racks)), server.rack)
@@ -150,20 +219,21 @@ class Bag:
             self.deliver(0)
 
     def held(self) -> int:
-        """Aggregators that are not free, in all switches."""
-        return sum(value != 0 for made in self.switches.values() for value in made.registers("aggregator.bitmap"))
+        """Aggregators that are not free, in all switches. What a group left behind that was not released is as good as free."""
+        cells = [
+            (owner >> 32, bits)
+            for made in self.switches.values()
+            for owner, bits in zip(made.registers("aggregator.owner"), made.registers("aggregator.bitmap"), strict=True)
+        ]
+        return sum(bits != 0 and epoch == self.epoch for epoch, bits in cells)
 
     def close(self) -> None:
         for made in self.switches.values():
             made.close()
 
 
-actions = st.lists(
-    st.tuples(
-        st.sampled_from(["next", "next", "deliver", "deliver", "deliver", "first", "lose", "twice", "again"]), st.integers(0, 999)
-    ),
-    max_size=120,
-)
+ACTIONS = ["next"] * 3 + ["deliver"] * 4 + ["first", "lose", "twice", "again", "ask", "ask", "forge", "restart"]
+actions = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 999)), max_size=120)
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["integers that fit", "sums that overflow"])
@@ -175,49 +245,61 @@ actions = st.lists(
 def test_sums_are_exact_and_tables_end_empty(racks: Racks, jobs: int, large: bool) -> None:
     top = 2**31 - 1 if large else 2**28
     rng = np.random.default_rng(4)
-    values = rng.integers(-top, top, (racks.size, CHUNKS, K), dtype=np.int64)
+    values = rng.integers(-top, top, (3, racks.size, CHUNKS, K), dtype=np.int64)  # of three groups
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(actions, st.sampled_from([1, 2, 3, 16]))
-    def run(script: list[tuple[str, int]], aggregators: int) -> None:
-        net = Bag(racks, jobs, aggregators, lambda rank: values[rank])
+    @examples(12)
+    @given(actions, st.sampled_from([1, 2, 3, 16]), st.booleans())
+    def run(script: list[tuple[str, int]], aggregators: int, asking: bool) -> None:
+        net = Bag(racks, jobs, aggregators, lambda rank: values[0, rank])
         try:
-            for action, n in script:
-                worker = net.workers[n % len(net.workers)]
-                if action == "next":
-                    worker.next()
-                elif action == "again":
-                    worker.again(n)
-                elif net.on_the_way and action == "lose":
-                    net.on_the_way.pop(n % len(net.on_the_way))
-                elif net.on_the_way:
-                    net.deliver(0 if action == "first" else n % len(net.on_the_way), keep=action == "twice")
-            late = list(net.on_the_way)  # may arrive once more, when all is over
-            for _ in range(MOST_ROUNDS):
-                net.settle()
-                for worker in net.workers:
-                    worker.next()
-                    for which in range(WINDOW):
-                        worker.again(which)
-            net.settle()
-            for worker in net.workers:
-                mates = [values[host.rank] for host in worker.job.hosts]
-                exact = np.sum(mates, axis=0)
-                exact = (exact + 2**31) % 2**32 - 2**31
-                assert sorted(worker.results) == list(range(CHUNKS))
-                for chunk, total in worker.results.items():
-                    np.testing.assert_array_equal(total, exact[chunk])
-            for server in net.servers:
-                server.release()
-            net.settle()
-            assert net.held() == 0
-            net.on_the_way = late
-            net.settle()
-            assert net.held() == 0
+            play(net, script, values, asking)
         finally:
             net.close()
 
     run()
+
+
+def play(net: Bag, script: list[tuple[str, int]], values: np.ndarray, asking: bool) -> None:
+    """Go through a script; whatever it has done to the packets, all sums are exact in the end, and nothing is held.
+
+    What brings it to an end are queries alone, if `asking`, or else chunks that are sent again alone.
+    """
+    group = 0
+    for action, n in script:
+        worker = net.workers[n % len(net.workers)]
+        if action == "restart":
+            if n % 3 == 0:
+                group = (group + 1) % len(values)
+                net.start(lambda rank: values[group, rank])  # noqa: B023 (called at once)
+        elif action == "next":
+            worker.next(n // len(net.workers))
+        elif action == "again":
+            worker.again(n)
+        elif action == "ask":
+            worker.ask(n)
+        else:
+            disturb(net, action, n)
+    late = list(net.on_the_way)  # may arrive once more, when all is over
+    for _ in range(MOST_ROUNDS):
+        net.settle()
+        for worker in net.workers:
+            for which in range(WINDOW):
+                worker.next(which)
+                worker.ask(which) if asking else worker.again(which)
+    net.settle()
+    for worker in net.workers:
+        exact = np.sum([values[group, host.rank] for host in worker.job.hosts], axis=0)
+        exact = (exact + 2**31) % 2**32 - 2**31
+        assert sorted(worker.results) == list(range(CHUNKS))
+        for chunk, total in worker.results.items():
+            np.testing.assert_array_equal(total, exact[chunk])
+    for server in net.servers:
+        server.release()
+    net.settle()
+    assert net.held() == 0
+    net.on_the_way = late
+    net.settle()
+    assert net.held() == 0
 
 
 def test_a_worker_that_dies_leaves_nothing_behind() -> None:
@@ -226,8 +308,8 @@ def test_a_worker_that_dies_leaves_nothing_behind() -> None:
     net = Bag(racks, 1, 16, lambda rank: np.full((CHUNKS, K), rank, np.int64))
     try:
         for worker in net.workers[:3]:
-            worker.next()
-            worker.next()
+            worker.next(0)
+            worker.next(1)
         net.settle()
         assert net.held() > 0
         net.servers[0].release()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,8 @@ import numpy as np
 import pytest
 
 from hosts import datagrams, wire
-from hosts.datagrams import BatchSocket
+from hosts.atp import wire as atp_wire
+from hosts.datagrams import BatchSocket, Datagrams, lead
 
 RECORD = wire.packet(32)
 ROWS = 40
@@ -38,14 +41,14 @@ def exchange(segments: int) -> BatchSocket:
     got: list[int] = []
     while len(got) < len(rows):
         assert receiver.wait(2.0)
-        packets, lengths = receiver.receive()
-        assert (lengths == RECORD.itemsize).all()
-        assert (packets["vector"] == packets["chunk"][:, None]).all()
-        got += packets["chunk"].tolist()
+        packets = receiver.receive()
+        assert (packets.lengths == RECORD.itemsize).all()
+        assert (packets.data["vector"] == packets.data["chunk"][:, None]).all()
+        got += packets.data["chunk"].tolist()
     assert got == rows.tolist()
     sender.send(rows[:2], wire.HEADER.itemsize)  # shorter ones, as a query is
     assert receiver.wait(2.0)
-    assert receiver.receive()[1].tolist() == [wire.HEADER.itemsize] * 2
+    assert receiver.receive().lengths.tolist() == [wire.HEADER.itemsize] * 2
     sender.close()
     receiver.close()
     return sender
@@ -72,3 +75,92 @@ def test_falls_back_where_the_kernel_refuses_to_cut(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(datagrams, "_libc", SimpleNamespace(sendmmsg=sendmmsg, recvmmsg=real.recvmmsg))
     assert exchange(7).segments == 1
     assert refused == [6]  # 37 datagrams, 7 a message
+
+
+def test_only_peers_are_heard() -> None:
+    """With several peers, too, of whom the kernel knows nothing; the same address with another port is a stranger."""
+    ports = iter(range(41_000, 60_000, 4))
+    while True:
+        first = next(ports)
+        addresses = [("127.0.0.1", first + i) for i in range(4)]
+        try:
+            receiver = BatchSocket(addresses[0], addresses[1:3], RECORD, ROWS, ROWS)
+            senders = [BatchSocket(address, [addresses[0]], RECORD, ROWS, ROWS) for address in addresses[1:]]
+            break
+        except OSError as error:
+            assert error.errno == errno.EADDRINUSE
+    got = []
+    for turn in range(3):
+        for i, sender in enumerate(senders):
+            sender.sender.data["chunk"] = 10 * turn + i
+            assert sender.send(np.arange(2)) == 2
+        assert receiver.wait(2.0)
+        packets = receiver.receive()
+        assert (packets.lengths == RECORD.itemsize).all()
+        got += packets.data["chunk"].tolist()
+    assert got == [0, 0, 1, 1, 10, 10, 11, 11, 20, 20, 21, 21]
+    for made in [receiver, *senders]:
+        made.close()
+
+
+def test_only_the_descriptor_that_is_given_ends_a_wait() -> None:
+    made = BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], RECORD, ROWS, ROWS)
+    event = os.eventfd(1)
+    try:
+        begun = time.monotonic()
+        assert not made.wait(5, event) and made.interrupted and time.monotonic() - begun < 2
+        begun = time.monotonic()
+        assert not made.wait(0.1) and not made.interrupted and time.monotonic() - begun > 0.09
+        os.eventfd_read(event)
+        assert not made.wait(0.01, event) and not made.interrupted
+    finally:
+        os.close(event)
+        made.close()
+
+
+@pytest.mark.parametrize("row", [-1, ROWS])
+def test_only_rows_that_are_there_are_sent(row: int) -> None:
+    sender, _ = pair(1)
+    with pytest.raises(IndexError, match=f"there are {ROWS}"):
+        sender.send(np.array([0, row]))
+
+
+@pytest.mark.parametrize("record", [wire.packet(8), atp_wire.packet(8)], ids=["SwitchML", "ATP"])
+def test_integers_are_whole_words_whatever_the_header(record: np.dtype) -> None:
+    made = Datagrams(3, record)
+    made.data["vector"] = np.arange(24).reshape(3, 8)
+    assert (made.words[:, -8:].byteswap() == made.data["vector"]).all()
+    assert made.octets[1, lead(record) :].tobytes() == made.data[1].tobytes()
+    assert made.base + made.stride == made.data[1:].__array_interface__["data"][0]
+
+
+def test_an_atp_worker_hears_its_servers_alone() -> None:
+    """Several peers: what others send is left out, wherever it is among the rest."""
+    record = atp_wire.packet(8)
+    ends = [BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], record, 4, 4) for _ in range(3)]
+    addresses = [made.socket.getsockname() for made in ends]
+    receiver = BatchSocket(("127.0.0.1", 0), addresses[:2], record, 8, 16)
+    to = receiver.socket.getsockname()
+    for turn in range(3):
+        for i, made in enumerate(ends):
+            made.sender.data["owner"], made.sender.data["vector"] = 10 * turn + i, i
+            made.socket.sendto(made.sender.data[0].tobytes(), to)
+    while not receiver.wait(0.1):
+        pass
+    time.sleep(0.1)
+    came = receiver.receive()
+    assert came.data["owner"].tolist() == [0, 1, 10, 11, 20, 21]
+    assert came.data["vector"][:, 7].tolist() == [0, 1] * 3 and came.lengths.tolist() == [record.itemsize] * 6
+    for made in [receiver, *ends]:
+        made.close()
+
+
+def test_what_is_longer_than_a_packet_is_none() -> None:
+    sender, receiver = pair(1)
+    sender.socket.send(b"\0" * RECORD.itemsize)
+    sender.socket.send(b"\0" * (RECORD.itemsize + 1))
+    sender.socket.send(b"\0" * RECORD.itemsize)
+    time.sleep(0.1)
+    assert receiver.receive().lengths.tolist() == [RECORD.itemsize, 0, RECORD.itemsize]
+    sender.close()
+    receiver.close()

@@ -24,6 +24,11 @@ GOOD = {
     "padding_min": 0.01, "retransmissions": 0, "packets_sent": 1000, "saturated": 0.0, "saturated_by": "", "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",
 }  # fmt: skip
 
+OTHERS = {"idle": 0.01, "stolen": 0.02, "switches": 0.2, "hosts": 0.1, "others": 0.62}
+STOLEN = {"idle": 0.01, "stolen": 0.5, "switches": 0.2, "hosts": 0.1, "others": 0.15}
+SWITCHES = {"idle": 0.01, "stolen": 0.0, "switches": 0.6, "hosts": 0.25, "others": 0.1}
+HOSTS = {"idle": 0.01, "stolen": 0.0, "switches": 0.3, "hosts": 0.55, "others": 0.1}
+
 
 @pytest.mark.parametrize(
     ("values", "message"),
@@ -66,7 +71,48 @@ def test_unknown_settings_name_those_there_are() -> None:
     [
         ({"padding_min": -0.002}, "raise compute_ms"),
         ({"saturated": 0.5, "saturated_by": "switch root"}, "for 50 % of the time switch root could do no more: lower host_rate"),
-        ({"retransmissions": 30}, "30 of 1000 packets were sent again although none was to be lost"),
+        (
+            {"saturated": 0.32, "saturated_by": "the processors"},
+            "for 32 % of the time the processors could do no more: lower host_rate",
+        ),
+        (
+            {"saturated": 0.11, "saturated_by": "the processors", "saturated_shares": OTHERS},
+            "for 11 % of the time the processors could do no more, and other processes took 62 % of the processors: close them and run again",
+        ),
+        (
+            {"saturated": 0.5, "saturated_by": "the processors", "saturated_shares": STOLEN},
+            "withheld 50 % of the processors (steal): run again when it is idle",
+        ),
+        (
+            {"saturated": 0.5, "saturated_by": "the processors", "saturated_shares": SWITCHES},
+            "of which the trial's own switches took 60 % and its hosts 25 %: lower host_rate",
+        ),
+        (
+            {"saturated": 0.5, "saturated_by": "the processors", "saturated_shares": HOSTS},
+            "its hosts 55 %: lower host_rate, or take fewer workers",
+        ),
+        (
+            {"saturated": 0.5, "saturated_by": "switch root", "saturated_shares": OTHERS},
+            "switch root could do no more: lower host_rate",
+        ),
+        (
+            {"padding_min": -0.002, "cpu_idle": 0.1, "cpu_others": 0.4, "cpu_stolen": 0.1},
+            "2.0 ms longer than its virtual time, and other processes took 40 % of the processors: close them",
+        ),
+        ({"padding_min": -0.002, "cpu_idle": 0.5, "cpu_others": 0.4, "cpu_stolen": 0.1}, "virtual time: raise compute_ms"),
+        (
+            {"retransmissions": 30, "cpu_idle": 0.1, "cpu_others": 0.2, "cpu_stolen": 0.3},
+            "although none was to be lost, and the machine below this virtual one withheld 30 %",
+        ),
+        (
+            {"retransmissions": 30, "cpu_idle": 0.1, "cpu_others": 0.19, "cpu_stolen": 0.1},
+            "although none was to be lost: lower host_rate",
+        ),
+        (
+            {"cpu_idle": 0.65, "cpu_stolen": 0.16},
+            "the machine below this virtual one withheld 16 % of the processors (steal): run again when it is idle",
+        ),
+        ({"retransmissions": 11}, "11 of 1000 packets were sent again although none was to be lost"),
         ({"queue_drops": 3}, "3 packets were dropped"),
         ({"loss_achieved": 0.02, "loss_packets": 100_000}, "loss was 2.000 %"),
         ({"model_digest": ""}, "different models"),
@@ -80,6 +126,11 @@ def test_what_makes_a_trial_invalid(change: dict[str, Any], message: str) -> Non
 
 def test_a_good_trial_is_valid() -> None:
     assert judge(GOOD, TrialSettings()) == []
+    assert judge({**GOOD, "cpu_idle": 0.6, "cpu_stolen": 0.1}, TrialSettings()) == []
+    at_the_limit = {"saturated": 0.1, "saturated_by": "the processors", "saturated_shares": HOSTS, "retransmissions": 10}
+    assert judge({**GOOD, **at_the_limit, "padding_min": 0.0}, TrialSettings()) == []
+    assert judge({**GOOD, "cpu_idle": 0.0, "cpu_others": 0.9, "cpu_stolen": 0.0}, TrialSettings()) == []  # it was in nobody's way
+    assert judge({**GOOD, "queue_drops": 3}, TrialSettings(queue=8)) == []  # asked for
     achieved = {**GOOD, "loss_achieved": 0.0104, "loss_packets": 50_000}
     assert judge(achieved, TrialSettings(loss=0.01)) == []
 
@@ -108,7 +159,6 @@ def test_plan_of_two_racks() -> None:
     assert len({h.station.ip for h in plan.hosts} | {s.station.ip for s in plan.switches.values()}) == 9
     assert len({h.station.mac for h in plan.hosts}) == 6
     assert [(link.lower, link.upper) for link in plan.links][-2:] == [("tor0", "root"), ("tor1", "root")]
-    assert all(len(f"{h.name}-eth0") <= 15 for h in plan.hosts)
 
 
 def test_impossible_topologies() -> None:

@@ -8,20 +8,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hosts.quantization import CODE_NOT_FINITE, CODE_ZERO, MAX_WORKERS, block_exponents, dequantize, quantize, scale, unscale
+from hosts.quantization import (
+    CODE_NOT_FINITE,
+    CODE_ZERO,
+    MAX_WORKERS,
+    block_exponent,
+    dequantize,
+    quantize,
+    scale,
+    scales,
+    steps,
+    unscale,
+)
+from tests import floats
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 workers_and_chunks = st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), arrays(np.float32, (n, 3, 4), elements=finite)))
 
 
+def exponents(x: np.ndarray) -> np.ndarray:
+    """Of the rows of x."""
+    return np.array([block_exponent(np.ascontiguousarray(chunk)) for chunk in x], np.uint8)
+
+
+def quantized(x: np.ndarray, codes: np.ndarray, workers: int) -> np.ndarray:
+    """Rows of x as integers, with the exponents that all workers have agreed on."""
+    integers = np.empty(x.shape, np.int32)
+    for chunk, code, row in zip(np.ascontiguousarray(x), codes, integers, strict=True):
+        quantize(chunk, scales(workers)[code], row)
+    return integers
+
+
+def dequantized(sums: np.ndarray, codes: np.ndarray, workers: int) -> np.ndarray:
+    """Rows of sums as floats."""
+    found = np.empty(sums.shape, np.float32)
+    for chunk, code, row in zip(np.ascontiguousarray(sums), codes, found, strict=True):
+        dequantize(chunk, steps(workers)[code], row)
+    return found
+
+
 def summed(x: np.ndarray) -> np.ndarray:
     """The sum over workers as hosts and switches make it; x is (workers, chunks, k)."""
     n = len(x)
-    codes = np.max([block_exponents(w) for w in x], axis=0)
-    integers = np.array([quantize(w, codes, n) for w in x], np.int64)
+    codes = np.max([exponents(w) for w in x], axis=0)
+    integers = np.array([quantized(w, codes, n) for w in x], np.int64)
     total = integers.sum(axis=0)
     assert np.abs(total).max(initial=0) <= 2**31 - 1, "a sum of n workers overflows int32"
-    return dequantize(total.astype(np.int32), codes, n)
+    return dequantized(total.astype(np.int32), codes, n)
 
 
 @given(workers_and_chunks)
@@ -29,7 +62,7 @@ def test_sum_is_close_and_never_overflows(case: tuple[int, np.ndarray]) -> None:
     n, x = case
     exact = x.astype(np.float64).sum(axis=0)
     largest = np.abs(x).astype(np.float64).max(axis=(0, 2))
-    step = 2 * largest * n / (2**31 - 1) + 2.0**-125 * n / 2**31  # one unit of a chunk's scale, at most
+    step = 2 * largest * n / (2**31 - 1) + 2.0**-124 * n / 2**31  # one unit of a chunk's scale, at most
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.abs(summed(x) - exact)
     tolerance = n * step[:, None] + np.abs(exact) * 2.0**-23 + 2.0**-149
@@ -39,8 +72,8 @@ def test_sum_is_close_and_never_overflows(case: tuple[int, np.ndarray]) -> None:
 
 @given(arrays(np.float32, (2, 8), elements=finite))
 def test_one_worker_keeps_24_bits_of_the_largest(x: np.ndarray) -> None:
-    codes = block_exponents(x)
-    back = dequantize(quantize(x, codes, 1), codes, 1)
+    codes = exponents(x)
+    back = dequantized(quantized(x, codes, 1), codes, 1)
     rows = np.arange(len(x))
     top = np.abs(x).argmax(axis=1)
     np.testing.assert_allclose(back[rows, top], x[rows, top], rtol=2e-7, atol=2.0**-149)
@@ -48,7 +81,7 @@ def test_one_worker_keeps_24_bits_of_the_largest(x: np.ndarray) -> None:
 
 def test_all_zero_chunk() -> None:
     x = np.zeros((2, 1, 4), np.float32)
-    assert block_exponents(x[0])[0] == CODE_ZERO
+    assert exponents(x[0])[0] == CODE_ZERO
     assert (summed(x) == 0).all()
 
 
@@ -56,7 +89,7 @@ def test_all_zero_chunk() -> None:
 def test_a_value_that_is_not_finite_makes_its_chunk_nan_and_no_other(bad: float) -> None:
     x = np.ones((3, 2, 4), np.float32)
     x[1, 0, 2] = bad
-    assert block_exponents(x[1])[0] == CODE_NOT_FINITE
+    assert exponents(x[1])[0] == CODE_NOT_FINITE
     total = summed(x)
     assert np.isnan(total[0]).all()
     np.testing.assert_allclose(total[1], 3, rtol=1e-6)
@@ -70,20 +103,21 @@ def test_denormals_keep_their_steps() -> None:
 
 def test_ends_of_the_exponent_range() -> None:
     largest = np.finfo(np.float32).max
-    assert block_exponents(np.full((1, 4), largest, np.float32))[0] == CODE_NOT_FINITE - 1
+    assert exponents(np.full((1, 4), largest, np.float32))[0] == CODE_NOT_FINITE - 1
     np.testing.assert_allclose(summed(np.full((1, 1, 4), largest, np.float32)), largest, rtol=1e-6)
-    assert block_exponents(np.full((1, 4), np.float32(2.0**-149), np.float32))[0] == 1
+    assert exponents(np.full((1, 4), np.float32(2.0**-149), np.float32))[0] == 1
 
 
 def test_ties_round_to_even() -> None:
-    codes = np.array([126], np.uint8)  # e = 0: the scale is 2^31 - 1 for one worker
-    x = np.array([[0.5, 1.5, 2.5, -0.5]], np.float64) / (2**31 - 1)
-    assert quantize(x, codes, 1).tolist() == [[0, 2, 2, 0]]
+    x = np.array([[0.5, 1.5, 2.5, -0.5]], np.float32)
+    integers = np.empty((1, 4), np.int32)
+    quantize(x[0], 1.0, integers[0])
+    assert integers.tolist() == [[0, 2, 2, 0]]
 
 
 def test_more_workers_than_can_be_summed_are_refused() -> None:
     with pytest.raises(ValueError, match="from 1 to 256"):
-        quantize(np.zeros((1, 4), np.float32), np.zeros(1, np.uint8), MAX_WORKERS + 1)
+        scales(MAX_WORKERS + 1)
 
 
 def test_a_fixed_factor_rounds_saturates_and_wraps_around_in_the_sum() -> None:
@@ -92,3 +126,51 @@ def test_a_fixed_factor_rounds_saturates_and_wraps_around_in_the_sum() -> None:
     assert scaled.tolist() == [0, 4, 6, -15, 2**31 - 1, -(2**31), 0, 2**31 - 1]
     np.testing.assert_allclose(unscale(scaled[:4], 10.0), x[:4], atol=0.05)
     assert unscale(np.array([2**31 - 1], np.int32) + np.int32(1), 1.0)[0] == -(2.0**31)
+
+
+def test_chunks_that_carry_no_numbers_are_zeros_on_the_wire() -> None:
+    codes = np.array([CODE_ZERO, CODE_NOT_FINITE, 125], np.uint8)
+    assert list(scales(1)[codes]) == [0.0, 0.0, 2.0**31 - 1]
+    x = np.array([[0.25, 0.5], [np.nan, 0.5], [0.5, -0.5]], np.float32)
+    assert quantized(x, codes, 1).tolist() == [[0, 0], [0, 0], [2**30, -(2**30)]]
+    back = dequantized(np.full((3, 2), 2**30, np.int32), codes, 1)
+    assert list(back[0]) == [0, 0]
+    assert np.isnan(back[1]).all()
+    assert list(back[2]) == [0.5, 0.5]
+
+
+def test_a_chunk_without_elements_is_zero() -> None:
+    assert block_exponent(np.zeros(0, np.float32)) == CODE_ZERO
+
+
+anything = arrays(np.float32, (4, 37), elements=st.floats(width=32))
+
+
+@given(anything, st.integers(1, MAX_WORKERS))
+def test_the_loops_are_the_formula(x: np.ndarray, workers: int) -> None:
+    codes = floats.exponents(x)
+    assert exponents(x).tolist() == codes.tolist()
+    integers = floats.quantized(x, codes, workers)
+    assert quantized(x, codes, workers).tolist() == integers.tolist()
+    found, right = dequantized(integers, codes, workers), floats.dequantized(integers, codes, workers)
+    assert found.view(np.uint32).tolist() == right.view(np.uint32).tolist()
+
+
+def test_a_short_chunk_is_filled_up_with_zeros() -> None:
+    integers = np.full(4, 7, np.int32)
+    quantize(np.array([1, -1], np.float32), 2.0, integers)
+    assert integers.tolist() == [2, -2, 0, 0]
+    quantize(np.array([np.nan], np.float32), 0.0, integers)
+    assert integers.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("workers", [1, MAX_WORKERS])
+def test_as_many_workers_as_can_be_summed(workers: int) -> None:
+    assert scales(workers)[125] == (2**31 - 1) / workers
+    with pytest.raises(ValueError, match="0 workers"):
+        scales(0)
+
+
+def test_a_fixed_factor_saturates_at_the_end_that_is_near() -> None:
+    x = np.array([-np.inf, np.inf, -1e30, 1e30], np.float32)
+    assert scale(x, 2.0).tolist() == [-(2**31), 2**31 - 1, -(2**31), 2**31 - 1]

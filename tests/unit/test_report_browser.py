@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Run:
         for name, base in (("no faults", 0.1), ("1 % loss", 0.9))
     ]
     trials[3] = invalid(trials[3], SATURATED)
-    trials += [failed("two <racks>", seed, f"worker {seed} was killed by signal 9") for seed in (1, 2)]
+    trials += [failed("two <racks>", seed, f"worker {seed} was killed by SIGKILL") for seed in (1, 2)]
     trials.append(trial("as set", 1, tat=0.0456))
     made = make_run(tmp_path / "results", trials, set=["workload=a b"], trials=[t["name"] for t in trials])
     write_report(made, ["The models are equal."], [("tat", "TAT & steps", drawing(9, 3.6)), ("loss", "Loss", drawing(9, 6.2))])

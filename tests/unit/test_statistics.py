@@ -64,3 +64,11 @@ def test_no_values_and_values_that_are_no_numbers() -> None:
 def test_overlap(a: tuple[float, float], b: tuple[float, float], common: bool) -> None:
     first, second = Interval(0, *a, 5), Interval(0, *b, 5)
     assert first.overlaps(second) is second.overlaps(first) is common
+
+
+def test_an_outlier_moves_neither_the_median_nor_its_bounds_beyond_the_values() -> None:
+    interval = median_interval([3.0, 1.0, 1000.0, 2.0, 4.0])
+    assert interval == Interval(3.0, 1.0, 1000.0, 5)
+    many = median_interval([*range(1, 50), 10_000.0])
+    assert many.median == 25.5
+    assert many.high < 40

@@ -35,6 +35,7 @@ FIGURES = (
     "packet_size",
     "pool_size",
     "racks",
+    "recovery",
     "scaling",
     "speedup",
     "stragglers",
@@ -156,7 +157,10 @@ def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path
     curve(ax, run, "x", tat, SCHEME_LOOKS["ring"], scheme="a")
     crosses = [line.get_ydata() for line in ax.lines if line.get_marker() == "x"]
     assert [list(c) for c in crosses] == [[99.0]]
-    assert [99.0] not in [list(line.get_ydata()) for line in ax.lines if line.get_marker() == "o"]
+    points, medians = (
+        [list(line.get_ydata()) for line in ax.lines if line.get_marker() == m] for m in (".", SCHEME_LOOKS["ring"].marker)
+    )
+    assert points == [[1.0, 3.0]] and medians == [[2.0]]
 
 
 def test_intervals_in_words() -> None:

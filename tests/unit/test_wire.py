@@ -68,7 +68,7 @@ def test_same_layout_as_the_atp_program(k: int) -> None:
         at[field.name] = (offset, bit_width(field.type))
         offset += bit_width(field.type)
     assert offset == 8 * atp_wire.HEADER.itemsize == 8 * constants["BYTES_ATP"]
-    for name in ("bitmap0", "bitmap1", "fan_in0", "fan_in1", "kind", "index", "next_index"):
+    for name in ("bitmap0", "bitmap1", "epoch", "kind", "index", "next_index"):
         kind, byte = record.fields[name][:2]  # type: ignore[index]
         assert at[name] == (8 * byte, 8 * kind.itemsize), name
     flags = 8 * record.fields["flags"][1]  # type: ignore[index]
@@ -80,4 +80,4 @@ def test_same_layout_as_the_atp_program(k: int) -> None:
     for kind in ("GRADIENT", "RAW", "RESULT", "RELEASE", "RELEASED"):
         assert constants[f"KIND_{kind}"] == getattr(atp_wire, f"KIND_{kind}")
     assert atp_wire.UDP_PORT == atp.UDP_PORT
-    assert atp_wire.OVERHEAD_BYTES == wire.OVERHEAD_BYTES + 4
+    assert atp_wire.OVERHEAD_BYTES == wire.OVERHEAD_BYTES + 6

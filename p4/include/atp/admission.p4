@@ -1,5 +1,6 @@
 // Who may touch an aggregator, and what this switch is to a packet: level 0 in the rack of a remote worker, level 1 in the
-// server's rack, transit elsewhere. Bits of a bitmap are believed only from where they belong.
+// server's rack, transit elsewhere. Bits of a bitmap are believed only from where they belong, and how many there are is for
+// the control plane to know.
 #ifndef ADMISSION_P4
 #define ADMISSION_P4
 #include "headers.p4"
@@ -8,8 +9,9 @@
 control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     counter(REASONS, CounterType.packets) rejected;
 
-    action aggregate() {
+    action aggregate(bit<8> fan_in) {
         meta.role = ROLE_AGGREGATE;
+        meta.fan_in = fan_in;
     }
 
     action transit() {
@@ -20,8 +22,10 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         meta.role = ROLE_STRANGER;
     }
 
-    action from_server(bit<16> group, ip4_t own) {
+    action from_server(bit<16> group, ip4_t own, bitmap_t rack, bit<8> fan_in) {
         meta.group = group;
+        meta.rack = rack;
+        meta.fan_in = fan_in;
         meta.role = ROLE_TRANSIT;
         if (hdr.ipv4.dst == own) {
             meta.role = ROLE_ADDRESSEE;
@@ -45,6 +49,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         default_action = reject();
     }
 
+    // a server's packets, and the statuses of the switch next to it, which answers in its name
     table servers {
         key = {
             hdr.atp.job : exact;
@@ -57,23 +62,31 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         default_action = reject();
     }
 
+    // what switches confirm to a server comes from other switches alone: here are the ports that lead there
+    table confirmations {
+        key = { standard.ingress_port : exact; }
+        actions = { transit; reject; }
+        size = MAX_PORTS;
+        default_action = reject();
+    }
+
     apply {
         bool well_formed = IS_WHOLE;
         if (hdr.vector.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP + BYTES_VECTOR;
         } else {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP
-                          && (hdr.atp.kind == KIND_RELEASE || hdr.atp.kind == KIND_RELEASED);
+                          && hdr.atp.kind >= KIND_RELEASE && hdr.atp.kind <= KIND_STATUS;
         }
-        if (!well_formed) {
+        if (!well_formed || hdr.atp.epoch == 0) {
             rejected.count(REJECT_MALFORMED);
         } else if ((bit<32>)hdr.atp.index >= AGGREGATORS || hdr.atp.job >= MAX_JOBS) {
             rejected.count(REJECT_INDEX);
         } else {
-            if (hdr.atp.kind == KIND_GRADIENT || hdr.atp.kind == KIND_RAW) {
+            if (hdr.atp.kind == KIND_GRADIENT || hdr.atp.kind == KIND_RAW || hdr.atp.kind == KIND_QUERY) {
                 sources.apply();
             } else if (hdr.atp.kind == KIND_RELEASED) {
-                transit();
+                confirmations.apply();
             } else {
                 servers.apply();
             }

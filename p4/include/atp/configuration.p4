@@ -10,4 +10,7 @@
 
 #define UDP_PORT_ATP 48866
 
+// microseconds in which no job sends so many chunks that a sequence number of 24 bits comes round
+const bit<48> AGE_SEQUENCE = 1 << 24;
+
 #endif

@@ -11,32 +11,40 @@ const bit<8> KIND_RAW = 2;       // worker to server: values of the tensor's own
 const bit<8> KIND_RESULT = 3;    // server to workers: the sum, and the acknowledgement that frees the aggregators
 const bit<8> KIND_RELEASE = 4;   // server to a switch: the job is over; free this aggregator if the job holds it
 const bit<8> KIND_RELEASED = 5;  // switch to server: done
+const bit<8> KIND_QUERY = 6;     // worker to server: what has become of this chunk?
+const bit<8> KIND_STATUS = 7;    // switch or server to worker: who is in, where it is incomplete
 
 header atp_t {
-    bitmap_t bitmap0;     // workers of one rack that are in; 0: all of that rack (or of the server's own rack: bitmap1)
-    bitmap_t bitmap1;     // racks that are in, and workers of the server's own rack
-    bit<8> fan_in0;       // bits of a complete bitmap0
-    bit<8> fan_in1;       // bits of a complete bitmap1
+    // Whom a gradient has, for whom a query asks, whom the sender of a status has. A result: the sequence numbers of the two
+    // results that its server sent to everybody before it, the last one first, but for those with `resend`; all ones: none
+    bitmap_t bitmap0;     // workers of one rack; 0: all of that rack (or of the server's own rack: bitmap1)
+    bitmap_t bitmap1;     // racks, and workers of the server's own rack
+    epoch_t epoch;        // of the group
     bit<8> kind;
-    bit<1> reserved;
+    bit<1> asked;         // gradient: some of it was sent again for an answer; query: not the first
     bit<1> integer;       // raw values are int32, else float32
-    bit<1> raw;           // result: the vector is the sum of raw values
+    bit<1> raw;           // result: the vector is the sum of raw values; query, status: about raw values
     bit<1> overflow;      // gradient: a sum saturated; result: there is none, send raw values
-    bit<1> resend;        // gradient: sent again; result: so was a part of it
+    // gradient: sent again, claims nothing; flushes its aggregator, or joins it if `asked`. Result: some of it was sent again.
+    // Status: with `asked`, the marks that a lacking worker's gradient carries when it is sent again. Query: for all that the
+    // worker knows the result is lost.
+    bit<1> resend;
     bit<1> collision;     // gradient: another (job, sequence) held its aggregator; result: so it was for a part of it
     bit<1> ecn;           // a queue was deep on the way
     bit<1> edge_switch;   // which level comes next; 0: the workers' rack, 1: the server's rack
     bit<16> index;        // of the aggregator
-    bit<16> next_index;   // result: of the aggregator for the chunk one window later; release: comes back as it was
+    bit<16> next_index;   // result: of the aggregator for the chunk one window later; others: comes back as it was
     bit<8> job;
     bit<24> sequence;     // number of the chunk, modulo 2^24
 }
 
-const bit<16> BYTES_ATP = 20;
+const bit<16> BYTES_ATP = 22;
 
 struct headers_t {
     ethernet_t ethernet;
+    arp_t arp;
     ipv4_t ipv4;
+    ipv4_options_t options;
     udp_t udp;
     atp_t atp;
     vector_t vector;

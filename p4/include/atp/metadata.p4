@@ -24,26 +24,32 @@ const bit<2> SLOT_FREE = 3;
 // Why a packet was turned away; index of the counter `rejected`
 const bit<32> REJECT_SOURCE = 0;     // not of this job, or not at that port and address, or not with that bit
 const bit<32> REJECT_INDEX = 1;      // beyond the table
-const bit<32> REJECT_MALFORMED = 2;  // too short, too long, wrong checksum or unknown kind
+const bit<32> REJECT_MALFORMED = 2;  // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
 #define REASONS 3
 
 struct metadata_t {
     // from admission
     bit<2> role;
     bit<16> group;       // multicast group of the job's workers, seen from here
+    bit<8> fan_in;       // children of this level that a whole sum has
+    bitmap_t rack;       // of what comes from a server: this rack's bit there, 0 in the server's own rack
+
+    bit<1> outdated;     // not of the job's newest group
 
     // of the aggregator
-    bit<32> owner;       // (job, sequence) of the packet
+    bit<64> owner;       // (epoch, job, sequence) of the packet
     bit<1> held;         // somebody's, and not for longer than its lifetime
     bit<1> own;          // the packet's (for a release: its job's)
-    bit<1> mergeable;    // the packet is a whole child of this level: a worker, or a complete rack
-    bit<1> repeated;     // that child is already in
-    bit<1> complete;     // all children are in, this packet included
-    bit<1> refused;      // another packet of the same chunk has found the aggregator taken
-    bit<1> closed;       // the job is over
-    bitmap_t bitmap;     // children in, this packet's included
+    bit<1> mergeable;    // the packet is of a whole child of this level: a worker, or a complete rack
+    bit<1> repeated;     // that child is already in; of a status: some of this level's children are in where it comes from
+    bit<1> complete;     // all children are in, a gradient's included
+    bit<1> refused;      // another packet of the same chunk has found the aggregator taken, or its result has passed
+    bit<1> closed;       // the packet's group is over
+    bit<1> asked;        // a query about it has gone on, and waits for its answer
+    bitmap_t bitmap;     // children in, a gradient's included
     bit<8> count;
     bit<1> ecn;          // of the packets in
+    bit<1> again;        // some of them were sent again for an answer
     bit<2> operation;
     bit<2> change;
 }

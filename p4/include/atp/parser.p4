@@ -27,7 +27,9 @@ parser AtpParser(packet_in packet, out headers_t hdr, inout metadata_t meta, ino
 control AtpDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
         packet.emit(hdr.ipv4);
+        packet.emit(hdr.options);
         packet.emit(hdr.udp);
         packet.emit(hdr.atp);
         packet.emit(hdr.vector);

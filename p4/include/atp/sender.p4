@@ -22,12 +22,43 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         hdr.udp.dst = hdr.udp.src;
         hdr.udp.src = port;
         hdr.ipv4.ttl = 64;
+        standard.egress_spec = standard.ingress_port;
+    }
+
+    // what is lacking joins the aggregator of whoever says so
+    action become_status() {
+        hdr.atp.kind = KIND_STATUS;
+        hdr.atp.resend = 1;
+        hdr.atp.asked = 1;
+        if (hdr.atp.edge_switch == 0) {
+            hdr.atp.bitmap0 = meta.bitmap;
+        } else {
+            hdr.atp.bitmap1 = meta.bitmap;
+        }
+    }
+
+    action become_gradient() {
+        hdr.atp.kind = KIND_GRADIENT;
+        hdr.atp.asked = 1;
+        hdr.atp.ecn = hdr.atp.ecn | meta.ecn;
+        hdr.atp.bitmap0 = 0;
+        hdr.atp.bitmap1 = meta.bitmap;
+        if (meta.rack != 0) {
+            hdr.atp.bitmap1 = meta.rack;
+            if (meta.complete == 0) {
+                hdr.atp.bitmap0 = meta.bitmap;
+            }
+        }
+        leave_level();
     }
 
     apply {
         hdr.udp.checksum = 0;
         if (next == STEP_ON_SUM) {
             hdr.atp.ecn = hdr.atp.ecn | meta.ecn;
+            if (hdr.atp.kind == KIND_GRADIENT && hdr.atp.resend == 0) {
+                hdr.atp.asked = hdr.atp.asked | meta.again;
+            }
             if (hdr.atp.edge_switch == 1) {
                 hdr.atp.bitmap1 = meta.bitmap;
             } else if (meta.complete == 1) {
@@ -37,7 +68,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             }
             leave_level();
         } else if (next == STEP_ON_ALONE) {
-            if (hdr.atp.edge_switch == 0 && hdr.atp.fan_in0 == 1) {
+            if (hdr.atp.edge_switch == 0 && meta.fan_in == 1) {
                 hdr.atp.bitmap0 = 0;
             }
             leave_level();
@@ -48,7 +79,12 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         } else if (next == STEP_RETURN) {
             hdr.atp.kind = KIND_RELEASED;
             turn_round();
-            standard.egress_spec = standard.ingress_port;
+        } else if (next == STEP_ANSWER) {
+            become_status();
+            turn_round();
+        } else if (next == STEP_REPAIR) {
+            become_gradient();
+            turn_round();
         }
     }
 }

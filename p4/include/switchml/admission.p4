@@ -8,12 +8,13 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
     counter(REASONS, CounterType.packets) rejected;
     counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) received;  // by job and worker
 
-    action set_job(cell_t base, bit<16> slots, bitmap_t everyone, bit<16> group, bit<1> has_parent) {
+    action set_job(cell_t base, bit<16> slots, bitmap_t everyone, bit<16> group, bit<1> has_parent, bit<8> number) {
         meta.base = base;
         meta.slots = slots;
         meta.everyone = everyone;
         meta.group = group;
         meta.has_parent = has_parent;
+        meta.number = number;
     }
 
     action admit_worker() {
@@ -63,10 +64,10 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         if (hdr.vector.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
         } else {
-            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML
-                          && (hdr.switchml.kind == KIND_QUERY || hdr.switchml.kind == KIND_STATUS);
+            well_formed = well_formed && hdr.status.isValid()
+                          && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_STATUS;
         }
-        well_formed = well_formed && hdr.switchml.version < 2;
+        well_formed = well_formed && hdr.switchml.version < 2 && hdr.switchml.epoch != 0;
 
         if (!well_formed) {
             rejected.count(REJECT_MALFORMED);

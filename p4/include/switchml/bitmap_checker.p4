@@ -10,8 +10,8 @@ control BitmapChecker(in headers_t hdr, inout metadata_t meta) {
     apply {
         bitmap_t before;
         seen.read(before, meta.cell);
-        if (meta.fresh == 1) {
-            before = 0;
+        if (meta.fresh == 1 || meta.stale == 1) {
+            before = 0;  // what the cell holds is not about this packet's chunk
         }
         meta.seen = before;
         if (hdr.switchml.kind == KIND_UPDATE && meta.stale == 0) {
@@ -24,6 +24,9 @@ control BitmapChecker(in headers_t hdr, inout metadata_t meta) {
             }
             meta.seen = before | worker;
             seen.write(meta.cell, meta.seen);
+        }
+        if (hdr.switchml.kind == KIND_STATUS && (hdr.switchml.mark != 0 || (hdr.status.seen >> meta.number) & 1 == 1)) {
+            meta.repeated = 1;  // a status from further up is about the parent's own part, and others'
         }
         if (meta.seen == meta.everyone) {
             meta.complete = 1;

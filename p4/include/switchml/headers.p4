@@ -17,20 +17,31 @@ header switchml_t {
     bit<8> kind;
     bit<8> version;     // which of a slot's two sets
     bit<16> slot;
-    bit<8> exponent;    // block exponent of the chunk that this slot carries next
-    bit<8> mark;        // update: 1 if it is sent again; result: that of the update that completed it;
+    bit<8> exponent;    // block exponent of the chunk that this slot carries next;
+                        // query: how often the update has been sent again, which the status repeats
+    bit<8> mark;        // update: 1 if it is sent again; query: 1 if the worker has asked, or was told, before;
+                        // result: that of the update that completed it, or 1 if it answers a query;
                         // status: level of the switch that answers, 0 next to the workers
+    epoch_t epoch;      // of the group; status: the newest that the switch knows
     chunk_t chunk;
-    bitmap_t seen;      // in a status: workers (above level 0: racks) that are in
+}
+
+// behind the header of a query and of its answer
+header status_t {
+    bitmap_t seen;      // workers (above level 0: racks) that are in
 }
 
 const bit<16> BYTES_SWITCHML = 16;
+const bit<16> BYTES_STATUS = 4;
 
 struct headers_t {
     ethernet_t ethernet;
+    arp_t arp;
     ipv4_t ipv4;
+    ipv4_options_t options;
     udp_t udp;
     switchml_t switchml;
+    status_t status;
     vector_t vector;
 }
 

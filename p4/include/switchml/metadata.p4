@@ -13,7 +13,7 @@ const bit<2> OP_READ = 3;     // the cell's value replaces the packet's
 const bit<32> REJECT_JOB = 0;        // no such job
 const bit<32> REJECT_SOURCE = 1;     // not that worker, or not the parent, at that port and address
 const bit<32> REJECT_SLOT = 2;       // beyond the job's pool
-const bit<32> REJECT_MALFORMED = 3;  // too short, too long, wrong checksum or unknown kind
+const bit<32> REJECT_MALFORMED = 3;  // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
 #define REASONS 4
 
 struct metadata_t {
@@ -23,17 +23,23 @@ struct metadata_t {
     bitmap_t everyone;      // bitmap of all workers below this switch
     bit<16> group;          // multicast group of the workers
     bit<1> has_parent;      // this switch sends its sums up
+    bit<8> number;          // of this switch below its parent
     bit<1> admitted;
     bit<1> from_parent;
+
+    // of the job
+    epoch_t epoch;          // the newest
+    bit<1> outdated;        // the packet is of another
 
     // of the slot
     cell_t cell;
     bit<1> stale;
-    bit<1> fresh;           // first packet of a round: what the cell holds is of an earlier one
-    bit<1> repeated;        // this worker is already in
+    bit<1> fresh;           // of a round that the cell has not begun: what it holds is of an earlier one
+    bit<1> repeated;        // this worker is already in; for the parent's status: this switch is in there
     bit<1> first;           // nobody was in
     bit<1> complete;        // everybody is in, this packet included
     bit<1> has_final;       // the sum over all racks is in the pool (switches with a parent)
+    bit<1> asked;           // a query has gone up already
     bitmap_t seen;
     bit<2> operation;
 }

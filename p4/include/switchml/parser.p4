@@ -13,8 +13,15 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
         transition select(hdr.switchml.kind) {
             KIND_UPDATE: parse_vector;
             KIND_RESULT: parse_vector;
+            KIND_QUERY: parse_status;
+            KIND_STATUS: parse_status;
             default: accept;
         }
+    }
+
+    state parse_status {
+        packet.extract(hdr.status);
+        transition accept;
     }
 
     state parse_vector {
@@ -26,9 +33,12 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
 control SwitchMLDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
         packet.emit(hdr.ipv4);
+        packet.emit(hdr.options);
         packet.emit(hdr.udp);
         packet.emit(hdr.switchml);
+        packet.emit(hdr.status);
         packet.emit(hdr.vector);
     }
 }

@@ -25,9 +25,9 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         hdr.ipv4.ttl = 64;
     }
 
-    action to_parent(bit<9> port, bit<8> rack, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
+    action to_parent(bit<9> port, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
         standard.egress_spec = port;
-        hdr.switchml.worker = rack;
+        hdr.switchml.worker = meta.number;
         hdr.ethernet.src = mac;
         hdr.ethernet.dst = parent_mac;
         hdr.ipv4.src = ip;
@@ -51,8 +51,9 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
     action become_status() {
         hdr.switchml.kind = KIND_STATUS;
-        hdr.switchml.seen = meta.seen;
+        hdr.switchml.epoch = meta.epoch;
         hdr.switchml.mark = 0;
+        hdr.status.seen = meta.seen;
     }
 
     apply {
@@ -62,13 +63,15 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 hdr.switchml.mark = hdr.switchml.mark + 1;
             } else {
                 hdr.switchml.kind = KIND_RESULT;
-                hdr.switchml.seen = meta.seen;
             }
             standard.mcast_grp = meta.group;
             broadcasts.count(meta.cell);
         } else if (next == STEP_UP) {
             uplinks.apply();
-            if (meta.repeated == 1) {
+            if (hdr.switchml.kind == KIND_STATUS) {
+                hdr.switchml.kind = KIND_UPDATE;
+            }
+            if (meta.operation == OP_READ) {
                 retransmissions.count(meta.cell);
             }
         } else if (next == STEP_REPLY || next == STEP_STATUS) {
@@ -78,7 +81,6 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 become_status();
             } else {
                 hdr.switchml.kind = KIND_RESULT;
-                hdr.switchml.seen = meta.seen;
                 retransmissions.count(meta.cell);
             }
         } else {

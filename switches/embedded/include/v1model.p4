@@ -11,7 +11,9 @@
 match_kind { range, optional, selector }
 
 const bit<32> __v1model_version = V1MODEL_VERSION;
+#if V1MODEL_VERSION >= 20200408
 typedef bit<9> PortId_t;
+#endif
 
 struct standard_metadata_t {
     bit<9>  ingress_port;

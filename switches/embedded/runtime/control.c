@@ -3,21 +3,18 @@
 #define _GNU_SOURCE
 #include "runtime.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#define MAX_WORDS 256
+#define MAX_WORDS 600  // a node of all ports has 513
 #define MAX_LINE 16384
 #define MAX_CLIENTS 64
 
 struct client { int fd; size_t length; char line[MAX_LINE]; };
 static struct client *clients[MAX_CLIENTS];
-static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static int listener = -1;
 
 void control_execute(char *line, struct reply *reply) {
@@ -37,6 +34,7 @@ void control_execute(char *line, struct reply *reply) {
         return;
     }
     if (table_command(count, words, reply) || state_command(count, words, reply) || replication_command(count, words, reply) ||
+        queue_command(count, words, reply) || port_command(count, words, reply) || copies_command(count, words, reply) ||
         pipeline_command(count, words, reply))
         return;
     fail(reply, "unknown command, or the wrong number of words: %s", words[0]);
@@ -64,21 +62,7 @@ void control_file(const char *path) {
 }
 
 void control_open(const char *path) {
-    if (strlen(path) >= sizeof address.sun_path) {
-        fprintf(stderr, "error: the socket's path is longer than %zu characters: %s\n", sizeof address.sun_path - 1, path);
-        exit(1);
-    }
-    strcpy(address.sun_path, path);
-    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    unlink(path);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, MAX_CLIENTS)) {
-        fprintf(stderr, "error: cannot listen on %s: %s\n", path, strerror(errno));
-        exit(1);
-    }
-}
-
-void control_close(void) {
-    if (listener >= 0) unlink(address.sun_path);
+    listener = socket_claim(path, MAX_CLIENTS);
 }
 
 int control_fd(void) { return listener; }

@@ -6,23 +6,18 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define MAX_EVENTS 64
 #define KIND_LISTENER 0x20000u
 #define KIND_CLIENT 0x10000u
+#define KIND_SIGNAL 0x40000u
 
-static volatile sig_atomic_t stopping;
 static bool watched_for_room[MAX_PORTS];
 
-static void stop(int signal) {
-    (void)signal;
-    stopping = 1;
-}
-
 static void usage(void) {
-    fprintf(stderr, "usage: switch -i PORT@INTERFACE [-i ...] [--commands FILE] [--socket PATH] [--seed N]\n");
+    fprintf(stderr, "usage: switch -i PORT@INTERFACE [-i ...] [--commands FILE] [--socket PATH] [--seed N] [--most-copies N]\n");
     exit(2);
 }
 
@@ -41,6 +36,11 @@ static void add_interface(char *text) {
     port_add((unsigned)port, at + 1);
 }
 
+static void watch(int epoll, int fd, uint64_t who) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = who};
+    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
 // ask to be told when a blocked port takes packets again, and stop asking when it does
 static void watch_ports(int epoll) {
     for (unsigned port = 0; port < MAX_PORTS; port++) {
@@ -51,11 +51,22 @@ static void watch_ports(int epoll) {
     }
 }
 
+// SIGTERM and SIGINT become events. A handler could run just before the switch goes to sleep, and leave it asleep.
+static int open_signals(void) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    return signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+// until a signal ends it
 static void run(int epoll) {
     struct epoll_event events[MAX_EVENTS];
     bool more = false;
-    while (!stopping) {
-        int64_t wait = more ? 0 : pipeline_next_event();
+    while (true) {
+        int64_t wait = more ? 0 : queues_next_event();
         struct timespec timeout = {wait / 1000000000, wait % 1000000000};
         int n = epoll_pwait2(epoll, events, MAX_EVENTS, wait < 0 ? NULL : &timeout, NULL);
         if (n < 0 && errno != EINTR) {
@@ -63,19 +74,23 @@ static void run(int epoll) {
             exit(1);
         }
         more = false;
+        queues_turn();
         for (int i = 0; i < n; i++) {
             uint64_t who = events[i].data.u64;
-            if (who & KIND_LISTENER) {
+            if (who & KIND_SIGNAL) {
+                return;
+            } else if (who & KIND_LISTENER) {
                 control_accept(epoll);
             } else if (who & KIND_CLIENT) {
                 control_serve((int)(who >> 32), epoll);
             } else {
+                if (events[i].events & EPOLLERR) port_failed((unsigned)who);
                 if (events[i].events & EPOLLOUT) port_writable((unsigned)who);
-                if (events[i].events & (EPOLLIN | EPOLLERR)) more |= port_read((unsigned)who);
+                if (events[i].events & EPOLLIN) more |= port_read((unsigned)who);
             }
         }
         more |= pipeline_again();
-        pipeline_drain();
+        more |= queues_drain();
         ports_flush();
         watch_ports(epoll);
     }
@@ -83,19 +98,17 @@ static void run(int epoll) {
 
 int main(int argc, char **argv) {
     static const struct option options[] = {{"commands", 1, 0, 'c'}, {"socket", 1, 0, 's'}, {"seed", 1, 0, 'r'},
-                                            {"offline", 1, 0, 'o'}, {0}};
+                                            {"offline", 1, 0, 'o'}, {"most-copies", 1, 0, 'm'}, {0}};
     const char *commands = NULL, *socket = NULL;
-    uint64_t seed = 0, offline = 0;
+    uint64_t seed = 0, offline = 0, copies = UINT64_MAX;
     int option;
-    struct sigaction action = {.sa_handler = stop};
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
     while ((option = getopt_long(argc, argv, "i:", options, NULL)) != -1) {
         if (option == 'i') add_interface(optarg);
         else if (option == 'c') commands = optarg;
         else if (option == 's') socket = optarg;
         else if (option == 'o' && parse_uint(optarg, MAX_PORTS - 1, &offline)) continue;
+        else if (option == 'm' && parse_uint(optarg, UINT32_MAX, &copies)) copies_bound(copies);
         else if (option != 'r' || !parse_uint(optarg, UINT64_MAX, &seed)) usage();
     }
     if (optind != argc) usage();
@@ -103,21 +116,19 @@ int main(int argc, char **argv) {
     pipeline_init(seed);
     tables_init();
     if (commands) control_file(commands);
-    if (offline) return offline_run((unsigned)offline);
+    if (offline) return offline_run((unsigned)offline, copies == UINT64_MAX);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
+    watch(epoll, open_signals(), KIND_SIGNAL);
     if (socket) {
         control_open(socket);
-        struct epoll_event event = {.events = EPOLLIN, .data.u64 = KIND_LISTENER};
-        epoll_ctl(epoll, EPOLL_CTL_ADD, control_fd(), &event);
+        watch(epoll, control_fd(), KIND_LISTENER);
     }
     for (unsigned port = 0; port < MAX_PORTS; port++) {
-        if (!port_exists(port)) continue;
-        struct epoll_event event = {.events = EPOLLIN, .data.u64 = port};
-        epoll_ctl(epoll, EPOLL_CTL_ADD, port_fd(port), &event);
+        if (port_exists(port)) watch(epoll, port_fd(port), port);
     }
     puts("ready");
     fflush(stdout);
     run(epoll);
-    control_close();
+    socket_release();
     return 0;
 }

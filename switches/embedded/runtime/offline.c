@@ -2,21 +2,49 @@
 //     kind or port (2 bytes, big-endian), length (4 bytes, big-endian), bytes
 // In: a packet for a port, or a command (COMMAND). Out: the packets sent, or the answer (ANSWER, REFUSAL); then END.
 // Deterministic: a record is handled to its end, resubmissions and recirculations included, before the next is read.
+// Many records may be written at once; the answers are flushed when no further record is at hand.
 #include "runtime.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define COMMAND 0xfff0u
 #define ANSWER 0xfff1u
 #define REFUSAL 0xfff2u
 #define END 0xfff3u
-#define MAX_ROUNDS 4096  // of resubmission and recirculation that one packet may cause
+#define HEAD 6
+#define MOST_DATA (1u << 20)
+#define MOST_COPIES 4096  // that one packet may cause unless --most-copies says otherwise: a record must come to its end
+
+static uint8_t input[1 << 16];
+static size_t input_first, input_end;
+
+// false at the end of the input
+static bool take(uint8_t *to, size_t length) {
+    while (length) {
+        if (input_first == input_end) {
+            fflush(stdout);
+            ssize_t n = read(STDIN_FILENO, input, sizeof input);
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return false;
+            input_first = 0;
+            input_end = (size_t)n;
+        }
+        size_t part = input_end - input_first < length ? input_end - input_first : length;
+        memcpy(to, input + input_first, part);
+        input_first += part;
+        to += part;
+        length -= part;
+    }
+    return true;
+}
 
 static void write_record(unsigned kind, const void *data, size_t length) {
-    uint8_t head[6];
+    uint8_t head[HEAD];
     store16(head, kind);
     store32(head + 2, length);
     fwrite(head, 1, sizeof head, stdout);
-    fwrite(data, 1, length, stdout);
+    if (length) fwrite(data, 1, length, stdout);
 }
 
 void offline_write(unsigned port, const uint8_t *data, size_t length) { write_record(port, data, length); }
@@ -24,28 +52,40 @@ void offline_write(unsigned port, const uint8_t *data, size_t length) { write_re
 static void command(char *line) {
     struct reply reply = {0};
     control_execute(line, &reply);
-    write_record(reply.failed ? REFUSAL : ANSWER, reply.text ? reply.text : "", reply.length);
+    write_record(reply.failed ? REFUSAL : ANSWER, reply.text, reply.length);
     free(reply.text);
 }
 
-int offline_run(unsigned ports) {
-    static uint8_t data[1 << 20];
-    uint8_t head[6];
+static void packet(unsigned port, const uint8_t *data, size_t length) {
+    if (!port_exists(port)) return;
+    if (length > MAX_PACKET) {
+        port_counts[port].oversize++;
+        return;
+    }
+    port_counts[port].received++;
+    queues_turn();
+    pipeline_receive(port, data, length);
+    for (bool more = true; more;) {
+        queues_turn();
+        more = pipeline_again();
+        more |= queues_drain();
+    }
+}
+
+int offline_run(unsigned ports, bool default_bound) {
+    static uint8_t data[MOST_DATA];
+    uint8_t head[HEAD];
+    if (default_bound) copies_bound(MOST_COPIES);
     for (unsigned port = 0; port < ports; port++) port_add_virtual(port);
-    while (fread(head, 1, sizeof head, stdin) == sizeof head) {
+    while (take(head, sizeof head)) {
         unsigned kind = (unsigned)load16(head);
         size_t length = load32(head + 2);
-        if (length >= sizeof data || fread(data, 1, length, stdin) != length) return 1;
+        if (length >= sizeof data || !take(data, length)) return 1;
         data[length] = 0;
-        if (kind == COMMAND) {
-            command((char *)data);
-        } else if (port_exists(kind) && length <= MAX_PACKET) {
-            port_counts[kind].received++;
-            pipeline_receive(kind, data, length);
-            for (unsigned n = 0; n < MAX_ROUNDS && pipeline_again(); n++) continue;
-        }
+        if (kind == COMMAND) command((char *)data);
+        else packet(kind, data, length);
         write_record(END, NULL, 0);
-        fflush(stdout);
     }
+    fflush(stdout);
     return 0;
 }

@@ -17,6 +17,7 @@
 #define RX_BYTES (8u << 20)     // of receive ring a port
 #define RX_BATCH 64             // packets handled before other ports get a turn
 #define TX_BATCH 64             // packets handed to the kernel at once
+#define BESIDE (TP_STATUS_VLAN_VALID | TP_STATUS_CSUMNOTREADY)  // the kernel keeps something of the packet back
 #define SEND_BUFFER (128 << 10) // bytes that may wait in the interface's qdisc; the rest waits in the egress queue
 
 struct port {
@@ -24,7 +25,8 @@ struct port {
     int fd;
     char interface[IFNAMSIZ];
     uint8_t *ring;
-    unsigned frame_size, frames, next;
+    unsigned frame_size, frames, next, mtu;
+    bool segments_seen;  // packets longer than the MTU have come
     uint8_t *out;  // TX_BATCH packets
     struct mmsghdr messages[TX_BATCH];
     struct iovec vectors[TX_BATCH];
@@ -41,11 +43,12 @@ static void die(const char *interface, const char *what) {
     exit(1);
 }
 
-static void open_ring(struct port *p, int mtu) {
-    int version = TPACKET_V2;
+static void open_ring(struct port *p) {
+    int version = TPACKET_V2, reserve = TAG_BYTES;
     if (setsockopt(p->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version)) die(p->interface, "TPACKET_V2");
+    if (setsockopt(p->fd, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve)) die(p->interface, "PACKET_RESERVE");
     p->frame_size = 2048;
-    while (p->frame_size < (unsigned)mtu + 256 && p->frame_size < 16384) p->frame_size *= 2;
+    while (p->frame_size < p->mtu + 256 && p->frame_size < 16384) p->frame_size *= 2;
     p->frames = RX_BYTES / p->frame_size;
     unsigned block = p->frame_size < 1u << 16 ? 1u << 16 : p->frame_size;
     struct tpacket_req request = {block, RX_BYTES / block, p->frame_size, p->frames};
@@ -68,7 +71,8 @@ void port_add(unsigned port, const char *interface) {
     p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (p->fd < 0) die(interface, "packet socket (are you root?)");
     if (ioctl(p->fd, SIOCGIFMTU, &request)) die(interface, "MTU");
-    open_ring(p, request.ifr_mtu);
+    p->mtu = (unsigned)request.ifr_mtu;
+    open_ring(p);
     int one = 1, buffer = SEND_BUFFER;
     struct packet_mreq promiscuous = {.mr_ifindex = (int)index, .mr_type = PACKET_MR_PROMISC};
     setsockopt(p->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous);
@@ -77,6 +81,7 @@ void port_add(unsigned port, const char *interface) {
         setsockopt(p->fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)index};
     if (bind(p->fd, (struct sockaddr *)&address, sizeof address)) die(interface, "bind");
+    offloads_turn_off(port, p->fd, interface);
     p->out = malloc(TX_BATCH * MAX_PACKET);
     if (!p->out) abort();
     for (unsigned i = 0; i < TX_BATCH; i++) {
@@ -100,25 +105,46 @@ void port_add_virtual(unsigned port) {
 }
 
 bool port_exists(unsigned port) { return port < MAX_PORTS && ports[port]; }
-const char *port_interface(unsigned port) { return ports[port]->interface; }
 int port_fd(unsigned port) { return ports[port]->fd; }
 bool port_blocked(unsigned port) { return ports[port]->blocked; }
+
+// a packet longer than the MTU is one that the sender's interface was to cut into several; said once for a port
+static void note_segments(unsigned port, size_t length) {
+    struct port *p = ports[port];
+    struct ifreq request = {0};
+    strcpy(request.ifr_name, p->interface);
+    if (p->segments_seen || ioctl(p->fd, SIOCGIFMTU, &request) || length <= (unsigned)request.ifr_mtu + ETH_HLEN + 2 * TAG_BYTES) return;
+    p->segments_seen = true;
+    fprintf(stderr, "port %u: a packet of %zu bytes exceeds the MTU of %s, and so cannot be sent on: "
+            "run `ethtool -K IFACE tso off gso off` where IFACE is the interface at the other end\n", port, length, p->interface);
+}
 
 bool port_read(unsigned port) {
     struct port *p = ports[port];
     for (unsigned n = 0; n < RX_BATCH; n++) {
         struct tpacket2_hdr *header = (struct tpacket2_hdr *)(p->ring + (size_t)p->next * p->frame_size);
         if (!(__atomic_load_n(&header->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) return false;
-        if (header->tp_len > header->tp_snaplen || header->tp_len > MAX_PACKET) {
+        uint8_t *data = (uint8_t *)header + header->tp_mac;
+        size_t length = header->tp_len;
+        if (length > p->mtu + ETH_HLEN + 2 * TAG_BYTES) note_segments(port, length);
+        if (length > header->tp_snaplen || length + (header->tp_status & TP_STATUS_VLAN_VALID ? TAG_BYTES : 0) > MAX_PACKET) {
             port_counts[port].oversize++;
         } else {
+            if (header->tp_status & BESIDE) data = offloads_undo(header, data, &length);
             port_counts[port].received++;
-            pipeline_receive(port, (uint8_t *)header + header->tp_mac, header->tp_len);
+            pipeline_receive(port, data, length);
         }
         __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
         p->next = (p->next + 1) % p->frames;
     }
     return true;
+}
+
+void port_failed(unsigned port) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(ports[port]->fd, SOL_SOCKET, SO_ERROR, &error, &size) || !error) return;
+    fprintf(stderr, "port %u: interface %s: %s\n", port, ports[port]->interface, strerror(error));
 }
 
 static void flush(unsigned port) {
@@ -165,10 +191,24 @@ void port_writable(unsigned port) {
     flush(port);
 }
 
-void port_read_statistics(unsigned port) {
+static void read_statistics(unsigned port) {
     struct tpacket_stats statistics;
     if (ports[port]->fd < 0) return;
     socklen_t size = sizeof statistics;
     if (!getsockopt(ports[port]->fd, SOL_PACKET, PACKET_STATISTICS, &statistics, &size))
         port_counts[port].ring_drops += statistics.tp_drops;
+}
+
+bool port_command(int argc, char **argv, struct reply *reply) {
+    if (strcmp(argv[0], "show_ports") || argc != 1) return false;
+    for (unsigned port = 0; port < MAX_PORTS; port++) {
+        if (!port_exists(port)) continue;
+        read_statistics(port);
+        const struct port_counts *c = &port_counts[port];
+        say(reply, "port=%u interface=%s received=%llu sent=%llu queue_drops=%llu send_errors=%llu ring_drops=%llu oversize=%llu queued=%u\n",
+            port, ports[port]->interface, (unsigned long long)c->received, (unsigned long long)c->sent,
+            (unsigned long long)c->queue_drops, (unsigned long long)c->send_errors, (unsigned long long)c->ring_drops,
+            (unsigned long long)c->oversize, queue_length(port));
+    }
+    return true;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MAX_PACKET 10240        // bytes of the longest packet taken in or sent
-#define MAX_PARSER_STEPS 4096   // times a parser may loop back before it is a ParserTimeout
+#define MAX_PARSER_STEPS 65536  // times that parsing one packet may loop back before it is a ParserTimeout
 #define DROP_PORT 511
 #define MAX_ACTION_WORDS 16
 

@@ -31,15 +31,48 @@ const struct mirror *mirror_session(unsigned session);
 bool replication_command(int argc, char **argv, struct reply *reply);
 void replication_reset(void);
 
-// --- pipeline.c: ingress, queues, egress
+// --- copies.c: the bound of what one packet may cause
+struct family;  // a packet that arrived and all that has come of it; NULL where there is no bound
+void copies_bound(uint64_t most);
+struct family *family_found(void);
+struct family *family_join(struct family *family);
+void family_leave(struct family *family);
+bool family_may_copy(struct family *family);  // one more clone, resubmission or recirculation; counts it
+void copies_count_input_drop(void);
+bool copies_command(int argc, char **argv, struct reply *reply);
+
+// --- pipeline.c: ingress and egress
+#define MAX_AGAIN 1024  // packets that wait to enter ingress once more; simple_switch's capacity
 enum instance_type { NORMAL, INGRESS_CLONE, EGRESS_CLONE, COALESCED, RECIRCULATED, REPLICATED, RESUBMITTED };
+// headers and metadata as ingress (or egress, for a clone) left them, with the bytes behind the headers;
+// shared by the copies of a multicast
+struct held {
+    unsigned references;
+    uint32_t arrived_length;
+    int64_t current_length;
+    size_t room, length, truncate_to;
+    struct family *family;
+    uint8_t *bytes;
+    uint8_t phv[];
+};
+struct waiting { struct held *packet; uint16_t rid; uint32_t enqueued_us, depth; uint64_t due_ns; };
+void packet_release(struct held *packet);
 void pipeline_init(uint64_t seed);
 void pipeline_receive(unsigned port, const uint8_t *data, size_t length);
-bool pipeline_again(void);        // handle resubmitted and recirculated packets; true if some are left
-void pipeline_drain(void);        // send what queues, rates and ports allow
-int64_t pipeline_next_event(void);  // ns until a rate lets a packet go; -1: none is waiting for that
-uint64_t pipeline_now(void);      // ns since the switch started
+bool pipeline_again(void);    // handle resubmitted and recirculated packets; true if some are left
+uint64_t pipeline_now(void);  // ns since the switch started
+// one packet through egress; its bytes go to `out` (MAX_PACKET) and their number is returned, 0 if none leaves the port
+size_t pipeline_egress(unsigned port, const struct waiting *w, unsigned depth, uint8_t *out);
 bool pipeline_command(int argc, char **argv, struct reply *reply);
+
+// --- queues.c: between ingress and egress
+void queues_init(void);
+void queues_turn(void);           // a turn of the event loop begins: it may send again as much as one turn sends
+void queue_put(unsigned port, struct held *packet, uint16_t rid);
+bool queues_drain(void);          // send what depths, rates and ports allow; true if this turn may send no more
+int64_t queues_next_event(void);  // ns until a rate or a delay lets a packet go; -1: none is waiting for that
+unsigned queue_length(unsigned port);
+bool queue_command(int argc, char **argv, struct reply *reply);
 
 // --- ports.c: packets in and out of interfaces
 struct port_counts { uint64_t received, sent, queue_drops, send_errors, ring_drops, oversize; };
@@ -47,7 +80,6 @@ extern struct port_counts port_counts[MAX_PORTS];
 void port_add(unsigned port, const char *interface);  // exits with a message if it cannot
 void port_add_virtual(unsigned port);
 bool port_exists(unsigned port);
-const char *port_interface(unsigned port);
 int port_fd(unsigned port);
 bool port_read(unsigned port);       // handle a batch; true if more is waiting
 uint8_t *port_buffer(unsigned port); // room for one packet to send; NULL while the interface takes no more
@@ -55,15 +87,27 @@ void port_send(unsigned port, size_t length);
 void ports_flush(void);
 void port_writable(unsigned port);
 bool port_blocked(unsigned port);
-void port_read_statistics(unsigned port);
+void port_failed(unsigned port);     // read the error that the kernel keeps for the socket, so that it is kept no longer
+bool port_command(int argc, char **argv, struct reply *reply);
+
+// --- offloads.c: what a host's kernel leaves to its interface
+#define TAG_BYTES 4  // of an 802.1Q or 802.1ad tag
+struct tpacket2_hdr;
+// Puts back the tag that the kernel keeps beside a received packet, in the TAG_BYTES of room before it, and finishes the
+// checksums that it left unfinished; where the packet begins.
+uint8_t *offloads_undo(const struct tpacket2_hdr *header, uint8_t *data, size_t *length);
+void offloads_turn_off(unsigned port, int fd, const char *interface);  // at a veth peer in this network namespace
 
 // --- offline.c: the switch without interfaces, packets on standard input and output
-int offline_run(unsigned ports);
+int offline_run(unsigned ports, bool default_bound);
 void offline_write(unsigned port, const uint8_t *data, size_t length);
+
+// --- socket.c: where the control socket is in the file system
+int socket_claim(const char *path, int backlog);  // a listening socket; exits with a message if the path is not free
+void socket_release(void);
 
 // --- control.c: commands from a file and from a socket
 void control_open(const char *path);  // exits with a message if it cannot
-void control_close(void);
 int control_fd(void);
 void control_accept(int epoll);
 void control_serve(int client, int epoll);

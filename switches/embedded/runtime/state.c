@@ -81,6 +81,8 @@ static const struct counter_array *find_counter(const char *name, struct reply *
     return found;
 }
 
+static bool parse_cell(const char *text, uint32_t size, uint64_t *cell) { return size && parse_uint(text, size - 1, cell); }
+
 static uint64_t read_cell(const struct register_array *r, uint32_t i) {
     uint64_t v = 0;
     memcpy(&v, (char *)r->base + r->stride * i, r->bytes);  // little-endian machine
@@ -101,7 +103,7 @@ static void register_read(int argc, char **argv, struct reply *reply) {
         say(reply, "%s=", argv[1]);
         for (i = 0; i < r->size; i++) say(reply, "%s%llu", i ? ", " : " ", (unsigned long long)read_cell(r, (uint32_t)i));
         say(reply, "\n");
-    } else if (!parse_uint(argv[2], r->size - 1, &i)) {
+    } else if (!parse_cell(argv[2], r->size, &i)) {
         fail(reply, "%s is not a cell of %s, which has %u", argv[2], r->name, r->size);
     } else {
         say(reply, "%s[%s]= %llu\n", argv[1], argv[2], (unsigned long long)read_cell(r, (uint32_t)i));
@@ -113,9 +115,9 @@ static void register_write(char **argv, struct reply *reply) {
     uint64_t i, v;
     uint8_t bytes[8];
     if (!r) return;
-    if (!parse_uint(argv[2], r->size - 1, &i)) {
+    if (!parse_cell(argv[2], r->size, &i)) {
         fail(reply, "%s is not a cell of %s, which has %u", argv[2], r->name, r->size);
-    } else if (argv[3][0] == '-' && parse_uint(argv[3] + 1, UINT64_MAX, &v)) {
+    } else if (argv[3][0] == '-' && parse_uint(argv[3] + 1, UINT64_C(1) << (r->width - 1), &v)) {
         write_cell(r, (uint32_t)i, -v);
     } else if (!parse_number(argv[3], r->width, bytes)) {
         fail(reply, "%s does not fit in the %u bits of %s", argv[3], r->width, r->name);
@@ -130,7 +132,7 @@ static void counter_read(char **argv, struct reply *reply) {
     const struct counter_array *c = find_counter(argv[1], reply);
     uint64_t i;
     if (!c) return;
-    if (!parse_uint(argv[2], c->size - 1, &i)) return fail(reply, "%s is not a cell of %s, which has %u", argv[2], c->name, c->size);
+    if (!parse_cell(argv[2], c->size, &i)) return fail(reply, "%s is not a cell of %s, which has %u", argv[2], c->name, c->size);
     say(reply, "%s[%s]= BmCounterValue(packets=%llu, bytes=%llu)\n", argv[1], argv[2],
         (unsigned long long)c->cells[i].packets, (unsigned long long)c->cells[i].bytes);
 }

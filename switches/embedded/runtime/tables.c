@@ -261,6 +261,7 @@ static void table_change(int argc, char **argv, struct reply *reply, bool remove
     struct table *t = find_table(argv[1], reply);
     uint64_t handle;
     if (!t) return;
+    if (t->constant) return fail(reply, "the entries of table %s are const", t->name);
     const char *text = remove ? argv[2] : argv[3];
     struct by_handle wanted = {0, NULL, remove};
     if (!parse_uint(text, UINT32_MAX, &handle)) return fail(reply, "%s is not a handle", text);

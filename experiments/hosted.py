@@ -1,0 +1,124 @@
+"""A script on a host: the process that runs it, by itself or below torchrun, and what it tells when it fails.
+
+`python -m experiments.hosted SCRIPT [ARGUMENTS]` is what torchrun starts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import runpy
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from hosts.notes import Notes
+
+CAUSE_SECONDS = 1.0
+
+
+def on_host(writer: int, given: dict[str, str], script: list[str], torchrun: bool) -> int:
+    """Run the script with its output in the pipe `writer` and `given` in its environment; the exit code.
+
+    torch is loaded already, except below torchrun, which starts an interpreter of its own.
+    """
+    os.dup2(writer, 1)
+    os.dup2(writer, 2)
+    os.environ.update(given)
+    if torchrun:
+        return _below_torchrun(given, script)
+    import torch
+
+    torch.set_num_threads(1)
+    return _to_the_end(script)
+
+
+def _below_torchrun(given: dict[str, str], script: list[str]) -> int:
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    logging.disable(logging.ERROR)  # of torchrun alone: the launcher tells how a worker ended
+    where = ["--nnodes", given["WORLD_SIZE"], "--nproc-per-node", "1", "--node-rank", given["RANK"]]
+    where += ["--master-addr", given["MASTER_ADDR"], "--master-port", given["MASTER_PORT"]]
+    where += ["--log-dir", str(Notes.from_environment().folder / f"torchrun-{given['RANK']}")]
+    try:
+        torchrun.run(torchrun.parse_args([*where, "-m", "experiments.hosted", *script]))  # type: ignore[no-untyped-call]
+    except ChildFailedError as error:
+        code = error.get_first_failure()[1].exitcode
+        return code if code >= 0 else 128 - code
+    return 0
+
+
+def _to_the_end(script: list[str]) -> int:
+    """Run the script and what the interpreter does at its end, as far as that is Python's; the exit code.
+
+    The rest is left out (the process ends with os._exit): a thread of Gloo's that still runs while its library is taken down
+    aborts the process, and says so in the worker's output.
+    """
+    try:
+        return run(script)
+    finally:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def run(script: list[str]) -> int:
+    """Run a script with its arguments in this process; the exit code. An exception that nobody caught becomes a note."""
+    sys.path[0] = str(Path(script[0]).resolve().parent)
+    sys.argv = script
+    try:
+        runpy.run_path(script[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        told = str(end.code)
+    except BaseException as error:
+        told = _told(error, script[0])
+    else:
+        return 0
+    sys.stdout.flush()
+    Notes.from_environment().fail(int(os.environ["RANK"]), told)
+    return 1
+
+
+def _told(error: BaseException, script: str) -> str:
+    """The traceback from the script on; for a sum or another collective that failed the script's line and a sentence."""
+    from hosts.collective import AggregationError
+    from hosts.gloo import explain
+    from hosts.schemes import Place
+    from hosts.torch_backend import PLACE
+
+    own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
+    where = f"{script}, line {own[-1]}: " if own else ""
+    if isinstance(error, AggregationError):
+        return f"{where}AggregationError: {error}"
+    if (place := os.environ.get(PLACE)) and (reason := explain(error, Place.loads(place))):
+        cause = f" ({found})" if (found := _cause()) else ""
+        return f"{where}worker {os.environ['RANK']}: a collective over Gloo cannot be completed: {reason}{cause}"
+    return "".join(traceback.format_exception(type(error), error, _from(script, error.__traceback__))).rstrip()
+
+
+def _cause() -> str | None:
+    """What ended first, if the launcher finds that out soon: Gloo knows only whose connection was closed."""
+    notes, end = Notes.from_environment(), time.monotonic() + CAUSE_SECONDS
+    while (found := notes.reason()) is None and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def _from(script: str, trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames that led to the script."""
+    entry = trace
+    while entry is not None and entry.tb_frame.f_code.co_filename != script:
+        entry = entry.tb_next
+    return entry or trace
+
+
+if __name__ == "__main__":
+    os._exit(_to_the_end(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""What must not end while jobs run: switches, servers, background traffic, and the links of the management network."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from hosts.collective import node_name
+from topologies import isolation
+from topologies.jobs import JobPlan
+from topologies.network import Network
+
+EVERY = 0.1  # seconds between two looks
+CUT_SECONDS = 3.0  # that a management link is down before it counts as cut: TCP outlives a shorter fault
+
+
+def ended(pid: int) -> int | None:
+    """The exit code of a child that has ended, -number for a signal; None while it runs."""
+    pid, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if pid else None
+
+
+class Watch:
+    """Look often; a look costs something only once in EVERY seconds."""
+
+    def __init__(self, network: Network, jobs: list[JobPlan], servers: list[int]) -> None:
+        """`servers` are the pids of the dedicated servers, in the order of the network's plan; they run until SIGTERM."""
+        self.network = network
+        self.names = {host.name: f"host {host.name}" for host in network.plan.everyone}
+        for job in jobs:
+            whose = f" of job {job.number}" if len(jobs) > 1 else ""
+            self.names |= {h.name: f"{node_name(job.rank(h), job.size)}{whose} (host {h.name})" for h in job.everyone}
+        self.servers = {pid: self.names[h.name] for pid, h in zip(servers, network.plan.servers, strict=True)}  # that run
+        self.background: dict[int, str] = {}  # processes of traffic that is nobody's job; they run until the network ends
+        self.down: dict[str, float] = {}  # since when each management link is
+        self.due = 0.0
+
+    def trouble(self) -> str:
+        """What has ended that must not, in a sentence; empty if nothing has."""
+        now = time.monotonic()
+        if now < self.due:
+            return ""
+        return self.look(now)
+
+    def look(self, now: float) -> str:
+        """See `trouble`; at once."""
+        self.due = now + EVERY
+        return "; ".join(self.network.dead_switches() or self._dead()) or self._cut_for_long(now)
+
+    def cut(self) -> str:
+        """Whom the management network does not reach at this moment, in a sentence; empty if it reaches everybody."""
+        lost = ", ".join(self.names[host] for host in self.network.unreachable())
+        return f"the management network is cut: it does not reach {lost}" if lost else ""
+
+    def _dead(self) -> list[str]:
+        dead = []
+        for running in (self.servers, self.background):
+            for pid, name in list(running.items()):
+                if (code := ended(pid)) is not None:
+                    del running[pid]
+                    dead.append(f"{name} {isolation.ending(code)}")
+        return dead
+
+    def _cut_for_long(self, now: float) -> str:
+        self.down = {host: self.down.get(host, now) for host in self.network.unreachable()}
+        return self.cut() if any(now - since >= CUT_SECONDS for since in self.down.values()) else ""

@@ -1,0 +1,68 @@
+"""What each worker sums, told to all others within the sum: the first chunk of every all-reduce announces length and dtype.
+
+The announcement is a vector of k integers that is summed as any other chunk. Up to k/2 workers have two lanes each, where the
+elements and the dtype arrive as they are. More workers share lanes; what is in one is then a number of 24 bits in which
+different tensors differ, so that the sum fits, and shows that somebody differs, but not how.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
+NAMES = {code: str(dtype) for dtype, code in CODES.items()}
+SHARED_BITS = 24
+
+
+def announce(x: NDArray[Any], rank: int, size: int, k: int) -> NDArray[np.int32]:
+    """The announcement of a tensor by one of `size` workers, shape (k,)."""
+    lanes = k // 2
+    vector = np.zeros(k, np.int32)
+    vector[[rank % lanes, lanes + rank % lanes]] = _words(x, size > lanes)
+    return vector
+
+
+def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int) -> str | None:
+    """Who sums something else than x, by the sum of all announcements; None if nobody does."""
+    lanes = k // 2
+    shared = size > lanes
+    ranks = [list(range(lane, size, lanes)) for lane in range(min(lanes, size))]
+    words = total.reshape(2, lanes).T.astype(np.int64)
+    own = np.array(_words(x, shared), np.int64)
+    if shared:
+        unlike = [who for who, word in zip(ranks, words, strict=False) if (word != len(who) * own).any()]
+        if not unlike:
+            return None
+        named = "; ".join(f"some of workers {', '.join(map(str, who))}" if len(who) > 1 else f"worker {who[0]}" for who in unlike)
+        return f"the workers sum different tensors: {_described(*_words(x, False))} here, another on {named}"
+    groups: dict[tuple[int, int], list[int]] = {}
+    for (rank,), word in zip(ranks, words, strict=False):
+        groups.setdefault((int(word[0]), int(word[1])), []).append(rank)
+    if len(groups) == 1:
+        return None
+    by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
+    listed = [f"{_described(*word)} on worker{'s' * (len(who) > 1)} {', '.join(map(str, who))}" for word, who in by_size]
+    return f"the workers sum different tensors: {'; '.join(listed)}"
+
+
+def _words(x: NDArray[Any], shared: bool) -> tuple[int, int]:
+    """Elements and dtype of a tensor; for a shared lane two numbers that are mixed from them."""
+    elements, code = x.size, CODES[x.dtype]
+    if not shared:
+        return elements & 0x7FFFFFFF, elements >> 31 << 2 | code
+    first = _mixed(elements & 0xFFFFFFFF ^ _mixed(elements >> 32 << 2 | code))
+    return first >> 32 - SHARED_BITS, _mixed(first ^ 0x9E3779B9) >> 32 - SHARED_BITS
+
+
+def _described(low: int, high: int) -> str:
+    return f"{high >> 2 << 31 | low:,} elements of {NAMES.get(high & 3, 'an unknown type')}"
+
+
+def _mixed(x: int) -> int:
+    """The finalizer of MurmurHash3."""
+    x = (x ^ x >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    x = (x ^ x >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return x ^ x >> 16

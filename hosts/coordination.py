@@ -1,0 +1,24 @@
+"""The connection between a worker and its trial's coordinator: a secret first, then messages.
+
+Both ends notice within SILENCE seconds that the network between them is cut.
+"""
+
+from __future__ import annotations
+
+import socket
+from multiprocessing.connection import Connection
+
+from hosts.tcp import notice_silence
+
+SILENCE = 6.0  # seconds without an answer after which the kernel ends a connection
+CONNECT_SECONDS = 30.0
+LOST = 75  # exit code of a worker that does not reach its coordinator (EX_TEMPFAIL of sysexits.h)
+
+
+def connect(coordinator: tuple[str, int], secret: bytes) -> Connection:
+    """A worker's end. Raises OSError if the coordinator cannot be reached."""
+    made = socket.create_connection(coordinator, timeout=CONNECT_SECONDS)
+    made.settimeout(None)
+    notice_silence(made, SILENCE)
+    made.sendall(secret)
+    return Connection(made.detach())

@@ -1,0 +1,57 @@
+"""The root of the syntax tree's nodes, and types as a program writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from switches.embedded.errors import Position
+
+if TYPE_CHECKING:
+    from switches.embedded.syntax import Expression
+
+
+@dataclass
+class Node:
+    """Anything in the tree."""
+
+    position: Position
+
+
+@dataclass
+class NamedType(Node):
+    name: str
+
+
+@dataclass
+class BitsType(Node):
+    """bit<width>, or int<width> if signed."""
+
+    width: Expression
+    signed: bool
+
+
+@dataclass
+class BareType(Node):
+    """bool, error, string, void, or `int` of any size."""
+
+    name: str
+
+
+@dataclass
+class VarbitType(Node):
+    width: Expression
+
+
+@dataclass
+class StackType(Node):
+    element: NamedType
+    size: Expression
+
+
+@dataclass
+class TupleType(Node):
+    members: list[TypeRef]
+
+
+TypeRef = NamedType | BitsType | BareType | VarbitType | StackType | TupleType

@@ -1,0 +1,125 @@
+"""Long runs of the random interleavings: python -m tests.interleavings [--packets N] [--seed S].
+
+What the tests of both programs try with some hundred scripts each, this tries with as many as it takes for N packets to have
+passed switches: restarts in the middle, forgeries, loss, duplicates, any order, at one switch and over several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from switches.embedded.offline import OfflineSwitch
+from tests.atp_packets import AtpJob
+from tests.packets import K, TestJob
+from tests.unit import test_atp_program, test_atp_system, test_switchml_bag, test_switchml_program
+from topologies.racks import Racks
+
+LONGEST = 200  # steps of a script
+EPOCHS = (1, 2**31 - 2, 2**32 - 3)
+
+
+def one_switchml_switch(rng: random.Random) -> None:
+    """A switch of level 0 or above, against the model."""
+    job = TestJob(rng.randint(1, 4), test_switchml_program.SLOTS, has_parent=rng.random() < 0.5)
+    steps = [
+        (
+            rng.choice(test_switchml_program.ACTIONS),
+            rng.randrange(4),
+            rng.randrange(test_switchml_program.SLOTS),
+            rng.randrange(1000),
+        )
+        for _ in range(rng.randrange(LONGEST))
+    ]
+    with test_switchml_program.switch(job) as made:
+        test_switchml_program.play(job, made, steps, rng.choice(EPOCHS))
+
+
+def one_atp_switch(rng: random.Random) -> None:
+    """A switch of either level, against the model."""
+    workers, level = rng.randint(1, 4), rng.randrange(2)
+    jobs = [AtpJob(workers, level, test_atp_program.OTHER_RACK if level else 0, number) for number in (0, 1)]
+    steps = [
+        test_atp_program.Step(
+            rng.choice(test_atp_program.KINDS), rng.randrange(2), rng.randrange(4), rng.randrange(5), rng.random() < 0.5,
+            rng.randrange(1000),
+        )
+        for _ in range(rng.randrange(LONGEST))
+    ]  # fmt: skip
+    with test_atp_program.switch(*jobs) as made:
+        test_atp_program.Interleaving(jobs, made, rng.choice(EPOCHS)).play(steps)
+
+
+def script(rng: random.Random, actions: list[str]) -> list[tuple[str, int]]:
+    return [(rng.choice(actions), rng.randrange(1000)) for _ in range(rng.randrange(LONGEST))]
+
+
+def switchml_network(rng: random.Random) -> None:
+    """Workers and the switches of up to three racks."""
+    racks, jobs = rng.choice([(Racks(1, 3, None, None), 1), (Racks(2, 2, None, None), 1), (Racks(3, 2, None, None), 2)])
+    draw = np.random.default_rng(rng.randrange(2**32))
+    values = draw.integers(-(2**31), 2**31, (3, racks.size, test_switchml_bag.CHUNKS, K), dtype=np.int64)
+    net = test_switchml_bag.Bag(racks, jobs, values[0])
+    try:
+        test_switchml_bag.play(net, script(rng, test_switchml_bag.ACTIONS), values)
+    finally:
+        net.close()
+
+
+def atp_network(rng: random.Random) -> None:
+    """Workers, switches and servers of one or two racks, with sums that fit and sums that do not."""
+    unpaced = test_atp_system.UNPACED
+    one, two = Racks(1, 3, **unpaced, servers=1), Racks(2, 2, **unpaced, servers=2)
+    racks, jobs = rng.choice([(one, 1), (two, 1), (two, 2)])
+    draw, top = np.random.default_rng(rng.randrange(2**32)), rng.choice([2**28, 2**31 - 1])
+    values = draw.integers(-top, top, (3, racks.size, test_atp_system.CHUNKS, K), dtype=np.int64)
+    net = test_atp_system.Bag(racks, jobs, rng.choice([1, 2, 3, 16]), lambda rank: values[0, rank])
+    try:
+        test_atp_system.play(net, script(rng, test_atp_system.ACTIONS), values)
+    finally:
+        net.close()
+
+
+KINDS: tuple[Callable[[random.Random], None], ...] = (one_switchml_switch, one_atp_switch, switchml_network, atp_network)
+
+
+def counted() -> Iterator[int]:
+    """Packets that have come to switches so far; counts from the first look on."""
+    seen = 0
+    send = OfflineSwitch.send
+
+    def counting(self: OfflineSwitch, port: int, data: bytes) -> list[tuple[int, bytes]]:
+        nonlocal seen
+        seen += 1
+        return send(self, port, data)
+
+    OfflineSwitch.send = counting  # type: ignore[method-assign]
+    while True:
+        yield seen
+
+
+def main() -> None:
+    """Try scripts of all kinds in turn; the seed of the one that fails is in its traceback's last line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--packets", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    begun, packets = time.monotonic(), counted()
+    scripts = 0
+    for scripts, kind in zip(itertools.count(1), itertools.cycle(KINDS)):
+        try:
+            kind(random.Random(f"{options.seed}/{scripts}"))
+        except AssertionError as error:
+            raise SystemExit(f"{kind.__name__}, script {scripts} of seed {options.seed}: {error}") from error
+        if (so_far := next(packets)) >= options.packets:
+            break
+    print(f"{so_far:,} packets in {scripts:,} scripts, seed {options.seed}: no difference, {time.monotonic() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

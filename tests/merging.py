@@ -1,0 +1,39 @@
+"""ATP's server without sockets: packets in, results and statuses out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hosts.atp import wire
+from hosts.atp.merger import Merger
+from hosts.datagrams import Datagrams
+from tests.fake_network import rows_of
+
+
+class Replies(NamedTuple):
+    """What a server sends for a batch: hosts.atp.merger.Taken in plain types, with the statuses themselves."""
+
+    finished: list[int]
+    asked: list[tuple[int, int]]
+    ready: list[tuple[int, int, int]]
+    statuses: np.ndarray
+
+
+def merger_of(made: tuple, window: int, k: int, aggregators: int, share: tuple[int, int] = (0, 1)) -> Merger:
+    """A server of (job, epoch, tree)."""
+    return Merger(*made, Datagrams(2 * window, wire.packet(k)), aggregators, share)
+
+
+def take(made: Merger, packets: np.ndarray) -> Replies:
+    """Have a server take in packets; queries among them are headers alone."""
+    arrived, statuses = rows_of(packets), Datagrams(len(packets), made.datagrams.record)
+    arrived.lengths[packets["kind"] == wire.KIND_QUERY] = wire.HEADER.itemsize
+    taken = made.take(arrived, statuses.octets)
+    told = np.zeros(len(taken.asking), wire.HEADER)
+    for name in told.dtype.names:
+        told[name] = statuses.data[name][: len(told)]
+    assert list(told["next_index"] % wire.RANKS) == list(taken.asking)
+    pairs = [(int(row), int(worker)) for row, worker in taken.asked]
+    return Replies(list(map(int, taken.finished)), pairs, [tuple(map(int, ready)) for ready in taken.ready], told)

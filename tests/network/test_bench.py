@@ -1,0 +1,15 @@
+"""`make bench` measures a switch that aggregates: what its generator sends comes back summed, and nothing is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import bench
+from switches.target import Target
+
+
+def test_the_generators_packets_are_aggregated(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "SECONDS", 0.5)
+    measured = bench.throughput(64, 4, target)
+    assert measured["missing"] == 0
+    assert measured["pps"] > 2_500

@@ -1,0 +1,299 @@
+"""Jobs of a scheme in virtual time: their real workers and servers, the real P4 program, and links with rates, queues and losses.
+
+Nothing depends on the machine, so what a loss costs can be counted to the packet: `python -m tests.replay --scheme atp --set
+loss=0.01` prints it. Left out is whatever a machine adds: the time of the processors, and packets that arrive in bursts.
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+import typer
+from scapy.packet import Raw
+
+from experiments import bounds
+from experiments.places import place_of
+from experiments.settings import TrialSettings, make_settings, parse_overrides
+from hosts.atp.server import NAP, AtpServer
+from hosts.collective import Collective
+from hosts.datagrams import Datagrams
+from hosts.meeting import Meeting
+from hosts.schemes import Place, join
+from hosts.wire import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
+from tests import atp_packets, packets
+from tests.fabric import Fabric
+from tests.virtual_time import FOR_EVER, VirtualTime
+from topologies.racks import NetworkPlan
+
+EPOCH = 5
+DELAY = 80e-6  # seconds that a packet takes from one node's link to the next node, beside its time on the link
+TIMED = ("hosts.stream", "hosts.switchml", "hosts.atp.worker", "hosts.atp.server")  # modules whose clock is the replay's
+HEADERS = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
+
+
+@dataclass
+class Link:
+    """One direction: packets leave one after the other, urgent ones first."""
+
+    time: VirtualTime
+    rate: float  # bits/s
+    delay: float  # seconds from a packet's last bit to the next node
+    deliver: Callable[[bytes], None]
+    queues: tuple[deque[bytes], deque[bytes]] = field(default_factory=lambda: (deque(), deque()))
+    busy: bool = False
+
+    def put(self, packet: bytes, urgent: bool = False) -> None:
+        self.queues[not urgent].append(packet)
+        if not self.busy:
+            self._next()
+
+    def _next(self) -> None:
+        queue = next(filter(None, self.queues), None)
+        self.busy = queue is not None
+        if queue:
+            packet = queue.popleft()
+            self.time.after((len(packet) + PHYSICAL_BYTES) * 8 / self.rate, self._sent, packet)
+
+    def _sent(self, packet: bytes) -> None:
+        self.time.after(self.delay, self.deliver, packet)
+        self._next()
+
+
+class ReplayedSocket:
+    """A hosts.datagrams.BatchSocket on a replayed network."""
+
+    def __init__(self, net: ReplayedNetwork, local: tuple[str, int], peers: list[tuple[str, int]], record: np.dtype,
+                 send_rows: int, receive_rows: int) -> None:  # fmt: skip
+        self.net, self.local, self.peers, self.record = net, local, peers, record
+        self.sender, self.receiver = Datagrams(send_rows, record), Datagrams(receive_rows, record)
+        self.link = net.uplinks[local[0]]
+        self.inbox: deque[bytes] = deque()
+        self.wake: Callable[[], None] | None = None
+        self.urgent = self.interrupted = False
+        net.sockets[local[0]] = self
+
+    def send(self, rows: Any, length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
+        length = length or self.record.itemsize
+        head, begin = self.net.headers(self.local, self.peers[peer], length), _begin(self.sender)
+        for row in rows:
+            self.link.put(head + self.sender.octets[row, begin : begin + length].tobytes(), self.urgent)
+        return len(rows)
+
+    def arrive(self, datagram: bytes) -> None:
+        self.inbox.append(datagram)
+        if self.wake:
+            self.wake()
+            self.wake = None
+
+    def wait(self, seconds: float, interrupt: int = -1) -> bool:
+        if not self.inbox and seconds > 0:
+            self.wake = self.net.time.waker()
+            self.net.time.wait_until(self.net.time.now + seconds)
+            self.wake = None
+        return bool(self.inbox)
+
+    def receive(self) -> Datagrams:
+        count, begin = min(len(self.inbox), len(self.receiver)), _begin(self.receiver)
+        lengths = np.zeros(count, np.uint32)
+        for row in range(count):
+            datagram = self.inbox.popleft()
+            self.receiver.octets[row, begin : begin + len(datagram)] = np.frombuffer(datagram, np.uint8)
+            lengths[row] = len(datagram)
+        return self.receiver.first(count, lengths)
+
+    def set_urgent(self, urgent: bool) -> None:
+        self.urgent = urgent
+
+    def close(self) -> None:
+        self.inbox.clear()
+
+
+def _begin(datagrams: Datagrams) -> int:
+    """Where a row's datagram begins."""
+    return datagrams.base - int(datagrams.octets.ctypes.data)
+
+
+class ReplayedNetwork:
+    """The switches, links and hosts of a trial's settings."""
+
+    def __init__(self, time: VirtualTime, settings: TrialSettings, seed: int) -> None:
+        self.time, self.plan = time, NetworkPlan(settings.topology())
+        self.admitted = settings.admitted(self.plan)
+        jobs, (parameters,) = [job for job, _ in self.admitted], {parameters for _, parameters in self.admitted}
+        unpaced = NetworkPlan(replace(self.plan.racks, host_rate=None, uplink_rate=None))  # switches wait in this machine's time
+        program = (
+            packets.program(settings.k) if settings.scheme == "switchml" else atp_packets.program(settings.k, settings.aggregators)
+        )
+        self.fabric = Fabric(unpaced, program, jobs, parameters, settings.loss_model(), seed)
+        if settings.scheme == "atp":
+            for switch in self.fabric.switches.values():
+                switch.command("register_write aggregator.lifetime 0 0")  # which is in the time of this machine
+        self.sockets: dict[str, ReplayedSocket] = {}  # by address, as are:
+        self.uplinks: dict[str, Link] = {}
+        self.stations = {n.station.ip: n.station for n in (*self.plan.everyone, *self.plan.switches.values())}
+        self._heads: dict[tuple[str, str, int], bytes] = {}
+        self._ports: dict[tuple[str, int], Link] = {}  # from a switch's port
+        rates = {link.number: link.rate for link in self.plan.links}
+
+        def link(number: int, deliver: Callable[[bytes], None], latency: float = 0.0) -> Link:
+            rate = rates[number]
+            assert rate, "a replay needs the rates of all links"
+            return Link(time, rate * 1e6, DELAY + latency, deliver)
+
+        addresses = {host.name: host.station.ip for host in self.plan.everyone}
+        for name, planned in self.plan.switches.items():
+            for a in planned.attachments:
+                if address := addresses.get(a.peer):
+                    self._ports[name, a.port] = link(a.link, partial(self._to_host, address), settings.latency / 1000)
+                    self.uplinks[address] = link(a.link, self._into(name, a.port))
+                else:
+                    self._ports[name, a.port] = link(
+                        a.link, self._into(a.peer, self.plan.port(a.peer, name)), settings.latency / 1000
+                    )
+
+    def _into(self, name: str, port: int) -> Callable[[bytes], None]:
+        """What delivers packets to a switch's port."""
+
+        def deliver(packet: bytes) -> None:
+            for out, copy in self.fabric.switches[name].send(port, packet):
+                self._ports[name, out].put(copy)
+
+        return deliver
+
+    def _to_host(self, address: str, packet: bytes) -> None:
+        if found := self.sockets.get(address):
+            found.arrive(packet[HEADERS:])
+
+    @property
+    def lost(self) -> int:
+        """Packets, on all links."""
+        return sum(
+            self.fabric.switches[name].counter(f"{direction}.dropped", port)
+            for name, port in self._ports
+            for direction in ("loss_in", "loss_out")
+        )
+
+    def headers(self, local: tuple[str, int], peer: tuple[str, int], length: int) -> bytes:
+        """What precedes a datagram on a link."""
+        key = (local[0], peer[0], length)
+        if key not in self._heads:
+            source, destination = self.stations[local[0]], self.stations[peer[0]]
+            self._heads[key] = packets.datagram(source, destination, local[1], Raw(bytes(length)))[:HEADERS]
+        return self._heads[key]
+
+    def socket(
+        self, local: Any, peers: Any, record: np.dtype, send_rows: int, receive_rows: int, segments: int = 1
+    ) -> ReplayedSocket:
+        return ReplayedSocket(self, local, peers, record, send_rows, receive_rows)
+
+    def close(self) -> None:
+        self.fabric.close()
+
+
+@dataclass
+class Replayed:
+    """What a replay has shown. `tats` are, by job, seconds from the last worker's start of a sum to the last one's end."""
+
+    tats: list[list[float]]
+    bound: float  # seconds
+    lost: int
+    retransmissions: int
+    queries: int
+    duplicates: int
+
+    @property
+    def tat(self) -> float:
+        """The median over the sums of all jobs but the first of each."""
+        return statistics.median(tat for of_job in self.tats for tat in of_job[1:])
+
+
+def replay(settings: TrialSettings, elements: int, seed: int = 1) -> Replayed:
+    """Sums of so many float32 elements, one a step. Raises what a worker or server raises, and AssertionError at a wrong sum."""
+    with pytest.MonkeyPatch.context() as patch:
+        return _Replay(patch, settings, elements, seed).run()
+
+
+class _Replay:
+    def __init__(self, patch: pytest.MonkeyPatch, settings: TrialSettings, elements: int, seed: int) -> None:
+        self.time = VirtualTime()
+        self.net = ReplayedNetwork(self.time, settings, seed)
+        self.settings, self.elements, self.seed = settings, elements, seed
+        for module in TIMED:
+            patch.setattr(f"{module}.time", self.time)
+        for module in ("hosts.stream", "hosts.atp.server"):
+            patch.setattr(f"{module}.BatchSocket", self.net.socket)
+        patch.setattr("hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))  # TCP is not replayed
+        self.workers: list[Collective] = []
+        self.spans: list[list[list[tuple[float, float]]]] = [[[] for _ in range(settings.steps)] for _ in self.net.admitted]
+
+    def run(self) -> Replayed:
+        for job, parameters in self.net.admitted:
+            for host in job.everyone:
+                work = self._work if host in job.hosts else self._serve
+                self.time.start(partial(work, place_of(self.net.plan, job, host, parameters)))
+        try:
+            self.time.run(until=self._over)
+            return self._replayed()
+        finally:
+            self.time.end()
+            self.net.close()
+
+    def _over(self) -> bool:
+        return all(len(spans[-1]) == job.size for (job, _), spans in zip(self.net.admitted, self.spans, strict=True))
+
+    def _work(self, place: Place) -> None:
+        rank, size = place.membership.rank, place.membership.size
+        self.workers.append(worker := join(place, EPOCH))
+        tensors = [np.random.default_rng([self.seed, r]).normal(0, 0.01, self.elements).astype(np.float32) for r in range(size)]
+        for step, spans in enumerate(self.spans[place.membership.job]):
+            slowdown = self.settings.straggler_model().slowdown(self.seed, rank, step)
+            self.time.sleep(self.settings.compute_ms / 1000 * slowdown)
+            begun = self.time.now
+            total = worker.all_reduce(tensors[rank].copy())
+            spans.append((begun, self.time.now))
+            np.testing.assert_allclose(total, np.sum(tensors, axis=0), atol=size * 1e-5)
+
+    def _serve(self, place: Place) -> None:
+        p = place.parameters
+        server = AtpServer(
+            place.membership, Meeting(EPOCH), place.peers, place.server_racks, place.switches, p.slots, p.k, p.aggregators
+        )
+        while server.socket.wait(FOR_EVER):
+            self.time.sleep(NAP)
+            server._answer()
+
+    def _replayed(self) -> Replayed:
+        counted = [worker.counters for worker in self.workers]
+        return Replayed(
+            [[max(end for _, end in s) - max(begun for begun, _ in s) for s in of_job] for of_job in self.spans],
+            bounds.seconds(self.settings.each()[0], self.elements),
+            self.net.lost,
+            *(sum(getattr(c, name) for c in counted) for name in ("retransmissions", "queries", "duplicates")),
+        )
+
+
+def main(
+    words: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="scheme, loss, racks, workers, ...")] = None,
+    elements: Annotated[int, typer.Option(help="of a tensor")] = 16_640,
+    seed: Annotated[int, typer.Option(help="of losses, stragglers and tensors")] = 1,
+) -> None:
+    """Replay jobs in virtual time, and print what its sums took and what was sent again."""
+    logging.disable(logging.WARNING)
+    settings = make_settings(TrialSettings, {"steps": 10, **parse_overrides(words or [], TrialSettings)})
+    found = replay(settings, elements, seed)
+    print(
+        f"TAT {1e3 * found.tat:.1f} ms, {found.tat / found.bound:.3f} of the bound; {found.lost:,} packets lost, "
+        f"{found.retransmissions:,} sent again, {found.queries:,} queries, {found.duplicates:,} duplicates"
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,162 @@
+"""Every command that the switch knows, with words that fit, that nearly fit, and that do not."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+from switches.embedded.compiler import compile_p4
+from switches.embedded.offline import OfflineSwitch
+from tests.sanitize.subjects import Subject
+
+KEY = re.compile(r"(\S+)\((exact|lpm|ternary|range|optional), (\d+)\)")
+PARAMETER = re.compile(r"(\S+)\((\d+)\)")
+NUMBERS = [0, 1, 2, 3, 5, 7, 63, 64, 255, 256, 511, 512, 32767, 32768, 65535, 65536, 2**31, 2**32 - 1, 2**32, 2**64 - 1, 2**64]
+TABLE_COMMANDS = ["table_reset_default", "table_num_entries", "table_dump", "table_info", "table_clear"]
+GARBAGE = ["", "-1", "0x", "1/33", "1/0", "0&&&0", "1&&&", "->", "5->3", "=>", "|", "#", "%s%n", "10.0.0.1", "::1", "ff:ff:ff:ff:ff:ff",
+           "é", "1.5", "a" * 300, "9" * 400, "0x" + "f" * 400, "nosuch", "\t", "a.b", "."]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's key fields (kind, width) and its actions' parameters (widths)."""
+
+    name: str
+    keys: list[tuple[str, int]]
+    actions: dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the commands of a program may name."""
+
+    tables: list[Table]
+    registers: list[str]
+    counters: list[str]
+
+
+def words_of(subject: Subject, switch: OfflineSwitch) -> Words:
+    """The names of a program's tables, registers and counters."""
+    tables = []
+    for name in switch.command("show_tables").split():
+        first, *actions = switch.command(f"table_info {name}").splitlines()
+        widths = {line.split()[0]: [int(width) for _, width in PARAMETER.findall(line)] for line in actions}
+        tables.append(Table(name, [(kind, int(width)) for _, kind, width in KEY.findall(first)], widths))
+    arrays = dict(re.findall(r"(program_registers|program_counters)\[\] = (.*)", compile_p4(subject.program, subject.defines)))
+    names = {array: re.findall(r'\{"([^"]+)"', text) for array, text in arrays.items()}
+    return Words(tables, names["program_registers"], names["program_counters"])
+
+
+class Commands:
+    """Draws commands for a program."""
+
+    def __init__(self, rng: random.Random, words: Words, recorded: list[str]) -> None:
+        self.rng, self.words, self.recorded = rng, words, recorded
+        self.nodes = 0  # multicast nodes made since the last reset_state
+
+    def draw(self) -> str:
+        """One command: mostly of known words, sometimes with one that is wrong, missing or too much."""
+        rng = self.rng
+        if self.recorded and rng.random() < 0.1:
+            line = rng.choice(self.recorded)
+        else:
+            line = " ".join(map(str, rng.choice(self.kinds)(self)))
+        if rng.random() < 0.2:
+            parts = line.split(" ")
+            at = rng.randrange(len(parts))
+            parts[at : at + rng.randrange(3)] = [rng.choice(GARBAGE)] * rng.randrange(3)
+            line = " ".join(parts)
+        return line
+
+    def number(self, most: int = 70_000) -> int:
+        """Mostly within 0 … most, and mostly small."""
+        return self.rng.choice(NUMBERS) if self.rng.random() < 0.15 else self.rng.randrange(self.rng.choice([4, 16, most]))
+
+    def value(self, width: int) -> str:
+        bits = self.rng.getrandbits(self.rng.choice([3, 8, width]))
+        bits &= (1 << width) - 1 if self.rng.random() < 0.97 else -1
+        return str(bits) if self.rng.random() < 0.5 else hex(bits)
+
+    def field(self, kind: str, width: int) -> str:
+        if kind == "lpm":
+            return f"{self.value(width)}/{self.rng.randrange(width + 1)}"
+        if kind in ("ternary", "optional"):
+            return f"{self.value(width)}&&&{self.value(width)}" if self.rng.random() < 0.8 else self.value(width)
+        if kind == "range":
+            ends = sorted((self.value(width), self.value(width)), key=lambda text: int(text, 0))
+            return f"{ends[0]}->{ends[1]}"
+        return self.value(width)
+
+    def _table(self) -> Table:
+        return self.rng.choice(self.words.tables) if self.words.tables else Table("nosuch", [], {"nosuch": []})
+
+    def _action(self, table: Table) -> tuple[str, list[str]]:
+        name = self.rng.choice([*table.actions])
+        return name, [self.value(width) for width in table.actions[name]]
+
+    def table_add(self) -> list[object]:
+        table = self._table()
+        action, data = self._action(table)
+        priority = [self.number()] if any(kind in ("ternary", "range", "optional") for kind, _ in table.keys) else []
+        return ["table_add", table.name, action, *(self.field(*key) for key in table.keys), "=>", *data, *priority]
+
+    def table_modify(self) -> list[object]:
+        table = self._table()
+        action, data = self._action(table)
+        return ["table_modify", table.name, action, self.number(40), *data]
+
+    def table_set_default(self) -> list[object]:
+        table = self._table()
+        action, data = self._action(table)
+        return ["table_set_default", table.name, action, *data]
+
+    def table_other(self) -> list[object]:
+        name = self.rng.choice(
+            ["table_reset_default", "table_num_entries", "table_dump", "table_info", "table_delete", "table_clear"]
+        )
+        return [name, self._table().name, *([self.number(40)] if name == "table_delete" else [])]
+
+    def register(self) -> list[object]:
+        array = self.rng.choice(self.words.registers or ["nosuch"])
+        short = array.rpartition(".")[2] if self.rng.random() < 0.3 else array
+        value = self.rng.choice([self.number(), self.value(64), f"-{self.number()}", self.value(33)])
+        return self.rng.choice([["register_read", short], ["register_read", short, self.number(80)], ["register_reset", short],
+                                ["register_write", short, self.number(80), value]])  # fmt: skip
+
+    def counter(self) -> list[object]:
+        array = self.rng.choice([*self.words.counters, "hits", "nosuch"])
+        return self.rng.choice([["counter_read", array, self.number(80)], ["counter_reset", array]])
+
+    def multicast(self) -> list[object]:
+        group = self.rng.choice([5, 5, 5, 5, self.number(8)])  # few, so that groups and nodes meet
+        node = self.rng.choice([max(self.nodes - self.rng.randrange(1, 3), 0)] * 3 + [self.number()])
+        ports = self.rng.sample(range(9), self.rng.randrange(5))
+        line: list[object] = self.rng.choice([
+            ["mc_mgrp_create", group], ["mc_mgrp_destroy", group], ["mc_node_create", self.number(), *ports],
+            ["mc_node_create", self.number(), *ports], ["mc_node_update", node, *ports], ["mc_node_destroy", node],
+            *[["mc_node_associate", group, node]] * 3, *[["mc_node_dissociate", group, node]] * 2, ["mc_dump"],
+        ])  # fmt: skip
+        self.nodes += line[0] == "mc_node_create"
+        return line
+
+    def mirroring(self) -> list[object]:
+        session = self.rng.choice([100, 101, 102, self.number(40_000)])
+        return self.rng.choice([["mirroring_add", session, self.number(9)], ["mirroring_add_mc", session, self.number(8)],
+                                ["mirroring_delete", session]])  # fmt: skip
+
+    def queue(self) -> list[object]:
+        port = self.rng.choice([[], [self.rng.randrange(8)], [self.number()]])
+        return self.rng.choice([["set_queue_depth", self.rng.choice([0, 1, 2, 64, 129, 4096, 2**20, 2**20 + 1]), *port],
+                                ["set_queue_rate", self.rng.choice([0, 0, 5000, 10**6, 10**9, 10**9 + 1]), *port],
+                                ["set_queue_delay", self.rng.choice([0, 0, 1, 200, 60_000_000, 60_000_001]), *port]])  # fmt: skip
+
+    def other(self) -> list[object]:
+        if self.rng.random() < 0.02:
+            self.nodes = 0
+            return ["reset_state"]
+        return self.rng.choice([["show_ports"], ["show_tables"], ["show_copies"], ["get_time_elapsed"], ["# remark"],
+                                [self.rng.randbytes(self.rng.randrange(40)).decode("latin-1")]])  # fmt: skip
+
+    kinds = (table_add, table_add, table_add, table_modify, table_set_default, table_other, register, counter, multicast, mirroring,
+             queue, other)  # fmt: skip

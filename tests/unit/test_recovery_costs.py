@@ -1,0 +1,61 @@
+"""What losses and slow workers cost either system: counted in virtual time, so that no other load of the machine can matter."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from experiments.settings import TrialSettings
+from tests.replay import Replayed, replay
+
+SCHEMES = ("switchml", "atp")
+ELEMENTS = 16_640  # 2 × 4 workers at 10 Mbit/s, as in the quickstart
+
+
+@cache
+def replayed(scheme: str, **faults: object) -> Replayed:
+    return replay(TrialSettings(scheme=scheme, steps=7, compute_ms=20, **faults), ELEMENTS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_without_faults_nothing_is_asked_or_sent_again(scheme: str) -> None:
+    found = replayed(scheme)
+    assert (found.lost, found.retransmissions, found.queries, found.duplicates) == (0, 0, 0, 0)
+    assert 1.0 <= found.tat / found.bound <= {"switchml": 1.03, "atp": 1.08}[scheme]  # ATP's longer way is a larger part
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_slow_worker_makes_nobody_send_again(scheme: str) -> None:
+    found = replayed(scheme, straggler="slow", straggler_rank=5, straggler_factor=3)
+    assert (found.lost, found.retransmissions) == (0, 0)
+    assert found.duplicates <= 64  # answers to queries that met their results
+    assert found.queries <= 8 * 64 * 7  # a worker asks once about what it has under way, and waits from then on
+    assert found.tat <= 1.02 * replayed(scheme).tat
+
+
+@pytest.mark.parametrize(
+    ("scheme", "longer", "again", "queries"), [("switchml", 1.25, 0.6, 7.5), ("atp", 1.35, 0.6, 8.0)], ids=SCHEMES
+)
+@pytest.mark.parametrize("burst", [1, 8])
+def test_a_loss_costs_queries_and_seldom_more_than_one_packet(
+    scheme: str, longer: float, again: float, queries: float, burst: int
+) -> None:
+    """At 1 % on every link and direction. Fewer are sent again than lost: some that are lost go to several."""
+    found = replayed(scheme, loss=0.01, burst=burst)
+    assert found.lost > 100
+    assert found.retransmissions <= again * found.lost
+    assert found.queries <= queries * found.lost
+    assert found.tat <= longer * replayed(scheme).tat
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_asking_sends_less_again_than_the_papers_timeouts_and_is_faster(scheme: str) -> None:
+    """And they send less than they would if what is sent again could overtake other packets."""
+    ask, paper = (replayed(scheme, loss=0.01, recovery=how) for how in ("ask", "paper"))
+    assert ask.retransmissions * 4 < paper.retransmissions <= 7 * paper.lost
+    assert ask.tat < paper.tat
+
+
+def test_atp_takes_at_most_twice_as_long_as_switchml_where_a_tenth_is_lost() -> None:
+    assert replayed("atp", loss=0.1).tat <= 2 * replayed("switchml", loss=0.1).tat

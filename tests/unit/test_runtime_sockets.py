@@ -1,0 +1,139 @@
+"""The control socket's path: taken from nobody who lives, and no other file is removed for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from switches.control import ControlError
+from switches.embedded.build import build
+from switches.embedded.control import SocketControl
+from switches.sockets import claim_socket
+
+PROGRAM = Path("tests/programs/queues.p4")
+
+
+def start(path: Path) -> subprocess.Popen[str]:
+    """A switch without ports that listens at a path."""
+    return subprocess.Popen([build(PROGRAM), "--socket", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def refused(path: Path) -> str:
+    """The sentence with which a switch ends that cannot listen at a path."""
+    switch = start(path)
+    _, said = switch.communicate(timeout=10)
+    assert switch.returncode == 1
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def dead_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+
+def test_only_a_dead_socket_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    dead_socket(path)
+    switch = start(path)
+    assert switch.stdout is not None
+    assert switch.stdout.readline() == "ready\n"
+    assert "a process listens there already" in refused(path)
+    with SocketControl(path) as control:
+        assert "hits" not in control.command("show_ports")
+    switch.terminate()
+    assert switch.wait(timeout=10) == 0
+    assert not path.exists()
+    switch.communicate()
+
+
+@pytest.mark.parametrize("kind", ["file", "link to a file", "link to a dead socket", "folder", "fifo"])
+def test_another_file_stays(tmp_path: Path, kind: str) -> None:
+    path, other = tmp_path / "s.sock", tmp_path / "other"
+    if kind == "file":
+        path.write_text("precious")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        dead_socket(other) if "socket" in kind else other.write_text("precious")
+        path.symlink_to(other)
+    before = path.lstat()
+    assert "no socket" in refused(path)
+    assert path.lstat().st_ino == before.st_ino
+    if kind == "file":
+        assert path.read_text() == "precious"
+
+
+def test_a_socket_in_no_folder_is_refused(tmp_path: Path) -> None:
+    assert "No such file or directory" in refused(tmp_path / "none" / "s.sock")
+
+
+def test_a_successor_keeps_its_socket(tmp_path: Path) -> None:
+    """A switch that ends removes its own socket only, not that of a switch which took the path meanwhile."""
+    path = tmp_path / "s.sock"
+    first = start(path)
+    assert first.stdout is not None
+    first.stdout.readline()
+    path.unlink()
+    second = start(path)
+    assert second.stdout is not None
+    second.stdout.readline()
+    first.terminate()
+    first.communicate(timeout=10)
+    with SocketControl(path) as control:
+        control.command("show_ports")
+    second.terminate()
+    second.communicate(timeout=10)
+
+
+def test_of_many_that_claim_one_path_one_gets_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    dead_socket(path)
+    switches = [start(path) for _ in range(8)]
+    heads = [switch.stdout.readline() for switch in switches if switch.stdout]
+    assert sorted(heads) == [""] * 7 + ["ready\n"]
+    with SocketControl(path) as control:
+        assert control.command("show_copies") == "most_copies=none refused=0 input_drops=0\n"
+    for switch in switches:
+        switch.terminate()
+        switch.communicate(timeout=10)
+    with pytest.raises(ControlError):
+        SocketControl(path)
+
+
+def test_signals_are_events(tmp_path: Path) -> None:
+    """A handler could run just before the switch sleeps: the switch would sleep on, and end at the next packet only."""
+    switch = start(tmp_path / "s.sock")
+    assert switch.stdout is not None
+    switch.stdout.readline()
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{switch.pid}/status").read_text().splitlines())
+    both = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1
+    assert int(status["SigBlk"], 16) & both == both
+    switch.send_signal(signal.SIGINT)
+    switch.communicate(timeout=10)
+    assert switch.returncode == 0
+
+
+def test_a_name_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for name in (str(victim), "../victim", "a/b", ""):
+        with pytest.raises(OSError, match="no name for a switch"):
+            claim_socket(name)
+        command = [sys.executable, "-m", "switches.embedded", str(PROGRAM), "-i", "0@nosuch0", "--name", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "no name for a switch" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert victim.read_text() == "precious"
+    assert claim_socket("mine") == tmp_path / "inalab" / "mine.sock"

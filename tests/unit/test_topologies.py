@@ -1,0 +1,277 @@
+"""Networks as planned: names, addresses, ports, where traffic goes, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from multiprocessing import Pipe
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from experiments.oracle import path
+from hosts.schedules import Move
+from switches import atp, switchml
+from topologies import isolation, links
+from topologies.jobs import deal
+from topologies.links import PHYSICAL_BYTES, NetworkError, limit_rate
+from topologies.network import MANAGEMENT_ADDRESS
+from topologies.racks import MAX_PORTS, MAX_RACKS, MAX_SERVERS, NetworkPlan, Racks, TopologyError
+
+LONGEST_NAME = 15  # of an interface, in Linux
+SHAPES = [
+    Racks(1, 1),
+    Racks(1, 4, servers=3),
+    Racks(2, 3, 10.0, 4.0),
+    Racks(3, 2, 5.0, 20.0, servers=4),
+    Racks(2, 32, servers=32),
+    Racks(32, 2),
+]
+
+
+def shape(racks: Racks) -> str:
+    return f"{racks.racks}x{racks.workers}+{racks.servers}"
+
+
+def interfaces(plan: NetworkPlan) -> list[str]:
+    """All that the network makes: Mininet's, and both ends of the management links."""
+    ends = [
+        f"{name}-eth{port}" for link in plan.links for name, port in ((link.lower, link.lower_port), (link.upper, link.upper_port))
+    ]
+    return ends + [name for host in plan.everyone for name in (f"{host.name}-mgmt", f"mgmt{host.rank}")]
+
+
+@pytest.mark.parametrize("racks", [*SHAPES, Racks(32, 32), Racks(31, 32, servers=32)], ids=shape)
+def test_names_and_addresses_are_unique_and_fit(racks: Racks) -> None:
+    plan = NetworkPlan(racks)
+    names = interfaces(plan)
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) <= LONGEST_NAME
+    assert any(len(name) >= 10 for name in names) or racks.size < 1000  # the longest are among them: h1023-mgmt
+    stations = [h.station for h in plan.everyone] + [s.station for s in plan.switches.values()]
+    for addresses in (
+        [s.mac for s in stations],
+        [s.ip for s in stations],
+        [*(h.management_ip for h in plan.everyone), MANAGEMENT_ADDRESS],
+    ):
+        assert len(set(addresses)) == len(addresses)
+    for ip in [s.ip for s in stations] + [h.management_ip for h in plan.everyone]:
+        assert all(0 <= int(part) <= 255 for part in ip.split("."))
+        assert not ip.endswith((".0", ".255"))
+    assert all(re.fullmatch(r"02(:[0-9a-f]{2}){5}", s.mac) for s in stations)
+    assert [h.rank for h in plan.everyone] == list(range(racks.size + racks.servers))
+    assert [h.name for h in plan.hosts] == [f"h{r}" for r in range(racks.size)]
+
+
+def test_management_addresses_across_ranks_of_250_and_254() -> None:
+    plan = NetworkPlan(Racks(10, 32))
+    assert [plan.hosts[r].management_ip for r in (0, 249, 250, 254, 319)] == [
+        "192.168.0.2", "192.168.0.251", "192.168.1.2", "192.168.1.6", "192.168.1.71",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("racks", SHAPES, ids=shape)
+def test_ports_are_one_link_each_and_as_the_program_has_them(racks: Racks) -> None:
+    plan = NetworkPlan(racks)
+    for name, switch in plan.switches.items():
+        ports = [a.port for a in switch.attachments]
+        assert len(set(ports)) == len(ports)
+        assert max(ports) < MAX_PORTS
+        for a in switch.attachments:
+            link = plan.links[a.link]
+            ends = ((link.lower, link.lower_port), (link.upper, link.upper_port))
+            assert (name, a.port) == ends[1 if a.upper else 0]
+            assert a.peer == ends[0 if a.upper else 1][0]
+            assert plan.port(name, a.peer) == a.port
+    assert [link.number for link in plan.links] == list(range(len(plan.links)))
+    for link in plan.links:
+        assert link.rate == (racks.uplink_rate if link.upper == "root" else racks.host_rate)
+    if racks.racks > 1:
+        assert [a.peer for a in plan.switches["root"].attachments] == [f"tor{r}" for r in range(racks.racks)]
+        assert [plan.rack(f"tor{r}") for r in range(racks.racks)] == list(range(racks.racks))
+    else:
+        assert list(plan.switches) == ["tor0"]
+
+
+@pytest.mark.parametrize("racks", SHAPES, ids=shape)
+def test_ordinary_traffic_reaches_everybody(racks: Racks) -> None:
+    """Each frame is followed from switch to switch by the commands that the switches take."""
+    plan = NetworkPlan(racks)
+    routes: dict[str, dict[str, int]] = {}
+    for name, switch in plan.switches.items():
+        lines = plan.forwarding(name)
+        flood = sorted(a.port for a in switch.attachments)
+        assert f"mc_node_create 1 {' '.join(map(str, flood))}" in lines
+        found = [re.fullmatch(r"table_add forwarder\.stations forward (\S+) => (\d+)", line) for line in lines]
+        routes[name] = {m[1]: int(m[2]) for m in found if m}
+    ends = {h.station.mac: h.name for h in plan.everyone} | {s.station.mac: s.name for s in plan.switches.values()}
+    for source in plan.everyone:
+        for mac, goal in ends.items():
+            if goal == source.name:
+                continue
+            at, hops = f"tor{source.rack}", 0
+            while at != goal:
+                assert hops < 4 and at in plan.switches, (source.name, goal, at)
+                port = routes[at][mac]
+                at, hops = next(a.peer for a in plan.switches[at].attachments if a.port == port), hops + 1
+
+
+def test_servers_are_spread_over_the_racks() -> None:
+    plan = NetworkPlan(Racks(3, 2, servers=5))
+    assert [s.rack for s in plan.servers] == [0, 1, 2, 0, 1]
+    assert [s.name for s in plan.servers] == ["s0", "s1", "s2", "s3", "s4"]
+    assert [plan.port(f"tor{s.rack}", s.name) for s in plan.servers] == [3, 3, 3, 4, 4]
+    assert [h.rack for h in plan.hosts] == [0, 0, 1, 1, 2, 2]
+    assert Racks(3, 2).members == [[0, 1], [2, 3], [4, 5]] and Racks(3, 2).size == 6
+    assert all(h.switch == plan.switches[f"tor{h.rack}"].station for h in plan.everyone)
+
+
+@pytest.mark.parametrize(
+    ("racks", "wrong", "message"),
+    [
+        ((MAX_RACKS, 1), (MAX_RACKS + 1, 1), "33 racks: from 1 to 32 are possible"),
+        ((1, 32), (1, 33), "33 workers in a rack"),
+        ((1, 1), (0, 1), "0 racks"),
+        ((1, 1), (1, 0), "0 workers"),
+        ((2, 1, 10, 10, MAX_SERVERS), (2, 1, 10, 10, MAX_SERVERS + 1), "33 servers: from 0 to 32"),
+        ((1, 32, 10, 10, 31), (1, 32, 10, 10, 32), "65 ports, and has 64"),
+        ((2, 2, 0.1), (2, 2, 0.09), "host_rate is 0.09 Mbit/s: from 0.1 to 100000"),
+        ((2, 2, 10, 100_000), (2, 2, 10, 100_001), "uplink_rate is 100001"),
+        ((2, 2, None, None), (2, 2, 10, -1), "uplink_rate is -1"),
+    ],
+)
+def test_what_is_possible_and_what_is_just_beyond(racks: tuple[int, ...], wrong: tuple[int, ...], message: str) -> None:
+    NetworkPlan(Racks(*racks))
+    with pytest.raises(TopologyError, match=message):
+        Racks(*wrong)
+
+
+def test_sizes_are_those_of_the_programs() -> None:
+    def defined(name: str) -> int:
+        sources = "\n".join(path.read_text() for path in Path("p4").rglob("*.p4"))
+        (value,) = set(re.findall(rf"#define {name} (\d+)", sources))
+        return int(value)
+
+    assert defined("MAX_PORTS") == MAX_PORTS
+    assert defined("MAX_WORKERS") == switchml.MAX_WORKERS
+    assert defined("MAX_JOBS") == switchml.MAX_JOBS == atp.MAX_JOBS
+
+
+def test_a_message_crosses_its_racks_links_and_no_others() -> None:
+    plan = NetworkPlan(Racks(2, 2, servers=1))
+    upper = {link.lower: link.number for link in plan.links}
+
+    def crossed(source: int, destination: int) -> list[tuple[int, str]]:
+        return path(plan, Move(source, destination, 0, False))
+
+    assert crossed(0, 1) == [(upper["h0"], "up"), (upper["h1"], "down")]
+    assert set(crossed(0, 3)) == {(upper["h0"], "up"), (upper["h3"], "down"), (upper["tor0"], "up"), (upper["tor1"], "down")}
+    assert (upper["s0"], "down") in crossed(3, 4)
+
+
+def test_jobs_get_hosts_of_their_own() -> None:
+    plan = NetworkPlan(Racks(2, 4, servers=3))
+    first, second = deal(plan, [[1, 2], [3, 1]], [1, 2])
+    assert [h.name for h in first.everyone] == ["h0", "h4", "h5", "s0"]
+    assert [h.name for h in second.everyone] == ["h1", "h2", "h3", "h6", "s1", "s2"]
+    assert (first.number, second.number, first.size, second.size) == (0, 1, 3, 4)
+    assert first.members(2) == [[0], [1, 2]] and second.members(2) == [[0, 1, 2], [3]]
+    assert [second.rank(h) for h in second.everyone] == list(range(6))
+    assert [first.children(plan, name) for name in ("root", "tor0", "tor1")] == [2, 1, 2]
+    (alone,) = deal(plan, [[0, 3]], [0])
+    assert alone.children(plan, "root") == 1
+    for workers, servers in (([[3, 1], [2, 1]], [0, 0]), ([[1, 1]], [4])):
+        with pytest.raises(TopologyError, match=f"job {len(workers) - 1} needs more hosts than the network has left"):
+            deal(plan, workers, servers)
+
+
+class Shaped:
+    """A node whose `tc` reports what the test says."""
+
+    name = "h0"
+
+    def __init__(self, shown: str, code: int = 0) -> None:
+        self.shown, self.code, self.commands = shown, code, list[str]()
+
+    def pexec(self, command: str) -> tuple[str, str, int]:
+        self.commands.append(command)
+        return self.shown if "show" in command else "", "no such thing" if self.code else "", self.code
+
+
+@pytest.mark.parametrize(
+    ("rate", "reported", "good"),
+    [(10.0, "10Mbit", True), (1.5, "1500Kbit", True), (2.0, "2000000bit", True), (1000.0, "1Gbit", True), (10.0, "10Kbit", False), (10.0, "9Mbit", False)],
+)  # fmt: skip
+def test_a_rate_is_read_back(rate: float, reported: str, good: bool) -> None:
+    node = Shaped(f"class htb 1:1 root prio 0 rate {reported} ceil {reported} burst 1600b")
+    if good:
+        limit_rate(node, "h0-eth0", rate)
+    else:
+        with pytest.raises(NetworkError, match=f"a rate of {rate} Mbit/s was asked for, and tc reports class htb"):
+            limit_rate(node, "h0-eth0", rate)
+    assert f"rate {int(rate * 1e6)}bit" in node.commands[1] and f"overhead {PHYSICAL_BYTES} " in node.commands[1]
+    burst = int(re.findall(r" burst (\d+)", node.commands[1])[0])
+    assert burst == max(1600, int(rate * 1e6 / 8 / 1000))
+
+
+def test_a_rate_that_is_not_there_or_a_command_that_fails_is_an_error() -> None:
+    with pytest.raises(NetworkError, match="tc reports none"):
+        limit_rate(Shaped(""), "h0-eth0", 10.0)
+    with pytest.raises(NetworkError, match="h0: `ip link` failed: no such thing"):
+        links.run(Shaped("", 2), "ip link")
+
+
+def test_both_ends_of_a_link_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited: list[tuple[str, float]] = []
+    nodes = [SimpleNamespace(name=name, pexec=lambda command: ("", "", 0)) for name in ("h0", "tor0")]
+
+    def make(self: links.RateLink, node1: object, node2: object, **_: object) -> None:
+        self.intf1, self.intf2 = (SimpleNamespace(node=n, name=f"{n.name}-eth0") for n in nodes)
+
+    monkeypatch.setattr(links.Link, "__init__", make)
+    monkeypatch.setattr(links, "limit_rate", lambda node, name, rate: limited.append((name, rate)))
+    links.RateLink(*nodes, rate=5.0)
+    assert limited == [("h0-eth0", 5.0), ("tor0-eth0", 5.0)]
+    limited.clear()
+    links.RateLink(*nodes)
+    assert limited == []
+
+
+def test_a_forked_piece_of_work_ends_with_its_code() -> None:
+    assert isolation.wait(isolation.fork(lambda: 7)) == 7
+    assert isolation.wait(isolation.fork(lambda: os.kill(os.getpid(), 9) or 0)) == -9
+
+    def fails() -> int:
+        raise ValueError("on purpose")
+
+    assert isolation.wait(isolation.fork(fails)) == 1
+    assert isolation._exit_code(9) == 128 + 9
+
+
+def test_a_forked_process_ends_with_the_one_that_made_it() -> None:
+    receiver, sender = Pipe(duplex=False)
+
+    def parent() -> int:
+        sender.send(isolation.fork(lambda: time.sleep(60) or 0))
+        time.sleep(60)
+        return 0
+
+    pid = isolation.fork(parent)
+    child = receiver.recv()
+    os.kill(pid, signal.SIGKILL)
+    assert isolation.wait(pid) == -signal.SIGKILL
+    end = time.monotonic() + 10
+    try:
+        while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < end, "the child is alive"
+            time.sleep(0.01)
+    except psutil.NoSuchProcess:
+        pass
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)

@@ -1,0 +1,123 @@
+"""What a watch reports of a network that a test makes up: the cause before its consequences, each once, nothing too soon."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from experiments import watch
+from experiments.watch import Watch
+from topologies.jobs import deal
+from topologies.network import Network
+from topologies.racks import NetworkPlan, Racks
+
+
+class MadeUp:
+    """As much of a network as a watch looks at."""
+
+    def __init__(self) -> None:
+        self.plan = NetworkPlan(Racks(2, 2, None, None, 2))
+        self.dead: list[str] = []
+        self.lost: list[str] = []
+
+    def dead_switches(self) -> list[str]:
+        return self.dead
+
+    def unreachable(self) -> list[str]:
+        return self.lost
+
+
+def child(work: Callable[[], Any]) -> int:
+    """A process that does this work and ends with its result as the exit code."""
+    if (pid := os.fork()) == 0:
+        os._exit(work() or 0)
+    return pid
+
+
+def watching(servers: list[int], jobs: int = 1) -> tuple[MadeUp, Watch]:
+    network = MadeUp()
+    plans = deal(network.plan, [[2 // jobs, 2 // jobs]] * jobs, [2 // jobs] * jobs)
+    return network, Watch(cast(Network, network), plans, servers)
+
+
+def looked(seen: Watch, seconds: float = 0.5) -> str:
+    """The first trouble within so many seconds."""
+    end, why = time.monotonic() + seconds, ""
+    while not why and time.monotonic() < end:
+        why = seen.look(time.monotonic())
+        time.sleep(0.01)
+    return why
+
+
+@pytest.fixture
+def servers() -> Any:
+    pids = [child(lambda: time.sleep(60)) for _ in range(2)]
+    yield pids
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            continue
+
+
+def test_all_is_well(servers: list[int]) -> None:
+    assert looked(watching(servers)[1], 0.1) == ""
+
+
+def test_a_dead_switch_comes_before_its_consequences(servers: list[int]) -> None:
+    network, seen = watching(servers)
+    network.dead, network.lost = ["switch tor0 was killed by SIGKILL"], ["h0"]
+    os.kill(servers[0], signal.SIGKILL)
+    assert looked(seen) == "switch tor0 was killed by SIGKILL"
+
+
+@pytest.mark.parametrize(("jobs", "name"), [(1, "server 1 (host s1)"), (2, "server 0 of job 1 (host s1)")])
+def test_a_server_that_a_signal_ends_is_trouble(servers: list[int], jobs: int, name: str) -> None:
+    seen = watching(servers, jobs)[1]
+    os.kill(servers[1], signal.SIGTERM)
+    assert looked(seen) == f"{name} was killed by SIGTERM"
+    assert list(seen.servers) == [servers[0]]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_server_that_ends_by_itself_is_trouble_too(servers: list[int], code: int) -> None:
+    ended = child(lambda: code)
+    seen = watching([servers[0], ended])[1]
+    assert looked(seen) == f"server 1 (host s1) ended with exit code {code}"
+    assert list(seen.servers) == [servers[0]]
+
+
+def test_background_traffic_must_not_end_at_all(servers: list[int]) -> None:
+    seen = watching(servers)[1]
+    seen.background = {child(lambda: 0): "the sink"}
+    assert looked(seen) == "the sink ended with exit code 0"
+
+
+def test_a_link_must_be_down_for_a_while_without_a_break(servers: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "CUT_SECONDS", 10.0)
+    network, seen = watching(servers)
+    network.lost = ["h1"]
+    assert seen.look(100.0) == seen.look(109.0) == ""
+    network.lost = []
+    assert seen.look(109.5) == ""
+    network.lost = ["h1"]
+    assert seen.look(110.5) == seen.look(120.4) == ""
+    network.lost = ["h1", "s0"]
+    said = "the management network is cut: it does not reach worker 1 (host h1), server 0 (host s0)"
+    assert seen.look(120.6) == said
+    assert seen.cut() == said
+
+
+def test_looks_are_rationed(servers: list[int]) -> None:
+    network, seen = watching(servers)
+    assert seen.trouble() == ""
+    network.dead = ["switch tor0 ended with exit code 1"]
+    assert seen.trouble() == ""
+    time.sleep(watch.EVERY)
+    assert seen.trouble() == "switch tor0 ended with exit code 1"
