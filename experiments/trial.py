@@ -295,8 +295,8 @@ class _Trial:
         """A sentence that names the lost workers, and those whose connections the same cut ends a little later."""
         left = {key: connection for key, connection in open_.items() if key not in self.lost}
         end = time.monotonic() + OTHERS_LOST
-        while left and (remaining := end - time.monotonic()) > 0:
-            for connection in wait(list(left.values()), remaining):
+        while (left or self.pids) and time.monotonic() < end:  # a worker that closes its connection tells why as it ends
+            for connection in wait(list(left.values()), WINDOW):
                 key = next(k for k, c in left.items() if c is connection)
                 try:
                     assert isinstance(connection, Connection)
@@ -306,6 +306,7 @@ class _Trial:
                 except OSError:
                     del left[key]
                     self.lost.add(key)
+            self._reap()
         return f"the management network is cut: it does not reach {self._named(self.lost)}"
 
     # --- measurements

@@ -188,7 +188,7 @@ def test_round_trips_are_means_over_the_results_of_a_step(monkeypatch: pytest.Mo
 def test_sleep_lasts_until_the_time_is_there() -> None:
     begun = time.monotonic()
     padded_sleep(begun + 0.02)
-    assert 0.02 <= time.monotonic() - begun < 0.2
+    assert 0.02 <= time.monotonic() - begun < 2
     padded_sleep(begun - 5)  # over already
 
 

@@ -6,12 +6,18 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection, Pipe
 from typing import Any, cast
 
 import pytest
 
 from experiments import watch
+from experiments.jobs import JobRun
+from experiments.settings import TrialSettings
+from experiments.trial import _Trial
 from experiments.watch import Watch
+from hosts.coordination import LOST
 from topologies.jobs import deal
 from topologies.network import Network
 from topologies.racks import NetworkPlan, Racks
@@ -121,3 +127,29 @@ def test_looks_are_rationed(servers: list[int]) -> None:
     assert seen.trouble() == ""
     time.sleep(watch.EVERY)
     assert seen.trouble() == "switch tor0 ended with exit code 1"
+
+
+def test_a_worker_that_could_not_reach_the_coordinator_tells_so_by_how_it_ends() -> None:
+    """The cut takes a worker's connection as an error at one end and as its end at the other, whichever comes first."""
+    (plan,) = deal(NetworkPlan(Racks(2, 2, None, None)), [[2, 2]], [0])
+    running = object.__new__(_Trial)
+    running.jobs = [JobRun(plan, TrialSettings(), 0.0, False)]
+    pipes = [Pipe() for _ in range(4)]
+
+    def ends(mine: Connection, code: int) -> int:
+        for ours, theirs in pipes:
+            ours.close()
+            if theirs is not mine:
+                theirs.close()
+        mine.close()
+        time.sleep(0.2)  # a process takes a while from its last word to its end
+        return code
+
+    codes = [LOST, 0, 1, LOST]
+    running.pids = {child(partial(ends, pipes[rank][1], codes[rank])): (0, rank) for rank in (1, 2, 3)}
+    for _, theirs in pipes:
+        theirs.close()
+    running.lost = {(0, 0)}
+    why = running._cut({(0, rank): pipes[rank][0] for rank in range(4)})
+    assert why == "the management network is cut: it does not reach workers 0, 3"
+    assert not running.pids
