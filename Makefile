@@ -53,7 +53,7 @@ sanitize: $(READY) ## try 10^6 packets and 10^6 commands on the embedded switch 
 	@$(BIN)/python -m tests.sanitize --seed $(SEED)
 
 bench: need-root $(READY) ## measure packets/s of the switch and ATE/s of workers
-	@$(BIN)/python -m experiments.bench
+	@$(BIN)/python -m testbed.command.bench
 
 lint: $(READY) ## check format, rules and types
 	@$(BIN)/ruff format --check .

@@ -12,11 +12,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import ATE, SCHEME_LOOKS, Look, curve, estimate, levels, metric, not_valid, ratio, sent_again, words
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
-from experiments.results import Run
-from experiments.sweep import Numbers, Point, SweepSettings, paired
+from testbed.draw.curves import SCHEME_LOOKS, Look, curve, estimate, levels, not_valid, ratio, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import ATE, metric, sent_again
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
 
 CONTROL = {"on": "marks", "off": "none"}
 LOOKS = {

@@ -12,13 +12,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.atp_memory import parts
-from experiments.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, matching, not_valid, ratio, words
-from experiments.experiment import Trial
-from experiments.plots import new_figure
-from experiments.results import Run
-from experiments.settings import SettingsError
-from experiments.sweep import Integers, Point, SweepSettings, Words, paired
+from testbed.draw.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, matching, not_valid, ratio, words
+from testbed.draw.plots import new_figure
+from testbed.measures import parts
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
+from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from testbed.record.runs import Run
 
 TARGET = 0.9  # accuracy
 

@@ -12,24 +12,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import (
-    SCHEME_LOOKS,
-    Look,
-    curve,
-    estimate,
-    in_order,
-    levels,
-    metric,
-    not_valid,
-    over_base,
-    ratio,
-    sent_again,
-    words,
-)
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure, readable
-from experiments.results import Run
-from experiments.sweep import Numbers, Point, SweepSettings, paired
+from testbed.draw.curves import SCHEME_LOOKS, Look, curve, estimate, in_order, levels, not_valid, over_base, ratio, words
+from testbed.draw.plots import COLOURS, new_figure, readable
+from testbed.measures import metric, sent_again
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
 
 TAT = metric("tat_mean")
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -13,13 +13,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments import bounds
-from experiments.curves import ATE, SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, not_valid, ratio, words
-from experiments.experiment import Trial
-from experiments.plots import new_figure, readable
-from experiments.results import Run
-from experiments.settings import SettingsError, TrialSettings
-from experiments.sweep import Integers, Point, SweepSettings, paired
+from testbed.draw.curves import SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, not_valid, ratio, words
+from testbed.draw.plots import new_figure, readable
+from testbed.measures import ATE, into_servers, parts
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+from testbed.theory import bounds
 
 ALLOCATIONS = {"dynamic": "atp", "static": "switchml"}
 LOOKS = {
@@ -58,21 +59,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
             changes = {"scheme": scheme, "jobs": ({},) * settings.number, **memory}
             points.append(Point(f"{allocation}, {each} each", {"allocation": allocation, "aggregators": each}, changes))
     return paired(points, settings, seed)
-
-
-def parts(trial: dict[str, Any]) -> list[dict[str, Any]]:
-    """The metrics of each of a trial's jobs."""
-    return trial["metrics"].get("jobs", [trial["metrics"]])  # type: ignore[no-any-return]
-
-
-def into_servers(trial: dict[str, Any]) -> float:
-    """Bytes into the servers over those that would carry every job's sums once a step, whole and in frames."""
-    settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
-    once = sum(
-        bounds.framing(job, part["elements"]) * 4 * part["elements"] * job.steps
-        for job, part in zip(settings.each(), parts(trial), strict=True)
-    )
-    return float(sum(server["down"] for server in metrics.get("server_bytes", [])) / once)
 
 
 def _bound(trial: dict[str, Any]) -> float:

@@ -12,10 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments import bounds
-from experiments.atp_memory import into_servers
-from experiments.curves import (
-    ATE,
+from testbed.draw.curves import (
     OF_BOUND,
     SCHEME_LOOKS,
     Look,
@@ -26,14 +23,15 @@ from experiments.curves import (
     levels,
     matching,
     not_valid,
-    of_bound,
     words,
 )
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
-from experiments.results import Run
-from experiments.settings import SettingsError, TrialSettings
-from experiments.sweep import Integers, Point, SweepSettings, paired
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import ATE, into_servers, of_bound
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+from testbed.theory import bounds
 
 VARIANTS = ("switchml", "atp, one server", "atp, a server a rack")
 LOOKS = {

@@ -12,24 +12,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import (
-    SCHEME_LOOKS,
-    curve,
-    estimate,
-    in_order,
-    levels,
-    metric,
-    not_valid,
-    over_base,
-    packets_lost,
-    ratio,
-    words,
-)
-from experiments.experiment import Trial
-from experiments.plots import new_figure, readable
-from experiments.results import Run
-from experiments.statistics import Interval
-from experiments.sweep import Numbers, Point, SweepSettings, Words, paired
+from testbed.draw.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, not_valid, over_base, ratio, words
+from testbed.draw.plots import new_figure, readable
+from testbed.measures import metric, packets_lost
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired
+from testbed.record.runs import Run
+from testbed.record.statistics import Interval
 
 TAT = metric("tat_mean")
 KINDS = {"Bernoulli": 1.0, "bursts of 4": 4.0}  # mean burst

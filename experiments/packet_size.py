@@ -8,13 +8,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments import bounds
-from experiments.curves import OF_BOUND, Look, bound_line, curve, estimate, levels, matching, metric, not_valid, words
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
-from experiments.results import Run
-from experiments.sweep import Integers, Point, SweepSettings, paired
 from hosts import wire
+from testbed.draw.curves import OF_BOUND, Look, bound_line, curve, estimate, levels, matching, not_valid, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import metric
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+from testbed.theory import bounds
 
 PAPER = {64: 75.7, 256: 92.6}  # network efficiency in %, on the talk's slides (PAPERS.md, section 1)
 MEASURED, PAYLOAD = Look("measured", COLOURS[0]), Look("share of the values in a packet", COLOURS[5])

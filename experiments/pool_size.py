@@ -11,14 +11,15 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments import bounds
-from experiments.curves import Look, Tolerance, bound_line, curve, estimate, levels, matching, metric, not_valid, words
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure, readable
-from experiments.results import Run
-from experiments.settings import TrialSettings
-from experiments.sweep import Integers, Point, SweepSettings, paired
 from hosts import wire
+from testbed.draw.curves import Look, Tolerance, bound_line, curve, estimate, levels, matching, not_valid, words
+from testbed.draw.plots import COLOURS, new_figure, readable
+from testbed.measures import metric
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import TrialSettings
+from testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+from testbed.theory import bounds
 
 MEASURED = Look("measured", COLOURS[0])
 OF_LAW = Tolerance(0.95, 1.4)  # what a worker does between a result and the next packet is in no round trip

@@ -11,10 +11,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments import plots
-from experiments.experiment import Trial
-from experiments.results import Run
-from experiments.settings import TrialSettings
+from testbed.draw import plots
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import TrialSettings
+from testbed.record.runs import Run
 
 Settings = TrialSettings
 QUICK: dict[str, Any] = {"steps": 20}

@@ -14,25 +14,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import (
-    Look,
-    Measure,
-    curve,
-    estimate,
-    in_order,
-    levels,
-    matching,
-    metric,
-    not_valid,
-    over_base,
-    packets_lost,
-    ratio,
-    words,
-)
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
-from experiments.results import Run
-from experiments.sweep import Integers, Numbers, Point, SweepSettings, paired
+from testbed.draw.curves import Look, curve, estimate, in_order, levels, matching, not_valid, over_base, ratio, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import Measure, metric, packets_lost
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
 
 LOOKS = {"ask": Look("asking first", COLOURS[0], "o"), "paper": Look("sending again (the paper's)", COLOURS[1], "D")}
 TAT = metric("tat_mean")

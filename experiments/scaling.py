@@ -14,11 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.curves import Look, Measure, curve, estimate, metric, not_valid, words
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
-from experiments.results import Run
-from experiments.sweep import Numbers, Point, SweepSettings, paired
+from testbed.draw.curves import Look, curve, estimate, not_valid, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import Measure, metric
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
 
 FIXED, ADAPTIVE = Look("fixed factor", COLOURS[0]), Look("block exponents", COLOURS[2])
 SIZES = {"digits-mlp": 20.0, "characters": 45.0}  # workloads, and a step's virtual compute time in ms

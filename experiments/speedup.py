@@ -13,12 +13,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments import bounds
-from experiments.curves import SCHEME_LOOKS, Measure, Tolerance, estimate, matching, not_valid, ratio, words
-from experiments.experiment import Trial
-from experiments.plots import new_figure
-from experiments.results import Run
-from experiments.sweep import Point, SweepSettings, Words, paired
+from testbed.draw.curves import SCHEME_LOOKS, Tolerance, estimate, matching, not_valid, ratio, words
+from testbed.draw.plots import new_figure
+from testbed.measures import Measure
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Point, SweepSettings, Words, paired
+from testbed.record.runs import Run
+from testbed.theory import bounds
 
 MODELS = {"digits-cnn": 40.0, "digits-mlp": 20.0, "characters": 60.0, "digits-mlp-large": 60.0}  # and compute in ms
 OF_PREDICTED = Tolerance(0.8, 1.05)  # of the throughput that compute and bounds allow

@@ -12,14 +12,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments import bounds
-from experiments.curves import Look, Measure, Tolerance, bound_line, by_name, curve, levels, matching, metric, not_valid, words
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
-from experiments.results import Run
-from experiments.settings import SettingsError, TrialSettings
-from experiments.statistics import median_interval
-from experiments.sweep import Numbers, Point, SweepSettings, paired
+from testbed.draw.curves import Look, Tolerance, bound_line, by_name, curve, levels, matching, not_valid, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import Measure, metric
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+from testbed.record.statistics import median_interval
+from testbed.theory import bounds
 
 TARGET = 0.9  # accuracy that the time is taken to
 MEASURED = Look("measured", COLOURS[0])

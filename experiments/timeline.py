@@ -14,15 +14,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field
 
-from experiments.curves import by_name, metric, not_valid, words
-from experiments.experiment import Trial
-from experiments.plots import COLOURS, new_figure
-from experiments.results import Run
-from experiments.settings import SettingsError
-from experiments.statistics import median_interval
-from experiments.sweep import Numbers, Point, SweepSettings, paired
 from hosts import wire
 from hosts.timeline import BIN
+from testbed.draw.curves import by_name, not_valid, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import metric
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
+from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+from testbed.record.statistics import median_interval
 
 BEFORE, AFTER = 0.2, 1.0  # seconds around the outage's beginning that are shown
 SERIES = ("sent first", "sent again", "results", "outstanding")

@@ -12,9 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments import bounds
-from experiments.curves import (
-    ATE,
+from testbed.draw.curves import (
     OF_BOUND,
     SCHEME_LOOKS,
     Tolerance,
@@ -24,15 +22,16 @@ from experiments.curves import (
     levels,
     matching,
     not_valid,
-    of_bound,
     ratio,
     words,
 )
-from experiments.experiment import Trial
-from experiments.plots import new_figure
-from experiments.results import Run
-from experiments.settings import SettingsError
-from experiments.sweep import Integers, Point, SweepSettings, Words, paired
+from testbed.draw.plots import new_figure
+from testbed.measures import ATE, of_bound
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
+from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from testbed.record.runs import Run
+from testbed.theory import bounds
 
 # read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s (PAPERS.md, section 1)
 PAPER = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26, 16: 0.97}}

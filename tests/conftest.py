@@ -10,8 +10,8 @@ import pytest
 
 numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of the hosts' loops, which the imports below compile
 
-from experiments.targets import DEFAULTS, make_target, target_for  # noqa: E402
 from switches.target import Target  # noqa: E402
+from testbed.plan.targets import DEFAULTS, make_target, target_for  # noqa: E402
 from tests.properties import register_profiles  # noqa: E402
 
 register_profiles()

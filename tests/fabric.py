@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from experiments.fleet import switch_commands
 from hosts.schemes import Parameters
 from switches.embedded.offline import OfflineSwitch
 from switches.loss import Loss
+from testbed.trial.fleet import switch_commands
 from topologies.jobs import JobPlan
 from topologies.racks import MAX_PORTS, HostPlan, NetworkPlan
 

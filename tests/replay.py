@@ -19,15 +19,15 @@ import pytest
 import typer
 from scapy.packet import Raw
 
-from experiments import bounds
-from experiments.places import place_of
-from experiments.settings import TrialSettings, make_settings, parse_overrides
 from hosts.atp.server import NAP, AtpServer
 from hosts.collective import Collective
 from hosts.datagrams import Datagrams
 from hosts.meeting import Meeting
 from hosts.schemes import Place, join
 from hosts.wire import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
+from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
+from testbed.theory import bounds
+from testbed.trial.places import place_of
 from tests import atp_packets, packets
 from tests.fabric import Fabric
 from tests.virtual_time import FOR_EVER, VirtualTime

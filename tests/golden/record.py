@@ -13,8 +13,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from experiments.targets import make_target
 from switches.target import SwitchError, Target, on_interfaces, tell
+from testbed.plan.targets import make_target
 from tests.interfaces import far_end
 from tests.scenarios import SCENARIOS, Scenario
 from topologies import isolation

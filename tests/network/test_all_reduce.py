@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.fleet import FleetError, Job, all_reduce, in_network, on_hosts
 from switches.loss import Loss
 from switches.target import Target
+from testbed.trial.fleet import FleetError, Job, all_reduce, in_network, on_hosts
 from tests.floats import dequantized, exponents, quantized
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks

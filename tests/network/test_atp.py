@@ -12,12 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fleet import SERVERS_END, FleetError, Job, all_reduce, as_tensors, end_servers, in_network, on_hosts, spawn_servers
-from experiments.settings import TrialSettings
-from experiments.trial import TrialError, run_trial
 from hosts.atp.worker import AtpWorker
 from switches.loss import Loss
 from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.coordinator import TrialError, run_trial
+from testbed.trial.fleet import (
+    SERVERS_END,
+    FleetError,
+    Job,
+    all_reduce,
+    as_tensors,
+    end_servers,
+    in_network,
+    on_hosts,
+    spawn_servers,
+)
 from tests.network.test_trials import SMALL, worker_pid
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import bench
 from switches.target import Target
+from testbed.command import bench
 
 
 def test_the_generators_packets_are_aggregated(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,12 @@ from typing import Any
 import psutil
 import pytest
 
-from experiments import trial as trials
-from experiments.fleet import spawn_servers
-from experiments.settings import TrialSettings
-from experiments.trial import GRACE, TrialError, run_trial
 from hosts.schemes import Place
 from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial import coordinator as trials
+from testbed.trial.coordinator import GRACE, TrialError, run_trial
+from testbed.trial.fleet import spawn_servers
 from tests.network.test_trials import SMALL, interfaces, name_of, namespaces
 from topologies.network import MANAGEMENT_ADDRESS, Network
 from topologies.racks import HostPlan
@@ -218,7 +218,7 @@ def test_ctrl_c_ends_everything_in_one_sentence(tmp_path: Path, words: list[str]
     """Twice in a row, as people press it, and to the whole process group, as a terminal sends it."""
     before, own = interfaces(), namespaces([os.getpid()])
     shape = ["--set", "racks=2", "--set", "workers=2", *(["--results", str(tmp_path)] if words is RUN else [])]
-    command = [sys.executable, "-m", "experiments.cli", words[0], *shape, *words[1:]]
+    command = [sys.executable, "-m", "testbed.command.cli", words[0], *shape, *words[1:]]
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
         while len(family()) <= processes and process.poll() is None:
             time.sleep(0.02)

@@ -20,7 +20,7 @@ UNDISTURBED = 0.01  # share of the processors that may be withheld; two pauses o
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_quick_figure_takes_less_than_a_minute(name: str, tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    words = [sys.executable, "-m", "experiments.cli", "run", name, "--quick", "--results", str(tmp_path)]
+    words = [sys.executable, "-m", "testbed.command.cli", "run", name, "--quick", "--results", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fleet import SERVERS_END, Job, end_servers, in_network, on_hosts, spawn_servers
 from hosts.epoch import draw
 from switches.loss import Loss
 from switches.target import Target
+from testbed.trial.fleet import SERVERS_END, Job, end_servers, in_network, on_hosts, spawn_servers
 from tests.network.test_torch_backend import launch
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks

@@ -80,7 +80,7 @@ def test_a_switch_that_is_killed_is_told_to_all(tmp_path: Path) -> None:
         "import torch, torch.distributed as dist\ndist.init_process_group('ina')\nprint('ready', flush=True)\n"
         "while True: dist.all_reduce(torch.ones(1000))\n"
     )
-    command = [sys.executable, "-m", "experiments.cli", "launch", *SHAPE, "--", str(script)]
+    command = [sys.executable, "-m", "testbed.command.cli", "launch", *SHAPE, "--", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline().endswith("ready\n")

@@ -6,9 +6,9 @@ import multiprocessing
 import os
 import time
 
-from experiments.settings import TrialSettings
-from experiments.trial import run_trial
 from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.coordinator import run_trial
 
 SETTINGS = TrialSettings(racks=1, workers=2, steps=25, compute_ms=30, host_rate=5)
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fleet import Job, on_hosts
 from switches.bmv2 import installation
 from switches.sockets import socket_directory
+from testbed.trial.fleet import Job, on_hosts
 from tests.network.test_ptf_scenarios import isolated_test
 from topologies import isolation
 from topologies.racks import HostPlan, NetworkPlan, Racks
@@ -81,7 +81,7 @@ class P4Run:
 @contextmanager
 def booted(target: str) -> Iterator[P4Run]:
     environment = private_machine()
-    exported = [sys.executable, "-m", "experiments.cli", "export-p4app", "2x2", "--target", target, "--out", str(HERE / "app")]
+    exported = [sys.executable, "-m", "testbed.command.cli", "export-p4app", "2x2", "--target", target, "--out", str(HERE / "app")]
     subprocess.run([*exported, "--set", "slots=8"], check=True, capture_output=True, env=environment)
     network = P4Run(HERE / "app" / "p4app.json", environment)
     yield network

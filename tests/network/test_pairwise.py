@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.fleet import FleetError, Job, all_reduce, as_tensors, in_network, on_hosts
-from experiments.oracle import seconds
 from hosts.schedules import SCHEDULES
 from switches.target import Target
+from testbed.theory.oracle import seconds
+from testbed.trial.fleet import FleetError, Job, all_reduce, as_tensors, in_network, on_hosts
 from topologies.racks import HostPlan, Racks
 
 FAST = {"host_rate": None, "uplink_rate": None}

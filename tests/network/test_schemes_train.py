@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from experiments import bounds
-from experiments.settings import TrialSettings
-from experiments.trial import TrialError, run_trial
 from hosts.schemes import SCHEMES
 from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.theory import bounds
+from testbed.trial.coordinator import TrialError, run_trial
 from tests.network.test_trials import SMALL, trial, worker_pid
 
 

@@ -15,7 +15,7 @@ SHAPE = ["--set", "racks=2", "--set", "workers=2", "--set", "host_rate=100", "--
 
 def launch(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "experiments.cli", "launch", *SHAPE, *words],
+        [sys.executable, "-m", "testbed.command.cli", "launch", *SHAPE, *words],
         capture_output=True,
         text=True,
         timeout=120,

@@ -16,11 +16,11 @@ import psutil
 import pytest
 import torch
 
-from experiments.fleet import switch_commands
-from experiments.settings import TrialSettings
-from experiments.trial import TrialError, run_trial
 from hosts.training import Trainer, TrainingSettings
 from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.coordinator import TrialError, run_trial
+from testbed.trial.fleet import switch_commands
 from tests.floats import dequantized, exponents, quantized
 
 SMALL: dict[str, Any] = {
@@ -73,7 +73,7 @@ def test_the_model_is_bit_for_bit_the_one_that_a_single_process_computes(target:
 def test_copies_that_a_full_queue_drops_make_a_trial_invalid(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """simple_switch drops them in silence: the program's own counters tell of it."""
     slow = ["set_queue_rate 2000", "set_queue_depth 2"]
-    monkeypatch.setattr("experiments.fleet.switch_commands", lambda *of: [*switch_commands(*of), *slow])
+    monkeypatch.setattr("testbed.trial.fleet.switch_commands", lambda *of: [*switch_commands(*of), *slow])
     result = trial(target, racks=1, workers=3, steps=2)
     assert result["metrics"]["queue_drops"] > 0
     assert [p for p in result["problems"] if "dropped in queues" in p]
@@ -160,7 +160,7 @@ def namespaces(pids: list[int]) -> set[str]:
 def start_run(results: Path, **change: Any) -> subprocess.Popen[str]:
     settings = {**SMALL, "steps": 400, **change}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "experiments.cli", "run", "quickstart", "--results", str(results), *words]
+    command = [sys.executable, "-m", "testbed.command.cli", "run", "quickstart", "--results", str(results), *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from experiments.fleet import switch_commands
 from hosts.atp import wire
 from hosts.atp.allocation import beginning
 from hosts.atp.fields import asker
@@ -28,6 +27,7 @@ from hosts.collective import Membership
 from hosts.schemes import Parameters
 from switches.embedded.offline import OfflineSwitch
 from switches.forwarding import Station
+from testbed.trial.fleet import switch_commands
 from tests.atp_packets import frame, program
 from tests.fabric import disturb
 from tests.merging import merger_of, take

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import bounds
-from experiments.curves import ATE, Tolerance, of_bound, over_base, sent_again, words
-from experiments.results import Run
-from experiments.settings import TrialSettings
-from experiments.statistics import Interval
-from experiments.validity import MOST_SATURATED, SIGMAS, judge, loss_deviation
 from hosts import wire
 from hosts.atp import wire as atp_wire
 from switches.loss import Loss, decisions, link_seed, threshold
+from testbed.draw.curves import Tolerance, over_base, words
+from testbed.measures import ATE, of_bound, sent_again
+from testbed.plan.settings import TrialSettings
+from testbed.record.runs import Run
+from testbed.record.statistics import Interval
+from testbed.theory import bounds
+from testbed.trial.validity import MOST_SATURATED, SIGMAS, judge, loss_deviation
 from tests.runs import invalid, record, trial
 
 CHUNKS = 400

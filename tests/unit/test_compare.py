@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
-from experiments.results import ResultsError, Run, load_run
+from testbed.record.runs import ResultsError, Run, load_run
+from testbed.report.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
 from tests.runs import failed, invalid, make_run, trial
 
 SEEDS = tuple(range(1, 11))
@@ -250,7 +250,7 @@ def test_what_is_printed_fits_80_columns_and_names_what_differs(tmp_path: Path) 
 
 
 def inalab(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "experiments.cli", *words]
+    command = [sys.executable, "-m", "testbed.command.cli", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": "."})
 
 

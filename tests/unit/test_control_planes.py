@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from experiments.fleet import PACE, QUEUE_DEPTH, commands_for, network_commands
-from experiments.settings import TrialSettings, make_settings
 from hosts.atp import wire as atp_wire
 from hosts.schemes import Parameters
 from switches import atp, switchml
 from switches.forwarding import Station, forwarding
 from switches.loss import Loss, decisions, link_seed, mix, set_loss, threshold
 from switches.switchml import Child, Pool
+from testbed.plan.settings import TrialSettings, make_settings
+from testbed.trial.fleet import PACE, QUEUE_DEPTH, commands_for, network_commands
 from topologies.jobs import atp_commands, deal, switchml_commands
 from topologies.racks import NetworkPlan, Racks
 

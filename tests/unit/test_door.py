@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
-from experiments import door
-from experiments.door import Door
 from hosts.coordination import SILENCE, connect
+from testbed.trial import door
+from testbed.trial.door import Door
 
 SECRET = b"sixteen bytes..."
 

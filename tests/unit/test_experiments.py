@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from experiments import experiment as registry
 from experiments import quickstart
-from experiments.results import ResultsError, add_trial, create_run, load_run
-from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-from experiments.validity import judge
 from switches.loss import Loss, decisions, link_seed
+from testbed.plan import experiment as registry
+from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from testbed.record.runs import ResultsError, add_trial, create_run, load_run
+from testbed.trial.validity import judge
 from topologies.racks import NetworkPlan, Racks, TopologyError
 
 GOOD = {
@@ -203,7 +203,9 @@ def test_faults_that_are_set_by_hand_are_a_trial_of_their_own() -> None:
 
 
 def inalab(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "experiments.cli", *words], capture_output=True, text=True, check=False, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "testbed.command.cli", *words], capture_output=True, text=True, check=False, **options
+    )
 
 
 def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
@@ -248,7 +250,7 @@ def test_without_root_there_is_one_sentence() -> None:
     if os.geteuid() != 0:
         done = inalab("run", "quickstart")
     else:
-        program = "import os, sys; os.geteuid = lambda: 1000; sys.argv = ['inalab', 'run', 'quickstart']; import experiments.cli as c; c.main()"
+        program = "import os, sys; os.geteuid = lambda: 1000; sys.argv = ['inalab', 'run', 'quickstart']; import testbed.command.cli as c; c.main()"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "needs root" in done.stderr

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments import hosted
-from experiments.launch import check_script
-from experiments.settings import SettingsError
 from hosts.collective import AggregationError, Membership
 from hosts.notes import FOLDER, Notes
 from hosts.schemes import Parameters, Place
 from hosts.torch_backend import PLACE, Options
+from testbed.plan.settings import SettingsError
+from testbed.trial import hosted
+from testbed.trial.launch import check_script
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [192.168.0.2]:51616. GLHF!"
 PLACED = Place(Parameters("gloo"), Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], [], ["192.168.0.2", "192.168.0.3"])
@@ -148,6 +148,6 @@ def test_a_script_ends_before_its_libraries_are_taken_down(tmp_path: Path) -> No
         "sys.exit(3)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "experiments.hosted", str(script)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "testbed.trial.hosted", str(script)], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (3, "over\n", "")

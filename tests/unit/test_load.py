@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import load, processors
-from experiments.load import LoadMeter
-from experiments.processors import TICKS, Shares, shares
+from testbed.trial import load, processors
+from testbed.trial.load import LoadMeter
+from testbed.trial.processors import TICKS, Shares, shares
 
 
 class Machine:

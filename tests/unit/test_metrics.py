@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from experiments.curves import by_name, levels, matching, not_valid, ratio
-from experiments.jobs import JobRun, together
-from experiments.metrics import COMPARED, DETAIL, MAIN, MISSING, Metric, named, present
-from experiments.plots import aggregation_time, by_step, learning_curves, retransmissions, step_time, style
-from experiments.results import ResultsError, Run, add_trial, claim, create_run, keep_trials, load_run, release, write_whole
-from experiments.settings import TrialSettings
-from experiments.sweep import Point, SweepSettings, paired
-from experiments.tables import seed_table, trial_table, verdict
+from testbed.draw.curves import by_name, levels, matching, not_valid, ratio
+from testbed.draw.plots import aggregation_time, by_step, learning_curves, retransmissions, step_time, style
+from testbed.plan.settings import TrialSettings
+from testbed.plan.sweep import Point, SweepSettings, paired
+from testbed.record.metrics import COMPARED, DETAIL, MAIN, MISSING, Metric, named, present
+from testbed.record.runs import ResultsError, Run, add_trial, claim, create_run, keep_trials, load_run, release, write_whole
+from testbed.report.tables import seed_table, trial_table, verdict
+from testbed.trial.job_run import JobRun, together
 from tests.runs import failed, invalid, make_run, record, trial
 from topologies.jobs import deal
 from topologies.racks import NetworkPlan, Racks

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.fleet import Admitted, switch_commands
-from experiments.settings import TrialSettings
+from testbed.plan.settings import TrialSettings
+from testbed.trial.fleet import Admitted, switch_commands
 from topologies.p4app import export, named
 from topologies.racks import NetworkPlan, Racks, TopologyError
 

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments import provenance, runner
-from experiments.index import write_index
-from experiments.provenance import MOST_FILES, code_digest, environment, git_state
-from experiments.report import write_report
-from experiments.results import load_run
-from experiments.sweep import SweepSettings
+from testbed.command import runner
+from testbed.plan.sweep import SweepSettings
+from testbed.record import provenance
+from testbed.record.provenance import MOST_FILES, code_digest, environment, git_state
+from testbed.record.runs import load_run
+from testbed.report.index import write_index
+from testbed.report.page import write_report
 from tests.runs import make_run, trial
 
 
@@ -192,7 +193,7 @@ def test_a_record_has_the_digest_of_the_experiments_file(tmp_path: Path) -> None
 
 
 EXPERIMENT = """
-from experiments.sweep import Point, SweepSettings, paired
+from testbed.plan.sweep import Point, SweepSettings, paired
 Settings, QUICK = SweepSettings, {}
 def trials(settings, seed):
     return paired([Point("one", {}, {})], settings, seed)

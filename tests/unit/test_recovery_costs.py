@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from experiments.settings import TrialSettings
+from testbed.plan.settings import TrialSettings
 from tests.replay import Replayed, replay
 
 SCHEMES = ("switchml", "atp")

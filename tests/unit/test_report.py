@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from experiments import report
-from experiments.index import write_index
-from experiments.report import command, write_report
-from experiments.results import ResultsError, load_run
-from experiments.tables import seed_table, trial_table
+from testbed.record.runs import ResultsError, load_run
+from testbed.report import page as report
+from testbed.report.index import write_index
+from testbed.report.page import command, write_report
+from testbed.report.tables import seed_table, trial_table
 from tests.runs import failed, invalid, make_run, record, trial
 
 
@@ -127,7 +127,7 @@ def test_two_that_write_the_index_at_once_leave_it_whole(tmp_path: Path) -> None
     for n in range(10):
         make_run(tmp_path, [trial()], experiment=f"e{n}")
     write_index(tmp_path)
-    program = "import sys, pathlib, experiments.index as i\nfor _ in range(40): i.write_index(pathlib.Path(sys.argv[1]))"
+    program = "import sys, pathlib, testbed.report.index as i\nfor _ in range(40): i.write_index(pathlib.Path(sys.argv[1]))"
     writers = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
     end = time.monotonic() + 60
     reads = 0

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from experiments.oracle import load, seconds
 from hosts.schedules import PIECES, SCHEDULES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
+from testbed.theory.oracle import load, seconds
 from topologies.racks import Racks
 
 S, B = 8e6, 10.0  # bytes, Mbit/s

@@ -11,18 +11,21 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments import bounds, runner, steps
-from experiments import experiment as registry
-from experiments.curves import curve, estimate, metric, ratio, values, words
-from experiments.experiment import Trial
-from experiments.plots import new_figure
 from experiments.quickstart import Settings as QuickstartSettings
-from experiments.results import Run, load_run
-from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-from experiments.statistics import median_interval
-from experiments.sweep import Point, SweepSettings, paired
-from experiments.trial import TrialError
 from experiments.workers import Settings as WorkersSettings
+from testbed.command import runner
+from testbed.draw.curves import curve, estimate, ratio, values, words
+from testbed.draw.plots import new_figure
+from testbed.measures import metric
+from testbed.plan import experiment as registry
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from testbed.plan.sweep import Point, SweepSettings, paired
+from testbed.record import steps
+from testbed.record.runs import Run, load_run
+from testbed.record.statistics import median_interval
+from testbed.theory import bounds
+from testbed.trial.coordinator import TrialError
 from tests.runs import invalid, record, trial
 
 FIGURES = (
@@ -152,7 +155,7 @@ def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path
     assert estimate(run, tat, scheme="a").median == 2.0
     assert ratio(run, tat, {"scheme": "b"}, {"scheme": "a"}).median == 2.5  # of seeds 0 and 2: 2 and 3
     _, (ax,) = new_figure()
-    from experiments.curves import SCHEME_LOOKS
+    from testbed.draw.curves import SCHEME_LOOKS
 
     curve(ax, run, "x", tat, SCHEME_LOOKS["ring"], scheme="a")
     crosses = [line.get_ydata() for line in ax.lines if line.get_marker() == "x"]

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from experiments.oracle import path
 from hosts.schedules import Move
 from switches import atp, switchml
+from testbed.theory.oracle import path
 from topologies import isolation, links
 from topologies.jobs import deal
 from topologies.links import PHYSICAL_BYTES, NetworkError, limit_rate

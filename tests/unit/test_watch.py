@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import pytest
 
-from experiments import watch
-from experiments.jobs import JobRun
-from experiments.settings import TrialSettings
-from experiments.trial import _Trial
-from experiments.watch import Watch
 from hosts.coordination import LOST
+from testbed.plan.settings import TrialSettings
+from testbed.trial import watch
+from testbed.trial.coordinator import _Trial
+from testbed.trial.job_run import JobRun
+from testbed.trial.watch import Watch
 from topologies.jobs import deal
 from topologies.network import Network
 from topologies.racks import NetworkPlan, Racks

@@ -1,6 +1,6 @@
 """A script on a host: the process that runs it, by itself or below torchrun, and what it tells when it fails.
 
-`python -m experiments.hosted SCRIPT [ARGUMENTS]` is what torchrun starts.
+`python -m testbed.trial.hosted SCRIPT [ARGUMENTS]` is what torchrun starts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _below_torchrun(given: dict[str, str], script: list[str]) -> int:
     where += ["--master-addr", given["MASTER_ADDR"], "--master-port", given["MASTER_PORT"]]
     where += ["--log-dir", str(Notes.from_environment().folder / f"torchrun-{given['RANK']}")]
     try:
-        torchrun.run(torchrun.parse_args([*where, "-m", "experiments.hosted", *script]))  # type: ignore[no-untyped-call]
+        torchrun.run(torchrun.parse_args([*where, "-m", "testbed.trial.hosted", *script]))  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
         code = error.get_first_failure()[1].exitcode
         return code if code >= 0 else 128 - code

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.places import place_of
-from experiments.settings import TrialSettings
 from hosts.atp import wire
 from hosts.atp.congestion import MARKS
 from hosts.collective import Collective
@@ -28,6 +26,8 @@ from switches import atp
 from switches.loss import Loss, link_seed, set_loss
 from switches.switchml import Pool
 from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.places import place_of
 from topologies import isolation
 from topologies.jobs import JobPlan, atp_commands, deal, switchml_commands
 from topologies.network import Network

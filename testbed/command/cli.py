@@ -29,10 +29,10 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="go on with the newest run of the same words, where it stopped")] = False,
 ) -> None:
     """Run an experiment, or all, and write results, plots and report."""
-    from experiments import experiment as registry
-    from experiments.runner import INTERRUPTED, Asked, run_experiment
-    from experiments.settings import make_settings, parse_overrides
-    from experiments.targets import defaults
+    from testbed.command.runner import INTERRUPTED, Asked, run_experiment
+    from testbed.plan import experiment as registry
+    from testbed.plan.settings import make_settings, parse_overrides
+    from testbed.plan.targets import defaults
 
     overrides = [*([f"scheme={scheme}"] if scheme else []), *(set_ or [])]
     plans = []
@@ -52,7 +52,7 @@ def run(
 @application.command("list")
 def list_() -> None:
     """Show the experiments and the settings that can be changed."""
-    from experiments import experiment as registry
+    from testbed.plan import experiment as registry
 
     for name in registry.names():
         chosen = registry.load(name)
@@ -79,10 +79,10 @@ def launch(
     torchrun: Annotated[bool, typer.Option(help="start the script by torchrun on each host")] = False,
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
-    from experiments.launch import launch as launch_on_hosts
-    from experiments.runner import need_root
-    from experiments.settings import TrialSettings, make_settings, parse_overrides
-    from experiments.targets import defaults, target_for
+    from testbed.command.runner import need_root
+    from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
+    from testbed.plan.targets import defaults, target_for
+    from testbed.trial.launch import launch as launch_on_hosts
 
     values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": scheme}
     settings = make_settings(TrialSettings, values)
@@ -100,9 +100,9 @@ def export_p4app(
     out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
-    from experiments.fleet import commands_for
-    from experiments.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-    from experiments.targets import PROGRAMS, defaults
+    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+    from testbed.plan.targets import PROGRAMS, defaults
+    from testbed.trial.fleet import commands_for
     from topologies.p4app import export, named
     from topologies.racks import NetworkPlan
 
@@ -122,7 +122,7 @@ def export_p4app(
 @application.command()
 def doctor() -> None:
     """Tell what this machine has and lacks, what that means and how to get it."""
-    from experiments.doctor import examine
+    from testbed.command.doctor import examine
 
     raise typer.Exit(examine(console))
 
@@ -130,9 +130,9 @@ def doctor() -> None:
 @application.command()
 def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")]) -> None:
     """Draw a run's plots and write its report again."""
-    from experiments import experiment as registry
-    from experiments.results import load_run
-    from experiments.runner import conclude
+    from testbed.command.runner import conclude
+    from testbed.plan import experiment as registry
+    from testbed.record.runs import load_run
 
     loaded = load_run(folder)
     conclude(loaded, registry.load(loaded.record["experiment"]), console)
@@ -141,7 +141,7 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of
 @application.command()
 def index(results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results")) -> None:
     """Write index.html over all runs of a results folder."""
-    from experiments.index import write_index
+    from testbed.report.index import write_index
 
     console.print(f"index of all runs: {write_index(results)}", highlight=False, soft_wrap=True)
 
@@ -158,8 +158,8 @@ def compare(
     it; it is 0 if no difference was found, also where there are too few seeds to find one, which the output says. Other
     settings, versions or machines are told, and are no difference by themselves.
     """
-    from experiments.compare import show_comparison
-    from experiments.results import load_run
+    from testbed.record.runs import load_run
+    from testbed.report.compare import show_comparison
 
     raise typer.Exit(show_comparison(load_run(first), load_run(second), console, every))
 
@@ -179,8 +179,8 @@ def main() -> None:
 
 def _run() -> int | str:
     """The exit code, or the sentence to end with."""
-    from experiments.results import ResultsError
-    from experiments.settings import SettingsError
+    from testbed.plan.settings import SettingsError
+    from testbed.record.runs import ResultsError
     from topologies.racks import TopologyError
 
     try:

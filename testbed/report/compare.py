@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments import steps
-from experiments.metrics import COMPARED, MISSING, Metric, named
-from experiments.results import Run
-from experiments.significance import CONFIDENCE, Evidence, by_pairs, by_ranks, judged
-from experiments.statistics import FEWEST, Interval, median_interval
+from testbed.record import steps
+from testbed.record.metrics import COMPARED, MISSING, Metric, named
+from testbed.record.runs import Run
+from testbed.record.significance import CONFIDENCE, Evidence, by_pairs, by_ranks, judged
+from testbed.record.statistics import FEWEST, Interval, median_interval
 
 EQUAL, DIFFERENT = 0, 3  # exit codes
 Key = tuple[str, str]  # a trial's name, and its factors as JSON

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.results import ROOT
-from experiments.settings import SettingsError
 from switches.bmv2 import installation
 from switches.embedded.errors import CompileError
 from switches.embedded.target import EmbeddedTarget
 from switches.target import Target
+from testbed.plan.settings import SettingsError
+from testbed.record.runs import ROOT
 
 PROGRAMS = {"switchml": ROOT / "p4" / "switchml.p4", "atp": ROOT / "p4" / "atp.p4"}
 # by name: the settings that it can keep up with where an experiment's own are too much

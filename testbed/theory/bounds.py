@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments import oracle
-from experiments.settings import TrialSettings
 from hosts import wire
 from hosts.atp import wire as atp_wire
 from hosts.schedules import SCHEDULES, Schedule, ring
 from hosts.schemes import GLOO
+from testbed.plan.settings import TrialSettings
+from testbed.theory import oracle
 from topologies.racks import NetworkPlan, Racks
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from experiments.experiment import Trial
-from experiments.settings import TrialSettings, make_settings
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import TrialSettings, make_settings
 
 
 def _words(value: Any) -> Any:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from statistics import mean, median
 from typing import Any
 
-from experiments import steps
-from experiments.settings import TrialSettings
+from testbed.plan.settings import TrialSettings
+from testbed.record import steps
 from topologies.jobs import JobPlan
 
 SUMS = ("elements", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several

@@ -15,10 +15,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from experiments.fleet import Job, all_reduce, as_tensors
-from experiments.results import ROOT
-from experiments.settings import SettingsError
-from experiments.targets import target_for
 from hosts import wire
 from switches.bmv2 import installation
 from switches.cache import cache_directory
@@ -26,6 +22,10 @@ from switches.embedded.build import c_compiler
 from switches.forwarding import Station
 from switches.switchml import Child, Pool, job
 from switches.target import Target, on_interfaces, tell
+from testbed.plan.settings import SettingsError
+from testbed.plan.targets import target_for
+from testbed.record.runs import ROOT
+from testbed.trial.fleet import Job, all_reduce, as_tensors
 from topologies import isolation
 from topologies.racks import Racks
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from experiments.processors import PROCESSORS
-from experiments.settings import TrialSettings
+from testbed.plan.settings import TrialSettings
+from testbed.trial.processors import PROCESSORS
 
 MOST_SATURATED = 0.1  # share of the time in which somebody could do no more; beyond, the machine was the bottleneck
 MOST_NEEDLESS = 0.01  # share of packets sent again where nothing is lost and nobody is slow

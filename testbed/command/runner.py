@@ -19,10 +19,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from experiments.experiment import Experiment, Trial
-from experiments.provenance import environment
-from experiments.report import write_report
-from experiments.results import (
+from testbed.plan.experiment import Experiment, Trial
+from testbed.plan.settings import SettingsError
+from testbed.plan.targets import target_for
+from testbed.record.provenance import environment
+from testbed.record.runs import (
     ResultsError,
     Run,
     add_trial,
@@ -33,10 +34,9 @@ from experiments.results import (
     release,
     save_record,
 )
-from experiments.settings import SettingsError
-from experiments.statistics import median_interval
-from experiments.targets import target_for
-from experiments.trial import TrialError, run_trial
+from testbed.record.statistics import median_interval
+from testbed.report.page import write_report
+from testbed.trial.coordinator import TrialError, run_trial
 
 REFRESH_SECONDS = 0.1
 LINE_SECONDS = 10.0  # between progress lines where there is no terminal

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from experiments.metrics import MISSING
-from experiments.pages import render
-from experiments.results import ResultsError, Run, load_run, write_whole
+from testbed.record.metrics import MISSING
+from testbed.record.runs import ResultsError, Run, load_run, write_whole
+from testbed.report.templates import render
 
 
 def write_index(results: Path) -> Path:

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
-from experiments import bounds, steps
-from experiments.results import Run
+from testbed.record import steps
+from testbed.record.runs import Run
+from testbed.theory import bounds
 
 COLOURS = ("#3b6ea8", "#4f9d69", "#d1762d", "#b0413e", "#7d5ba6", "#6b6b6b", "#2a9d9d", "#c9a227")
 MARKERS = "osD^vP*X"

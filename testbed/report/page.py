@@ -10,12 +10,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments.index import write_index
-from experiments.metrics import MISSING
-from experiments.pages import render
-from experiments.provenance import described
-from experiments.results import ResultsError, Run, save_record, write_whole
-from experiments.tables import seed_table, trial_table, verdict
+from testbed.record.metrics import MISSING
+from testbed.record.provenance import described
+from testbed.record.runs import ResultsError, Run, save_record, write_whole
+from testbed.report.index import write_index
+from testbed.report.tables import seed_table, trial_table, verdict
+from testbed.report.templates import render
 
 DPI = 144
 LARGEST_SVG = 2_000_000  # bytes; a plot beyond is shown as PNG

@@ -13,16 +13,16 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
-from experiments.fleet import commands_for, spawn_servers
-from experiments.hosted import on_host
-from experiments.jobs import workers
-from experiments.places import place_of, rendezvous
-from experiments.settings import SettingsError, TrialSettings
-from experiments.watch import Watch, ended
 from hosts.notes import FOLDER, Notes
 from hosts.torch_backend import PLACE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
+from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.trial.fleet import commands_for, spawn_servers
+from testbed.trial.hosted import on_host
+from testbed.trial.job_run import workers
+from testbed.trial.places import place_of, rendezvous
+from testbed.trial.watch import Watch, ended
 from topologies import isolation
 from topologies.links import NetworkError
 from topologies.network import Network

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments import metrics
-from experiments.metrics import MISSING, Metric
-from experiments.results import Run
-from experiments.statistics import median_interval
+from testbed.record import metrics
+from testbed.record.metrics import MISSING, Metric
+from testbed.record.runs import Run
+from testbed.record.statistics import median_interval
 
 
 @dataclass(frozen=True)

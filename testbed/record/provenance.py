@@ -14,11 +14,12 @@ from typing import Any
 
 import psutil
 
-from experiments.results import ROOT
+from testbed.record.runs import ROOT
 
 RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "mininet", "matplotlib")
 CODE = (
-    "experiments", "hosts", "switches", "topologies", "p4", "Makefile", "setup.sh", "pyproject.toml", "requirements.lock",
+    "experiments", "testbed", "hosts", "switches", "topologies", "p4", "Makefile", "setup.sh", "pyproject.toml",
+    "requirements.lock",
 )  # fmt: skip
 TOP_MODULES = ":(glob)*.py"  # Python finds these before any package of the same name
 CACHES = ("__pycache__/", ".egg-info/")

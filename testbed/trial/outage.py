@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from experiments.settings import TrialSettings
 from switches.control import Control, ControlError
 from switches.loss import Loss, set_loss
+from testbed.plan.settings import TrialSettings
 
 PORT = 0  # of the first rack's switch: worker 0's link
 DIRECTIONS = {0: "loss_in", 1: "loss_out"}

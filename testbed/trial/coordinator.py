@@ -16,15 +16,6 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
-from experiments.door import Door
-from experiments.faults import Outage
-from experiments.fleet import SERVERS_END, commands_for, end_servers, spawn_servers
-from experiments.jobs import JobRun, together, workers
-from experiments.load import WINDOW, LinkBytes, LoadMeter
-from experiments.places import place_of, rendezvous
-from experiments.settings import TrialSettings
-from experiments.validity import judge
-from experiments.watch import Watch, ended
 from hosts import background, wire
 from hosts.atp import wire as atp_wire
 from hosts.coordination import LOST
@@ -34,6 +25,15 @@ from hosts.worker import WorkerSettings, run_worker
 from switches import atp, switchml
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.door import Door
+from testbed.trial.fleet import SERVERS_END, commands_for, end_servers, spawn_servers
+from testbed.trial.job_run import JobRun, together, workers
+from testbed.trial.load import WINDOW, LinkBytes, LoadMeter
+from testbed.trial.outage import Outage
+from testbed.trial.places import place_of, rendezvous
+from testbed.trial.validity import judge
+from testbed.trial.watch import Watch, ended
 from topologies import isolation
 from topologies.links import NetworkError
 from topologies.network import MANAGEMENT_ADDRESS, Network

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from experiments import processors
-from experiments.processors import PROCESSORS, Spent, shares
+from testbed.trial import processors
+from testbed.trial.processors import PROCESSORS, Spent, shares
 from topologies.network import Network
 
 WINDOW = 0.1  # seconds, at least

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from experiments import bounds
-from experiments.plots import COLOURS
-from experiments.results import Run
-from experiments.statistics import Interval, median_interval
-
-Record = dict[str, Any]
-Measure = Callable[[Record], float]  # of a trial's entry in trials.jsonl
+from testbed.draw.plots import COLOURS
+from testbed.measures import Measure, Record
+from testbed.record.runs import Run
+from testbed.record.statistics import Interval, median_interval
 
 
 @dataclass(frozen=True)
@@ -39,29 +36,6 @@ SCHEME_LOOKS = {
     "ps-sharded": Look("server on every worker", COLOURS[4], "v"),
     "halving-doubling": Look("halving-doubling", COLOURS[6], "P"),
 }
-
-
-def metric(name: str, factor: float = 1.0) -> Measure:
-    """A trial's metric of that name, times a factor."""
-    return lambda trial: factor * float(trial["metrics"][name])
-
-
-ATE = metric("ate_per_second", 1e-6)
-
-
-def sent_again(trial: Record) -> float:
-    """Packets sent again, in percent of those sent."""
-    return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
-
-
-def packets_lost(trial: Record) -> float:
-    """Packets that were lost on the links, of whatever kind."""
-    return float(trial["metrics"]["loss_achieved"] * trial["metrics"]["loss_packets"])
-
-
-def of_bound(trial: Record) -> float:
-    """A trial's ATE/s over the bound of it."""
-    return float(trial["metrics"]["ate_per_second"] / bounds.ate(trial))
 
 
 def by_name(run: Run) -> dict[str, list[Record]]:

@@ -1,0 +1,1 @@
+"""What runs experiments, in rooms of one purpose each."""

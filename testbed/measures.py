@@ -1,0 +1,50 @@
+"""What several experiments measure of a trial: functions of its entry in trials.jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from testbed.plan.settings import TrialSettings
+from testbed.theory import bounds
+
+Record = dict[str, Any]
+Measure = Callable[[Record], float]
+
+
+def metric(name: str, factor: float = 1.0) -> Measure:
+    """A trial's metric of that name, times a factor."""
+    return lambda trial: factor * float(trial["metrics"][name])
+
+
+ATE = metric("ate_per_second", 1e-6)
+
+
+def sent_again(trial: Record) -> float:
+    """Packets sent again, in percent of those sent."""
+    return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
+
+
+def packets_lost(trial: Record) -> float:
+    """Packets that were lost on the links, of whatever kind."""
+    return float(trial["metrics"]["loss_achieved"] * trial["metrics"]["loss_packets"])
+
+
+def of_bound(trial: Record) -> float:
+    """A trial's ATE/s over the bound of it."""
+    return float(trial["metrics"]["ate_per_second"] / bounds.ate(trial))
+
+
+def parts(trial: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of each of a trial's jobs."""
+    return trial["metrics"].get("jobs", [trial["metrics"]])  # type: ignore[no-any-return]
+
+
+def into_servers(trial: dict[str, Any]) -> float:
+    """Bytes into the servers over those that would carry every job's sums once a step, whole and in frames."""
+    settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
+    once = sum(
+        bounds.framing(job, part["elements"]) * 4 * part["elements"] * job.steps
+        for job, part in zip(settings.each(), parts(trial), strict=True)
+    )
+    return float(sum(server["down"] for server in metrics.get("server_bytes", [])) / once)

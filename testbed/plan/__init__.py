@@ -1,0 +1,1 @@
+"""What an experiment is: settings, trials, sweeps, and the targets that can run them."""

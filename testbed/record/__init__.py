@@ -1,0 +1,1 @@
+"""What is kept of runs: folders, metrics, steps, statistics, and which code it was."""

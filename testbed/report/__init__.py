@@ -1,0 +1,1 @@
+"""Pages and tables of runs, and the comparison of two."""

@@ -1,0 +1,1 @@
+"""The least time that an all-reduce can take."""
