@@ -12,7 +12,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import SCHEME_LOOKS, Look, curve, estimate, levels, not_valid, ratio, words
+from schemes.scheme import Look
+from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
 from testbed.draw.plots import COLOURS, new_figure
 from testbed.measures import ATE, metric, sent_again
 from testbed.plan.experiment import Trial
@@ -21,7 +22,7 @@ from testbed.record.runs import Run
 
 CONTROL = {"on": "marks", "off": "none"}
 LOOKS = {
-    "on": Look("window control", SCHEME_LOOKS["atp"].colour, "o"), "off": Look("fixed window", COLOURS[3], "s", "--"),
+    "on": Look("window control", look_of("atp").colour, "o"), "off": Look("fixed window", COLOURS[3], "s", "--"),
 }  # fmt: skip
 
 

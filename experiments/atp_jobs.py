@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, matching, not_valid, ratio, words
+from testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, words
 from testbed.draw.plots import new_figure
 from testbed.measures import parts
 from testbed.plan.experiment import Trial
@@ -79,8 +79,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     at = levels(run, "jobs")
     for j, scheme in enumerate(run.record["settings"]["schemes"]):
         place = in_order(at, 0.06 * (j - 0.5))
-        curve(time, run, "jobs", _time_to_accuracy, SCHEME_LOOKS[scheme], place, scheme=scheme)
-        curve(fair, run, "jobs", _fairness, SCHEME_LOOKS[scheme], place, scheme=scheme)
+        curve(time, run, "jobs", _time_to_accuracy, look_of(scheme), place, scheme=scheme)
+        curve(fair, run, "jobs", _fairness, look_of(scheme), place, scheme=scheme)
     time.set_ylabel(f"seconds until all jobs have {100 * TARGET:g} %")
     fair.set_ylabel("Jain's index of the jobs' throughput")
     time.set_ylim(bottom=0)
@@ -107,7 +107,7 @@ def findings(run: Run) -> list[str]:
             known, valid = estimate(run, _time_to_accuracy, **here), sum(t["valid"] for t in matching(run, **here))
             slower = ratio(run, _time_to_accuracy, here, {"scheme": scheme, "jobs": 1})
             said.append(
-                f"{SCHEME_LOOKS[scheme].label}, {n} at once: {100 * TARGET:g} % after {words(known, '.1f')} s (in {known.n} of "
+                f"{look_of(scheme).label}, {n} at once: {100 * TARGET:g} % after {words(known, '.1f')} s (in {known.n} of "
                 f"{valid} valid trials), {words(slower)} times a job alone; Jain's index "
                 f"{words(estimate(run, _fairness, **here), '.3f')}."
             )

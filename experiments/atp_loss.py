@@ -12,7 +12,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import SCHEME_LOOKS, Look, curve, estimate, in_order, levels, not_valid, over_base, ratio, words
+from schemes.scheme import Look
+from testbed.draw.curves import curve, estimate, in_order, levels, look_of, not_valid, over_base, ratio, words
 from testbed.draw.plots import COLOURS, new_figure, readable
 from testbed.measures import metric, sent_again
 from testbed.plan.experiment import Trial
@@ -25,7 +26,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "atp, paper's window": {"scheme": "atp", "congestion": "paper"}, "atp, window fixed": {"scheme": "atp", "congestion": "none"},
 }  # fmt: skip
 LOOKS = {
-    **SCHEME_LOOKS,
+    "switchml": look_of("switchml"),
+    "atp": look_of("atp"),
     "atp, paper's window": Look("ATP, the paper's window", COLOURS[4], "v", "-."),
     "atp, window fixed": Look("ATP, fixed window", COLOURS[5], "P", "--"),
 }

@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import SCHEME_LOOKS, bound_line, curve, estimate, levels, matching, not_valid, ratio, words
+from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
 from testbed.draw.plots import new_figure, readable
 from testbed.measures import ATE, into_servers, parts
 from testbed.plan.experiment import Trial
@@ -24,8 +24,8 @@ from testbed.theory import bounds
 
 ALLOCATIONS = {"dynamic": "atp", "static": "switchml"}
 LOOKS = {
-    "dynamic": replace(SCHEME_LOOKS["atp"], label="ATP, one table for all"),
-    "static": replace(SCHEME_LOOKS["switchml"], label="SwitchML, a pool each"),
+    "dynamic": replace(look_of("atp"), label="ATP, one table for all"),
+    "static": replace(look_of("switchml"), label="SwitchML, a pool each"),
 }
 
 

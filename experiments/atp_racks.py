@@ -12,16 +12,16 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from schemes.scheme import Look
 from testbed.draw.curves import (
-    OF_BOUND,
-    SCHEME_LOOKS,
-    Look,
     bound_line,
     by_name,
     curve,
     estimate,
     levels,
+    look_of,
     matching,
+    near_bound,
     not_valid,
     words,
 )
@@ -35,8 +35,8 @@ from testbed.theory import bounds
 
 VARIANTS = ("switchml", "atp, one server", "atp, a server a rack")
 LOOKS = {
-    "switchml": SCHEME_LOOKS["switchml"], "atp, one server": Look("ATP, one server", COLOURS[3], "X"),
-    "atp, a server a rack": Look("ATP, a server in every rack", SCHEME_LOOKS["atp"].colour, "P"),
+    "switchml": look_of("switchml"), "atp, one server": Look("ATP, one server", COLOURS[3], "X"),
+    "atp, a server a rack": Look("ATP, a server in every rack", look_of("atp").colour, "P"),
 }  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def findings(run: Run) -> list[str]:
     for name, here in by_name(run).items():
         factors = here[0]["factors"]
         scheme = factors["variant"].partition(",")[0]
-        share = OF_BOUND[scheme].words(estimate(run, of_bound, **factors))
+        share = near_bound(scheme).words(estimate(run, of_bound, **factors))
         said.append(f"{name}: {words(estimate(run, ATE, **factors), '.3f')} · 10⁶ ATE/s, {share} of its bound.")
         if factors["racks"] > 1:
             said[-1] += f" The busiest uplink carries {words(estimate(run, _busiest, **factors))} tensors a step."

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import SCHEME_LOOKS, curve, estimate, in_order, levels, not_valid, over_base, ratio, words
+from testbed.draw.curves import curve, estimate, in_order, levels, look_of, not_valid, over_base, ratio, words
 from testbed.draw.plots import new_figure, readable
 from testbed.measures import metric, packets_lost
 from testbed.plan.experiment import Trial
@@ -62,7 +62,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             beside = 0.07 * (j - (len(schemes) - 1) / 2)  # so that intervals do not hide each other
             place = in_order(rates, beside)
             longer = over_base(run, TAT, scheme=scheme, loss=0.0)
-            curve(ax, run, "loss", longer, SCHEME_LOOKS[scheme], place, scheme=scheme, kind=kind)
+            curve(ax, run, "loss", longer, look_of(scheme), place, scheme=scheme, kind=kind)
         ax.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
         ax.set_title(kind, fontsize=10)
         ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])
@@ -89,8 +89,7 @@ def findings(run: Run) -> list[str]:
     for kind in KINDS:
         for rate in (rate for rate in levels(run, "loss") if rate):
             told = [
-                f"{SCHEME_LOOKS[scheme].label} {words(_cost(run, scheme, rate, kind))}"
-                for scheme in run.record["settings"]["schemes"]
+                f"{look_of(scheme).label} {words(_cost(run, scheme, rate, kind))}" for scheme in run.record["settings"]["schemes"]
             ]
             dropped = estimate(run, packets_lost, scheme="switchml", loss=rate, kind=kind)
             said.append(

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from hosts import wire
-from testbed.draw.curves import OF_BOUND, Look, bound_line, curve, estimate, levels, matching, not_valid, words
+from schemes.scheme import Look
+from testbed.draw.curves import bound_line, curve, estimate, levels, matching, near_bound, not_valid, words
 from testbed.draw.plots import COLOURS, new_figure
 from testbed.measures import metric
 from testbed.plan.experiment import Trial
@@ -80,7 +81,7 @@ def findings(run: Run) -> list[str]:
         share = estimate(run, lambda t: bounds.of_trial(t) / t["metrics"]["tat_median"], k=k)
         paper = f" (paper: {PAPER[k]} % of values in a packet)" if k in PAPER else ""
         said.append(
-            f"k = {k}: {OF_BOUND['switchml'].words(share)} of its bound; the tensor takes "
+            f"k = {k}: {near_bound('switchml').words(share)} of its bound; the tensor takes "
             f"{words(estimate(run, _efficiency, k=k), '.1f')} % of the "
             f"link, values are {100 * 32 * k / wire.bits_on_wire(k):.1f} % of a packet on the wire{paper}."
         )

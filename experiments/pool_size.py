@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from hosts import wire
-from testbed.draw.curves import Look, Tolerance, bound_line, curve, estimate, levels, matching, not_valid, words
+from schemes.scheme import Look
+from testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, matching, not_valid, words
 from testbed.draw.plots import COLOURS, new_figure, readable
 from testbed.measures import metric
 from testbed.plan.experiment import Trial

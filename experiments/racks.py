@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from testbed.draw.curves import (
-    OF_BOUND,
-    SCHEME_LOOKS,
     Tolerance,
     bound_line,
     by_name,
     curve,
     estimate,
     levels,
+    look_of,
     matching,
+    near_bound,
     not_valid,
     words,
 )
@@ -87,10 +87,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for ax, racks in zip(axes, shapes, strict=False):
         for scheme in schemes:
             here = {"scheme": scheme, "racks": racks}
-            curve(ax, run, "oversubscription", ATE, SCHEME_LOOKS[scheme], **here)
+            curve(ax, run, "oversubscription", ATE, look_of(scheme), **here)
             at = levels(run, "oversubscription", **here)
             heights = [1e-6 * bounds.ate(matching(run, oversubscription=o, **here)[0]) for o in at]
-            bound_line(ax, at, heights, SCHEME_LOOKS[scheme])
+            bound_line(ax, at, heights, look_of(scheme))
         ax.set_title(f"{racks} rack{'s' * (racks > 1)} of {size // racks}; dotted: bounds", fontsize=10)
         at = levels(run, "oversubscription", racks=racks)
         ax.set_xticks(at, [f"{o}:1" for o in at] if racks > 1 else ["no uplinks"])
@@ -110,7 +110,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> None:
     width = 0.8 / len(schemes)
     for j, scheme in enumerate(schemes):
-        look = SCHEME_LOOKS[scheme]
+        look = look_of(scheme)
         for i, racks in enumerate(shapes):
             at = i + (j - (len(schemes) - 1) / 2) * width
             over = min(levels(run, "oversubscription", racks=racks))
@@ -136,7 +136,7 @@ def findings(run: Run) -> list[str]:
     for name, here in by_name(run).items():
         factors = here[0]["factors"]
         ate, share = estimate(run, ATE, **factors), estimate(run, of_bound, **factors)
-        said.append(f"{name}: {words(ate, '.3f')} · 10⁶ ATE/s, {OF_BOUND[factors['scheme']].words(share)} of its bound.")
+        said.append(f"{name}: {words(ate, '.3f')} · 10⁶ ATE/s, {near_bound(factors['scheme']).words(share)} of its bound.")
         if factors["racks"] > 1:
             carried = estimate(run, _uplink, **factors)
             over = estimate(run, lambda t: _uplink(t) / _closed_form(t), **factors)

@@ -14,7 +14,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import Look, curve, estimate, in_order, levels, matching, not_valid, over_base, ratio, words
+from schemes.scheme import Look
+from testbed.draw.curves import curve, estimate, in_order, levels, matching, not_valid, over_base, ratio, words
 from testbed.draw.plots import COLOURS, new_figure
 from testbed.measures import Measure, metric, packets_lost
 from testbed.plan.experiment import Trial

@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import Look, curve, estimate, not_valid, words
+from schemes.scheme import Look
+from testbed.draw.curves import curve, estimate, not_valid, words
 from testbed.draw.plots import COLOURS, new_figure
 from testbed.measures import Measure, metric
 from testbed.plan.experiment import Trial

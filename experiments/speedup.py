@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import SCHEME_LOOKS, Tolerance, estimate, matching, not_valid, ratio, words
+from testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
 from testbed.draw.plots import new_figure
 from testbed.measures import Measure
 from testbed.plan.experiment import Trial
@@ -69,7 +69,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     baselines = [s for s in run.record["settings"]["schemes"] if s != "switchml"]
     width = 0.8 / max(len(baselines), 1)
     for j, scheme in enumerate(baselines):
-        look = SCHEME_LOOKS[scheme]
+        look = look_of(scheme)
         for i, model in enumerate(MODELS):
             at = i + (j - (len(baselines) - 1) / 2) * width
             label = f"over {look.label}" if i == 0 else None
@@ -108,10 +108,8 @@ def findings(run: Run) -> list[str]:
     for model in MODELS:
         for scheme in (s for s in run.record["settings"]["schemes"] if s != "switchml"):
             gain, predicted = _over(run, _throughput, model, scheme), _over(run, _predicted, model, scheme)
-            said.append(
-                f"{model}: {words(gain)} times the throughput of {SCHEME_LOOKS[scheme].label} (predicted {words(predicted)})."
-            )
+            said.append(f"{model}: {words(gain)} times the throughput of {look_of(scheme).label} (predicted {words(predicted)}).")
         for scheme in run.record["settings"]["schemes"]:
             near = estimate(run, lambda t: _throughput(t) / _predicted(t), model=model, scheme=scheme)
-            said.append(f"{model}, {SCHEME_LOOKS[scheme].label}: {OF_PREDICTED.words(near)} of the predicted throughput.")
+            said.append(f"{model}, {look_of(scheme).label}: {OF_PREDICTED.words(near)} of the predicted throughput.")
     return said

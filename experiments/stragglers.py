@@ -12,7 +12,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import Look, Tolerance, bound_line, by_name, curve, levels, matching, not_valid, words
+from schemes.scheme import Look
+from testbed.draw.curves import Tolerance, bound_line, by_name, curve, levels, matching, not_valid, words
 from testbed.draw.plots import COLOURS, new_figure
 from testbed.measures import Measure, metric
 from testbed.plan.experiment import Trial

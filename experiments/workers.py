@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from testbed.draw.curves import (
-    OF_BOUND,
-    SCHEME_LOOKS,
     Tolerance,
     bound_line,
     curve,
     estimate,
     levels,
+    look_of,
     matching,
+    near_bound,
     not_valid,
     ratio,
     words,
@@ -72,12 +72,12 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Measured beside the paper's numbers, each with its bounds."""
     figure, (ours, paper) = new_figure(2, size=(9.0, 4.2))
     for scheme in run.record["settings"]["schemes"]:
-        curve(ours, run, "workers", ATE, SCHEME_LOOKS[scheme], scheme=scheme)
+        curve(ours, run, "workers", ATE, look_of(scheme), scheme=scheme)
         at = levels(run, "workers", scheme=scheme)
-        bound_line(ours, at, [1e-6 * bounds.ate(matching(run, scheme=scheme, workers=n)[0]) for n in at], SCHEME_LOOKS[scheme])
+        bound_line(ours, at, [1e-6 * bounds.ate(matching(run, scheme=scheme, workers=n)[0]) for n in at], look_of(scheme))
     ours.set_title("measured here; dotted: bounds", fontsize=10)
     ours.set_ylabel("10⁶ ATE/s")
-    for (name, shown), look in zip(PAPER.items(), (SCHEME_LOOKS["switchml"], SCHEME_LOOKS["ring"]), strict=True):
+    for (name, shown), look in zip(PAPER.items(), (look_of("switchml"), look_of("ring")), strict=True):
         label = f"{look.label} (reference)" if name == "switchml" else f"{name} (reference)"
         paper.plot(list(shown), list(shown.values()), marker=look.marker, linestyle="--", color=look.colour, label=label)
     paper.axhline(PAPER_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound (reference)")
@@ -111,5 +111,5 @@ def findings(run: Run) -> list[str]:
             share = estimate(run, of_bound, scheme=scheme, workers=n)
             gain = ratio(run, ATE, {"scheme": "switchml", "workers": n}, {"scheme": scheme, "workers": n})
             told = "" if scheme == "switchml" else f"; SwitchML has {words(gain)} times its ATE/s"
-            said.append(f"{SCHEME_LOOKS[scheme].label}, {n} workers: {OF_BOUND[scheme].words(share)} of its bound{told}.")
+            said.append(f"{look_of(scheme).label}, {n} workers: {near_bound(scheme).words(share)} of its bound{told}.")
     return said

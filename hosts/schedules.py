@@ -8,7 +8,6 @@ begin with zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 PIECES = 16  # that a server's share is cut into, so that sums go down while the next piece comes up
@@ -76,11 +75,3 @@ def _back(move: Move) -> Move:
 def blocks(schedule: Schedule) -> int:
     """How many blocks a schedule cuts a tensor into."""
     return 1 + max((move.block for step in schedule for move in step), default=0)
-
-
-SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
-    "ring": lambda n, _: ring(n),
-    "halving-doubling": lambda n, _: halving_doubling(n),
-    "ps": dedicated_servers,
-    "ps-sharded": lambda n, _: sharded_server(n),
-}

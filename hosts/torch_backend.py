@@ -37,7 +37,7 @@ from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, Barrie
 from hosts.collective import NEVER, AggregationError, Collective, Counters, Sum
 from hosts.epoch import NONE, draw
 from hosts.notes import Notes
-from hosts.schemes import GLOO, Place, Pulse, join
+from hosts.place import Place, Pulse
 from hosts.tcp import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
@@ -147,7 +147,7 @@ class InaProcessGroup(dist.ProcessGroup):
     def _join(store: Any, rank: int, size: int, options: Options) -> Collective | None:
         """The scheme, for a group of all workers while no other has it; None where the group is Gloo's alone."""
         place = options.place
-        if place.scheme == GLOO or size != place.membership.size:
+        if place.scheme.native or size != place.membership.size:
             return None
         if rank != place.membership.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
@@ -155,7 +155,7 @@ class InaProcessGroup(dist.ProcessGroup):
             return None
         joined.append(place)
         try:
-            return join(place, epoch, options.pulse)
+            return place.scheme.join(place, epoch, options.pulse)
         except BaseException:
             joined.clear()
             raise

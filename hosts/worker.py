@@ -17,7 +17,7 @@ import torch.distributed as dist
 from hosts.collective import AggregationError
 from hosts.coordination import LOST, connect
 from hosts.gloo import explain
-from hosts.schemes import GLOO, Place, serve
+from hosts.place import Place, serve
 from hosts.stream import Stream
 from hosts.timeline import Timeline
 from hosts.torch_backend import InaProcessGroup, Options
@@ -126,8 +126,8 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
     dist.init_process_group("ina", store=store, rank=rank, world_size=size, pg_options=options)
     group = dist.group.WORLD
     assert isinstance(group, InaProcessGroup)
-    if settings.place.scheme == GLOO:
-        group.gloo.set_timeout(timedelta(seconds=settings.place.parameters.patience))
+    if settings.place.scheme.native:
+        group.gloo.set_timeout(timedelta(seconds=settings.place.settings.patience))
     return group
 
 

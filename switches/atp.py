@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from switches.control import Control
 from switches.forwarding import Station
 
 UDP_PORT = 48866
@@ -117,3 +118,18 @@ def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[
             f"{s.bitmap1} {value}&&&{mask} => {s.fan_in} 1"
         )
     return commands
+
+
+def rejected(control: Control) -> list[int]:
+    """Packets that admission has turned away, by reason."""
+    return [control.counter("admission.rejected", reason) for reason in range(REASONS)]
+
+
+def events(control: Control, number: int) -> dict[str, int]:
+    """What became of a job's packets, by EVENTS."""
+    return {event: control.counter("next_step.events", number * EVENTS_PER_JOB + i) for i, event in enumerate(EVENTS)}
+
+
+def held(control: Control) -> int:
+    """Aggregators that are not free."""
+    return sum(bits != 0 for bits in control.registers("aggregator.bitmap"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from switches.control import Control
 from switches.forwarding import Station
 
 UDP_PORT = 48864
 FIRST_JOB_GROUP = 100
 MAX_WORKERS = 32  # below one switch
 MAX_JOBS = 16
+CELLS = 4096  # as p4/include/switchml/configuration.p4 has it
 REASONS = 4  # why packets are turned away, as p4/include/switchml/metadata.p4 numbers them
 
 
@@ -72,3 +74,15 @@ def job(number: int, pool: Pool, children: list[Child], parent: Parent | None, f
             f"table_add sender.uplinks to_parent {number} => {parent.port} {own.mac} {own.ip} {p.mac} {p.ip}",
         ]
     return commands
+
+
+def rejected(control: Control) -> list[int]:
+    """Packets that admission has turned away, by reason."""
+    return [control.counter("admission.rejected", reason) for reason in range(REASONS)]
+
+
+def copies_missing(control: Control, number: int, pool: Pool, children: int) -> int:
+    """Copies of a job's multicasts to `children` that never reached egress: what a full queue drops, also in silence."""
+    broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(pool.base, pool.base + 2 * pool.slots))
+    first = number * MAX_WORKERS
+    return broadcasts * children - sum(control.counter("addresser.sent", first + child) for child in range(MAX_WORKERS))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from hosts.schemes import Parameters
+from schemes import registry
+from schemes.scheme import Admitted
 from switches.embedded.offline import OfflineSwitch
 from switches.loss import Loss
-from testbed.trial.fleet import switch_commands
+from testbed.trial.configuration import switch_commands
 from topologies.jobs import JobPlan
 from topologies.racks import MAX_PORTS, HostPlan, NetworkPlan
 
@@ -37,16 +38,20 @@ def disturb(net: Bag, action: str, n: int) -> None:
         net.deliver(0 if action == "first" else n % len(net.on_the_way), keep=action == "twice")
 
 
-class Fabric:
-    """Jobs with the same parameters on the switches of a plan."""
+def admitted(scheme: str, jobs: list[JobPlan], **settings: Any) -> list[Admitted]:
+    """Jobs of one scheme, all set to the same."""
+    found = registry.find(scheme)
+    return [Admitted(job, found, found.Settings(**settings)) for job in jobs]
 
-    def __init__(
-        self, plan: NetworkPlan, program: Path, jobs: list[JobPlan], parameters: Parameters, loss: Loss | None = None, seed: int = 1
-    ) -> None:
-        self.plan, self.jobs = plan, jobs
+
+class Fabric:
+    """Jobs on the switches of a plan."""
+
+    def __init__(self, plan: NetworkPlan, program: Path, jobs: list[Admitted], loss: Loss | None = None, seed: int = 1) -> None:
+        self.plan, self.jobs = plan, [job.plan for job in jobs]
         self.switches = {name: OfflineSwitch(program, ports=MAX_PORTS) for name in plan.switches}
         for name, made in self.switches.items():
-            for line in switch_commands(plan, name, [(job, parameters) for job in jobs], loss, seed):
+            for line in switch_commands(plan, name, jobs, loss, seed):
                 made.command(line)
 
     def send(self, host: HostPlan, data: bytes) -> list[Arrival]:

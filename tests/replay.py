@@ -23,7 +23,7 @@ from hosts.atp.server import NAP, AtpServer
 from hosts.collective import Collective
 from hosts.datagrams import Datagrams
 from hosts.meeting import Meeting
-from hosts.schemes import Place, join
+from hosts.place import Place
 from hosts.wire import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
 from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
 from testbed.theory import bounds
@@ -127,13 +127,12 @@ class ReplayedNetwork:
     def __init__(self, time: VirtualTime, settings: TrialSettings, seed: int) -> None:
         self.time, self.plan = time, NetworkPlan(settings.topology())
         self.admitted = settings.admitted(self.plan)
-        jobs, (parameters,) = [job for job, _ in self.admitted], {parameters for _, parameters in self.admitted}
+        running = settings.running()
         unpaced = NetworkPlan(replace(self.plan.racks, host_rate=None, uplink_rate=None))  # switches wait in this machine's time
-        program = (
-            packets.program(settings.k) if settings.scheme == "switchml" else atp_packets.program(settings.k, settings.aggregators)
-        )
-        self.fabric = Fabric(unpaced, program, jobs, parameters, settings.loss_model(), seed)
-        if settings.scheme == "atp":
+        atp = running.name == "atp"
+        program = atp_packets.program(settings.k, settings.scheme_settings().aggregators) if atp else packets.program(settings.k)
+        self.fabric = Fabric(unpaced, program, self.admitted, settings.loss_model(), seed)
+        if atp:
             for switch in self.fabric.switches.values():
                 switch.command("register_write aggregator.lifetime 0 0")  # which is in the time of this machine
         self.sockets: dict[str, ReplayedSocket] = {}  # by address, as are:
@@ -235,10 +234,10 @@ class _Replay:
         self.spans: list[list[list[tuple[float, float]]]] = [[[] for _ in range(settings.steps)] for _ in self.net.admitted]
 
     def run(self) -> Replayed:
-        for job, parameters in self.net.admitted:
-            for host in job.everyone:
-                work = self._work if host in job.hosts else self._serve
-                self.time.start(partial(work, place_of(self.net.plan, job, host, parameters)))
+        for job in self.net.admitted:
+            for host in job.plan.everyone:
+                work = self._work if host in job.plan.hosts else self._serve
+                self.time.start(partial(work, place_of(self.net.plan, job, host)))
         try:
             self.time.run(until=self._over)
             return self._replayed()
@@ -247,11 +246,11 @@ class _Replay:
             self.net.close()
 
     def _over(self) -> bool:
-        return all(len(spans[-1]) == job.size for (job, _), spans in zip(self.net.admitted, self.spans, strict=True))
+        return all(len(spans[-1]) == job.plan.size for job, spans in zip(self.net.admitted, self.spans, strict=True))
 
     def _work(self, place: Place) -> None:
         rank, size = place.membership.rank, place.membership.size
-        self.workers.append(worker := join(place, EPOCH))
+        self.workers.append(worker := place.scheme.join(place, EPOCH))
         tensors = [np.random.default_rng([self.seed, r]).normal(0, 0.01, self.elements).astype(np.float32) for r in range(size)]
         for step, spans in enumerate(self.spans[place.membership.job]):
             slowdown = self.settings.straggler_model().slowdown(self.seed, rank, step)
@@ -262,7 +261,7 @@ class _Replay:
             np.testing.assert_allclose(total, np.sum(tensors, axis=0), atol=size * 1e-5)
 
     def _serve(self, place: Place) -> None:
-        p = place.parameters
+        p = place.settings
         server = AtpServer(
             place.membership, Meeting(EPOCH), place.peers, place.server_racks, place.switches, p.slots, p.k, p.aggregators
         )

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hosts import wire
+from schemes.switchml import SCHEME
 from switches.bmv2 import installation
 from switches.cache import cache_directory
 from switches.embedded.build import c_compiler
@@ -25,7 +26,7 @@ from switches.target import Target, on_interfaces, tell
 from testbed.plan.settings import SettingsError
 from testbed.plan.targets import target_for
 from testbed.record.runs import ROOT
-from testbed.trial.fleet import Job, all_reduce, as_tensors
+from testbed.trial.harness import Job, all_reduce, as_tensors
 from topologies import isolation
 from topologies.racks import Racks
 
@@ -91,7 +92,9 @@ def throughput(k: int, workers: int, target: Target) -> dict[str, float]:
 def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dict[str, float]:
     """ATE/s of real workers in one rack: the median of three all-reduces, on the slowest worker."""
     racks = Racks(1, workers, rate, rate)
-    turns = all_reduce(Job(racks, slots, k), target_for("embedded", "switchml", k), as_tensors(racks, elements), times=4)
+    turns = all_reduce(
+        Job(racks, settings={"slots": slots, "k": k}), target_for("embedded", SCHEME, k), as_tensors(racks, elements), times=4
+    )
     slowest = sorted(max(host[turn]["seconds"] for host in turns) for turn in range(1, 4))
     rate_had = elements / slowest[1]
     return {"ate": rate_had, "share": rate_had / wire.line_rate_bound(rate, k)}
@@ -104,7 +107,7 @@ def switches(console: Console) -> None:
         table.add_column(heading, justify="right")
     absent = installation.missing()
     for k in (64, 256):
-        targets = {name: target_for(name, "switchml", k) for name in ("embedded", *(() if absent else ("bmv2",)))}
+        targets = {name: target_for(name, SCHEME, k) for name in ("embedded", *(() if absent else ("bmv2",)))}
         for workers in (4, 8):
             had = {name: throughput(k, workers, target) for name, target in targets.items()}
             for name, r in had.items():

@@ -19,10 +19,15 @@ console = Console()
 
 @application.command()
 def run(
-    experiment: Annotated[str, typer.Argument(help="its name, as `inalab list` shows it, or all")],
+    experiment: Annotated[str, typer.Argument(help="its name, as `inalab list` shows it, a file such as ./mine.py, or all")],
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
-    scheme: Annotated[str | None, typer.Option(help="what sums, short for --set scheme=NAME")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be repeated")] = None,
+    scheme: Annotated[
+        str | None, typer.Option(help="what sums: a name, or a file such as ./mine.py; compared with others where they are")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="change a setting that `inalab list EXPERIMENT` shows; may be repeated"),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of model, batches, losses and stragglers")] = 1,
     results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results"),
     quick: Annotated[bool, typer.Option("--quick", help="fewer points and seeds: under a minute")] = False,
@@ -31,15 +36,18 @@ def run(
     """Run an experiment, or all, and write results, plots and report."""
     from testbed.command.runner import INTERRUPTED, Asked, run_experiment
     from testbed.plan import experiment as registry
-    from testbed.plan.settings import make_settings, parse_overrides
+    from testbed.plan.settings import make_settings, named_scheme, parse_overrides, with_scheme
     from testbed.plan.targets import defaults
 
-    overrides = [*([f"scheme={scheme}"] if scheme else []), *(set_ or [])]
+    chosen_scheme = scheme and named_scheme(scheme)
     plans = []
     for name in registry.names() if experiment == "all" else [experiment]:
         chosen = registry.load(name)
-        smaller = chosen.QUICK if quick else {}
-        settings = make_settings(chosen.Settings, defaults(target) | smaller | parse_overrides(overrides, chosen.Settings))
+        values = defaults(target) | (chosen.QUICK if quick else {})
+        overrides = list(set_ or [])
+        if chosen_scheme:
+            overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), chosen_scheme)
+        settings = make_settings(chosen.Settings, values | parse_overrides(overrides, chosen.Settings))
         plans.append((Asked(name, target, seed, overrides, quick, resume), chosen, settings))
     code = 0
     for asked, chosen, settings in plans:
@@ -50,16 +58,14 @@ def run(
 
 
 @application.command("list")
-def list_() -> None:
-    """Show the experiments and the settings that can be changed."""
-    from testbed.plan import experiment as registry
+def list_(name: Annotated[str | None, typer.Argument(help="an experiment or a scheme, to see its settings")] = None) -> None:
+    """Show the experiments and the schemes, or the settings of one of them."""
+    from testbed.command.listing import show_all, show_settings
 
-    for name in registry.names():
-        chosen = registry.load(name)
-        console.print(f"[bold]{name}[/bold]  {registry.summary(chosen)}", highlight=False)
-        for key, info in chosen.Settings.model_fields.items():
-            note = f"  [dim]{info.description}[/dim]" if info.description else ""
-            console.print(f"    {key}={info.default}{note}", highlight=False)
+    if name is None:
+        show_all(console)
+    else:
+        show_settings(console, name)
 
 
 @application.command()
@@ -68,7 +74,7 @@ def launch(
     scheme: Annotated[
         str,
         typer.Option(
-            help='what init_process_group("ina") sums over: switchml, atp, ring, halving-doubling, ps, ps-sharded, or gloo'
+            help='what init_process_group("ina") sums over: a name, as `inalab list` shows it, or a file such as ./mine.py'
         ),
     ] = "switchml",
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
@@ -80,15 +86,16 @@ def launch(
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
     from testbed.command.runner import need_root
-    from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
+    from testbed.plan.settings import TrialSettings, make_settings, named_scheme, parse_overrides, refuse_idle
     from testbed.plan.targets import defaults, target_for
     from testbed.trial.launch import launch as launch_on_hosts
 
-    values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": scheme}
+    values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": named_scheme(scheme)}
     settings = make_settings(TrialSettings, values)
     settings.check()
+    refuse_idle(settings, {settings.scheme})
     need_root()
-    raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.program, settings.k), script, torchrun))
+    raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.running(), settings.k), script, torchrun))
 
 
 @application.command("export-p4app")
@@ -101,8 +108,8 @@ def export_p4app(
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
     from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-    from testbed.plan.targets import PROGRAMS, defaults
-    from testbed.trial.fleet import commands_for
+    from testbed.plan.targets import defaults
+    from testbed.trial.configuration import commands_for
     from topologies.p4app import export, named
     from topologies.racks import NetworkPlan
 
@@ -115,7 +122,9 @@ def export_p4app(
     settings.check()
     plan = NetworkPlan(settings.topology())
     commands = commands_for(settings, plan, seed)
-    path = export(plan, commands, PROGRAMS[settings.program], {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
+    program = settings.running().program
+    assert program is not None
+    path = export(plan, commands, program, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
     console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
 
 
@@ -132,10 +141,13 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of
     """Draw a run's plots and write its report again."""
     from testbed.command.runner import conclude
     from testbed.plan import experiment as registry
+    from testbed.plan.settings import named_scheme
     from testbed.record.runs import load_run
 
     loaded = load_run(folder)
-    conclude(loaded, registry.load(loaded.record["experiment"]), console)
+    for source in loaded.record.get("schemes_added", []):
+        named_scheme(source)
+    conclude(loaded, registry.load(loaded.record.get("source") or loaded.record["experiment"]), console)
 
 
 @application.command()

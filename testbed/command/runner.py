@@ -19,8 +19,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from testbed.plan.experiment import Experiment, Trial
-from testbed.plan.settings import SettingsError
+from hosts.plugins import is_file
+from schemes import registry
+from testbed.plan.experiment import Experiment, Trial, short
+from testbed.plan.settings import SettingsError, refuse_idle
 from testbed.plan.targets import target_for
 from testbed.record.provenance import environment
 from testbed.record.runs import (
@@ -121,21 +123,26 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     plan = experiment.trials(settings, asked.seed)
     for trial in plan:
         trial.settings.check()
-    programs = {key: target_for(asked.target, *key) for key in {(t.settings.program, t.settings.k) for t in plan}}
+    refuse_idle(settings, {job.scheme for trial in plan for job in trial.settings.each()})
+    programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
     need_root()
     record = {
-        "experiment": asked.experiment, "target": asked.target, "seed": asked.seed, "set": asked.overrides,
+        "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
         "quick": asked.quick, "settings": settings.model_dump(mode="json"), "trials": [t.name for t in plan],
         **environment(Path(inspect.getfile(experiment.trials))),
         "target_versions": next(iter(programs.values())).versions(), "finished": False,
     }  # fmt: skip
+    if is_file(asked.experiment):
+        record["source"] = str(Path(asked.experiment).resolve())
+    if added := registry.added():
+        record["schemes_added"] = added
     run = _earlier(results, record) if asked.resume else None
     if run is None:
-        run = create_run(results, asked.experiment, record)
+        run = create_run(results, record["experiment"], record)
         claim(run)
     have = {(t["name"], t["seed"]) for t in run.trials}
     console.print(
-        f"{asked.experiment}: {len(plan)} trials on {asked.target}, seed {asked.seed}"
+        f"{record['experiment']}: {len(plan)} trials on {asked.target}, seed {asked.seed}"
         + (f", {len(have)} of them already there" if have else "")
         + f"; results in {run.folder}",
         highlight=False,
@@ -151,7 +158,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
                 if asked_to_stop:
                     raise KeyboardInterrupt
                 if (trial.name, trial.seed) not in have:
-                    failed |= not _run_one(run, number, trial, programs[trial.settings.program, trial.settings.k], display)
+                    failed |= not _run_one(run, number, trial, programs[trial.settings.running(), trial.settings.k], display)
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")
@@ -195,7 +202,7 @@ def _as_interrupt(number: int, frame: Any) -> None:
 
 def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display) -> bool:
     entry: dict[str, Any] = {
-        "name": trial.name, "factors": trial.factors, "seed": trial.seed, "settings": trial.settings.model_dump(),
+        "name": trial.name, "factors": trial.factors, "seed": trial.seed, "settings": trial.settings.resolved(),
     }  # fmt: skip
     display.begin(number, trial)
     try:

@@ -11,31 +11,16 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from testbed.draw.plots import COLOURS
+from schemes import registry
+from schemes.scheme import Look
 from testbed.measures import Measure, Record
 from testbed.record.runs import Run
 from testbed.record.statistics import Interval, median_interval
 
 
-@dataclass(frozen=True)
-class Look:
-    """How something looks in every plot."""
-
-    label: str
-    colour: str
-    marker: str = "o"
-    line: str = "-"
-
-
-SCHEME_LOOKS = {
-    "switchml": Look("SwitchML", COLOURS[0], "o"),
-    "atp": Look("ATP", COLOURS[7], "X"),
-    "ring": Look("ring", COLOURS[2], "s"),
-    "gloo": Look("Gloo", COLOURS[1], "D"),
-    "ps": Look("parameter server", COLOURS[3], "^"),
-    "ps-sharded": Look("server on every worker", COLOURS[4], "v"),
-    "halving-doubling": Look("halving-doubling", COLOURS[6], "P"),
-}
+def look_of(scheme: str) -> Look:
+    """How a scheme looks in every plot."""
+    return registry.find(scheme).look
 
 
 def by_name(run: Run) -> dict[str, list[Record]]:
@@ -104,11 +89,9 @@ class Tolerance:
         return f"{words(interval)} [{where} the stated {self.low:g} to {self.high:g}]"
 
 
-# of a scheme's bound; over TCP, acknowledgements wait behind data, the more so the more partners a node has at once
-OF_BOUND = {
-    "switchml": Tolerance(0.93, 1.02), "atp": Tolerance(0.85, 1.02), "gloo": Tolerance(0.8, 1.02), "ring": Tolerance(0.8, 1.02),
-    "ps": Tolerance(0.75, 1.02), "ps-sharded": Tolerance(0.4, 1.02), "halving-doubling": Tolerance(0.4, 1.02),
-}  # fmt: skip
+def near_bound(scheme: str) -> Tolerance:
+    """Of a scheme's ATE/s over its bound's."""
+    return Tolerance(*registry.find(scheme).of_bound)
 
 
 def levels(run: Run, factor: str, **factors: Any) -> list[Any]:

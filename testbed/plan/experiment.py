@@ -6,13 +6,17 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from matplotlib.figure import Figure
 
 import experiments
+from hosts.plugins import PluginError, is_file, load_module
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.record.runs import Run
+
+PARTS = ("Settings", "QUICK", "trials", "figures", "findings")
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,24 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Experiment:
-    """The experiment of that name; SettingsError lists those there are."""
+    """The experiment of that name, or in that file. SettingsError lists those there are, or tells what the file lacks."""
+    if is_file(name):
+        try:
+            module = load_module(name)
+        except PluginError as error:
+            raise SettingsError(str(error)) from error.__cause__
+        if lacks := [part for part in PARTS if not hasattr(module, part)]:
+            raise SettingsError(f"{name} is no experiment: it does not define {', '.join(lacks)}")
+        return cast(Experiment, module)
     known = names()
     if name not in known:
-        raise SettingsError(f"there is no experiment {name}: choose one of {', '.join(known)}")
+        raise SettingsError(f"there is no experiment {name}: choose one of {', '.join(known)}, or give a file, such as ./{name}.py")
     return cast(Experiment, importlib.import_module(f"experiments.{name}"))
+
+
+def short(name: str) -> str:
+    """What an experiment's runs are kept under: its name, or its file's."""
+    return Path(name).stem if is_file(name) else name
 
 
 def summary(experiment: Experiment) -> str:

@@ -5,55 +5,116 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from hosts.atp.congestion import CONTROLS, NONE, PAPER
-from hosts.atp.tree import Tree
-from hosts.collective import Membership
-from hosts.recovery import RECOVERIES
-from hosts.schedules import SCHEDULES
-from hosts.schemes import SCHEMES, SERVERS, Parameters
+from hosts.plugins import is_file
 from hosts.stragglers import KINDS, Straggler
 from hosts.workloads import WORKLOADS, find
-from switches import atp
+from schemes import registry
+from schemes.scheme import Admitted, Scheme
+from schemes.streaming import StreamSettings
 from switches.loss import Loss
 from topologies.jobs import JobPlan, deal
 from topologies.racks import NetworkPlan, Racks, TopologyError
 
-K_CHOICES = (32, 64, 256)
-POOL_CELLS = 4096  # as p4/include/switchml/configuration.p4 has it
+MAX_JOBS = 16  # that the switches' programs hold
 
 
 class SettingsError(ValueError):
     """A setting that cannot be; str() is one sentence that says what to change."""
 
 
-def _as_word(value: Any) -> Any:
-    """What `congestion` was in the records of 0.4: whether the window followed marks and losses."""
-    return {True: PAPER, False: NONE}.get(value, value) if isinstance(value, bool) else value
+class RefusedError(ValueError):
+    """What a scheme does not take; str() is the whole sentence."""
 
 
-class JobSettings(BaseModel):
-    """One of several jobs on a network: what is not set is as the trial has it."""
+class WithSchemes(BaseModel):
+    """Settings with those of schemes among them: `atp.aggregators`, or `aggregators` for every scheme that has it.
+
+    Records have the first form.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    own: dict[str, dict[str, Any]] = Field({}, repr=False)  # what is set, by scheme
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sort_out(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Put what is a scheme's where it belongs; what has the scheme's name before it counts more."""
+        kept = {key: value for key, value in values.items() if key in cls.model_fields}
+        own = {scheme: dict(its) for scheme, its in kept.get("own", {}).items()}
+        for key in sorted(values.keys() - kept.keys(), key=lambda key: "." in key):
+            if not (found := owners(key)):
+                kept[key] = values[key]
+            for scheme, name in found:
+                own.setdefault(scheme, {})[name] = values[key]
+        return kept | {"own": own}
+
+    @field_validator("own")
+    @classmethod
+    def _taken(cls, own: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """As the schemes' own models have it."""
+        return {scheme: _checked(registry.find(scheme).Settings, its) for scheme, its in own.items()}
+
+    @model_serializer(mode="wrap")
+    def _flat(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        record: dict[str, Any] = handler(self)
+        own = record.pop("own", {})
+        return record | {f"{scheme}.{name}": value for scheme, its in own.items() for name, value in its.items()}
+
+
+def owners(key: str) -> list[tuple[str, str]]:
+    """The schemes that have a setting of this name, and its name there. `atp.aggregators` is of one alone."""
+    scheme, dot, name = key.rpartition(".")
+    shared = TrialSettings.model_fields.keys()
+    return [
+        (other, name)
+        for other in registry.names()
+        if (other == scheme or not dot) and name in registry.find(other).Settings.model_fields and name not in shared
+    ]
+
+
+def refuse_idle(settings: WithSchemes, schemes: set[str]) -> None:
+    """Raise SettingsError where something is set that none of the schemes in use has."""
+    own = {name for its in settings.own.values() for name in its}
+    for name in sorted(own - {name for scheme in schemes for name in settings.own.get(scheme, {})}):
+        whose = " and ".join(scheme for scheme, _ in owners(name))
+        raise SettingsError(
+            f"{name} is of {whose}: {' and '.join(sorted(schemes))} {'has' if len(schemes) == 1 else 'have'} no such setting"
+        )
+
+
+def _checked(kind: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
+    """The values as the model has them. Raises RefusedError."""
+    try:
+        return {name: getattr(kind(**values), name) for name in values}
+    except ValidationError as error:
+        raise RefusedError(_sentence(error)) from None
+
+
+class JobSettings(WithSchemes):
+    """One of several jobs on a network: what is not set is as the trial has it."""
 
     start: float = Field(0.0, ge=0, le=3600, description="seconds after the first job's start")
     workers: tuple[NonNegativeInt, ...] = Field((), description="hosts of its own in each rack: one number, or one for every rack")
     scheme: str | None = None
     slots: int | None = None
-    servers: int | None = None
-    scaling: float | None = None
-    aggregators: int | None = None
-    congestion: str | None = None
-    recovery: str | None = None
     workload: str | None = None
     steps: int | None = None
     batch: int | None = None
     learning_rate: float | None = None
     compute_ms: float | None = None
-
-    _congestion = field_validator("congestion", mode="before")(_as_word)
 
     @field_validator("workers", mode="before")
     @classmethod
@@ -62,16 +123,12 @@ class JobSettings(BaseModel):
 
     def changes(self) -> dict[str, Any]:
         """What differs from the trial's settings."""
-        told = {key: value for key in self.model_fields_set - {"start", "workers"} if (value := getattr(self, key)) is not None}
+        told = {key: value for key, value in self.model_dump().items() if value is not None and key not in ("start", "workers")}
         return told | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
-class TrialSettings(BaseModel):
+class TrialSettings(WithSchemes):
     """Everything that one trial depends on, besides its seed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    _congestion = field_validator("congestion", mode="before")(_as_word)
 
     @field_validator("jobs", mode="before")
     @classmethod
@@ -82,20 +139,13 @@ class TrialSettings(BaseModel):
         except json.JSONDecodeError as error:
             raise ValueError(f"not JSON: {error}") from None
 
-    scheme: str = Field("switchml", description=f"one of {', '.join(SCHEMES)}")
+    scheme: str = Field("switchml", description=f"one of {', '.join(registry.names())}")
     racks: int = Field(2, description="one rack has no root switch")
     workers: int = Field(4, description="workers in each rack")
     host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
     uplink_rate: float = Field(10.0, description="Mbit/s between a rack's switch and the root")
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
     slots: int = Field(64, description="chunks under way: slots of the job's pool, or atp's window")
-    servers: int = Field(1, ge=1, description="ps, atp: dedicated servers, on hosts of their own")
-    scaling: float | None = Field(None, gt=0, le=1e30, description="switchml, atp: a fixed factor; default: block exponents; 1e8")
-    aggregators: int = Field(atp.AGGREGATORS, description="atp: of each switch, shared by all jobs")
-    congestion: str = Field("marks", description="atp: what halves the window: marks, paper (marks and losses), or none")
-    recovery: str = Field(
-        "ask", description="switchml, atp: ask what became of an overdue chunk, or send it again as the paper does"
-    )
     workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}, or tensor-N")
     steps: int = Field(80, ge=1, le=100_000, description="of training")
     batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
@@ -123,12 +173,45 @@ class TrialSettings(BaseModel):
 
     def each(self) -> list[TrialSettings]:
         """Each job's own settings, as a trial of one job."""
-        return [self.model_copy(update={**job.changes(), "jobs": ()}) for job in self.jobs] or [self]
+        return [self.changed(**job.changes(), jobs=()) for job in self.jobs] or [self]
 
-    @property
-    def program(self) -> str:
-        """Whose program the switches run."""
-        return "atp" if any(job.scheme == "atp" for job in self.each()) else "switchml"
+    def changed(self, **changes: Any) -> TrialSettings:
+        """The same with these settings changed. SettingsError for what cannot be."""
+        record = self.model_dump()
+        common = {key: value for key, value in record.items() if key in TrialSettings.model_fields or "." in key}
+        for key in changes:
+            for scheme, name in owners(key):
+                common.pop(f"{scheme}.{name}", None)
+        settings: TrialSettings = make_settings(TrialSettings, common | changes)
+        return settings
+
+    def resolved(self) -> dict[str, Any]:
+        """Every setting, those of the jobs' schemes included, for a record."""
+        record = self.model_dump()
+        for scheme in {job.scheme: job.of_scheme() for job in self.each()}.values():
+            whole = scheme.Settings(**self.own.get(scheme.name, {})).model_dump()
+            record |= {f"{scheme.name}.{name}": value for name, value in whole.items() if name not in TrialSettings.model_fields}
+        return record
+
+    def of_scheme(self) -> Scheme:
+        """Its scheme, for a trial of one job; SettingsError if there is none of that name."""
+        try:
+            return registry.find(self.scheme)
+        except registry.SchemeError as error:
+            raise SettingsError(str(error)) from None
+
+    def scheme_settings(self) -> Any:
+        """What its scheme is set to, for a trial of one job. SettingsError for what the scheme refuses."""
+        kind = self.of_scheme().Settings
+        shared = {name: getattr(self, name) for name in kind.model_fields.keys() & TrialSettings.model_fields.keys()}
+        return make_settings(kind, shared | self.own.get(self.scheme, {}))
+
+    def running(self) -> Scheme:
+        """The scheme whose program the switches run. SettingsError where the jobs' schemes need different ones."""
+        try:
+            return registry.running([job.of_scheme() for job in self.each()])
+        except registry.SchemeError as error:
+            raise SettingsError(str(error)) from None
 
     def starts(self) -> list[float]:
         """When each job begins, in seconds after the first."""
@@ -142,7 +225,7 @@ class TrialSettings(BaseModel):
         return [list(w) * (self.racks if len(w) == 1 else 1) for w in chosen]
 
     def _servers(self) -> list[int]:
-        return [job.servers if job.scheme in SERVERS else 0 for job in self.each()]
+        return [job.of_scheme().servers(job.scheme_settings()) for job in self.each()]
 
     def topology(self) -> Racks:
         """The network that the jobs need."""
@@ -154,15 +237,11 @@ class TrialSettings(BaseModel):
         """The jobs' hosts."""
         return deal(plan, self._workers(), self._servers())
 
-    def admitted(self, plan: NetworkPlan) -> list[tuple[JobPlan, Parameters]]:
-        """The jobs' hosts, and what their nodes and the switches are told of the schemes."""
-        return list(zip(self.plans(plan), (job.parameters() for job in self.each()), strict=True))
-
-    def parameters(self) -> Parameters:
-        """Of the scheme, for a trial of one job."""
-        return Parameters(
-            self.scheme, self.slots, self.k, self.patience, self.scaling, self.aggregators, self.congestion, self.recovery
-        )
+    def admitted(self, plan: NetworkPlan) -> list[Admitted]:
+        """The jobs: their hosts, their schemes, and what those are set to."""
+        return [
+            Admitted(own, job.of_scheme(), job.scheme_settings()) for own, job in zip(self.plans(plan), self.each(), strict=True)
+        ]
 
     def loss_model(self) -> Loss | None:
         if not self.loss:
@@ -178,58 +257,37 @@ class TrialSettings(BaseModel):
     def check(self) -> None:
         """Raise SettingsError for a combination that cannot run."""
         for job in self.each():
-            make_settings(TrialSettings, job.model_dump())._check_job()
+            job._check_job()
+        self.running()
         try:
-            plan = NetworkPlan(self.topology())
-            hosts = self.plans(plan)
-            sizes = [job.size for job in hosts]
+            racks = self.topology()
+            jobs = self.admitted(NetworkPlan(racks))
             self.loss_model()
             self.straggler_model()
-            for job, size in zip(self.each(), sizes, strict=True):
-                if job.scheme in SCHEDULES:
-                    SCHEDULES[job.scheme](size, job.servers)
-            for job, own in zip(self.each(), hosts, strict=True):
-                for server in own.servers if job.scheme == "atp" else ():
-                    Tree(Membership(own.number, 0, own.size, own.members(self.racks)), server.rack)
+            for scheme in {job.scheme for job in jobs}:
+                scheme.check([job for job in jobs if job.scheme is scheme], racks)
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
+        sizes = [job.plan.size for job in jobs]
         if not all(sizes):
             raise SettingsError(f"job {sizes.index(0)} has no workers: give it at least one")
         if not 0 <= self.straggler_rank < min(sizes):
             raise SettingsError(f"straggler_rank is {self.straggler_rank}: the ranks are 0 to {min(sizes) - 1}")
-        schemes = {job.scheme for job in self.each()}
-        if {"switchml", "atp"} <= schemes:
-            raise SettingsError("switchml and atp cannot be on one network: its switches run one program")
-        if len(sizes) > atp.MAX_JOBS:
-            raise SettingsError(f"there are {len(sizes)} jobs: the switches hold {atp.MAX_JOBS}")
-        if (slots := sum(job.slots for job in self.each() if job.scheme == "switchml")) > POOL_CELLS // 2:
-            raise SettingsError(f"slots is {slots}: from 1 to {POOL_CELLS // 2} fit in the switch's pool, all jobs together")
+        if len(sizes) > MAX_JOBS:
+            raise SettingsError(f"there are {len(sizes)} jobs: the switches hold {MAX_JOBS}")
         if self.background and self.racks < 2:
             raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
-        if self.k not in K_CHOICES:
-            raise SettingsError(
-                f"k is {self.k}: the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet"
-            )
-        if self.outage_at is not None and hosts[0].hosts[0].name != "h0":
+        if self.outage_at is not None and jobs[0].plan.hosts[0].name != "h0":
             raise SettingsError("outage_at is about the link of job 0's worker 0 in the first rack: give job 0 a worker there")
         if self.outage_at is not None and self.loss:
             raise SettingsError("outage_at and loss cannot be set together: both are decided by the loss of worker 0's link")
 
     def _check_job(self) -> None:
-        if self.scheme not in SCHEMES:
-            raise SettingsError(f"scheme {self.scheme} is unknown: choose one of {', '.join(SCHEMES)}")
-        own = {"scaling": ("switchml", "atp"), "timeline": ("switchml", "atp")}
-        for key, schemes in own.items():
-            if getattr(self, key) and self.scheme not in schemes:
-                raise SettingsError(f"{key} is of {' and '.join(schemes)}: scheme {self.scheme} does not have it")
-        if self.congestion not in CONTROLS:
-            raise SettingsError(f"congestion is {self.congestion}: choose one of {', '.join(CONTROLS)}")
-        if self.recovery not in RECOVERIES:
-            raise SettingsError(f"recovery is {self.recovery}: choose one of {', '.join(RECOVERIES)}")
-        if not 1 <= self.slots <= POOL_CELLS // 2:
-            raise SettingsError(f"slots is {self.slots}: from 1 to {POOL_CELLS // 2} fit in the switch's pool")
-        if not 1 <= self.aggregators <= atp.AGGREGATORS:
-            raise SettingsError(f"aggregators is {self.aggregators}: a switch has from 1 to {atp.AGGREGATORS}")
+        scheme = self.of_scheme()
+        self.scheme_settings()
+        if self.timeline and not scheme.timeline:
+            raise SettingsError(f"scheme {self.scheme} has no timeline of packets: leave timeline out, or choose another scheme")
+        make_settings(StreamSettings, {"k": self.k, "slots": self.slots})  # the switches are compiled for k, whatever the scheme
         try:
             find(self.workload)
         except ValueError as error:
@@ -243,10 +301,28 @@ def parse_overrides(texts: list[str], known: type[BaseModel]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise SettingsError(f"--set takes key=value, not {text!r}")
-        if key not in known.model_fields:
-            raise SettingsError(f"there is no setting {key}: choose one of {', '.join(sorted(known.model_fields))}")
+        if key not in known.model_fields.keys() - {"own"} and not owners(key):
+            raise SettingsError(f"there is no setting {key}: choose one of {', '.join(setting_names(known))}")
         values[key] = value
     return values
+
+
+def named_scheme(name: str) -> str:
+    """The name of a scheme that is given by name or by file. SettingsError if there is none, or the file's lacks something."""
+    try:
+        return registry.add(name).name if is_file(name) else registry.find(name).name
+    except registry.SchemeError as error:
+        raise SettingsError(str(error)) from error.__cause__
+
+
+def with_scheme(experiment: Any, values: dict[str, Any], scheme: str) -> list[str]:
+    """The `key=value` words that put a scheme into an experiment: among those that it compares, or as the one that it has."""
+    fields = experiment.Settings.model_fields
+    if "schemes" not in fields:
+        return [f"scheme={scheme}"]
+    compared = values.get("schemes", fields["schemes"].default)
+    compared = compared.split(",") if isinstance(compared, str) else compared
+    return [f"schemes={','.join(dict.fromkeys([*compared, scheme]))}"]
 
 
 def make_settings(kind: type[BaseModel], values: dict[str, Any]) -> Any:
@@ -254,6 +330,26 @@ def make_settings(kind: type[BaseModel], values: dict[str, Any]) -> Any:
     try:
         return kind(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"setting {name} is {first['input']!r}: {first['msg'].lower()}") from None
+        raise SettingsError(_sentence(error)) from None
+
+
+def setting_names(kind: type[BaseModel]) -> list[str]:
+    """What can be set, with what schemes have of their own as `atp.aggregators`."""
+    own = [
+        f"{scheme}.{name}"
+        for scheme in registry.names()
+        for name in registry.find(scheme).Settings.model_fields
+        if name not in TrialSettings.model_fields
+    ]
+    return [*sorted(kind.model_fields.keys() - {"own"}), *own]
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first value that is wrong, and why."""
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    if first["type"] == "value_error":
+        name = name.removeprefix("own.")
+        why = first["ctx"]["error"]
+        return str(why) if isinstance(why, RefusedError) else f"{name} is {first['input']}: {why}"
+    return f"setting {name} is {first['input']!r}: {first['msg'].lower()}"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import TrialSettings, make_settings
+from testbed.plan.settings import TrialSettings
 
 
 def _words(value: Any) -> Any:
@@ -38,10 +38,5 @@ class Point:
 
 def paired(points: Iterable[Point], settings: SweepSettings, seed: int) -> list[Trial]:
     """Trials of all points, seed by seed: what is interrupted has whole sets."""
-    common = {name: getattr(settings, name) for name in TrialSettings.model_fields}
-    points = list(points)
-    return [
-        Trial(p.name, p.factors, make_settings(TrialSettings, common | p.changes), s)
-        for s in range(seed, seed + settings.seeds)
-        for p in points
-    ]
+    planned = [(p, settings.changed(**p.changes)) for p in points]
+    return [Trial(p.name, p.factors, changed, s) for s in range(seed, seed + settings.seeds) for p, changed in planned]

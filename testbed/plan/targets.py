@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from schemes.scheme import Scheme
 from switches.bmv2 import installation
 from switches.embedded.errors import CompileError
 from switches.embedded.target import EmbeddedTarget
 from switches.target import Target
 from testbed.plan.settings import SettingsError
-from testbed.record.runs import ROOT
 
-PROGRAMS = {"switchml": ROOT / "p4" / "switchml.p4", "atp": ROOT / "p4" / "atp.p4"}
 # by name: the settings that it can keep up with where an experiment's own are too much
 DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "1.5", "uplink_rate": "1.5"}}
 
@@ -33,9 +32,10 @@ def make_target(name: str, program: Path, defines: dict[str, str]) -> Target:
     return _bmv2(program, defines) if name == "bmv2" else _embedded(program, defines)
 
 
-def target_for(name: str, program: str, k: int) -> Target:
+def target_for(name: str, scheme: Scheme, k: int) -> Target:
     """A target that runs a scheme's program for k integers a packet; see make_target."""
-    return make_target(name, PROGRAMS[program], {"K": str(k)})
+    assert scheme.program is not None
+    return make_target(name, scheme.program, {"K": str(k)})
 
 
 def _embedded(program: Path, defines: dict[str, str]) -> Target:

@@ -18,7 +18,7 @@ from testbed.record.runs import ROOT
 
 RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "mininet", "matplotlib")
 CODE = (
-    "experiments", "testbed", "hosts", "switches", "topologies", "p4", "Makefile", "setup.sh", "pyproject.toml",
+    "experiments", "testbed", "schemes", "hosts", "switches", "topologies", "p4", "Makefile", "setup.sh", "pyproject.toml",
     "requirements.lock",
 )  # fmt: skip
 TOP_MODULES = ":(glob)*.py"  # Python finds these before any package of the same name

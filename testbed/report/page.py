@@ -52,8 +52,10 @@ def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Fi
 
 def command(record: dict[str, Any]) -> str:
     """The command line that runs this again, for a shell."""
-    words = ["inalab", "run", record["experiment"], "--target", record["target"], "--seed", str(record["seed"])]
+    what = record.get("source", record["experiment"])
+    words = ["inalab", "run", what, "--target", record["target"], "--seed", str(record["seed"])]
     words += ["--quick"] if record.get("quick") else []
+    words += [word for source in record.get("schemes_added", []) for word in ("--scheme", source)]
     return shlex.join([*words, *(word for text in record["set"] for word in ("--set", text))])
 
 

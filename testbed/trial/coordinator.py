@@ -17,21 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from hosts import background, wire
-from hosts.atp import wire as atp_wire
 from hosts.coordination import LOST
-from hosts.schemes import Place
+from hosts.place import Place
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
-from switches import atp, switchml
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import TrialSettings
+from testbed.trial.configuration import commands_for
 from testbed.trial.door import Door
-from testbed.trial.fleet import SERVERS_END, commands_for, end_servers, spawn_servers
 from testbed.trial.job_run import JobRun, together, workers
 from testbed.trial.load import WINDOW, LinkBytes, LoadMeter
 from testbed.trial.outage import Outage
 from testbed.trial.places import place_of, rendezvous
+from testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
 from testbed.trial.validity import judge
 from testbed.trial.watch import Watch, ended
 from topologies import isolation
@@ -115,8 +114,9 @@ class _Trial:
         self.settings, self.seed, self.target, self.sender, self.scratch = settings, seed, target, sender, scratch
         self.plan = NetworkPlan(settings.topology())
         several = len(settings.jobs) > 1
-        whole = zip(settings.plans(self.plan), settings.each(), settings.starts(), strict=True)
-        self.jobs = [JobRun(job, own, start, several) for job, own, start in whole]
+        self.admitted, self.running = settings.admitted(self.plan), settings.running()
+        whole = zip(self.admitted, settings.each(), settings.starts(), strict=True)
+        self.jobs = [JobRun(job.plan, own, start, several) for job, own, start in whole]
         self.pids: dict[int, Key] = {}  # of workers
         self.lost: set[Key] = set()  # workers that the management network does not reach
         self.blamed = self.jobs  # those that ended by themselves, if some did not end well
@@ -137,8 +137,7 @@ class _Trial:
 
     def _on(self, network: Network, began: float) -> dict[str, Any]:
         """The trial on its network, which has been under construction since `began`."""
-        admitted = self.settings.admitted(self.plan)
-        places = {h.name: place_of(self.plan, job, h, parameters) for job, parameters in admitted for h in job.everyone}
+        places = {h.name: place_of(self.plan, job, h) for job in self.admitted for h in job.plan.everyone}
         secret = secrets.token_bytes(16)
         with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.racks.size) as door:
             servers = spawn_servers(network, lambda host: places[host.name])
@@ -173,8 +172,7 @@ class _Trial:
         if not self.settings.background:
             return {}
         source, sink = (self.plan.racks.members[rack][-1] for rack in (-1, 0))
-        bits = (atp_wire if self.settings.program == "atp" else wire).bits_on_wire(self.settings.k)
-        frame = bits // 8 - wire.PHYSICAL_BYTES
+        frame = self.running.bits_on_wire(self.settings.k) // 8 - wire.PHYSICAL_BYTES
         send = partial(background.source, self.plan.hosts[sink].station.ip, self.settings.background, frame)
         return {
             network.spawn(sink, background.sink): "the sink of the background traffic",
@@ -194,7 +192,7 @@ class _Trial:
                 s.measure_error,
             )  # fmt: skip
             for rank, host in enumerate(job.plan.hosts):
-                meeting = rendezvous(job.plan, host, s.scheme)
+                meeting = rendezvous(job.plan, host, s.of_scheme())
                 settings = WorkerSettings(
                     places[host.name], meeting, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training, s.timeline
                 )
@@ -314,41 +312,16 @@ class _Trial:
     def _measure(self, controls: dict[str, Control]) -> dict[str, Any]:
         """Counters of all switches: per port, losses per link direction, packets turned away, and what the scheme counts."""
         switches: dict[str, Any] = {}
+        own = [job for job in self.admitted if job.scheme is self.running]
         loss = {"lost": 0, "passed": 0}
         for name, control in controls.items():
-            switches[name] = {"ports": control.ports(), **self._counted(name, control)}
+            switches[name] = {"ports": control.ports(), **self.running.counted(control, self.plan, name, own)}
             for a in self.plan.switches[name].attachments:
                 if a.upper and self.settings.loss:
                     for direction in ("loss_in", "loss_out"):
                         loss["lost"] += control.counter(f"{direction}.dropped", a.port)
                         loss["passed"] += control.counter(f"{direction}.passed", a.port)
         return {"switches": switches, "loss": loss}
-
-    def _counted(self, name: str, control: Control) -> dict[str, Any]:
-        """What the switch's program counts."""
-        if self.settings.program == "switchml":
-            rejected = [control.counter("admission.rejected", reason) for reason in range(switchml.REASONS)]
-            return {"rejected": rejected, "copies_missing": self._copies_missing(name, control)}
-        events = [
-            {event: control.counter("next_step.events", n * atp.EVENTS_PER_JOB + i) for i, event in enumerate(atp.EVENTS)}
-            for n in range(len(self.jobs))
-        ]
-        return {
-            "rejected": [control.counter("admission.rejected", reason) for reason in range(atp.REASONS)],
-            "jobs": events,
-            "aggregators_held": sum(bits != 0 for bits in control.registers("aggregator.bitmap")),
-        }
-
-    def _copies_missing(self, name: str, control: Control) -> int:
-        """Copies of broadcasts that never reached egress: what a full queue drops, also where the target does not tell."""
-        missing = base = 0
-        for job in (job for job in self.jobs if job.settings.scheme == "switchml"):
-            children, end = job.plan.children(self.plan, name), base + 2 * job.settings.slots
-            first = job.plan.number * switchml.MAX_WORKERS
-            broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(base, end))
-            sent = sum(control.counter("addresser.sent", first + child) for child in range(switchml.MAX_WORKERS))
-            missing, base = missing + broadcasts * children - sent, end
-        return missing
 
     def _result(self, measured: dict[str, Any], started: float, setup: float) -> dict[str, Any]:
         for job in self.jobs:
@@ -362,8 +335,7 @@ class _Trial:
             "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
         }
         metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "outage") if measured[key]}
-        if self.settings.program == "atp":
-            metrics["aggregators_held"] = sum(switch["aggregators_held"] for switch in measured["switches"].values())
+        metrics |= self.running.metrics(list(measured["switches"].values()))
         problems = judge(metrics, self.settings)
         tagged = len(self.jobs) > 1
         return {

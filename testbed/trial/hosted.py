@@ -91,7 +91,7 @@ def _told(error: BaseException, script: str) -> str:
     """The traceback from the script on; for a sum or another collective that failed the script's line and a sentence."""
     from hosts.collective import AggregationError
     from hosts.gloo import explain
-    from hosts.schemes import Place
+    from hosts.place import Place
     from hosts.torch_backend import PLACE
 
     own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]

@@ -18,10 +18,11 @@ from hosts.torch_backend import PLACE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.trial.fleet import commands_for, spawn_servers
+from testbed.trial.configuration import commands_for
 from testbed.trial.hosted import on_host
 from testbed.trial.job_run import workers
 from testbed.trial.places import place_of, rendezvous
+from testbed.trial.servers import spawn_servers
 from testbed.trial.watch import Watch, ended
 from topologies import isolation
 from topologies.links import NetworkError
@@ -77,9 +78,9 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
 
     The workers meet on the management network; where the scheme is gloo, Gloo itself is on the data network.
     """
-    ((job, parameters),) = settings.admitted(plan)
-    meeting = rendezvous(job, host, settings.scheme)
-    place = place_of(plan, job, host, parameters)
+    (job,) = settings.admitted(plan)
+    meeting = rendezvous(job.plan, host, job.scheme)
+    place = place_of(plan, job, host)
     return {
         PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.racks.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
@@ -119,9 +120,9 @@ class _Launch:
 
     def run(self, script: list[str], torchrun: bool) -> int:
         """The first exit code that is not 0."""
-        ((job, parameters),) = self.settings.admitted(self.network.plan)
-        servers = spawn_servers(self.network, lambda host: place_of(self.network.plan, job, host, parameters))
-        watch = Watch(self.network, [job], servers)
+        (job,) = self.settings.admitted(self.network.plan)
+        servers = spawn_servers(self.network, lambda host: place_of(self.network.plan, job, host))
+        watch = Watch(self.network, [job.plan], servers)
         for host in self.network.plan.hosts:
             self._start(host, script, torchrun)
         ended_at = float("inf")

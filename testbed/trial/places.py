@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from hosts.collective import Membership
-from hosts.schemes import GLOO, Parameters, Place
+from hosts.place import Place
 from hosts.worker import Rendezvous
+from schemes.scheme import Admitted, Scheme
 from topologies.jobs import JobPlan
 from topologies.racks import HostPlan, NetworkPlan
 
 RENDEZVOUS_PORT = 29501
 
 
-def place_of(plan: NetworkPlan, job: JobPlan, host: HostPlan, parameters: Parameters) -> Place:
+def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     """A host's place in a job."""
+    job = admitted.plan
     membership = Membership(job.number, job.rank(host), job.size, job.members(plan.racks.racks))
     switches = [plan.switches[f"tor{r}"].station.ip for r in range(plan.racks.racks)]
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
-    return Place(parameters, membership, peers, [s.rack for s in job.servers], switches, control)
+    return Place(admitted.scheme, admitted.settings, membership, peers, [s.rack for s in job.servers], switches, control)
 
 
-def rendezvous(job: JobPlan, host: HostPlan, scheme: str) -> Rendezvous:
+def rendezvous(job: JobPlan, host: HostPlan, scheme: Scheme) -> Rendezvous:
     """Workers meet on the management network, where no fault reaches them, and Gloo stays there unless it is the scheme."""
-    interface = f"{host.name}-eth0" if scheme == GLOO else f"{host.name}-mgmt"
+    interface = f"{host.name}-eth0" if scheme.native else f"{host.name}-mgmt"
     return Rendezvous(job.hosts[0].management_ip, RENDEZVOUS_PORT, interface)

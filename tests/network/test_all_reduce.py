@@ -7,7 +7,7 @@ import pytest
 
 from switches.loss import Loss
 from switches.target import Target
-from testbed.trial.fleet import FleetError, Job, all_reduce, in_network, on_hosts
+from testbed.trial.harness import HarnessError, Job, all_reduce, in_network, on_hosts
 from tests.floats import dequantized, exponents, quantized
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks
@@ -25,7 +25,7 @@ def integers(racks: Racks, elements: int) -> list[np.ndarray]:
 def test_integers_are_summed_exactly_whatever_is_lost(target: Target, shape: tuple[int, int], loss: float) -> None:
     racks = Racks(*shape, **FAST)
     tensors = integers(racks, 5_000)
-    job = Job(racks, slots=16, loss=Loss.bernoulli(loss) if loss else None)
+    job = Job(racks, loss=Loss.bernoulli(loss) if loss else None, settings={"slots": 16})
     exact = np.sum(tensors, axis=0)
     for host in all_reduce(job, target, tensors, times=2):
         for turn in host:
@@ -35,7 +35,7 @@ def test_integers_are_summed_exactly_whatever_is_lost(target: Target, shape: tup
 def test_bursty_loss(target: Target) -> None:
     racks = Racks(2, 2, **FAST)
     tensors = integers(racks, 3_000)
-    job = Job(racks, slots=16, loss=Loss.gilbert_elliott(0.05, 6))
+    job = Job(racks, loss=Loss.gilbert_elliott(0.05, 6), settings={"slots": 16})
     for host in all_reduce(job, target, tensors):
         np.testing.assert_array_equal(host[0]["sum"], np.sum(tensors, axis=0))
 
@@ -56,7 +56,7 @@ def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: Targ
     rng = np.random.default_rng(elements)
     tensors = [(rng.standard_normal(elements) * 10.0 ** rng.integers(-30, 30, elements)).astype(np.float32) for _ in range(3)]
     tensors[0][: elements // 3] = 0
-    job = Job(racks, slots=16, k=32, loss=Loss.bernoulli(loss) if loss else None)
+    job = Job(racks, loss=Loss.bernoulli(loss) if loss else None, settings={"slots": 16, "k": 32})
     expected = float_sum(tensors, 32)
     for host in all_reduce(job, small_target, tensors):
         assert host[0]["sum"].tobytes() == expected.tobytes()
@@ -65,7 +65,7 @@ def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: Targ
 def test_one_worker_and_not_finite_values(small_target: Target) -> None:
     x = np.arange(100, dtype=np.float32)
     x[40] = np.nan
-    ((turn,),) = all_reduce(Job(Racks(1, 1, **FAST), slots=4, k=32), small_target, [x])
+    ((turn,),) = all_reduce(Job(Racks(1, 1, **FAST), settings={"slots": 4, "k": 32}), small_target, [x])
     total = turn["sum"]
     assert np.isnan(total[32:64]).all()
     np.testing.assert_allclose(total[:32], x[:32], rtol=1e-6)
@@ -73,7 +73,7 @@ def test_one_worker_and_not_finite_values(small_target: Target) -> None:
 
 
 def test_shapes_dtypes_and_the_stream_across_calls(small_target: Target) -> None:
-    job = Job(Racks(1, 2, **FAST), slots=4, k=32)
+    job = Job(Racks(1, 2, **FAST), settings={"slots": 4, "k": 32})
 
     def on_host(host: HostPlan) -> list[np.ndarray]:
         worker = job.worker(host)
@@ -93,7 +93,7 @@ def test_shapes_dtypes_and_the_stream_across_calls(small_target: Target) -> None
 
 def test_a_silent_worker_is_named(small_target: Target) -> None:
     """Worker 2 never sends: the others, in its rack and in the other, say who is missing, with job, slot and chunk."""
-    job = Job(Racks(2, 2, **FAST), slots=4, k=32, patience=1.0)
+    job = Job(Racks(2, 2, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)
@@ -118,7 +118,7 @@ def test_rates_hold(target: Target) -> None:
 
     elements = 60_000
     tensors = [np.ones(elements, np.float32)] * 2
-    turns = all_reduce(Job(Racks(1, 2, 5.0, 5.0), slots=64), target, tensors, times=5)
+    turns = all_reduce(Job(Racks(1, 2, 5.0, 5.0), settings={"slots": 64}), target, tensors, times=5)
     fastest = min(max(host[turn]["seconds"] for host in turns) for turn in range(1, 5))
     share = elements / fastest / wire.line_rate_bound(5.0, 64)
     assert 0.85 < share < 1.02
@@ -129,7 +129,7 @@ def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) ->
     from hosts.datagrams import BatchSocket
     from hosts.wire import packet
 
-    job, rows = Job(Racks(1, 2, 0.3, 0.3), k=32), 50
+    job, rows = Job(Racks(1, 2, 0.3, 0.3), settings={"k": 32}), 50
 
     def on_host(host: HostPlan) -> list[int]:
         own, other = (job.place(host).peers[rank] for rank in (host.rank, 1 - host.rank))
@@ -156,15 +156,15 @@ def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) ->
 
 
 def test_all_packets_lost_ends_with_a_sentence(small_target: Target) -> None:
-    job = Job(Racks(1, 2, **FAST), slots=4, k=32, loss=Loss.bernoulli(1.0), patience=1.0)
-    with pytest.raises(FleetError, match="the switch of rack 0 does not answer"):
+    job = Job(Racks(1, 2, **FAST), loss=Loss.bernoulli(1.0), settings={"slots": 4, "k": 32, "patience": 1.0})
+    with pytest.raises(HarnessError, match="the switch of rack 0 does not answer"):
         all_reduce(job, small_target, [np.ones(10, np.float32)] * 2)
 
 
 def test_garbage_from_a_worker_changes_no_sum(small_target: Target) -> None:
     import socket
 
-    job = Job(Racks(1, 3, **FAST), slots=4, k=32)
+    job = Job(Racks(1, 3, **FAST), settings={"slots": 4, "k": 32})
 
     def on_host(host: HostPlan) -> np.ndarray:
         rng = np.random.default_rng(host.rank)

@@ -17,9 +17,9 @@ from switches.loss import Loss
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.coordinator import TrialError, run_trial
-from testbed.trial.fleet import (
+from testbed.trial.harness import (
     SERVERS_END,
-    FleetError,
+    HarnessError,
     Job,
     all_reduce,
     as_tensors,
@@ -71,7 +71,7 @@ def test_integers_are_summed_exactly_whatever_is_lost(
     rng = np.random.default_rng(11)
     tensors = [rng.integers(-(2**24), 2**24, 3_000, dtype=np.int32) for _ in range(racks.size)]
     model = Loss.bernoulli(loss) if loss else None
-    job = Job(racks, slots=16, loss=model, scheme="atp", aggregators=aggregators, jobs=jobs)
+    job = Job(racks, loss=model, scheme="atp", jobs=jobs, settings={"slots": 16, "aggregators": aggregators})
     sums, held = run(job, atp_target, tensors, times=2)
     for share in job.shares(job.plan()):
         exact = np.sum([tensors[host.rank] for host in share.hosts], axis=0)
@@ -91,7 +91,7 @@ def test_values_that_do_not_fit_are_added_at_the_server(atp_target: Target) -> N
         x[300] = 15.0  # fits alone, and not four times
     floats[2][700] = np.nan
     floats[1][900] = np.inf
-    sums, held = run(Job(racks, slots=16, scheme="atp"), atp_target, floats)
+    sums, held = run(Job(racks, scheme="atp", settings={"slots": 16}), atp_target, floats)
     exact = np.sum(np.array(floats, np.float64), axis=0)
     for (total,) in sums:
         np.testing.assert_allclose(total, exact, rtol=1e-6, atol=4e-8)
@@ -99,13 +99,13 @@ def test_values_that_do_not_fit_are_added_at_the_server(atp_target: Target) -> N
     assert np.isnan(sums[0][0][700]) and np.isinf(sums[0][0][900])
     assert held == 0
     integers = [np.full(500, 2**30 + rank, np.int32) for rank in range(racks.size)]
-    sums, _ = run(Job(racks, slots=16, scheme="atp"), atp_target, integers)
+    sums, _ = run(Job(racks, scheme="atp", settings={"slots": 16}), atp_target, integers)
     np.testing.assert_array_equal(sums[3][0], np.int32(6))  # modulo 2^32, as sums of int32 are
 
 
 def test_shapes_dtypes_and_the_stream_across_calls(atp_target: Target) -> None:
     racks = Racks(1, 2, **FAST, servers=1)
-    job = Job(racks, slots=4, scheme="atp")
+    job = Job(racks, scheme="atp", settings={"slots": 4})
 
     def on_host(host: HostPlan) -> list[np.ndarray]:
         worker = job.worker(host)
@@ -126,7 +126,7 @@ def test_shapes_dtypes_and_the_stream_across_calls(atp_target: Target) -> None:
 
 def test_a_silent_worker_is_named(atp_target: Target) -> None:
     """Worker 2 joins and never sends: the others say who is missing, with job and chunk."""
-    job = Job(Racks(2, 2, **FAST, servers=1), slots=4, scheme="atp", patience=1.0)
+    job = Job(Racks(2, 2, **FAST, servers=1), scheme="atp", settings={"slots": 4, "patience": 1.0})
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)
@@ -152,13 +152,13 @@ def test_a_silent_worker_is_named(atp_target: Target) -> None:
 
 
 def test_a_server_that_is_gone_is_named(atp_target: Target) -> None:
-    job = Job(Racks(1, 2, **FAST, servers=1), slots=4, scheme="atp", patience=1.0)
-    with pytest.raises(FleetError, match="job 0 cannot be completed: server 0 cannot be reached"):
+    job = Job(Racks(1, 2, **FAST, servers=1), scheme="atp", settings={"slots": 4, "patience": 1.0})
+    with pytest.raises(HarnessError, match="job 0 cannot be completed: server 0 cannot be reached"):
         in_network(job, atp_target, lambda network: on_hosts(network, job.worker))
 
 
 def test_a_killed_server_is_named_at_once(atp_target: Target) -> None:
-    job = Job(Racks(1, 2, **FAST, servers=2), slots=16, scheme="atp")
+    job = Job(Racks(1, 2, **FAST, servers=2), scheme="atp", settings={"slots": 16})
 
     def on_host(host: HostPlan) -> tuple[str, float]:
         worker, begun = job.worker(host), time.monotonic()
@@ -193,7 +193,7 @@ def test_a_killed_worker_ends_the_trial_by_name(atp_target: Target) -> None:
 
 
 def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
-    job = Job(Racks(2, 2, **FAST, servers=2), slots=16, scheme="atp", patience=1.0)
+    job = Job(Racks(2, 2, **FAST, servers=2), scheme="atp", settings={"slots": 16, "patience": 1.0})
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)

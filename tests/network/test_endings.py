@@ -18,12 +18,12 @@ from typing import Any
 import psutil
 import pytest
 
-from hosts.schemes import Place
+from hosts.place import Place
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial import coordinator as trials
 from testbed.trial.coordinator import GRACE, TrialError, run_trial
-from testbed.trial.fleet import spawn_servers
+from testbed.trial.servers import spawn_servers
 from tests.network.test_trials import SMALL, interfaces, name_of, namespaces
 from topologies.network import MANAGEMENT_ADDRESS, Network
 from topologies.racks import HostPlan

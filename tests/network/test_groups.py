@@ -15,7 +15,8 @@ import pytest
 from hosts.epoch import draw
 from switches.loss import Loss
 from switches.target import Target
-from testbed.trial.fleet import SERVERS_END, Job, end_servers, in_network, on_hosts, spawn_servers
+from testbed.trial.harness import Job, in_network, on_hosts
+from testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
 from tests.network.test_torch_backend import launch
 from topologies.network import Network
 from topologies.racks import HostPlan, Racks
@@ -45,7 +46,7 @@ def target_of(scheme: str, request: pytest.FixtureRequest) -> Target:
 def test_the_sum_is_right_after_workers_were_killed_in_the_middle(scheme: str, request: pytest.FixtureRequest) -> None:
     """The second run has the same switches, the same chunk numbers and, of ATP, the same servers; late packets of the first too."""
     racks = Racks(2, 2, host_rate=20.0, uplink_rate=20.0, servers=2 * (scheme == "atp"))
-    job = Job(racks, slots=16, scheme=scheme, loss=Loss.bernoulli(0.02))
+    job = Job(racks, scheme=scheme, loss=Loss.bernoulli(0.02), settings={"slots": 16})
 
     def for_ever(host: HostPlan) -> int:
         worker = job.worker(host)
@@ -80,7 +81,7 @@ def test_the_sum_is_right_after_workers_were_killed_in_the_middle(scheme: str, r
 @pytest.mark.parametrize("other", [np.ones(900, np.float32), np.ones(1000, np.int32), np.ones(70_000, np.float32)], ids=str)
 def test_different_tensors_are_an_error_that_says_who_differs(scheme: str, other: np.ndarray, request: Any) -> None:
     racks = Racks(2, 2, host_rate=None, uplink_rate=None, servers=int(scheme == "atp"))
-    job = Job(racks, slots=16, scheme=scheme, loss=Loss.bernoulli(0.02), patience=5.0)
+    job = Job(racks, scheme=scheme, loss=Loss.bernoulli(0.02), settings={"slots": 16, "patience": 5.0})
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)

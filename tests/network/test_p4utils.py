@@ -20,7 +20,7 @@ import pytest
 
 from switches.bmv2 import installation
 from switches.sockets import socket_directory
-from testbed.trial.fleet import Job, on_hosts
+from testbed.trial.harness import Job, on_hosts
 from tests.network.test_ptf_scenarios import isolated_test
 from topologies import isolation
 from topologies.racks import HostPlan, NetworkPlan, Racks
@@ -96,7 +96,7 @@ def on_host(job: Job, host: HostPlan) -> Any:
 def test_exported_network_boots_and_sums(request: pytest.FixtureRequest) -> None:
     def body() -> None:
         with booted(request.config.getoption("target")) as network:
-            job = Job(RACKS, slots=8)
+            job = Job(RACKS, settings={"slots": 8})
             sums = on_hosts(SimpleNamespace(plan=NetworkPlan(RACKS), spawn=network.spawn), partial(on_host, job))  # type: ignore[arg-type]
             for total in sums:
                 np.testing.assert_array_equal(total, np.arange(3000) * 10)

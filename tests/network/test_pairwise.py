@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hosts.schedules import SCHEDULES
+from schemes.oracle import seconds
 from switches.target import Target
-from testbed.theory.oracle import seconds
-from testbed.trial.fleet import FleetError, Job, all_reduce, as_tensors, in_network, on_hosts
+from testbed.trial.harness import HarnessError, Job, all_reduce, as_tensors, in_network, on_hosts
+from tests.scheduled import SCHEDULES
 from topologies.racks import HostPlan, Racks
 
 FAST = {"host_rate": None, "uplink_rate": None}
@@ -46,7 +46,7 @@ def test_time_is_that_of_the_oracle(scheme: str, oversubscribed: bool, target: T
 
 
 def test_a_worker_that_is_gone_is_named(target: Target) -> None:
-    job = Job(Racks(1, 3, **FAST), patience=1.0, scheme="ring")
+    job = Job(Racks(1, 3, **FAST), scheme="ring", settings={"patience": 1.0})
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)
@@ -62,5 +62,5 @@ def test_a_worker_that_is_gone_is_named(target: Target) -> None:
     said = in_network(job, target, lambda network: on_hosts(network, on_host))
     assert all("job 0 cannot be completed: step 0: worker" in said[rank] for rank in (0, 2))
     assert "worker 1 is gone" in said[0] + said[2]  # who is told of it second may name who was told first
-    with pytest.raises(FleetError, match=r"worker 0 cannot be reached|did not connect"):
+    with pytest.raises(HarnessError, match=r"worker 0 cannot be reached|did not connect"):
         in_network(job, target, lambda network: on_hosts(network, lambda host: host.rank and job.worker(host).close()))

@@ -19,8 +19,8 @@ import torch
 from hosts.training import Trainer, TrainingSettings
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
+from testbed.trial.configuration import switch_commands
 from testbed.trial.coordinator import TrialError, run_trial
-from testbed.trial.fleet import switch_commands
 from tests.floats import dequantized, exponents, quantized
 
 SMALL: dict[str, Any] = {
@@ -73,7 +73,7 @@ def test_the_model_is_bit_for_bit_the_one_that_a_single_process_computes(target:
 def test_copies_that_a_full_queue_drops_make_a_trial_invalid(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """simple_switch drops them in silence: the program's own counters tell of it."""
     slow = ["set_queue_rate 2000", "set_queue_depth 2"]
-    monkeypatch.setattr("testbed.trial.fleet.switch_commands", lambda *of: [*switch_commands(*of), *slow])
+    monkeypatch.setattr("testbed.trial.configuration.switch_commands", lambda *of: [*switch_commands(*of), *slow])
     result = trial(target, racks=1, workers=3, steps=2)
     assert result["metrics"]["queue_drops"] > 0
     assert [p for p in result["problems"] if "dropped in queues" in p]

@@ -189,13 +189,13 @@ def test_jobs_have_what_differs_and_hosts_of_their_own() -> None:
     assert [h.name for h in second.everyone] == ["h2", "h3"]
     assert first.members(2) == [[0, 1], []] and second.members(2) == [[0], [1]]
     assert [job.steps for job in settings.each()] == [9, 3] and settings.starts() == [0.0, 1.5]
-    assert settings.program == "atp"
+    assert settings.running().name == "atp"
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"jobs": "["}, "not json"),
+        ({"jobs": "["}, "not JSON"),
         ({"jobs": '[{"color": 1}]'}, "jobs.0.color"),
         ({"jobs": '[{}, {"scheme": "magic"}]'}, "scheme magic is unknown"),
         ({"jobs": '[{"scheme": "atp"}, {"scheme": "switchml"}]'}, "cannot be on one network"),

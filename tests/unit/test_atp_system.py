@@ -24,12 +24,11 @@ from hosts.atp.allocation import beginning
 from hosts.atp.fields import asker
 from hosts.atp.tree import Tree
 from hosts.collective import Membership
-from hosts.schemes import Parameters
 from switches.embedded.offline import OfflineSwitch
 from switches.forwarding import Station
-from testbed.trial.fleet import switch_commands
+from testbed.trial.configuration import switch_commands
 from tests.atp_packets import frame, program
-from tests.fabric import disturb
+from tests.fabric import admitted, disturb
 from tests.merging import merger_of, take
 from tests.packets import EPOCH, K
 from tests.properties import examples
@@ -166,10 +165,10 @@ class Bag:
     def __init__(self, racks: Racks, jobs: int, aggregators: int, tensors: Callable[[int], np.ndarray]) -> None:
         self.plan, self.aggregators, self.epoch = NetworkPlan(racks), aggregators, EPOCH
         self.shares = shares = deal(self.plan, [[racks.workers // jobs] * racks.racks] * jobs, [racks.servers // jobs] * jobs)
-        parameters = Parameters("atp", WINDOW, K, aggregators=aggregators)
+        jobs = admitted("atp", shares, slots=WINDOW, k=K, aggregators=aggregators)
         self.switches = {name: OfflineSwitch(program(), ports=12) for name in self.plan.switches}
         for name, made in self.switches.items():
-            for line in switch_commands(self.plan, name, [(job, parameters) for job in shares], None, 1):
+            for line in switch_commands(self.plan, name, jobs, None, 1):
                 made.command(line)
             made.command("register_write aggregator.lifetime 0 0")
         self.on_the_way: list[Packet] = []

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from hosts.atp import wire as atp_wire
-from hosts.schemes import Parameters
+from schemes import atp as atp_scheme
+from schemes import switchml as switchml_scheme
+from schemes.atp import PACE
 from switches import atp, switchml
 from switches.forwarding import Station, forwarding
 from switches.loss import Loss, decisions, link_seed, mix, set_loss, threshold
 from switches.switchml import Child, Pool
 from testbed.plan.settings import TrialSettings, make_settings
-from testbed.trial.fleet import PACE, QUEUE_DEPTH, commands_for, network_commands
-from topologies.jobs import atp_commands, deal, switchml_commands
+from testbed.trial.configuration import QUEUE_DEPTH, commands_for, network_commands
+from tests.fabric import admitted
+from topologies.jobs import deal
 from topologies.racks import NetworkPlan, Racks
 
 HERE = Station("02:00:00:00:00:01", "10.0.0.1")
@@ -58,10 +61,10 @@ def test_atps_results_go_to_every_worker_once(handle: int) -> None:
     (job,) = deal(plan, [[2, 1, 2]], [3])
     for home in range(3):  # server j is in rack j
         one = replace(job, servers=(job.servers[home],))
-        at_root = _groups(atp_commands(plan, one, "root", handle), handle)
+        at_root = _groups(atp_scheme.admission(plan, one, "root", handle), handle)
         assert [sorted(port for _, port in copies) for copies in at_root.values()] == [[r for r in range(3) if r != home]]
         for rack, here in enumerate((2, 1, 2)):
-            (copies,) = _groups(atp_commands(plan, one, f"tor{rack}", handle), handle).values()
+            (copies,) = _groups(atp_scheme.admission(plan, one, f"tor{rack}", handle), handle).values()
             up = [plan.port(f"tor{rack}", "root")] if rack == home else []
             workers = [plan.port(f"tor{rack}", job.hosts[rank].name) for rank in job.members(3)[rack]]
             assert sorted(port for _, port in copies) == sorted(workers + up) and len(workers) == here
@@ -74,7 +77,7 @@ def test_switchmls_results_go_to_every_child_once_and_none_where_there_is_no_chi
     ports = {
         name: [sorted(port for _, port in copies) for copies in _groups(lines, 1).values()]
         for name in plan.switches
-        if (lines := switchml_commands(plan, job, name, Pool(0, 4), 1))
+        if (lines := switchml_scheme.admission(plan, job, name, Pool(0, 4), 1))
     }
     assert ports == {"tor0": [[0, 1]], "tor2": [[0]], "root": [[0, 2]]}
 
@@ -94,8 +97,8 @@ def test_losses_of_a_direction_are_written_to_its_own_registers() -> None:
 def test_every_links_losses_are_drawn_apart_at_its_upper_end() -> None:
     plan = NetworkPlan(Racks(2, 2))
     (job,) = deal(plan, [[2, 2]], [0])
-    admitted = [(job, Parameters("switchml", 4, 64))]
-    told = network_commands(plan, admitted, Loss.bernoulli(0.5), 9)
+    jobs = admitted("switchml", [job], slots=4, k=64)
+    told = network_commands(plan, jobs, Loss.bernoulli(0.5), 9)
     seeds = {
         (name, m[1], int(m[2])): int(m[3])
         for name, lines in told.items()
@@ -108,7 +111,7 @@ def test_every_links_losses_are_drawn_apart_at_its_upper_end() -> None:
         for direction, way in enumerate(("in", "out"))
     }
     assert seeds == expected and len(set(seeds.values())) == 2 * len(plan.links)
-    assert not [line for lines in network_commands(plan, admitted, None, 9).values() for line in lines if "loss" in line]
+    assert not [line for lines in network_commands(plan, jobs, None, 9).values() for line in lines if "loss" in line]
 
 
 def test_the_hash_is_murmurs_finalizer() -> None:

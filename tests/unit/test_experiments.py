@@ -39,7 +39,7 @@ HOSTS = {"idle": 0.01, "stolen": 0.0, "switches": 0.3, "hosts": 0.55, "others": 
         ({"racks": "0"}, "from 1 to 32"),
         ({"slots": "9999"}, "fit in the switch's pool"),
         ({"workload": "gpt"}, "digits-mlp"),
-        ({"scheme": "magic"}, "choose one of switchml, atp, ring"),
+        ({"scheme": "magic"}, "choose one of atp, gloo, halving-doubling"),
         ({"loss": "1.5"}, "loss"),
         ({"loss": "0.9", "burst": "1.05"}, "not possible"),
         ({"straggler": "lazy"}, "choose one of"),
@@ -58,7 +58,7 @@ def test_impossible_settings_are_one_sentence(values: dict[str, str], message: s
 
 
 def test_unknown_settings_name_those_there_are() -> None:
-    with pytest.raises(SettingsError, match="there is no setting stepz: choose one of aggregators, background, batch, burst"):
+    with pytest.raises(SettingsError, match="there is no setting stepz: choose one of background, batch, burst"):
         parse_overrides(["stepz=1"], TrialSettings)
     with pytest.raises(SettingsError, match="key=value"):
         parse_overrides(["steps"], TrialSettings)

@@ -7,10 +7,11 @@ import torch.distributed as dist
 
 from hosts.collective import Membership
 from hosts.gloo import explain
-from hosts.schemes import Parameters, Place
+from hosts.place import Place
+from schemes.gloo import SCHEME
 
 PLACE = Place(
-    Parameters("gloo"), Membership(0, 1, 3, [[0, 1, 2]]), ["10.0.0.1", "10.0.0.2", "10.0.0.3"], [], [],
+    SCHEME, SCHEME.Settings(), Membership(0, 1, 3, [[0, 1, 2]]), ["10.0.0.1", "10.0.0.2", "10.0.0.3"], [], [],
     ["192.168.0.2", "192.168.0.3", "192.168.0.4"],
 )  # fmt: skip
 PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] "

@@ -12,14 +12,17 @@ import pytest
 
 from hosts.collective import AggregationError, Membership
 from hosts.notes import FOLDER, Notes
-from hosts.schemes import Parameters, Place
+from hosts.place import Place
 from hosts.torch_backend import PLACE, Options
+from schemes.gloo import SCHEME
 from testbed.plan.settings import SettingsError
 from testbed.trial import hosted
 from testbed.trial.launch import check_script
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [192.168.0.2]:51616. GLHF!"
-PLACED = Place(Parameters("gloo"), Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], [], ["192.168.0.2", "192.168.0.3"])
+PLACED = Place(
+    SCHEME, SCHEME.Settings(), Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], [], ["192.168.0.2", "192.168.0.3"]
+)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from schemes.scheme import Admitted
 from testbed.plan.settings import TrialSettings
-from testbed.trial.fleet import Admitted, switch_commands
+from testbed.trial.configuration import switch_commands
 from topologies.p4app import export, named
 from topologies.racks import NetworkPlan, Racks, TopologyError
 
 PROGRAM = Path("p4/switchml.p4")
 
 
-def admitted(plan: NetworkPlan) -> Admitted:
+def admitted(plan: NetworkPlan) -> list[Admitted]:
     return TrialSettings(racks=plan.racks.racks, workers=plan.racks.workers).admitted(plan)
 
 

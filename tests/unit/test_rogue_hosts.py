@@ -23,10 +23,9 @@ from hosts.atp import wire as atp_wire
 from hosts.atp.allocation import beginning
 from hosts.atp.tree import Tree
 from hosts.collective import Membership
-from hosts.schemes import Parameters
 from switches.forwarding import Station
 from tests import atp_packets, packets
-from tests.fabric import Arrival, Fabric
+from tests.fabric import Arrival, Fabric, admitted
 from tests.merging import merger_of, take
 from tests.packets import EPOCH, K, vector
 from tests.properties import examples
@@ -92,9 +91,10 @@ class Attack:
     def __init__(self, scheme: str) -> None:
         self.scheme, self.plan = scheme, NetworkPlan(RACKS[scheme])
         self.jobs = deal(self.plan, [[1, 1], [1, 1]], [RACKS[scheme].servers // 2] * 2)
-        parameters = Parameters(scheme, SLOTS, K, aggregators=atp_packets.AGGREGATORS)
+        own = {"aggregators": atp_packets.AGGREGATORS} if scheme == "atp" else {}
+        jobs = admitted(scheme, self.jobs, slots=SLOTS, k=K, **own)
         program = atp_packets.program() if scheme == "atp" else packets.program()
-        self.fabric = Fabric(self.plan, program, self.jobs, parameters)
+        self.fabric = Fabric(self.plan, program, jobs)
         self.port = atp_wire.UDP_PORT if scheme == "atp" else wire.UDP_PORT
         everyone = [h.station for h in self.plan.everyone] + [s.station for s in self.plan.switches.values()]
         self.stations = [*everyone, Station("ff:ff:ff:ff:ff:ff", "10.0.255.255"), Station(SINK, "10.0.0.99")]

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from hosts.schedules import PIECES, SCHEDULES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
-from testbed.theory.oracle import load, seconds
+from hosts.schedules import PIECES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
+from schemes.oracle import load, seconds
+from tests.scheduled import SCHEDULES
 from topologies.racks import Racks
 
 S, B = 8e6, 10.0  # bytes, Mbit/s

@@ -14,7 +14,7 @@ from rich.console import Console
 from experiments.quickstart import Settings as QuickstartSettings
 from experiments.workers import Settings as WorkersSettings
 from testbed.command import runner
-from testbed.draw.curves import curve, estimate, ratio, values, words
+from testbed.draw.curves import curve, estimate, look_of, ratio, values, words
 from testbed.draw.plots import new_figure
 from testbed.measures import metric
 from testbed.plan import experiment as registry
@@ -83,7 +83,7 @@ def test_bounds_are_the_closed_forms_with_headers() -> None:
     assert bounds.seconds(one.model_copy(update={"scheme": "gloo"}), 256 * chunks) == bounds.seconds(ring, 256 * chunks)
     narrow = one.model_copy(update={"racks": 2, "workers": 4, "uplink_rate": 5.0})
     assert bounds.seconds(narrow, 256 * chunks) == pytest.approx(2 * bounds.seconds(one, 256 * chunks))
-    fixed = one.model_copy(update={"scaling": 1e6})  # no exponents go ahead
+    fixed = one.changed(scaling=1e6)  # no exponents go ahead
     assert bounds.seconds(fixed, 256 * chunks) == pytest.approx(bounds.seconds(one, 256 * chunks) * chunks / (chunks + 32))
     assert bounds.framing(fixed, 256 * chunks) == pytest.approx((1024 + 58) / 1024)
     assert bounds.framing(ring, 256 * chunks) == pytest.approx(1514 / 1448)
@@ -155,13 +155,12 @@ def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path
     assert estimate(run, tat, scheme="a").median == 2.0
     assert ratio(run, tat, {"scheme": "b"}, {"scheme": "a"}).median == 2.5  # of seeds 0 and 2: 2 and 3
     _, (ax,) = new_figure()
-    from testbed.draw.curves import SCHEME_LOOKS
 
-    curve(ax, run, "x", tat, SCHEME_LOOKS["ring"], scheme="a")
+    curve(ax, run, "x", tat, look_of("ring"), scheme="a")
     crosses = [line.get_ydata() for line in ax.lines if line.get_marker() == "x"]
     assert [list(c) for c in crosses] == [[99.0]]
     points, medians = (
-        [list(line.get_ydata()) for line in ax.lines if line.get_marker() == m] for m in (".", SCHEME_LOOKS["ring"].marker)
+        [list(line.get_ydata()) for line in ax.lines if line.get_marker() == m] for m in (".", look_of("ring").marker)
     )
     assert points == [[1.0, 3.0]] and medians == [[2.0]]
 

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts import wire
-from hosts.schemes import Parameters
-from tests.fabric import Fabric, disturb
+from tests.fabric import Fabric, admitted, disturb
 from tests.packets import EPOCH, K, frame, program
 from tests.properties import examples
 from topologies.jobs import JobPlan, deal
@@ -83,7 +82,7 @@ class Bag(Fabric):
     def __init__(self, racks: Racks, jobs: int, tensors: np.ndarray) -> None:
         plan = NetworkPlan(racks)
         shares = deal(plan, [[racks.workers // jobs] * racks.racks] * jobs, [0] * jobs)
-        super().__init__(plan, program(), shares, Parameters("switchml", SLOTS, K))
+        super().__init__(plan, program(), admitted("switchml", shares, slots=SLOTS, k=K))
         self.epoch, self.delivered = EPOCH, 0
         self.on_the_way: list[tuple[str, int, bytes]] = []
         self.begin(tensors)

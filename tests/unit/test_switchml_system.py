@@ -10,9 +10,8 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
 from hosts import wire
-from hosts.schemes import Parameters
 from switches.loss import Loss
-from tests.fabric import Arrival, Fabric
+from tests.fabric import Arrival, Fabric, admitted
 from tests.packets import K, frame, program, read, vector
 from topologies.jobs import JobPlan, deal
 from topologies.racks import HostPlan, NetworkPlan, Racks
@@ -25,7 +24,7 @@ class Net(Fabric):
     """The switches of a plan, for SwitchML's packets."""
 
     def __init__(self, plan: NetworkPlan, jobs: list[JobPlan], loss: Loss | None = None) -> None:
-        super().__init__(plan, program(), jobs, Parameters("switchml", SLOTS, K), loss)
+        super().__init__(plan, program(), admitted("switchml", jobs, slots=SLOTS, k=K), loss)
 
     def update(
         self, job: JobPlan, host: HostPlan, slot: int, value: int, turn: int = 0, number: int | None = None

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from hosts.schedules import Move
+from schemes.oracle import path
 from switches import atp, switchml
-from testbed.theory.oracle import path
 from topologies import isolation, links
 from topologies.jobs import deal
 from topologies.links import PHYSICAL_BYTES, NetworkError, limit_rate

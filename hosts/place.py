@@ -1,0 +1,89 @@
+"""A node's place in a job, and what it needs of a scheme to take part."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from hosts.collective import AggregationError, Collective, Membership
+from hosts.plugins import load
+
+Pulse = Callable[[], str | None] | None
+Over = Callable[[], bool]
+log = logging.getLogger("inalab")
+
+
+class Serving(Protocol):
+    """A dedicated server."""
+
+    def serve(self) -> None:
+        """Take part until the workers leave."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Participant(Protocol):
+    """A scheme, as the nodes of a job see it (schemes.scheme.Scheme)."""
+
+    name: str
+    source: str  # the module or file that defines it as SCHEME
+    native: bool  # PyTorch's own group sums
+    Settings: type[BaseModel]
+
+    def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective: ...
+
+    def serve(self, place: Place, over: Over) -> Serving | None: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node's place in a job: its scheme, what that is set to, and where everybody is."""
+
+    scheme: Participant
+    settings: Any  # of the scheme's Settings
+    membership: Membership
+    peers: list[str]  # addresses of all nodes by rank: workers, then dedicated servers
+    server_racks: list[int]
+    switches: list[str]  # by rack
+    control: list[str]  # addresses of all nodes by rank, on the management network
+
+    def dumps(self) -> str:
+        """As text, for an environment variable."""
+        fields = {name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control")}
+        own = {"scheme": self.scheme.source, "settings": self.settings.model_dump(), "membership": asdict(self.membership)}
+        return json.dumps(fields | own)
+
+    @classmethod
+    def loads(cls, text: str) -> Place:
+        """What `dumps` wrote."""
+        fields = json.loads(text)
+        scheme: Participant = load(fields["scheme"], "SCHEME")
+        own = {"settings": scheme.Settings(**fields["settings"]), "membership": Membership(**fields["membership"])}
+        return cls(**fields | own | {"scheme": scheme})
+
+
+def serve(place: Place, over: Over) -> None:
+    """Take part in a job as a dedicated server, for one group of its workers after another, until it is `over`.
+
+    A group that does not come together, or breaks, ends with a line in the log; its workers know more.
+    """
+    while not over():
+        try:
+            server = place.scheme.serve(place, over)
+        except AggregationError as error:
+            log.warning("%s", error)
+            continue
+        if server is None:
+            return
+        try:
+            server.serve()
+        except AggregationError as error:
+            log.warning("%s", error)
+        finally:
+            server.close()

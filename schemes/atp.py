@@ -1,0 +1,198 @@
+"""ATP (NSDI '21): jobs share the switches' aggregators packet by packet; what finds none is added at parameter servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from hosts.atp import wire
+from hosts.atp.congestion import CONTROLS, NONE, PAPER
+from hosts.atp.server import AtpServer, gather
+from hosts.atp.tree import Tree
+from hosts.atp.worker import AtpWorker
+from hosts.collective import Collective, Membership
+from hosts.place import Over, Place, Pulse, Serving
+from schemes.scheme import Admitted, Conditions, Look
+from schemes.streaming import P4, Streaming, StreamSettings
+from switches import atp
+from switches.control import Control
+from topologies.jobs import JobPlan
+from topologies.racks import NetworkPlan, Racks
+
+AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches
+PACE = 0.98  # of a link's rate
+
+
+class Settings(StreamSettings):
+    """Slots are the chunks of a worker's window; the factor that makes integers of floats is 1e8 where it is not set."""
+
+    servers: int = Field(1, ge=1, description="dedicated servers, on hosts of their own")
+    aggregators: int = Field(atp.AGGREGATORS, description="of each switch, shared by all jobs")
+    congestion: str = Field("marks", description="what halves the window: marks, paper (marks and losses), or none")
+
+    @field_validator("aggregators")
+    @classmethod
+    def _fit(cls, aggregators: int) -> int:
+        if not 1 <= aggregators <= atp.AGGREGATORS:
+            raise ValueError(f"a switch has from 1 to {atp.AGGREGATORS}")
+        return aggregators
+
+    @field_validator("congestion", mode="before")
+    @classmethod
+    def _as_word(cls, value: Any) -> Any:
+        """What it was in the records of 0.4: whether the window followed marks and losses."""
+        return {True: PAPER, False: NONE}[value] if isinstance(value, bool) else value
+
+    @field_validator("congestion")
+    @classmethod
+    def _one_of_those(cls, congestion: str) -> str:
+        if congestion not in CONTROLS:
+            raise ValueError(f"choose one of {', '.join(CONTROLS)}")
+        return congestion
+
+
+class Atp(Streaming):
+    """A window of chunks that go to a parameter server by way of an aggregator, if one is free."""
+
+    name = "atp"
+    look = Look("ATP", "#c9a227", "X")
+    Settings = Settings
+    program = P4 / "atp.p4"
+    of_bound = (0.85, 1.02)
+    resends_without_loss = True  # what found no aggregator in time
+
+    def servers(self, settings: Any) -> int:
+        return int(settings.servers)
+
+    def check(self, jobs: Sequence[Admitted], racks: Racks) -> None:
+        for job in jobs:
+            own = job.plan
+            for server in own.servers:
+                Tree(Membership(own.number, 0, own.size, own.members(racks.racks)), server.rack)
+
+    def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
+        s = place.settings
+        return AtpWorker(
+            place.membership, epoch, peers=place.peers, control=place.control, server_racks=place.server_racks, window=s.slots,
+            k=s.k, aggregators=s.aggregators, scaling=s.scaling, congestion=s.congestion, recovery=s.recovery,
+            patience=s.patience, pulse=pulse,
+        )  # fmt: skip
+
+    def serve(self, place: Place, over: Over) -> Serving | None:
+        s = place.settings
+        if (group := gather(place.membership, place.control, s.patience, over)) is None:
+            return None
+        return AtpServer(
+            place.membership, group, peers=place.peers, server_racks=place.server_racks, switches=place.switches,
+            window=s.slots, k=s.k, aggregators=s.aggregators,
+        )  # fmt: skip
+
+    # --- switches
+
+    def queue(self, job: Admitted) -> int:
+        """Where no aggregator is free, everybody's window comes to one port."""
+        return 2 * int(job.settings.slots) * job.plan.size
+
+    def commands(
+        self, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions, first_node: int
+    ) -> list[str]:
+        """Lifetime, marking and pacing of the switch, and the admission of each job."""
+        depth = marking_depth([job.settings.slots for job in jobs], conditions.queue)
+        commands = atp.settings(AGGREGATOR_LIFETIME, depth) + atp.trunks(plan.trunks(name))
+        if not conditions.mixed and (len(jobs) > 1 or conditions.queue or conditions.background):
+            commands += _paced(plan, name, jobs)
+        for job in jobs:
+            node = first_node + sum(line.startswith("mc_node_create") for line in commands)
+            commands += admission(plan, job.plan, name, node)
+        return commands
+
+    def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
+        """Packets turned away by reason, what became of each job's packets, and the aggregators that are not free."""
+        events = [atp.events(control, job.plan.number) for job in jobs]
+        return {"rejected": atp.rejected(control), "jobs": events, "aggregators_held": atp.held(control)}
+
+    def metrics(self, counted: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return {"aggregators_held": sum(switch["aggregators_held"] for switch in counted)}
+
+    # --- theory
+
+    def bits_on_wire(self, k: int) -> int:
+        return wire.bits_on_wire(k)
+
+    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
+        """Each link carries a chunk once in each direction if all find an aggregator; but see `busiest`."""
+        loads = [(racks.host_rate, 1.0), *([(racks.uplink_rate, busiest(racks))] if racks.racks > 1 else [])]
+        carried = self.packets(settings, elements) * self.bits_on_wire(settings.k)
+        return max(float(load * carried / (rate * 1e6)) for rate, load in loads if rate is not None)
+
+
+def busiest(racks: Racks) -> float:
+    """Sums and results that come down to a rack, for each of a job's chunks: the most of all racks.
+
+    A rack's own servers, which are dealt out in turn, get the other racks' sums of their share; of the rest come results.
+    """
+    shares = [len(range(r, racks.servers, racks.racks)) / racks.servers for r in range(racks.racks)]
+    return float(max(share * (racks.racks - 1) + (1 - share) for share in shares))
+
+
+def marking_depth(windows: list[int], queue: int | None) -> int:
+    """Packets in a queue from which on it marks: more than a window of one job, or half of a queue that is shorter than two.
+
+    One job alone, whose packets are added on the way, then keeps its window where the machine lets them wait for some milliseconds
+    and they arrive in a burst. Windows that meet in a queue, of two jobs or of workers whose packets find no aggregator, are marked
+    while it still has packets for its link.
+    """
+    return min(max(windows), max(1, queue // 2)) if queue else max(windows)
+
+
+def _paced(plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[str]:
+    """Send into each link a little less than it carries, so that queues form in the switch, where their depth is seen.
+
+    A switch's rate is in packets, and a query takes the time of a vector. So one job alone, which has nobody to make room for, is
+    not paced: where packets are lost that would be the larger part of what the loss costs.
+    """
+    bits = min(wire.bits_on_wire(job.settings.k) for job in jobs)
+    rates = {link.number: link.rate for link in plan.links}
+    return [
+        f"set_queue_rate {int(PACE * rate * 1e6 / bits)} {a.port}"
+        for a in plan.switches[name].attachments
+        if (rate := rates[a.link]) is not None
+    ]
+
+
+def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> list[str]:
+    """Admission of a job at the switch `name`."""
+    own = plan.switches[name].station
+    racks = {r: ranks for r, ranks in enumerate(job.members(plan.racks.racks)) if ranks}
+    if name == "root":  # in transit for gradients; results go to every rack but the server's own
+        below = {r: atp.Child(1 + r, r, plan.switches[f"tor{r}"].station) for r in racks}
+        spread = [tuple(child for r, child in below.items() if r != s.rack) for s in job.servers]
+        servers = [atp.Server(s.rack, s.station, to) for s, to in zip(job.servers, spread, strict=True)]
+        return [*atp.transit(), *atp.job(job.number, own, [], servers, first_node)]
+    rack = plan.rack(name)
+    here = [job.hosts[rank] for rank in racks.get(rack, [])]
+    away = {r: ranks for r, ranks in racks.items() if r != rack}
+    children = [atp.Child(1 + i, plan.port(name, host.name), host.station) for i, host in enumerate(here)]
+    if away:
+        children.append(atp.Child(atp.MAX_FAN_IN + 1, plan.port(name, "root"), plan.switches["root"].station))
+    sources, servers = [], []
+    for server in job.servers:
+        at_home = server.rack == rack
+        to = tuple(children if at_home else children[: len(here)])
+        port = plan.port(name, server.name if at_home else "root")
+        bit, fan_in = (0, len(here) + len(away)) if at_home else (atp.rack_bit(rack), len(here))
+        servers.append(atp.Server(port, server.station, to, bit, fan_in))
+        for i, host in enumerate(here):
+            bits = (1 << i, (0, 0xFFFFFFFF)) if at_home else (bit, (1 << i, 0xFFFFFFFF))
+            sources.append(atp.Source(plan.port(name, host.name), host.station, server.station, int(at_home), *bits, fan_in))
+        for other, ranks in away.items() if at_home else ():
+            outside = 0xFFFFFFFF ^ (1 << len(ranks)) - 1  # bits of no worker there
+            for worker in (job.hosts[rank].station for rank in ranks):
+                bits = (atp.rack_bit(other), (0, outside))
+                sources.append(atp.Source(plan.port(name, "root"), worker, server.station, 1, *bits, fan_in))
+    return atp.job(job.number, own, sources, servers, first_node)
+
+
+SCHEME = Atp()

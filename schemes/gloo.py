@@ -1,0 +1,21 @@
+"""Gloo, PyTorch's own backend, over the data network: what users have today. Its bound is a ring's."""
+
+from __future__ import annotations
+
+from hosts.schedules import Schedule, ring
+from schemes.scheme import Look
+from schemes.tcp import Scheduled
+
+
+class Gloo(Scheduled):
+    """torch.distributed's own group sums, over the kernel's TCP."""
+
+    name = "gloo"
+    look = Look("Gloo", "#4f9d69", "D")
+    native = True
+
+    def schedule(self, workers: int, servers: int) -> Schedule:
+        return ring(workers)
+
+
+SCHEME = Gloo()

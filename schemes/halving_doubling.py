@@ -1,0 +1,21 @@
+"""Recursive halving and doubling over TCP (Thakur, Rabenseifner and Gropp, 2005)."""
+
+from __future__ import annotations
+
+from hosts.schedules import Schedule, halving_doubling
+from schemes.scheme import Look
+from schemes.tcp import Scheduled
+
+
+class HalvingDoubling(Scheduled):
+    """Pairs at halving distances exchange halves of what they hold, then the way back."""
+
+    name = "halving-doubling"
+    look = Look("halving-doubling", "#2a9d9d", "P")
+    of_bound = (0.4, 1.02)  # acknowledgments wait behind data, the more so the more partners a node has at once
+
+    def schedule(self, workers: int, servers: int) -> Schedule:
+        return halving_doubling(workers)
+
+
+SCHEME = HalvingDoubling()

@@ -1,0 +1,35 @@
+"""Dedicated parameter servers over TCP: n/S of the tensor over the link of each of S servers (Li et al., OSDI '14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from hosts.schedules import Schedule, dedicated_servers
+from schemes.scheme import Look, SchemeSettings
+from schemes.tcp import Scheduled
+
+
+class Settings(SchemeSettings):
+    """How many servers share the tensor."""
+
+    servers: int = Field(1, ge=1, description="dedicated servers, on hosts of their own")
+
+
+class ParameterServer(Scheduled):
+    """Each server sums an equal share, and sends sums down while the next piece comes up."""
+
+    name = "ps"
+    look = Look("parameter server", "#b0413e", "^")
+    Settings = Settings
+    of_bound = (0.75, 1.02)  # acknowledgments wait behind data
+
+    def servers(self, settings: Any) -> int:
+        return int(settings.servers)
+
+    def schedule(self, workers: int, servers: int) -> Schedule:
+        return dedicated_servers(workers, servers)
+
+
+SCHEME = ParameterServer()

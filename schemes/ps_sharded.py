@@ -1,0 +1,21 @@
+"""A parameter server on every worker, over TCP: everybody sends block w to worker w, which sends the sum back."""
+
+from __future__ import annotations
+
+from hosts.schedules import Schedule, sharded_server
+from schemes.scheme import Look
+from schemes.tcp import Scheduled
+
+
+class ShardedParameterServer(Scheduled):
+    """Every worker serves an equal share of the tensor."""
+
+    name = "ps-sharded"
+    look = Look("server on every worker", "#7d5ba6", "v")
+    of_bound = (0.4, 1.02)  # acknowledgments wait behind data, the more so the more partners a node has at once
+
+    def schedule(self, workers: int, servers: int) -> Schedule:
+        return sharded_server(workers)
+
+
+SCHEME = ShardedParameterServer()

@@ -1,0 +1,83 @@
+"""The schemes that there are: those of this package, and those of files that were added."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+
+import schemes
+from hosts.plugins import PluginError, is_file, load
+from schemes.scheme import Scheme
+
+REQUIRED = ("name", "look")
+METHODS = ("join", "bound", "framing", "uplink_tensors")
+
+
+class SchemeError(ValueError):
+    """A scheme that does not exist, or cannot be used; str() is one sentence that says what to change."""
+
+
+@cache
+def _known() -> dict[str, Scheme]:
+    """By name."""
+    found = {}
+    for info in pkgutil.iter_modules(schemes.__path__):
+        source = f"schemes.{info.name}"
+        scheme = getattr(importlib.import_module(source), "SCHEME", None)
+        if scheme is not None:
+            scheme.source = source
+            found[scheme.name] = scheme
+    return found
+
+
+def names() -> list[str]:
+    """All schemes by name."""
+    return list(_known())
+
+
+def find(name: str) -> Scheme:
+    """The scheme of that name; SchemeError lists those there are."""
+    if name not in _known():
+        raise SchemeError(f"scheme {name} is unknown: choose one of {', '.join(_known())}")
+    return _known()[name]
+
+
+def add(source: str) -> Scheme:
+    """Take in the scheme that a file defines as SCHEME, by its own name. Raises SchemeError."""
+    try:
+        scheme = load(source, "SCHEME")
+    except PluginError as error:
+        raise SchemeError(str(error)) from error.__cause__
+    if not isinstance(scheme, Scheme):
+        raise SchemeError(
+            f"SCHEME of {source} is a {type(scheme).__name__}: make it an instance of a subclass of schemes.scheme.Scheme"
+        )
+    if lacks := [name for name in REQUIRED if not hasattr(scheme, name)]:
+        raise SchemeError(f"SCHEME of {source} lacks {' and '.join(lacks)}")
+    own = [name for name in METHODS if getattr(type(scheme), name) is getattr(Scheme, name)]
+    if own:
+        raise SchemeError(f"scheme {scheme.name} of {source} lacks {', '.join(f'{name}()' for name in own)}")
+    if (other := _known().get(scheme.name)) is not None and other is not scheme:
+        raise SchemeError(f"there is a scheme {scheme.name} already: give SCHEME of {source} another name")
+    scheme.source = str(Path(source).resolve())
+    _known()[scheme.name] = scheme
+    return scheme
+
+
+def added() -> list[str]:
+    """The files of the schemes that were added."""
+    return [scheme.source for scheme in _known().values() if is_file(scheme.source)]
+
+
+def running(chosen: list[Scheme]) -> Scheme:
+    """The scheme whose program the switches of a network with these schemes run; where none needs one, SwitchML's forwards.
+
+    Raises SchemeError where they need different ones.
+    """
+    with_program = list(dict.fromkeys(scheme for scheme in chosen if scheme.program is not None))
+    if len(with_program) > 1:
+        told = " and ".join(scheme.name for scheme in with_program)
+        raise SchemeError(f"{told} cannot be on one network: its switches run one program")
+    return with_program[0] if with_program else find("switchml")

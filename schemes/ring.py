@@ -1,0 +1,20 @@
+"""Ring all-reduce over TCP: 2(n-1)/n of the tensor over every worker's link (Patarasuk and Yuan, 2009)."""
+
+from __future__ import annotations
+
+from hosts.schedules import Schedule, ring
+from schemes.scheme import Look
+from schemes.tcp import Scheduled
+
+
+class Ring(Scheduled):
+    """Each worker sends to the next."""
+
+    name = "ring"
+    look = Look("ring", "#d1762d", "s")
+
+    def schedule(self, workers: int, servers: int) -> Schedule:
+        return ring(workers)
+
+
+SCHEME = Ring()

@@ -1,0 +1,132 @@
+"""What a scheme is: one object that says how it is drawn, what it can be set to, how nodes take part, what switches do for it,
+and how fast it can be at best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hosts.collective import Collective
+from hosts.place import Over, Place, Pulse, Serving
+from switches.control import Control
+from topologies.jobs import JobPlan
+from topologies.racks import NetworkPlan, Racks
+
+
+@dataclass(frozen=True)
+class Look:
+    """How something looks in every plot."""
+
+    label: str
+    colour: str
+    marker: str = "o"
+    line: str = "-"
+
+
+class SchemeSettings(BaseModel):
+    """What a scheme leaves open; the same on all nodes of a job."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    patience: float = Field(30.0, gt=0, le=86_400, description="seconds of silence before a worker gives up")
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A job on a network: its hosts, its scheme, and what that is set to."""
+
+    plan: JobPlan
+    scheme: Scheme
+    settings: Any  # of scheme.Settings
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What else a switch's configuration depends on."""
+
+    queue: int | None = None  # the depth of its queues in packets, where it is set
+    background: bool = False  # datagrams that belong to no job use the network
+    mixed: bool = False  # so do jobs of other schemes
+
+
+class Scheme:
+    """A way to sum the gradients of a job's workers. A file defines one, as SCHEME.
+
+    What is declared without a value has to be given. Sizes are in float32 or int32 elements, times in seconds.
+    """
+
+    name: str
+    look: Look
+    source: str  # the module or file that defines it; the registry fills it in
+    Settings: type[Any] = SchemeSettings
+    of_bound: tuple[float, float] = (0.8, 1.02)  # ATE/s over the bound's that an experiment is to find
+    native = False  # PyTorch's own group sums, over Gloo
+    timeline = False  # its workers note packets in bins of time (hosts.timeline)
+    resends_without_loss = False  # a packet may be sent again although none was lost
+
+    # --- nodes
+
+    def servers(self, settings: Any) -> int:
+        """Hosts besides the workers' that a job needs."""
+        return 0
+
+    def check(self, jobs: Sequence[Admitted], racks: Racks) -> None:
+        """Raise ValueError for jobs of this scheme that cannot run on the network: a sentence that says what to change."""
+
+    def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
+        """Take part as a worker of the group with this epoch (hosts.epoch), the same on all of them.
+
+        `pulse` may tell a reason to give up; see hosts.stream.Stream.
+        """
+        raise NotImplementedError
+
+    def serve(self, place: Place, over: Over) -> Serving | None:
+        """The server of the next group of workers; None where it is `over` before one has come."""
+        raise NotImplementedError
+
+    # --- switches
+
+    program: Path | None = None  # P4, that the switches have to run; without one they forward by any program
+
+    def bits_on_wire(self, k: int) -> int:
+        """Bits that a chunk of k integers takes on an Ethernet link, preamble, FCS and gap included."""
+        raise NotImplementedError
+
+    def queue(self, job: Admitted) -> int:
+        """Packets of a job that can wait at one port of a switch."""
+        return 0
+
+    def commands(
+        self, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions, first_node: int
+    ) -> list[str]:
+        """What the control plane tells the switch `name` of this scheme's jobs.
+
+        `first_node` is the handle of the first multicast node that it creates.
+        """
+        return []
+
+    def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
+        """What the program on the switch `name` has counted of this scheme's jobs."""
+        return {}
+
+    def metrics(self, counted: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Metrics of a trial that follow from what all switches have counted."""
+        return {}
+
+    # --- theory
+
+    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
+        """The least time of an all-reduce, headers on the wire included, latency left out."""
+        raise NotImplementedError
+
+    def framing(self, settings: Any, elements: int) -> float:
+        """Bytes in frames, without preamble and gap, over those of the tensor."""
+        raise NotImplementedError
+
+    def uplink_tensors(self, racks: Racks, settings: Any, elements: int) -> float:
+        """Up the busiest rack's uplink for one sum, in sizes of the tensor, framing included."""
+        raise NotImplementedError

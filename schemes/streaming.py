@@ -1,0 +1,67 @@
+"""What SwitchML and ATP have in common: chunks of k integers, a number of them under way, and bounds of packets over links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from hosts import wire
+from hosts.recovery import RECOVERIES
+from schemes.scheme import Scheme, SchemeSettings
+from switches import switchml
+from topologies.racks import Racks
+
+P4 = Path(__file__).resolve().parent.parent / "p4"
+K_CHOICES = (32, 64, 256)
+MOST_SLOTS = switchml.CELLS // 2
+
+
+class StreamSettings(SchemeSettings):
+    """Chunks under way, their size, and what happens to those that are overdue."""
+
+    k: int = Field(64, description="integers in a packet: 32, 64 or 256")
+    slots: int = Field(64, description="chunks under way")
+    scaling: float | None = Field(None, gt=0, le=1e30, description="a fixed factor that makes integers of floats")
+    recovery: str = Field("ask", description="ask what became of an overdue chunk, or send it again as the paper does")
+
+    @field_validator("slots")
+    @classmethod
+    def _fit(cls, slots: int) -> int:
+        if not 1 <= slots <= MOST_SLOTS:
+            raise ValueError(f"from 1 to {MOST_SLOTS} fit in the switch's pool")
+        return slots
+
+    @field_validator("k")
+    @classmethod
+    def _compiled(cls, k: int) -> int:
+        if k not in K_CHOICES:
+            raise ValueError(f"the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet")
+        return k
+
+    @field_validator("recovery")
+    @classmethod
+    def _known(cls, recovery: str) -> str:
+        if recovery not in RECOVERIES:
+            raise ValueError(f"choose one of {', '.join(RECOVERIES)}")
+        return recovery
+
+
+class Streaming(Scheme):
+    """A scheme whose chunks the switches add."""
+
+    timeline = True
+    of_bound = (0.93, 1.02)
+
+    def packets(self, settings: Any, elements: int) -> int:
+        """That a worker sends for a tensor."""
+        return -(-elements // int(settings.k))
+
+    def framing(self, settings: Any, elements: int) -> float:
+        frame = self.bits_on_wire(settings.k) / 8 - wire.PHYSICAL_BYTES
+        return float(self.packets(settings, elements) * frame / (4 * elements))
+
+    def uplink_tensors(self, racks: Racks, settings: Any, elements: int) -> float:
+        """A rack sends a tensor once, whatever the number of its workers."""
+        return self.framing(settings, elements)

@@ -1,0 +1,102 @@
+"""SwitchML (NSDI '21): the switches add what all workers send, chunk by chunk, in a pool of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hosts import wire
+from hosts.collective import Collective
+from hosts.place import Place, Pulse
+from hosts.switchml import SwitchML
+from schemes.scheme import Admitted, Conditions, Look
+from schemes.streaming import P4, Streaming, StreamSettings
+from switches import switchml
+from switches.control import Control
+from topologies.jobs import JobPlan
+from topologies.racks import NetworkPlan, Racks
+
+
+class Settings(StreamSettings):
+    """Slots are those of the job's pool. Without a fixed factor, chunks have exponents of their own."""
+
+
+class SwitchMLScheme(Streaming):
+    """Self-clocked rounds through a pool of slots in every switch on the way up, and a multicast down."""
+
+    name = "switchml"
+    look = Look("SwitchML", "#3b6ea8", "o")
+    Settings = Settings
+    program = P4 / "switchml.p4"
+
+    def check(self, jobs: Sequence[Admitted], racks: Racks) -> None:
+        total = sum(job.settings.slots for job in jobs)
+        if any(job.settings.slots < 1 for job in jobs) or total > switchml.CELLS // 2:
+            raise ValueError(f"slots is {total}: from 1 to {switchml.CELLS // 2} fit in the switch's pool, all jobs together")
+
+    def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
+        s, m = place.settings, place.membership
+        local, switch = (place.peers[m.rank], wire.UDP_PORT), (place.switches[m.rack], wire.UDP_PORT)
+        return SwitchML(m, epoch, local, switch, s.slots, s.k, s.patience, pulse, s.scaling, s.recovery)
+
+    # --- switches
+
+    def queue(self, job: Admitted) -> int:
+        return 2 * int(job.settings.slots)
+
+    def commands(
+        self, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions, first_node: int
+    ) -> list[str]:
+        """Each job has a part of the switch's pool."""
+        commands: list[str] = []
+        for job, pool in zip(jobs, _pools(jobs), strict=True):
+            node = first_node + sum(line.startswith("mc_node_create") for line in commands)
+            commands += admission(plan, job.plan, name, pool, node)
+        return commands
+
+    def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
+        """Packets turned away by reason, and copies of multicasts that never reached egress."""
+        shares = [(job.plan.number, pool, job.plan.children(plan, name)) for job, pool in zip(jobs, _pools(jobs), strict=True)]
+        missing = sum(switchml.copies_missing(control, *share) for share in shares)
+        return {"rejected": switchml.rejected(control), "copies_missing": missing}
+
+    # --- theory
+
+    def bits_on_wire(self, k: int) -> int:
+        return wire.bits_on_wire(k)
+
+    def packets(self, settings: Any, elements: int) -> int:
+        """Chunks, and a window of exponents before them."""
+        chunks = super().packets(settings, elements)
+        return chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)
+
+    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
+        """The slowest link carries each packet once in each direction."""
+        rates = [racks.host_rate, *([racks.uplink_rate] if racks.racks > 1 else [])]
+        slowest = min(rate for rate in rates if rate is not None)
+        return float(self.packets(settings, elements) * self.bits_on_wire(settings.k) / (slowest * 1e6))
+
+
+def _pools(jobs: Sequence[Admitted]) -> list[switchml.Pool]:
+    """The jobs' parts of a switch's cells, one after the other."""
+    bases = [sum(2 * other.settings.slots for other in jobs[:n]) for n in range(len(jobs))]
+    return [switchml.Pool(base, job.settings.slots) for base, job in zip(bases, jobs, strict=True)]
+
+
+def admission(plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool, first_node: int) -> list[str]:
+    """Admission of a job at the switch `name`; nothing where it has no worker below."""
+    members = job.members(plan.racks.racks)
+    switch, parent = plan.switches[name], None
+    if name == "root":
+        below = [r for r, ranks in enumerate(members) if ranks]
+        children = [switchml.Child(r, r, plan.switches[f"tor{r}"].station) for r in below]
+    else:
+        rack = plan.rack(name)
+        hosts = [job.hosts[rank] for rank in members[rack]]
+        children = [switchml.Child(i, plan.port(name, host.name), host.station) for i, host in enumerate(hosts)]
+        if "root" in plan.switches:
+            parent = switchml.Parent(plan.port(name, "root"), plan.switches["root"].station, switch.station, rack)
+    return switchml.job(job.number, pool, children, parent, first_node) if children else []
+
+
+SCHEME = SwitchMLScheme()

@@ -1,0 +1,51 @@
+"""Schemes over the kernel's TCP: a schedule of messages between nodes, and its bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hosts.collective import Collective
+from hosts.pairwise import Pairwise, Server
+from hosts.place import Over, Place, Pulse, Serving
+from hosts.schedules import Schedule
+from hosts.wire import PHYSICAL_BYTES
+from schemes import oracle
+from schemes.scheme import Scheme
+from topologies.racks import NetworkPlan, Racks
+
+SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
+TCP_FRAME = SEGMENT + 66  # Ethernet, IP and TCP headers with it
+TCP_OVERHEAD = (TCP_FRAME + PHYSICAL_BYTES) / SEGMENT
+
+
+class Scheduled(Scheme):
+    """Nodes follow a schedule (hosts.schedules): which block of the tensor goes from whom to whom, in which step."""
+
+    def schedule(self, workers: int, servers: int) -> Schedule:
+        """Raises ValueError for numbers of workers and servers that it does not exist for."""
+        raise NotImplementedError
+
+    def check(self, jobs: Any, racks: Racks) -> None:
+        for job in jobs:
+            self.schedule(job.plan.size, len(job.plan.servers))
+
+    def _of(self, place: Place) -> Schedule:
+        return self.schedule(place.membership.size, len(place.peers) - place.membership.size)
+
+    def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
+        return Pairwise(place.membership, self._of(place), place.peers, epoch, place.settings.patience, pulse)
+
+    def serve(self, place: Place, over: Over) -> Serving | None:
+        return Server.of_next_group(place.membership, self._of(place), place.peers, place.settings.patience, over)
+
+    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
+        """What the oracle makes of the schedule."""
+        return TCP_OVERHEAD * oracle.seconds(self.schedule(racks.size, racks.servers), racks, 4 * elements)
+
+    def framing(self, settings: Any, elements: int) -> float:
+        return TCP_FRAME / SEGMENT
+
+    def uplink_tensors(self, racks: Racks, settings: Any, elements: int) -> float:
+        uplinks = {link.number for link in NetworkPlan(racks).links if link.upper == "root"}
+        steps = oracle.load(self.schedule(racks.size, racks.servers), racks, 1.0)
+        return self.framing(settings, elements) * max(sum(step[number, "up"] for step in steps) for number in uplinks)

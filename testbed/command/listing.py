@@ -1,0 +1,93 @@
+"""What `inalab list` shows: experiments and schemes, a line each, and the settings of one of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from schemes import registry
+from testbed.plan import experiment as experiments
+from testbed.plan.settings import SettingsError, TrialSettings, named_scheme
+from testbed.plan.sweep import SweepSettings
+
+Row = tuple[str, str, str]  # name, default, description
+
+
+def show_all(console: Console) -> None:
+    """A line for each experiment and each scheme."""
+    told = {name: experiments.summary(experiments.load(name)) for name in experiments.names()}
+    _show(console, "Experiments: inalab run NAME", ("name", "what it shows"), told.items())
+    schemes = {name: _first_line(registry.find(name)) for name in registry.names()}
+    _show(console, "Schemes: inalab run NAME --scheme SCHEME", ("name", "what sums the gradients"), schemes.items())
+    console.print("inalab list NAME shows the settings of an experiment or a scheme, for --set KEY=VALUE.", highlight=False)
+
+
+def show_settings(console: Console, name: str) -> None:
+    """The settings of an experiment or a scheme. SettingsError if there is neither of that name."""
+    headings = ("setting", "default", "what it is")
+    if name in registry.names():
+        scheme = registry.find(named_scheme(name))
+        rows = _rows(scheme.Settings, scheme.Settings.model_fields)
+        _show(console, f"{name}: {_first_line(scheme)}", headings, _own(scheme.name, rows))
+        return
+    try:
+        chosen = experiments.load(name)
+    except SettingsError:
+        known = [*experiments.names(), *registry.names()]
+        raise SettingsError(f"there is no experiment or scheme {name}: choose one of {', '.join(known)}") from None
+    kind = chosen.Settings
+    own = [key for key in kind.model_fields if key not in TrialSettings.model_fields]
+    rest = [key for key in TrialSettings.model_fields if key not in ("own", *own)]
+    console.print(f"[bold]{experiments.short(name)}[/bold]: {experiments.summary(chosen)}", highlight=False)
+    if own:
+        _show(console, "of the experiment", headings, _rows(kind, own))
+    note = " (the experiment sets some itself)" if issubclass(kind, SweepSettings) else ""
+    _show(console, f"of its trials{note}", headings, _rows(kind, rest))
+    for scheme_name in registry.names():
+        fields = registry.find(scheme_name).Settings
+        if mine := [key for key in fields.model_fields if key not in TrialSettings.model_fields]:
+            _show(console, f"of the scheme {scheme_name}", headings, _own(scheme_name, _rows(fields, mine)))
+
+
+def _own(scheme: str, rows: Iterable[Row]) -> list[Row]:
+    """With the scheme's name before what is the scheme's alone."""
+    return [(key if key in TrialSettings.model_fields else f"{scheme}.{key}", *rest) for key, *rest in rows]  # type: ignore[misc]
+
+
+def _rows(kind: type[Any], keys: Iterable[str]) -> list[Row]:
+    fields: dict[str, FieldInfo] = kind.model_fields
+    return [(key, _plain(fields[key].default), _described(key, fields[key])) for key in keys]
+
+
+def _described(key: str, field: FieldInfo) -> str:
+    """Its description; an experiment that changes a default alone does not repeat it."""
+    inherited = TrialSettings.model_fields.get(key)
+    return field.description or (inherited.description if inherited else None) or ""
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value)) or "–"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _first_line(thing: Any) -> str:
+    module = inspect.getmodule(type(thing))
+    return (module.__doc__ or "").strip().splitlines()[0] if module and module.__doc__ else ""
+
+
+def _show(console: Console, title: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for number, heading in enumerate(headings):
+        table.add_column(heading, no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

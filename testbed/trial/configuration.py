@@ -1,0 +1,51 @@
+"""What the switches of a network are told before packets flow: queues, forwarding, the jobs' schemes, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schemes.scheme import Admitted, Conditions
+from switches.loss import Loss, link_seed, set_loss
+from testbed.plan.settings import TrialSettings
+from topologies.racks import NetworkPlan
+
+QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
+
+
+def commands_for(settings: TrialSettings, plan: NetworkPlan, seed: int) -> dict[str, list[str]]:
+    """What each switch of a trial's network is told."""
+    conditions = Conditions(settings.queue, settings.background > 0)
+    return network_commands(plan, settings.admitted(plan), settings.loss_model(), seed, conditions, settings.latency)
+
+
+def network_commands(
+    plan: NetworkPlan, jobs: Sequence[Admitted], loss: Loss | None, seed: int, conditions: Conditions | None = None,
+    latency: float = 0.0,
+) -> dict[str, list[str]]:  # fmt: skip
+    """What each switch of a network is told: see switch_commands."""
+    return {name: switch_commands(plan, name, jobs, loss, seed, conditions, latency) for name in plan.switches}
+
+
+def switch_commands(
+    plan: NetworkPlan, name: str, jobs: Sequence[Admitted], loss: Loss | None, seed: int, conditions: Conditions | None = None,
+    latency: float = 0.0,
+) -> list[str]:  # fmt: skip
+    """Queues, forwarding, the jobs that the switch takes part in, and the loss of the links whose upper end it is.
+
+    The ports' queues hold all that can come unless their depth is set. `latency` is in ms, of what leaves a port.
+    """
+    schemes = list(dict.fromkeys(job.scheme for job in jobs))
+    conditions = replace(conditions or Conditions(), mixed=len(schemes) > 1)
+    deepest = max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
+    commands = [f"set_queue_depth {conditions.queue or deepest}", *plan.forwarding(name)]
+    if latency:
+        commands.append(f"set_queue_delay {round(1000 * latency)}")
+    for scheme in schemes:
+        node = sum(line.startswith("mc_node_create") for line in commands)
+        commands += scheme.commands(plan, name, [job for job in jobs if job.scheme is scheme], conditions, node)
+    for a in plan.switches[name].attachments if loss else []:
+        for direction in (0, 1) if a.upper else ():
+            assert loss is not None
+            commands += set_loss(direction, a.port, loss, link_seed(seed, a.link, direction))
+    return commands

@@ -1,0 +1,58 @@
+"""The scheme and the experiment of docs/extending.md, as they stand there, run from outside the tree."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.network.test_figures import OF_THE_MACHINE
+
+PAGE = Path("docs/extending.md")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the page's files."""
+    for name, code in re.findall(r"[Ss]ave [\w ]* as `(\w+\.py)`:\n\n```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
+        (tmp_path / name).write_text(code)
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> tuple[dict[str, Any], list[dict[str, Any]], Path]:
+    """run.json, the trials and the run's folder."""
+    results = folder / "results"
+    command = [sys.executable, "-m", "testbed.command.cli", "run", *words, "--quick", "--results", str(results)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (made,) = results.glob("*/*/run.json")
+    trials = [json.loads(line) for line in (made.parent / "trials.jsonl").read_text().splitlines()]
+    assert all("metrics" in t and t["metrics"]["model_digest"] for t in trials)
+    assert not [p for t in trials for p in t["problems"] if not any(kind in p for kind in OF_THE_MACHINE)]
+    return json.loads((made.parent / "run.json").read_text()), trials, made.parent
+
+
+@pytest.mark.parametrize(
+    ("experiment", "own"),
+    [("workers", ["--set", "sizes=2,4"]), ("loss", ["--set", "rates=0,0.01"]), ("speedup", ["--set", "steps=3"])],
+)
+def test_a_scheme_from_a_file_stands_beside_the_others(experiment: str, own: list[str], folder: Path) -> None:
+    record, trials, made = run(folder, experiment, "--scheme", str(folder / "star.py"), "--set", "schemes=switchml", *own)
+    assert {t["factors"]["scheme"] for t in trials} == {"switchml", "star"}
+    assert [sentence for sentence in record["findings"] if "star at worker 0" in sentence]
+    assert "star at worker 0" in (made / f"{experiment}.svg").read_text() or (made / f"{experiment}.png").exists()
+    again = [sys.executable, "-m", "testbed.command.cli", "report", str(made)]
+    assert subprocess.run(again, capture_output=True, text=True, timeout=120, check=False).returncode == 0
+
+
+def test_an_experiment_from_a_file_runs_and_is_reported(folder: Path) -> None:
+    record, trials, made = run(folder, str(folder / "window.py"))
+    assert record["experiment"] == "window" and record["source"] == str(folder / "window.py")
+    assert [t["factors"] for t in trials] == [{"window": 4}, {"window": 32}]
+    assert (made / "window.png").stat().st_size > 10_000
+    assert str(folder / "window.py") in (made / "report.html").read_text()  # in the command that runs it again
