@@ -26,6 +26,7 @@ GAP = 3  # results of chunks sent later after which one is overdue
 LONGEST_BACKOFF = 3  # doublings of the time, or of the results, between two queries about a chunk that lacks others
 LONGEST_WAIT = 1.0  # seconds between them
 UNSAMPLED = 4  # timeouts without a sample after which a result that comes twice shows that they are too short
+MOST_URGENT_GROWTH = 64  # of the round trips of urgent queries: a result that answers one waits in queues of vectors
 SHORTEST_URGENT = 0.005  # seconds that what is urgent is waited for at least
 Rows = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -133,13 +134,14 @@ class Asking(Recovery):
             timer.margin = 1 / 4  # of a round trip
         self.silence = 0  # how often chunks were asked about since the last result
         self.asked_at = np.zeros(len(stream.chunk))  # when the last query was sent, if that was urgent, else 0
-        self.urgent = RetransmissionTimer(shortest=SHORTEST_URGENT)
+        self.urgent = RetransmissionTimer(shortest=SHORTEST_URGENT, most_growth=MOST_URGENT_GROWTH)
 
     def sent(self, rows: Rows) -> None:
         self.since_sent[rows] = 0
 
     def settled(self, rows: Rows, once: Flags, now: float) -> None:
         s = self.stream
+        self._answers(rows[~once], now)
         if (self.asked[rows] > 0).all() and not once.all():
             self._follow(s.path[rows[~once]], now)
         else:
@@ -204,13 +206,21 @@ class Asking(Recovery):
         s = self.stream
         self.informed[rows] = 1
         self._pause(rows[~lacking], now)
-        asked_at = self.asked_at[rows[self.asked[rows] == 1]]
-        self.urgent.sample(now - asked_at[asked_at > 0])
+        self._answers(rows, now)
         again = rows[lacking]
         if len(again):
             s.retransmit(again, urgent=True)
             loops.hasten(again, now, self._urgent_timeouts(), s.tries, s.deadline)
             self._follow(s.path[again], now)
+
+    def _answers(self, rows: Rows, now: float) -> None:
+        """Statuses about these rows, or results that were sent again, have come: round trips of urgent queries, by Karn's rule.
+
+        A result is as good an answer as a status, and slower: it waits where vectors do. If it did not count, queries would be
+        repeated while their answers wait, each for another vector, until slow links carry nothing else.
+        """
+        asked_at = self.asked_at[rows[self.asked[rows] == 1]]
+        self.urgent.sample(now - asked_at[asked_at > 0])
 
     def needless(self, paths: NDArray[np.int64], now: float) -> None:
         """Queries may cross their results. But a timer that never sees a round trip without a query is too short."""

@@ -24,13 +24,20 @@ class RetransmissionTimer:
     should not cost seconds.
     """
 
-    def __init__(self, initial: float = 0.1, shortest: float = 0.01, longest: float = 1.0, margin: float = 1.0) -> None:
-        """`margin` is the least that a timeout is longer than a round trip, in round trips; the rest is in seconds."""
+    def __init__(
+        self, initial: float = 0.1, shortest: float = 0.01, longest: float = 1.0, margin: float = 1.0,
+        most_growth: float = MOST_GROWTH,
+    ) -> None:  # fmt: skip
+        """`margin` is the least that a timeout is longer than a round trip, in round trips; the rest is in seconds.
+
+        `most_growth` is how many times the shortest round trip of late is believed.
+        """
         self.srtt = 0.0
         self.variation = 0.0
         self.recent: deque[float] = deque(maxlen=REMEMBERED)
         self.doublings = 0
         self.doubled_at = 0.0
+        self.most_growth = most_growth
         self.initial, self.shortest, self.longest, self.margin = initial, shortest, longest, margin
         self.timeouts = np.empty(MOST_BACKOFF + 1)  # by how often a chunk was sent again; more often does not change it
         self._set()
@@ -47,7 +54,7 @@ class RetransmissionTimer:
         self.doublings = 0
         median = upper_median(round_trips)
         self.recent.append(median)
-        believable = MOST_GROWTH * min(self.recent)
+        believable = self.most_growth * min(self.recent)
         r = min(median, believable)
         if self.srtt == 0.0:
             self.srtt, self.variation = r, r / 2
