@@ -18,7 +18,7 @@ from testbed.plan.sweep import Integers, Point, SweepSettings, paired
 from testbed.record.runs import Run
 from testbed.theory import bounds
 
-PAPER = {64: 75.7, 256: 92.6}  # network efficiency in %, on the talk's slides (PAPERS.md, section 1)
+PAPER = {64: 75.7, 256: 92.6}  # network efficiency in %, on the talk's slides
 MEASURED, PAYLOAD = Look("measured", COLOURS[0]), Look("share of the values in a packet", COLOURS[5])
 TAT = metric("tat_median", 1000)
 

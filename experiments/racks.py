@@ -1,7 +1,7 @@
 """Racks under an oversubscribed root: bytes over the uplinks and ATE/s, SwitchML in two levels against the baselines.
 
 Eight workers in 1, 2 or 4 racks; a rack's uplink has its workers' rates together, divided by the oversubscription. In the
-network a rack's switch sends the tensor up once, however many workers it has (PAPERS.md, section 5).
+network a rack's switch sends the tensor up once, however many workers it has.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _uplink(trial: dict[str, Any]) -> float:
 
 
 def _closed_form(trial: dict[str, Any]) -> float:
-    """The same by PAPERS.md, section 5, which is what the oracle gives, times what headers and exponents add."""
+    """The same in closed form, which is what the oracle gives, times what headers and exponents add."""
     return bounds.uplink_tensors(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
 
 

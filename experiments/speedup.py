@@ -23,7 +23,7 @@ from testbed.theory import bounds
 
 MODELS = {"digits-cnn": 40.0, "digits-mlp": 20.0, "characters": 60.0, "digits-mlp-large": 60.0}  # and compute in ms
 OF_PREDICTED = Tolerance(0.8, 1.05)  # of the throughput that compute and bounds allow
-PAPER = 2.27  # at most against the best baseline at 100 Gbit/s [slide], PAPERS.md section 1
+PAPER = 2.27  # at most against the best baseline at 100 Gbit/s [slide]
 
 
 class Settings(SweepSettings):

@@ -1,4 +1,4 @@
-"""What slow workers cost a synchronous step: a fixed slow-down, and distributions of it (PAPERS.md, section 6).
+"""What slow workers cost a synchronous step: a fixed slow-down, and distributions of it.
 
 Everybody waits for the last: a step should take the slowest worker's compute, which the seed gives, and the all-reduce.
 """

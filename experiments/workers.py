@@ -1,7 +1,7 @@
 """ATE/s against the number of workers in one rack: in the network it does not depend on it (SwitchML's figure of 4, 8, 16).
 
-A tensor of equal size is aggregated by 2 to 16 workers over each scheme. Dotted lines are each scheme's bound (PAPERS.md,
-section 5, headers included).
+A tensor of equal size is aggregated by 2 to 16 workers over each scheme. Dotted lines are each scheme's bound,
+headers included.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
 from testbed.record.runs import Run
 from testbed.theory import bounds
 
-# read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s (PAPERS.md, section 1)
+# read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s
 PAPER = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26, 16: 0.97}}
 PAPER_BOUND = 2.89
 FLAT = Tolerance(0.9, 1.1)

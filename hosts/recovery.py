@@ -201,12 +201,16 @@ class Asking(Recovery):
         for _, of_path in s.by_path(quiet):
             self._query(quiet[of_path][s.order[quiet[of_path]].argsort()[: self.probing]], now, urgent=True)
 
-    def answered(self, rows: Rows, lacking: Flags, now: float) -> None:
-        """What the network says of these rows' chunks: that it lacks this worker's part, or only others'."""
+    def answered(self, rows: Rows, lacking: Flags, now: float, near: bool = False) -> None:
+        """What the network says of these rows' chunks: that it lacks this worker's part, or only others'.
+
+        `near`: it may be the next switch that says so, where others are behind it. How soon that answers tells too little of them.
+        """
         s = self.stream
         self.informed[rows] = 1
         self._pause(rows[~lacking], now)
-        self._answers(rows, now)
+        if not near:
+            self._answers(rows, now)
         again = rows[lacking]
         if len(again):
             s.retransmit(again, urgent=True)

@@ -1,4 +1,4 @@
-"""Stragglers (PAPERS.md, section 6): how much longer than its base time a worker's compute step takes, from a seed."""
+"""Stragglers: how much longer than its base time a worker's compute step takes, from a seed."""
 
 from __future__ import annotations
 

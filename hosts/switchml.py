@@ -177,7 +177,7 @@ class SwitchML(Stream):
             places, packets.octets, self.epoch, self.membership.worker, self.chunk, self.tries, self.seen
         )
         if isinstance(self.recovery, Asking) and len(rows):
-            self.recovery.answered(rows, lacking, time.monotonic())
+            self.recovery.answered(rows, lacking, time.monotonic(), near=len(self.membership.racks) > 1)
 
     # --- when it cannot be finished
 

@@ -1,4 +1,4 @@
-"""ATP's rules for a switch in plain Python, written from PAPERS.md section 2 and independent of the P4 program.
+"""ATP's rules for a switch in plain Python, independent of the P4 program.
 
 An aggregator is an object in a dictionary; a gradient is a small object. No bytes, no tables: what must come out.
 """

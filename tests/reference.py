@@ -1,4 +1,4 @@
-"""SwitchML's rules in plain Python, written from PAPERS.md section 1 and independent of the P4 program.
+"""SwitchML's rules in plain Python, independent of the P4 program.
 
 A switch is a dictionary of cells; a packet is a small object. No bytes, no tables: what must come out, and to whom.
 """

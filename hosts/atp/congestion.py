@@ -1,4 +1,4 @@
-"""A worker's congestion window (PAPERS.md, section 2): additive increase, halved on a mark, in the paper's way also on a loss.
+"""A worker's congestion window: additive increase, halved on a mark, in the paper's way also on a loss.
 
 Where switches mark before they drop, a loss without a mark says nothing of queues. In the paper's way a chunk of which one
 worker's packet has found its aggregator taken and another's has not looks lost too, until its result says so. The window is

@@ -12,7 +12,7 @@ from switches.target import Target
 from testbed.plan.settings import SettingsError
 
 # by name: the settings that it can keep up with where an experiment's own are too much
-DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "1.5", "uplink_rate": "1.5"}}
+DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "0.6", "uplink_rate": "0.6"}}
 
 
 def defaults(name: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ def test_distributions_have_their_means() -> None:
 
 
 def test_expected_maximum_of_shifted_exponentials() -> None:
-    """E[max of n] = 1 + mean * H_n (PAPERS.md, section 6)."""
+    """E[max of n] = 1 + mean * H_n."""
     model = Straggler("exponential", mean=1.0)
     longest = [max(model.slowdown(9, rank, step) for rank in range(8)) for step in range(2000)]
     assert np.mean(longest) == pytest.approx(1 + sum(1 / i for i in range(1, 9)), rel=0.05)
