@@ -42,6 +42,14 @@ def load_module(source: str) -> ModuleType:
     return module
 
 
+def defines(source: str, name: str) -> bool:
+    """Whether there is such a module or file, and something in it that is called `name`."""
+    try:
+        return hasattr(load_module(source), name)
+    except PluginError:
+        return False
+
+
 def load(source: str, name: str) -> Any:
     """What the module or file calls `name`. Raises PluginError."""
     module = load_module(source)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import schemes
 from hosts.plugins import PluginError, is_file, load
-from schemes.scheme import Scheme
+from schemes.scheme import Scheme, SchemeSettings
 
 REQUIRED = ("name", "look")
 METHODS = ("join", "bound", "framing", "uplink_tensors")
@@ -56,6 +56,8 @@ def add(source: str) -> Scheme:
         )
     if lacks := [name for name in REQUIRED if not hasattr(scheme, name)]:
         raise SchemeError(f"SCHEME of {source} lacks {' and '.join(lacks)}")
+    if not (isinstance(scheme.Settings, type) and issubclass(scheme.Settings, SchemeSettings)):
+        raise SchemeError(f"Settings of {source} is no class of settings: make it a subclass of schemes.scheme.SchemeSettings")
     own = [name for name in METHODS if getattr(type(scheme), name) is getattr(Scheme, name)]
     if own:
         raise SchemeError(f"scheme {scheme.name} of {source} lacks {', '.join(f'{name}()' for name in own)}")

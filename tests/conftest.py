@@ -10,6 +10,7 @@ import pytest
 
 numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of the hosts' loops, which the imports below compile
 
+from schemes import registry  # noqa: E402
 from switches.target import Target  # noqa: E402
 from testbed.plan.targets import DEFAULTS, make_target, target_for  # noqa: E402
 from tests.properties import register_profiles  # noqa: E402
@@ -49,4 +50,4 @@ def small_target(request: pytest.FixtureRequest) -> Target:
 @pytest.fixture(scope="session")
 def atp_target(request: pytest.FixtureRequest) -> Target:
     """The target under test with p4/atp.p4 at 64 integers a packet."""
-    return target_for(request.config.getoption("target"), "atp", 64)
+    return target_for(request.config.getoption("target"), registry.find("atp"), 64)

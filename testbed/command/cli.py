@@ -48,7 +48,7 @@ def run(
         if chosen_scheme:
             overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), chosen_scheme)
         settings = make_settings(chosen.Settings, values | parse_overrides(overrides, chosen.Settings))
-        plans.append((Asked(name, target, seed, overrides, quick, resume), chosen, settings))
+        plans.append((Asked(name, target, seed, overrides, quick, resume, alone=experiment != "all"), chosen, settings))
     code = 0
     for asked, chosen, settings in plans:
         if (ended := run_experiment(asked, chosen, settings, results, console)) == INTERRUPTED:
@@ -107,7 +107,7 @@ def export_p4app(
     out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
-    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides, refuse_idle
     from testbed.plan.targets import defaults
     from testbed.trial.configuration import commands_for
     from topologies.p4app import export, named
@@ -120,6 +120,7 @@ def export_p4app(
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
     settings = make_settings(TrialSettings, defaults(target) | asked | size)
     settings.check()
+    refuse_idle(settings, {settings.scheme})
     plan = NetworkPlan(settings.topology())
     commands = commands_for(settings, plan, seed)
     program = settings.running().program

@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from hosts.plugins import defines, is_file
 from schemes import registry
 from testbed.plan import experiment as experiments
 from testbed.plan.settings import SettingsError, TrialSettings, named_scheme
@@ -31,14 +32,16 @@ def show_all(console: Console) -> None:
 def show_settings(console: Console, name: str) -> None:
     """The settings of an experiment or a scheme. SettingsError if there is neither of that name."""
     headings = ("setting", "default", "what it is")
-    if name in registry.names():
+    if name in registry.names() or (is_file(name) and defines(name, "SCHEME")):
         scheme = registry.find(named_scheme(name))
         rows = _rows(scheme.Settings, scheme.Settings.model_fields)
-        _show(console, f"{name}: {_first_line(scheme)}", headings, _own(scheme.name, rows))
+        _show(console, f"{scheme.name}: {_first_line(scheme)}", headings, _own(scheme.name, rows))
         return
     try:
         chosen = experiments.load(name)
     except SettingsError:
+        if is_file(name):
+            raise
         known = [*experiments.names(), *registry.names()]
         raise SettingsError(f"there is no experiment or scheme {name}: choose one of {', '.join(known)}") from None
     kind = chosen.Settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import signal
@@ -113,6 +114,7 @@ class Asked:
     overrides: list[str]
     quick: bool = False
     resume: bool = False
+    alone: bool = True  # not one of all experiments, of which some have a setting and others do not
 
 
 def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> int:
@@ -123,7 +125,8 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     plan = experiment.trials(settings, asked.seed)
     for trial in plan:
         trial.settings.check()
-    refuse_idle(settings, {job.scheme for trial in plan for job in trial.settings.each()})
+    if asked.alone:
+        refuse_idle(settings, {job.scheme for trial in plan for job in trial.settings.each()})
     programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
     need_root()
     record = {
@@ -135,7 +138,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     if is_file(asked.experiment):
         record["source"] = str(Path(asked.experiment).resolve())
     if added := registry.added():
-        record["schemes_added"] = added
+        record["schemes_added"] = {source: hashlib.sha256(Path(source).read_bytes()).hexdigest() for source in added}
     run = _earlier(results, record) if asked.resume else None
     if run is None:
         run = create_run(results, record["experiment"], record)
@@ -180,7 +183,7 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
 
     Trials of other code or another machine do not belong into one run, nor does a run that is still going.
     """
-    same = ("experiment", "target", "seed", "settings", "quick", "trials", "versions", "machine", "git", "code")
+    same = ("experiment", "target", "seed", "settings", "quick", "trials", "versions", "machine", "git", "code", "schemes_added")
     for folder in sorted((results / record["experiment"]).glob("*/run.json"), reverse=True):
         try:
             run = load_run(folder.parent)

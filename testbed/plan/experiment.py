@@ -80,4 +80,4 @@ def short(name: str) -> str:
 
 def summary(experiment: Experiment) -> str:
     """The first line of an experiment's docstring."""
-    return (experiment.__doc__ or "").strip().splitlines()[0]
+    return next(iter((experiment.__doc__ or "").strip().splitlines()), "")

@@ -50,16 +50,17 @@ class WithSchemes(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _sort_out(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Put what is a scheme's where it belongs; what has the scheme's name before it counts more."""
-        kept = {key: value for key, value in values.items() if key in cls.model_fields}
-        own = {scheme: dict(its) for scheme, its in kept.get("own", {}).items()}
-        for key in sorted(values.keys() - kept.keys(), key=lambda key: "." in key):
-            if not (found := owners(key)):
-                kept[key] = values[key]
-            for scheme, name in found:
-                own.setdefault(scheme, {})[name] = values[key]
-        return kept | {"own": own}
+    def _sort_out(cls, values: Any) -> Any:
+        """Put what is a scheme's where it belongs; what has the scheme's name before it counts more. None is as if not set."""
+        if not isinstance(values, dict) or not isinstance(given := values.get("own", {}), dict):
+            return values  # which is refused, or made already
+        own = {scheme: dict(its) if isinstance(its, dict) else its for scheme, its in given.items()}
+        rest = [key for key in values if key not in cls.model_fields]
+        for key in sorted(rest, key=lambda key: "." in key):
+            for scheme, name in owners(key):
+                if values[key] is not None:
+                    own.setdefault(scheme, {})[name] = values[key]
+        return {key: value for key, value in values.items() if not owners(key) or key in cls.model_fields} | {"own": own}
 
     @field_validator("own")
     @classmethod
@@ -89,7 +90,7 @@ def refuse_idle(settings: WithSchemes, schemes: set[str]) -> None:
     """Raise SettingsError where something is set that none of the schemes in use has."""
     own = {name for its in settings.own.values() for name in its}
     for name in sorted(own - {name for scheme in schemes for name in settings.own.get(scheme, {})}):
-        whose = " and ".join(scheme for scheme, _ in owners(name))
+        whose = " and ".join(sorted(scheme for scheme, its in settings.own.items() if name in its))
         raise SettingsError(
             f"{name} is of {whose}: {' and '.join(sorted(schemes))} {'has' if len(schemes) == 1 else 'have'} no such setting"
         )
@@ -189,7 +190,7 @@ class TrialSettings(WithSchemes):
         """Every setting, those of the jobs' schemes included, for a record."""
         record = self.model_dump()
         for scheme in {job.scheme: job.of_scheme() for job in self.each()}.values():
-            whole = scheme.Settings(**self.own.get(scheme.name, {})).model_dump()
+            whole = scheme.Settings(**self.own.get(scheme.name, {})).model_dump(mode="json")
             record |= {f"{scheme.name}.{name}": value for name, value in whole.items() if name not in TrialSettings.model_fields}
         return record
 
@@ -258,6 +259,8 @@ class TrialSettings(WithSchemes):
         """Raise SettingsError for a combination that cannot run."""
         for job in self.each():
             job._check_job()
+        for given, job in zip(self.jobs, self.each(), strict=False):
+            refuse_idle(given, {job.scheme})
         self.running()
         try:
             racks = self.topology()

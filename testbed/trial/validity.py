@@ -40,7 +40,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
     faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
-    faultless = faultless and not settings.running().resends_without_loss
+    faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())
     if faultless and again > MOST_NEEDLESS * sent:
         needless = f"{again} of {sent} packets were sent again although none was to be lost"
         problems.append(f"{needless}, and {crowded}" if crowded else f"{needless}: lower host_rate")

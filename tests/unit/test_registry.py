@@ -126,6 +126,24 @@ def test_the_schemes_name_counts_more_than_its_absence() -> None:
     assert TrialSettings(**settings.model_dump()) == settings
 
 
+def test_records_of_earlier_releases_are_read() -> None:
+    """Their settings of schemes have no name before them, are all there, and are None where a job did not set them."""
+    old = {"scheme": "atp", "servers": 2, "scaling": None, "aggregators": 64, "congestion": True, "recovery": "paper"}
+    job = {"start": 0.0, "scheme": None, "servers": None, "scaling": None, "aggregators": 32, "congestion": None, "recovery": None}
+    read = TrialSettings(**old, jobs=[job, {}])  # type: ignore[arg-type]
+    first, second = (each.scheme_settings() for each in read.each())
+    assert (first.servers, first.aggregators, first.congestion, first.recovery) == (2, 32, "paper", "paper")
+    assert (second.aggregators, second.scaling) == (64, None)
+    assert TrialSettings(**read.resolved()).each()[0].scheme_settings() == first
+
+
+@pytest.mark.parametrize("jobs", ["3", "[3]", '["atp"]', '[{"own": 3}]', '[{"own": {"atp": 3}}]', '[{"atp.aggregators": "many"}]'])
+def test_jobs_that_are_none_are_one_sentence(jobs: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        make_settings(TrialSettings, {"jobs": jobs}).check()
+    assert "\n" not in str(caught.value)
+
+
 def test_a_scheme_is_compared_where_schemes_are_and_set_where_not() -> None:
     assert with_scheme(experiment.load("workers"), {"schemes": "switchml,gloo"}, "ring") == ["schemes=switchml,gloo,ring"]
     assert with_scheme(experiment.load("workers"), {"schemes": ("gloo",)}, "gloo") == ["schemes=gloo"]
