@@ -189,7 +189,7 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
             run = load_run(folder.parent)
         except ResultsError:
             continue
-        if all(run.record.get(key) == record[key] for key in same) and claim(run):
+        if all(run.record.get(key) == record.get(key) for key in same) and claim(run):
             keep_trials(run, run.finished)
             return run
     return None

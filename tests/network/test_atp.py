@@ -73,9 +73,9 @@ def test_integers_are_summed_exactly_whatever_is_lost(
     model = Loss.bernoulli(loss) if loss else None
     job = Job(racks, loss=model, scheme="atp", jobs=jobs, settings={"slots": 16, "aggregators": aggregators})
     sums, held = run(job, atp_target, tensors, times=2)
-    for share in job.shares(job.plan()):
-        exact = np.sum([tensors[host.rank] for host in share.hosts], axis=0)
-        for host in share.hosts:
+    for one in job.admitted(job.plan()):
+        exact = np.sum([tensors[host.rank] for host in one.plan.hosts], axis=0)
+        for host in one.plan.hosts:
             for total in sums[host.rank]:
                 np.testing.assert_array_equal(total, exact)
     assert held == 0
