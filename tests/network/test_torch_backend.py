@@ -90,4 +90,4 @@ def test_wrong_words_and_a_wrong_script() -> None:
     assert "there is no script nosuch.py" in launch("--", "nosuch.py", check=False).stderr
     refused = launch("--scheme", "nccl", "--", "tests/scripts/collectives.py", check=False)
     assert refused.returncode == 1
-    assert "scheme nccl is unknown: choose one of switchml, atp, ring, halving-doubling, ps, ps-sharded, gloo" in refused.stderr
+    assert "scheme nccl is unknown: choose one of atp, gloo, halving-doubling, ps, ps-sharded, ring, switchml" in refused.stderr
