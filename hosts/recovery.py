@@ -141,9 +141,11 @@ class Asking(Recovery):
 
     def settled(self, rows: Rows, once: Flags, now: float) -> None:
         s = self.stream
-        self._answers(rows[~once], now)
-        if (self.asked[rows] > 0).all() and not once.all():
-            self._follow(s.path[rows[~once]], now)
+        repeated = rows[~once]
+        if len(repeated):
+            self._answers(repeated, now)
+        if len(repeated) and (self.asked[rows] > 0).all():
+            self._follow(s.path[repeated], now)
         else:
             self.probing, self.silence = 1, 0
         if not self._pull(now):

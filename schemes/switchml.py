@@ -10,7 +10,7 @@ from hosts.collective import Collective
 from hosts.place import Place, Pulse
 from hosts.switchml import SwitchML
 from schemes.scheme import Admitted, Conditions, Look
-from schemes.streaming import P4, Streaming, StreamSettings
+from schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from switches import switchml
 from switches.control import Control
 from topologies.jobs import JobPlan
@@ -31,8 +31,8 @@ class SwitchMLScheme(Streaming):
 
     def check(self, jobs: Sequence[Admitted], racks: Racks) -> None:
         total = sum(job.settings.slots for job in jobs)
-        if any(job.settings.slots < 1 for job in jobs) or total > switchml.CELLS // 2:
-            raise ValueError(f"slots is {total}: from 1 to {switchml.CELLS // 2} fit in the switch's pool, all jobs together")
+        if total > MOST_SLOTS:
+            raise ValueError(f"slots is {total}: from 1 to {MOST_SLOTS} fit in the switch's pool, all jobs together")
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         s, m = place.settings, place.membership

@@ -14,7 +14,7 @@ from rich.table import Table
 from hosts.plugins import defines, is_file
 from schemes import registry
 from testbed.plan import experiment as experiments
-from testbed.plan.settings import SettingsError, TrialSettings, named_scheme
+from testbed.plan.settings import SettingsError, TrialSettings, named_scheme, own_names
 from testbed.plan.sweep import SweepSettings
 
 Row = tuple[str, str, str]  # name, default, description
@@ -53,9 +53,9 @@ def show_settings(console: Console, name: str) -> None:
     note = " (the experiment sets some itself)" if issubclass(kind, SweepSettings) else ""
     _show(console, f"of its trials{note}", headings, _rows(kind, rest))
     for scheme_name in registry.names():
-        fields = registry.find(scheme_name).Settings
-        if mine := [key for key in fields.model_fields if key not in TrialSettings.model_fields]:
-            _show(console, f"of the scheme {scheme_name}", headings, _own(scheme_name, _rows(fields, mine)))
+        if mine := own_names(scheme_name):
+            rows = _rows(registry.find(scheme_name).Settings, mine)
+            _show(console, f"of the scheme {scheme_name}", headings, _own(scheme_name, rows))
 
 
 def _own(scheme: str, rows: Iterable[Row]) -> list[Row]:

@@ -24,10 +24,9 @@ from schemes import registry
 from schemes.scheme import Admitted, Scheme
 from schemes.streaming import StreamSettings
 from switches.loss import Loss
+from switches.switchml import MAX_JOBS
 from topologies.jobs import JobPlan, deal
 from topologies.racks import NetworkPlan, Racks, TopologyError
-
-MAX_JOBS = 16  # that the switches' programs hold
 
 
 class SettingsError(ValueError):
@@ -60,7 +59,7 @@ class WithSchemes(BaseModel):
             for scheme, name in owners(key):
                 if values[key] is not None:
                     own.setdefault(scheme, {})[name] = values[key]
-        return {key: value for key, value in values.items() if not owners(key) or key in cls.model_fields} | {"own": own}
+        return {key: value for key, value in values.items() if key in cls.model_fields or not owners(key)} | {"own": own}
 
     @field_validator("own")
     @classmethod
@@ -78,12 +77,12 @@ class WithSchemes(BaseModel):
 def owners(key: str) -> list[tuple[str, str]]:
     """The schemes that have a setting of this name, and its name there. `atp.aggregators` is of one alone."""
     scheme, dot, name = key.rpartition(".")
-    shared = TrialSettings.model_fields.keys()
-    return [
-        (other, name)
-        for other in registry.names()
-        if (other == scheme or not dot) and name in registry.find(other).Settings.model_fields and name not in shared
-    ]
+    return [(other, name) for other in registry.names() if (other == scheme or not dot) and name in own_names(other)]
+
+
+def own_names(scheme: str) -> list[str]:
+    """The settings that a scheme has beside those that a trial has for all."""
+    return [name for name in registry.find(scheme).Settings.model_fields if name not in TrialSettings.model_fields]
 
 
 def refuse_idle(settings: WithSchemes, schemes: set[str]) -> None:
@@ -99,9 +98,10 @@ def refuse_idle(settings: WithSchemes, schemes: set[str]) -> None:
 def _checked(kind: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
     """The values as the model has them. Raises RefusedError."""
     try:
-        return {name: getattr(kind(**values), name) for name in values}
+        made = kind(**values)
     except ValidationError as error:
         raise RefusedError(_sentence(error)) from None
+    return {name: getattr(made, name) for name in values}
 
 
 class JobSettings(WithSchemes):
@@ -191,7 +191,7 @@ class TrialSettings(WithSchemes):
         record = self.model_dump()
         for scheme in {job.scheme: job.of_scheme() for job in self.each()}.values():
             whole = scheme.Settings(**self.own.get(scheme.name, {})).model_dump(mode="json")
-            record |= {f"{scheme.name}.{name}": value for name, value in whole.items() if name not in TrialSettings.model_fields}
+            record |= {f"{scheme.name}.{name}": whole[name] for name in own_names(scheme.name)}
         return record
 
     def of_scheme(self) -> Scheme:
@@ -257,9 +257,10 @@ class TrialSettings(WithSchemes):
 
     def check(self) -> None:
         """Raise SettingsError for a combination that cannot run."""
-        for job in self.each():
+        each = self.each()
+        for job in each:
             job._check_job()
-        for given, job in zip(self.jobs, self.each(), strict=False):
+        for given, job in zip(self.jobs, each, strict=False):  # one job alone is not in `jobs`
             refuse_idle(given, {job.scheme})
         self.running()
         try:
@@ -338,12 +339,7 @@ def make_settings(kind: type[BaseModel], values: dict[str, Any]) -> Any:
 
 def setting_names(kind: type[BaseModel]) -> list[str]:
     """What can be set, with what schemes have of their own as `atp.aggregators`."""
-    own = [
-        f"{scheme}.{name}"
-        for scheme in registry.names()
-        for name in registry.find(scheme).Settings.model_fields
-        if name not in TrialSettings.model_fields
-    ]
+    own = [f"{scheme}.{name}" for scheme in registry.names() for name in own_names(scheme)]
     return [*sorted(kind.model_fields.keys() - {"own"}), *own]
 
 
