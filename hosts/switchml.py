@@ -115,11 +115,11 @@ class SwitchML(Stream):
     def _mark_again(self, rows: NDArray[np.intp]) -> None:
         self.socket.sender.data["mark"][rows] = 1
 
-    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_]) -> None:
-        """Ask the switch whom it has seen in these slots."""
+    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_], insisting: bool = False) -> None:
+        """Ask the switch whom it has seen in these slots; `insisting`, also the switches above it, even if another worker does."""
         queries, updates = self.queries, self.socket.sender.data
         queries["version"][rows], queries["chunk"][rows] = updates["version"][rows], updates["chunk"][rows]
-        queries["mark"][rows] = again
+        queries["mark"][rows] = wire.MARK_INSISTS if insisting else again
         queries["exponent"][rows] = self.tries[rows] & 0xFF  # which the answer repeats
         size = wire.STATUS.itemsize
         self.counters.bytes_sent += size * self.socket.send(self.slots + rows, size, time.monotonic() + self.patience)
@@ -195,7 +195,7 @@ class SwitchML(Stream):
             near, root, newer = self.seen[row]
             if root >= 0 or newer >= 0 or (near >= 0 and _missing(near, own)):
                 break
-            self._ask(asked, np.array([True]))
+            self._ask(asked, np.array([True]), insisting=True)
             self.counters.queries += 1
             self.socket.wait(0.1)
             self._receive()

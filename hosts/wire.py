@@ -11,6 +11,8 @@ KIND_RESULT = 2
 KIND_QUERY = 3
 KIND_STATUS = 4
 
+MARK_INSISTS = 2  # of a query
+
 HEADER = np.dtype(
     [
         ("job", "u1"),

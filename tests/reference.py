@@ -23,6 +23,7 @@ class Message:
     exponent: int
     vector: tuple[int, ...] = ()
     again: bool = False  # a query that was sent before, or a result that answers one
+    insists: bool = False  # a query that goes up in any case
     seen: frozenset[int] = frozenset()  # of a status: who is in
 
 
@@ -35,7 +36,7 @@ class Cell:
     total: tuple[int, ...] = ()
     exponent: int = 0
     final: bool = False
-    asked: bool = False
+    asker: int | None = None
 
 
 def later(number: int, other: int) -> bool:
@@ -88,17 +89,19 @@ class ModelSwitch:
             self.epoch, self.cells = m.epoch, {}  # nothing of another group is left
 
     def query(self, m: Message) -> tuple[str, Message] | None:
-        """The result, if it is there; else who is in; or the query itself, once a round, if it is the parent that knows more."""
+        """The result, if it is there; else who is in; or the query itself, one worker's a round, if it is the parent that knows more."""
         self._begin(m)
         cell = self._current(m)
-        out = replace(m, kind=STATUS, epoch=self.epoch or 0, seen=frozenset(cell.seen) if cell else frozenset(), again=False)
+        answer = replace(m, again=False, insists=False)
+        out = replace(answer, kind=STATUS, epoch=self.epoch or 0, seen=frozenset(cell.seen) if cell else frozenset())
         if cell is None or len(cell.seen) < self.workers:
             return "one", out
         if cell.final or not self.has_parent:
-            return "one", replace(m, kind=RESULT, vector=cell.total, exponent=cell.exponent, again=True)
-        if cell.asked and not m.again:
+            return "one", replace(answer, kind=RESULT, vector=cell.total, exponent=cell.exponent, again=True)
+        if cell.asker is None or m.insists:
+            cell.asker = m.worker
+        elif m.worker != cell.asker or not m.again:
             return None
-        cell.asked = True
         return "up", m
 
     def status(self, m: Message, has_us: bool) -> tuple[str, Message] | None:

@@ -187,15 +187,15 @@ def switchml_queries() -> Scenario:
             chunk, version = turn * job.slots, turn % 2
             about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk, "exponent": 77}
 
-            def ask(w: int, again: int, about: dict[str, int] = about) -> None:
-                query = {**about, "worker": w, "kind": wire.KIND_QUERY, "mark": again}
+            def ask(w: int, mark: int, about: dict[str, int] = about) -> None:
+                query = {**about, "worker": w, "kind": wire.KIND_QUERY, "mark": mark}
                 packets.append((w, frame(worker_station(w), SWITCH, query, [])))
 
             for w in (0, 1):
                 ask(w, turn % 2)
                 packets.append((w, job.update(w, 0, chunk, vector(w + turn), version, 5 + w)))
-            for again in (0, 0, 1, 0):
-                ask(again, again)
+            for w, mark in ((0, 0), (0, 0), (1, 0), (1, 1), (0, 1), (1, wire.MARK_INSISTS), (0, 1), (1, 1)):
+                ask(w, mark)
             for seen in (0b10, 0b11, 0b01):
                 status = {**about, "kind": wire.KIND_STATUS, "seen": seen, "mark": turn}
                 packets.append((PARENT_PORT, frame(PARENT, SWITCH, status, [])))

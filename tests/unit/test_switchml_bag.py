@@ -60,7 +60,9 @@ class Worker:
     def ask(self, which: int, again: bool) -> None:
         """Ask what has become of a chunk."""
         if waiting := sorted(self.waiting):
-            self._leave(waiting[which % len(waiting)], [], kind=wire.KIND_QUERY, mark=int(again))
+            self._leave(
+                waiting[which % len(waiting)], [], kind=wire.KIND_QUERY, mark=wire.MARK_INSISTS if which % 5 == 0 else int(again)
+            )
 
     def receive(self, packet: Any) -> None:
         chunk = (int(packet["chunk"]) - self.start) % 2**32

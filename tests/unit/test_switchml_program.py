@@ -70,16 +70,16 @@ def told(data: bytes) -> Message:
     """What a packet of any kind says."""
     h = read(data)
     seen = frozenset(w for w in range(32) if (h.seen or 0) >> w & 1)
-    again = h.kind != wire.KIND_STATUS and bool(h.mark)
+    again, insists = h.kind != wire.KIND_STATUS and h.mark == 1, h.kind == wire.KIND_QUERY and h.mark == wire.MARK_INSISTS
     seen = seen if h.kind == wire.KIND_STATUS else frozenset()
-    return Message(KINDS[h.kind], h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, tuple(h.vector), again, seen)
+    return Message(KINDS[h.kind], h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, tuple(h.vector), again, insists, seen)
 
 
 def ask(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) -> None:
     """Send one query to both; the same must come out."""
     header = {
         "job": job.number, "worker": m.worker, "kind": wire.KIND_QUERY, "version": m.version, "slot": m.slot, "chunk": m.chunk,
-        "exponent": m.exponent, "epoch": m.epoch, "mark": int(m.again),
+        "exponent": m.exponent, "epoch": m.epoch, "mark": wire.MARK_INSISTS if m.insists else int(m.again),
     }  # fmt: skip
     sent = made.send(m.worker, frame(worker_station(m.worker), SWITCH, header, []))
     predicted = model.query(m)
@@ -195,7 +195,7 @@ def play(job: TestJob, made: OfflineSwitch, script: list[tuple[str, int, int, in
         elif action in ("ask", "status"):
             m = replace(group.update(worker, slot, max(0, now - n % 4 // 3)), vector=(), exponent=n % 256, again=n % 3 == 0)
             if action == "ask":
-                ask(job, made, model, replace(m, kind=QUERY))
+                ask(job, made, model, replace(m, kind=QUERY, insists=n % 3 > 0 and n % 5 == 0))
             else:
                 deliver_status(job, made, model, replace(m, kind=STATUS, again=False), n % 2 == 0, n % 5 // 4)
         elif action == "late" and history:

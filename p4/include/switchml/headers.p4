@@ -19,7 +19,8 @@ header switchml_t {
     bit<16> slot;
     bit<8> exponent;    // block exponent of the chunk that this slot carries next;
                         // query: how often the update has been sent again, which the status repeats
-    bit<8> mark;        // update: 1 if it is sent again; query: 1 if the worker has asked, or was told, before;
+    bit<8> mark;        // update: 1 if it is sent again;
+                        // query: 1 if the worker has asked, or had an answer, before; 2 if it has to go up;
                         // result: that of the update that completed it, or 1 if it answers a query;
                         // status: level of the switch that answers, 0 next to the workers
     epoch_t epoch;      // of the group; status: the newest that the switch knows

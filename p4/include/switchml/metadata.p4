@@ -39,7 +39,7 @@ struct metadata_t {
     bit<1> first;           // nobody was in
     bit<1> complete;        // everybody is in, this packet included
     bit<1> has_final;       // the sum over all racks is in the pool (switches with a parent)
-    bit<1> asked;           // a query has gone up already
+    bit<1> asked;           // it is another worker whose queries go up
     bitmap_t seen;
     bit<2> operation;
 }

@@ -1,21 +1,28 @@
-// Queries that go up: one a round, whose answer comes to all workers. One that is marked has waited for it in vain.
+// Queries that go up: one worker's alone in a round, since the answer comes to all. What others repeat would only bring the
+// same vector again, over a link that may carry nothing else by then.
 #ifndef QUESTIONS_P4
 #define QUESTIONS_P4
 #include "headers.p4"
 #include "metadata.p4"
 
+const bit<8> MARK_INSISTS = 2;  // of a query
+
 control Questions(in headers_t hdr, inout metadata_t meta) {
-    register<bit<1>>(POOL_CELLS) asked;
+    register<bit<8>>(POOL_CELLS) asking;  // worker that asks in this round, plus 1; 0: nobody does
 
     apply {
-        asked.read(meta.asked, meta.cell);
+        bit<8> asker;
+        asking.read(asker, meta.cell);
+        meta.asked = 0;
         if (meta.stale == 0) {
             if (meta.first == 1) {
-                asked.write(meta.cell, 0);
+                asking.write(meta.cell, 0);
             } else if (hdr.switchml.kind == KIND_QUERY && meta.complete == 1) {
-                asked.write(meta.cell, 1);
-                if (hdr.switchml.mark == 1) {
-                    meta.asked = 0;
+                bit<8> worker = hdr.switchml.worker + 1;
+                if (asker == 0 || hdr.switchml.mark == MARK_INSISTS) {
+                    asking.write(meta.cell, worker);
+                } else if (asker != worker || hdr.switchml.mark == 0) {
+                    meta.asked = 1;
                 }
             }
         }
