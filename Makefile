@@ -34,8 +34,8 @@ experiment: need-root $(READY) ## run EXPERIMENT on TARGET; says where its plots
 figures: need-root $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1: minutes. RESUME=1 goes on where it stopped
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
-test: need-root $(READY) ## run all tests, networks on TARGET
-	@$(BIN)/python -m pytest tests --target $(TARGET)
+test: need-root $(READY) ## run all tests, networks on TARGET; SLOWEST=10 names those that took longest
+	@$(BIN)/python -m pytest tests --target $(TARGET) $(if $(SLOWEST),--durations=$(SLOWEST))
 
 test-unit: $(READY) ## run the tests that need no root
 	@$(BIN)/python -m pytest tests/unit

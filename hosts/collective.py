@@ -54,7 +54,18 @@ def node_name(rank: int, size: int) -> str:
 
 
 class AggregationError(RuntimeError):
-    """A collective cannot finish; str() names job, slot, chunk and who is missing."""
+    """A collective cannot finish; str() names job, slot, chunk and who is missing.
+
+    `incomplete`: it lacks others, of whom `missing` are known by rank. Otherwise this worker itself is the reason.
+    """
+
+    def __init__(self, text: str, incomplete: bool = False, missing: tuple[int, ...] = ()) -> None:
+        super().__init__(text)
+        self.incomplete, self.missing = incomplete, missing
+
+    def again(self) -> AggregationError:
+        """The same, to be raised where another collective is refused for it."""
+        return AggregationError(str(self), self.incomplete, self.missing)
 
 
 @dataclass(eq=False)
@@ -93,7 +104,7 @@ class Summing(ABC):
         undefined.
         """
         if self.broken is not None:
-            raise AggregationError(str(self.broken))
+            raise self.broken.again()
         if x.dtype not in (np.float32, np.int32):
             raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
         started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite)
@@ -110,7 +121,7 @@ class Summing(ABC):
         """
         if started.total is None:
             if self.broken is not None:
-                raise AggregationError(str(self.broken))
+                raise self.broken.again()
             self._guarded(lambda: self._advance(started, interrupt))
         return started.total is not None
 

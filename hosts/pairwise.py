@@ -104,12 +104,7 @@ class Node:
         heard_at = time.monotonic()
         with selectors.DefaultSelector() as waiting:
             while leaving or coming:
-                for rank in leaving.keys() | coming.keys():
-                    wanted = selectors.EVENT_WRITE * (rank in leaving) | selectors.EVENT_READ * (rank in coming)
-                    if self.sockets[rank] not in waiting.get_map():
-                        waiting.register(self.sockets[rank], wanted, rank)
-                    elif waiting.get_key(self.sockets[rank]).events != wanted:
-                        waiting.modify(self.sockets[rank], wanted, rank)
+                self._watch(waiting, leaving, coming)
                 if ready := waiting.select(min(PULSE, self.patience)):
                     heard_at = time.monotonic()
                 elif reason := self._out_of_patience(time.monotonic() - heard_at):
@@ -117,20 +112,34 @@ class Node:
                     raise self._error(f"step {number}: nothing from {silent}{reason}")
                 for key, events in ready:
                     try:
-                        if events & selectors.EVENT_WRITE:
-                            _advance(leaving, key.data, self.sockets[key.data].send(leaving[key.data][0][:CHUNK]))
-                        if events & selectors.EVENT_READ:
-                            size = self.sockets[key.data].recv_into(coming[key.data][0][:CHUNK])
-                            if size == 0:
-                                raise ConnectionResetError("it has closed the connection")
-                            if _advance(coming, key.data, size) and key.data in announced:
-                                self._check(key.data, bytes(announced.pop(key.data)), announcement)
+                        if self._move(key.data, events, leaving, coming) and key.data in announced:
+                            self._check(key.data, bytes(announced.pop(key.data)), announcement)
                     except BlockingIOError:
                         continue
                     except OSError as error:
                         raise self._error(f"step {number}: {self._name(key.data)} is gone: {error}") from None
-                    if key.data not in leaving and key.data not in coming:
-                        waiting.unregister(self.sockets[key.data])
+
+    def _watch(self, waiting: selectors.BaseSelector, leaving: dict[int, Parts], coming: dict[int, Parts]) -> None:
+        """Wait for what there still is to send to or to receive from each partner, and for no other."""
+        for rank in {key.data for key in waiting.get_map().values()} - leaving.keys() - coming.keys():
+            waiting.unregister(self.sockets[rank])
+        for rank in leaving.keys() | coming.keys():
+            wanted = selectors.EVENT_WRITE * (rank in leaving) | selectors.EVENT_READ * (rank in coming)
+            if self.sockets[rank] not in waiting.get_map():
+                waiting.register(self.sockets[rank], wanted, rank)
+            elif waiting.get_key(self.sockets[rank]).events != wanted:
+                waiting.modify(self.sockets[rank], wanted, rank)
+
+    def _move(self, rank: int, events: int, leaving: dict[int, Parts], coming: dict[int, Parts]) -> bool:
+        """Send to and receive from a partner as much as goes at once; whether a part that was coming is complete."""
+        if events & selectors.EVENT_WRITE:
+            _advance(leaving, rank, self.sockets[rank].send(leaving[rank][0][:CHUNK]))
+        if not events & selectors.EVENT_READ:
+            return False
+        size = self.sockets[rank].recv_into(coming[rank][0][:CHUNK])
+        if size == 0:
+            raise ConnectionResetError("it has closed the connection")
+        return _advance(coming, rank, size)
 
     def _out_of_patience(self, waited: float) -> str | None:
         """Why to wait no longer, if there is a reason."""
@@ -225,7 +234,7 @@ class Server(Node):
 
 def _error(membership: Membership, reason: str) -> AggregationError:
     own = node_name(membership.rank, membership.size)
-    return AggregationError(f"{own}: job {membership.job} cannot be completed: {reason}")
+    return AggregationError(f"{own}: job {membership.job} cannot be completed: {reason}", incomplete=True)
 
 
 def _described(announcement: bytes) -> str:

@@ -36,13 +36,14 @@ log = logging.getLogger("inalab")
 
 @dataclass(frozen=True)
 class Absence:
-    """What is known of the workers that a chunk lacks: a sentence, and whether waiting for them makes sense.
+    """What is known of the workers that a chunk lacks: a sentence, whether waiting for them makes sense, and their ranks.
 
     It does where the network answers and the chunk lacks other workers than this one.
     """
 
     text: str
     worth_waiting: bool = False
+    missing: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)
@@ -129,7 +130,8 @@ class Stream(Summing):
     def _check_announcement(self, total: NDArray[np.int32], tensor: NDArray[Any]) -> None:
         """Raise AggregationError if some worker sums another tensor."""
         if unlike := differences(total, tensor, self.membership.size, self.k):
-            raise AggregationError(f"worker {self.membership.rank}: job {self.membership.job} cannot be completed: {unlike}")
+            who = f"worker {self.membership.rank}: job {self.membership.job}"
+            raise AggregationError(f"{who} cannot be completed: {unlike}", incomplete=True)
 
     @abstractmethod
     def _receive(self) -> bool:
@@ -152,7 +154,8 @@ class Stream(Summing):
         """Find out whom a row's chunk lacks."""
 
     def _failure(self, where: str, reason: str, absence: Absence) -> AggregationError:
-        return AggregationError(f"worker {self.membership.rank}: {where} cannot be completed: {reason}; {absence.text}")
+        text = f"worker {self.membership.rank}: {where} cannot be completed: {reason}; {absence.text}"
+        return AggregationError(text, incomplete=True, missing=absence.missing)
 
     def _explain(self, reason: str) -> AggregationError:
         """Why the oldest chunk cannot be completed."""

@@ -211,12 +211,12 @@ class SwitchML(Stream):
             named = "; ".join(f"rack {i} (workers {', '.join(map(str, m.racks[i]))})" for i in racks if m.racks[i])
             if not named:
                 return Absence("the root has seen every rack, but its result is lost")
-            return Absence(f"the root has not seen {named}", m.rack not in racks)
+            return Absence(f"the root has not seen {named}", m.rack not in racks, tuple(rank for i in racks for rank in m.racks[i]))
         if near >= 0:
             absent = _missing(near, m.racks[m.rack])
             if absent:
                 named = f"worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-                return Absence(f"the switch of rack {m.rack} has not seen {named}", m.rank not in absent)
+                return Absence(f"the switch of rack {m.rack} has not seen {named}", m.rank not in absent, tuple(absent))
             return Absence(f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above")
         return Absence(f"the switch of rack {m.rack} does not answer")
 

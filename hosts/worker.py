@@ -17,6 +17,7 @@ import torch.distributed as dist
 from hosts.collective import AggregationError
 from hosts.coordination import LOST, connect
 from hosts.gloo import explain
+from hosts.messages import Abort, Done, Failure, Hello, Start, Step
 from hosts.place import Place, serve
 from hosts.stream import Stream
 from hosts.timeline import Timeline
@@ -48,7 +49,7 @@ class WorkerSettings:
 
 
 def run_worker(settings: WorkerSettings) -> int:
-    """Train and report. Messages to the coordinator: hello, step…, then done or error; the exit code is 0 or 1."""
+    """Train and report: Hello, Step by Step, then Done or a Failure (hosts.messages); the exit code is 0, 1 or LOST."""
     place = settings.place
     job, rank = place.membership.job, place.membership.rank
     Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
@@ -62,18 +63,18 @@ def run_worker(settings: WorkerSettings) -> int:
         """Why to give up, if the coordinator said so."""
         try:
             if connection.poll():
-                kind, reason = connection.recv()
-                return str(reason) if kind == "abort" else None
+                told = connection.recv()
+                return told.reason if isinstance(told, Abort) else None
         except (EOFError, OSError):
             return "the coordinator cannot be reached"
         return None
 
     def wait_for_start() -> None:
-        connection.send(("hello", {"job": job, "rank": rank, "elements": trainer.elements, "data": trainer.data.sha256}))
-        kind, value = connection.recv()
-        if kind == "abort":
-            raise AggregationError(f"worker {rank} was not started: {value}")
-        time.sleep(max(0.0, value - time.monotonic()))
+        connection.send(Hello(job, rank, trainer.elements, trainer.data.sha256))
+        told: Start | Abort = connection.recv()
+        if isinstance(told, Abort):
+            raise AggregationError(f"worker {rank} was not started: {told.reason}")
+        time.sleep(max(0.0, told.at - time.monotonic()))
 
     try:
         trainer = Trainer(settings.training, rank, place.membership.size)
@@ -82,16 +83,14 @@ def run_worker(settings: WorkerSettings) -> int:
         if settings.timeline and isinstance(group.collective, Stream):
             group.collective.timeline = timeline
         for record in trainer.run(group.counters, wait_for_start):
-            connection.send(("step", record))
-        done: dict[str, Any] = {"rank": rank, "digest": trainer.digest(), "counters": asdict(group.counters())}
-        done["timeline"] = timeline.since(0.0)
-        connection.send(("done", done))
+            connection.send(Step(record))
+        connection.send(Done(rank, trainer.digest(), asdict(group.counters()), timeline.since(0.0)))
         return 0
     except EOFError:
         return 1  # the coordinator is gone
     except Exception as error:
         try:
-            connection.send(("error", {"job": job, "rank": rank, "message": _message(error, place)}))
+            connection.send(_failure(error, place))
         except OSError:
             return LOST
         return 1
@@ -101,17 +100,17 @@ def run_worker(settings: WorkerSettings) -> int:
         connection.close()
 
 
-def _message(error: Exception, place: Place) -> str:
+def _failure(error: Exception, place: Place) -> Failure:
     """What the coordinator is sent of an error."""
     rank, job = place.membership.rank, place.membership.job
     if isinstance(error, AggregationError):
-        return str(error)
+        return Failure(job, rank, str(error), error.incomplete, error.missing)
     if isinstance(error, OSError | ValueError):
-        return f"worker {rank}: {error}"
+        return Failure(job, rank, f"worker {rank}: {error}")
     if reason := explain(error, place):
-        return f"worker {rank}: job {job} cannot be completed: {reason}"
+        return Failure(job, rank, f"worker {rank}: job {job} cannot be completed: {reason}", incomplete=True)
     traceback.print_exception(error)
-    return f"worker {rank}: unexpected {type(error).__name__}: {error}"
+    return Failure(job, rank, f"worker {rank}: unexpected {type(error).__name__}: {error}")
 
 
 def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:

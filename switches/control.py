@@ -9,6 +9,10 @@ class ControlError(Exception):
     """A switch refused a command, or does not answer; str() is one sentence."""
 
 
+class CommandError(ControlError):
+    """A switch refused a command, and takes others."""
+
+
 class Control(Protocol):
     """Commands in the words of simple_switch_CLI, and the state that experiments read. All may raise ControlError."""
 

@@ -84,7 +84,7 @@ class Network:
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         for host in self.plan.everyone:
             node = self.mininet.get(host.name)
-            link = Link(node, trial, intfName1=f"{host.name}-mgmt", intfName2=f"mgmt{host.rank}")
+            link = Link(node, trial, intfName1=host.management_interface, intfName2=f"mgmt{host.rank}")
             run(node, f"ip addr add {host.management_ip}/32 dev {link.intf1.name}")
             run(node, f"ip link set {link.intf1.name} up")
             run(trial, f"ip link set {link.intf2.name} up")

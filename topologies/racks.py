@@ -89,6 +89,16 @@ class HostPlan:
     switch: Station
     management_ip: str
 
+    @property
+    def data_interface(self) -> str:
+        """Its interface on the data network."""
+        return f"{self.name}-eth0"
+
+    @property
+    def management_interface(self) -> str:
+        """Its interface on the management network."""
+        return f"{self.name}-mgmt"
+
 
 def _management_ip(rank: int) -> str:
     return f"192.168.{rank // 250}.{rank % 250 + 2}"

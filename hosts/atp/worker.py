@@ -76,7 +76,8 @@ class AtpWorker(Stream):
         except MeetingError as error:
             self.socket.close()
             who = node_name(error.rank, m.size)
-            raise AggregationError(f"worker {m.rank}: job {m.job} cannot be completed: {who} {error.what}") from None
+            why = f"worker {m.rank}: job {m.job} cannot be completed: {who} {error.what}"
+            raise AggregationError(why, incomplete=True) from None
         self.window, self.scaling = window, scaling or DEFAULT_SCALING
         self.servers = len(addresses)
         self.bitmaps = np.array([tree.bitmaps(m.rank) for tree in trees])  # by server, as `edge`
@@ -277,7 +278,8 @@ class AtpWorker(Stream):
         if at_server:
             away = [r for r in np.unique(tree.rack[absent]) if r != rack]
             named += [f"rack {r} (workers {', '.join(map(str, m.racks[r]))})" for r in away]
-        return Absence(f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}", bool(seen[m.rank]))
+        told = f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}"
+        return Absence(told, bool(seen[m.rank]), tuple(absent.tolist()))
 
     def _gone(self) -> str | None:
         """Which server has closed its connection, if one has."""
@@ -309,7 +311,7 @@ class AtpWorker(Stream):
         if not absent:
             return Absence(f"{name} has seen every worker, but its result is lost")
         named = f"worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-        return Absence(f"{name} has not seen {named}", self.membership.rank not in absent)
+        return Absence(f"{name} has not seen {named}", self.membership.rank not in absent, tuple(absent))
 
     def close(self) -> None:
         """Leave the job: the servers go when all workers have left."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 
-from switches.control import ControlError
+from switches.control import CommandError, ControlError
 
 
 class Reads(ABC):
@@ -64,7 +64,7 @@ class SocketControl(Reads):
     def command(self, line: str) -> str:
         """Run one command; see Control."""
         if "\n" in line.strip():
-            raise ControlError("a command is one line")
+            raise CommandError("a command is one line")
         try:
             self.stream.write(line.strip().encode() + b"\n")
             self.stream.flush()
@@ -75,7 +75,7 @@ class SocketControl(Reads):
         if len(head) != 2:
             raise ControlError(f"the switch at {self.path} closed the connection")
         if head[0] != b"ok":
-            raise ControlError(text)
+            raise CommandError(text)
         return text
 
     def close(self) -> None:

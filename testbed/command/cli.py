@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, index, compare, doctor, launch, export-p4app."""
+"""The command `inalab`: run, list, report, index, compare, doctor, launch, export-csv, export-p4app."""
 
 from __future__ import annotations
 
@@ -149,6 +149,25 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of
     for source in loaded.record.get("schemes_added", []):
         named_scheme(source)
     conclude(loaded, registry.load(loaded.record.get("source") or loaded.record["experiment"]), console)
+
+
+@application.command("export-csv")
+def export_csv(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")],
+    out: Annotated[Path | None, typer.Option(help="file to write; default: trials.csv in the run's folder")] = None,
+) -> None:
+    """Write a run's trials as comma-separated values, a line a trial; docs/results.md has the columns."""
+    from testbed.record.runs import ResultsError, load_run
+    from testbed.record.table import write_csv
+
+    path = out or folder / "trials.csv"
+    loaded = load_run(folder)
+    try:
+        with open(path, "w", newline="") as opened:
+            write_csv(loaded, opened)
+    except OSError as error:
+        raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
+    console.print(f"{len(loaded.trials)} trials: {path}", highlight=False, soft_wrap=True)
 
 
 @application.command()

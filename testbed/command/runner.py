@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from hosts.messages import Hello, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
 from testbed.plan.experiment import Experiment, Trial, short
@@ -58,28 +59,38 @@ class Display:
             TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
             console=console, auto_refresh=False, transient=True, disable=not self.live,
         )  # fmt: skip
-        self.drawn = time.monotonic()
+        self.drawn = self.begun = time.monotonic()
+        self.ended = 0  # trials
         self.task: Any = None
 
     def begin(self, number: int, trial: Trial) -> None:
+        self.number = number
         self.title = f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})"
         self.state: dict[str, Any] = {}
         self.again: dict[int, int] = {}
         self.steps = trial.settings.steps
         self.task = self.progress.add_task(self.title, total=self.steps, state="starting the network")
-        self._draw(0, "starting the network", force=True)
+        self._draw(0, f"starting the network{self._left()}", force=True)
 
-    def hear(self, kind: str, value: dict[str, Any]) -> None:
+    def _left(self) -> str:
+        """About how long the run still takes, if its trials take as long as those that have ended."""
+        if not self.ended:
+            return ""
+        seconds = (self.trials - self.number + 1) * (time.monotonic() - self.begun) / self.ended
+        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
+
+    def hear(self, message: Message) -> None:
         """Take in what the trial reports."""
         if asked_to_stop:
             raise KeyboardInterrupt
-        if kind == "hello":
-            self._draw(0, f"worker {value['rank']} is ready")
-        elif kind == "step":
-            self.again[value["rank"]] = value["retransmissions"]
-            self.state |= {k: value[k] for k in ("train_loss", "accuracy") if k in value and value["rank"] == 0}
-            self.state["ate"] = value["elements"] / value["tat"]
-            self._draw(value["step"] + 1, self._words())
+        if isinstance(message, Hello):
+            self._draw(0, f"worker {message.rank} is ready")
+        elif isinstance(message, Step):
+            record = message.record
+            self.again[message.rank] = record["retransmissions"]
+            self.state |= {k: record[k] for k in ("train_loss", "accuracy") if k in record and message.rank == 0}
+            self.state["ate"] = record["elements"] / record["tat"]
+            self._draw(message.number + 1, self._words())
 
     def _words(self) -> str:
         s = self.state
@@ -100,6 +111,7 @@ class Display:
 
     def end(self, words: str) -> None:
         """Replace the bar by one line about the trial."""
+        self.ended += 1
         self.progress.remove_task(self.task)
         self.console.print(f"{self.title}: {words}", highlight=False, soft_wrap=True)
 
@@ -255,7 +267,16 @@ def results_table(run: Run) -> Table:
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    headings = ("trial", "acc.\n%", "step\nms", "TAT\nms", "ATE/s\n1000s", "loss had\n/ asked %", "sent\nagain", "valid")
+    headings = (
+        "trial",
+        "acc.\n%",
+        "step\nms",
+        "TAT\nms",
+        "ATE/s\n1000s",
+        "loss %\n(asked)",
+        "retrans-\nmissions",
+        "valid",
+    )
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "trial" else "right", no_wrap=heading != "trial")
     for name in dict.fromkeys(t["name"] for t in run.trials):
@@ -271,7 +292,7 @@ def results_table(run: Run) -> Table:
         cells = (
             f"{100 * m['final_accuracy']:.1f}" if "final_accuracy" in shown[0] else "–", f"{1000 * m['step_median']:.0f}",
             f"{1000 * m['tat_median']:.0f}", f"{m['ate_per_second'] / 1e3:.0f}",
-            f"{100 * m['loss_achieved']:.3f} / {100 * asked:g}" if asked else "–", f"{m['retransmissions']:,.0f}", told,
+            f"{100 * m['loss_achieved']:.3f} ({100 * asked:g})" if asked else "–", f"{m['retransmissions']:,.0f}", told,
         )  # fmt: skip
         table.add_row(name, *cells)
     return table

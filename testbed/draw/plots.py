@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, ScalarFormatter
+from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from testbed.record import steps
@@ -34,7 +34,7 @@ def new_figure(columns: int = 1, rows: int = 1, size: tuple[float, float] = SIZE
 
 def readable(axis: Axis) -> None:
     """Plain numbers on a logarithmic axis, also between the powers of ten."""
-    axis.set_major_formatter(ScalarFormatter())
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.6)))
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from mininet.net import VERSION as MININET  # Debian's package is no distribution that Python knows
 
 from testbed.record.runs import ROOT
 
-RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "mininet", "matplotlib")
+RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
 CODE = (
     "experiments", "testbed", "schemes", "hosts", "switches", "topologies", "p4", "Makefile", "setup.sh", "pyproject.toml",
     "requirements.lock",
@@ -41,7 +42,7 @@ def environment(experiment: Path) -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
     return {
-        "versions": {"python": sys.version.split()[0], "kernel": platform.release(), **packages},
+        "versions": {"python": sys.version.split()[0], "kernel": platform.release(), "mininet": MININET, **packages},
         "machine": {"processor": model, "cores": psutil.cpu_count(), "memory_gib": round(psutil.virtual_memory().total / 2**30, 1)},
         "git": git_state(ROOT, experiment),
         "code": {"experiment": _named(ROOT, experiment), "experiment_sha256": _digest(experiment), "sha256": code_digest(ROOT)},

@@ -61,7 +61,7 @@ def trial_table(run: Run) -> Sheet:
     for kind, group in (("", main), ("detail", details)):
         for m in group:
             if m.key == "loss_achieved":
-                columns.append(Column("loss asked", "%", kind, "on every link, in each direction"))
+                columns.append(Column("requested loss", "%", kind, "on every link, in each direction"))
             columns.append(Column(m.heading, m.unit, kind, m.note))
     columns += [Column("model", kind="text", note="SHA-256 of the final model")] if models else []
     rows = [_row(n, t, factors, main, details, models) for n, t in enumerate(run.trials, start=1)]

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 from hosts import background, wire
 from hosts.coordination import LOST
+from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Message, Start
 from hosts.place import Place
 from hosts.training import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
@@ -45,7 +47,7 @@ GRACE = 5.0  # seconds that workers have to explain themselves after one has die
 OTHERS_LOST = 3.0  # seconds in which the other connections end that the same cut has cost
 SWITCH_ENDING = 0.5  # seconds from when a switch stops answering until it has ended, if it is going to
 Key = tuple[int, int]  # a worker: job and rank
-Report = Callable[[str, dict[str, Any]], None]
+Report = Callable[[Message], None]
 
 
 class TrialError(RuntimeError):
@@ -53,7 +55,7 @@ class TrialError(RuntimeError):
 
 
 def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report) -> dict[str, Any]:
-    """Run a trial and return its measurements. `report` is told of every hello, step, done and error.
+    """Run a trial and return its measurements. `report` gets every message (hosts.messages).
 
     Raises TrialError. Whatever ends this process, the trial's processes and interfaces end with it.
     """
@@ -73,15 +75,15 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
     try:
         while True:
             try:
-                kind, value = receiver.recv()
+                told: dict[str, Any] | str | Message = receiver.recv()
             except EOFError:
                 break
-            if kind == "result":
-                result = value
-            elif kind == "failure":
-                failure = value
+            if isinstance(told, dict):
+                result = told
+            elif isinstance(told, str):
+                failure = told
             else:
-                report(kind, value)
+                report(told)
     except BaseException:
         os.kill(pid, signal.SIGKILL)
         raise
@@ -94,16 +96,16 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
 
 
 def _inside(settings: TrialSettings, seed: int, target: Target, sender: Connection) -> int:
-    """The trial's first process, in its own namespaces."""
+    """The trial's first process, in its own namespaces. It sends messages, and at last the result, or why there is none."""
     try:
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
-            sender.send(("result", _Trial(settings, seed, target, sender, Path(scratch)).run()))
+            sender.send(_Trial(settings, seed, target, sender, Path(scratch)).run())
         return 0
     except (TrialError, NetworkError, SwitchError, ControlError) as error:
-        sender.send(("failure", str(error)))
+        sender.send(str(error))
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
-        sender.send(("failure", f"unexpected {type(error).__name__}: {error}"))
+        sender.send(f"unexpected {type(error).__name__}: {error}")
     return 1
 
 
@@ -150,11 +152,11 @@ class _Trial:
         carried = LinkBytes(network)
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
         for (job, _), connection in connections.items():
-            _send(connection, ("start", started + self.jobs[job].start))
+            _send(connection, Start(started + self.jobs[job].start))
         setup = time.monotonic() - began
         self._follow(connections, load, watch)
-        if self._errors():
-            why = "; ".join(job.why() for job in self.blamed if job.errors)
+        if self._failed():
+            why = "; ".join(job.why() for job in self.blamed if job.failures)
             raise TrialError(watch.look(time.monotonic()) or why)
         if outage and (why := outage.stop()):
             raise TrialError(why)
@@ -181,8 +183,8 @@ class _Trial:
 
     # --- workers
 
-    def _errors(self) -> bool:
-        return any(job.errors for job in self.jobs)
+    def _failed(self) -> bool:
+        return any(job.failures for job in self.jobs)
 
     def _fork_workers(self, network: Network, places: dict[str, Place], secret: bytes) -> None:
         for job in self.jobs:
@@ -198,7 +200,7 @@ class _Trial:
                 )
                 pid = network.spawn(host.rank, partial(run_worker, settings))
                 self.pids[pid] = (job.plan.number, rank)
-                self.sender.send(("worker", {"job": job.plan.number, "rank": rank, "pid": pid}))
+                self.sender.send(Forked(job.plan.number, rank, pid))
 
     def _join(self, door: Door, watch: Watch) -> dict[Key, Connection]:
         """Wait until every worker has said hello; TrialError names those that did not."""
@@ -213,14 +215,14 @@ class _Trial:
                 assert isinstance(connection, Connection)
                 waiting.remove(connection)
                 try:
-                    kind, value = connection.recv()
+                    hello: Hello | Failure = connection.recv()
                 except (EOFError, OSError):
                     continue
-                if kind == "error":
-                    raise TrialError(self.jobs[value["job"]].named(value["message"]))
-                self.jobs[value["job"]].data = value["data"]
-                connections[value["job"], value["rank"]] = connection
-                self.sender.send((kind, value))
+                if isinstance(hello, Failure):
+                    raise TrialError(self.jobs[hello.job].named(hello.text))
+                self.jobs[hello.job].data = hello.data
+                connections[hello.job, hello.rank] = connection
+                self.sender.send(hello)
             if why := watch.trouble():
                 raise TrialError(why)
             if dead or time.monotonic() > end:
@@ -262,31 +264,31 @@ class _Trial:
                 key = next(k for k, c in open_.items() if c is connection)
                 try:
                     assert isinstance(connection, Connection)
-                    kind, value = connection.recv()
+                    message: FromWorker = connection.recv()
                 except (EOFError, ConnectionResetError):
                     del open_[key]
                     continue
                 except OSError:
                     self.lost.add(key)
                     continue
-                self.jobs[key[0]].hear(kind, value)
-                self.sender.send((kind, value))
+                self.jobs[key[0]].hear(message)
+                self.sender.send(message)
             for (job, rank), how in self._reap().items():
-                self.jobs[job].errors.setdefault(rank, how)
+                self.jobs[job].fail(rank, how)
             if why := watch.trouble():
                 raise TrialError(why)
             if self.lost:
                 raise TrialError(self._cut(open_))
-            if self._errors() and give_up == float("inf"):
+            if self._failed() and give_up == float("inf"):
                 give_up = time.monotonic() + GRACE
-                told = [job for job in self.jobs if job.errors]  # the others only end because of these
-                reason = next(job.reason() for job in self.jobs if job.errors)
+                told = [job for job in self.jobs if job.failures]  # the others only end because of these
+                reason = next(job.reason() for job in self.jobs if job.failures)
                 for (job, rank), connection in open_.items():
-                    if rank not in self.jobs[job].errors:
-                        _send(connection, ("abort", reason))
+                    if rank not in self.jobs[job].failures:
+                        _send(connection, Abort(reason))
         for run in told:
-            for rank in set(range(run.plan.size)) - set(run.done) - set(run.errors):
-                run.errors[rank] = f"worker {rank} said nothing more"
+            for rank in set(range(run.plan.size)) - set(run.done):
+                run.fail(rank, f"worker {rank} said nothing more")
         self.blamed = told
 
     def _cut(self, open_: dict[Key, Connection]) -> str:
@@ -337,19 +339,22 @@ class _Trial:
         metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "outage") if measured[key]}
         metrics |= self.running.metrics(list(measured["switches"].values()))
         problems = judge(metrics, self.settings)
-        tagged = len(self.jobs) > 1
+
+        def tag(job: JobRun) -> dict[str, Any]:
+            return {"job": job.plan.number} if len(self.jobs) > 1 else {}
+
         return {
             "metrics": metrics,
             "valid": not problems,
             "problems": problems,
-            "workers": [({"job": job.plan.number} if tagged else {}) | job.done[r] for job in self.jobs for r in sorted(job.done)],
+            "workers": [tag(job) | asdict(done) for job in self.jobs for _, done in sorted(job.done.items())],
             "switches": measured["switches"],
-            "steps": [({"job": job.plan.number} if tagged else {}) | record for job in self.jobs for record in job.steps],
+            "steps": [tag(job) | record for job in self.jobs for record in job.steps],
             "data_sha256": self.jobs[0].data,
         }
 
 
-def _send(connection: Connection, message: tuple[str, Any]) -> None:
+def _send(connection: Connection, message: Start | Abort) -> None:
     """Send to a worker. One that cannot be reached is found out by what is received from it."""
     with suppress(OSError):
         connection.send(message)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import mean, median
 from typing import Any
 
+from hosts.messages import Done, Failure, FromWorker, Step
 from testbed.plan.settings import TrialSettings
 from testbed.record import steps
 from topologies.jobs import JobPlan
@@ -28,18 +29,23 @@ class JobRun:
     start: float
     several: bool  # jobs on the network: then messages name them
     steps: list[dict[str, Any]] = field(default_factory=list)
-    done: dict[int, dict[str, Any]] = field(default_factory=dict)  # by rank
-    errors: dict[int, str] = field(default_factory=dict)
+    done: dict[int, Done] = field(default_factory=dict)  # by rank
+    failures: dict[int, Failure] = field(default_factory=dict)  # by rank
     data: str = ""  # the hash of what is trained on
 
-    def hear(self, kind: str, value: dict[str, Any]) -> None:
+    def hear(self, message: FromWorker) -> None:
         """Take in a message of a worker."""
-        if kind == "step":
-            self.steps.append(value)
-        elif kind == "done":
-            self.done[value["rank"]] = value
-        elif kind == "error":
-            self.errors[value["rank"]] = value["message"]
+        match message:
+            case Step():
+                self.steps.append(message.record)
+            case Done():
+                self.done[message.rank] = message
+            case Failure():
+                self.failures[message.rank] = message
+
+    def fail(self, rank: int, text: str) -> None:
+        """A worker has failed and did not say why; what it did say before stays."""
+        self.failures.setdefault(rank, Failure(self.plan.number, rank, text))
 
     def named(self, text: str) -> str:
         """A message, with the job that it is about where there are several."""
@@ -47,14 +53,14 @@ class JobRun:
 
     def reason(self) -> str:
         """Why the workers that are left are to give up."""
-        return self.named(next(iter(self.errors.values())))
+        return self.named(next(iter(self.failures.values())).text)
 
     def why(self) -> str:
         """Who died, if someone did, and what the others say of it: the one of them that knows best whom it misses."""
-        died = [text for text in self.errors.values() if "cannot be completed" not in text]
-        told = [text for text in self.errors.values() if "cannot be completed" in text]
-        told.sort(key=lambda text: "has not seen worker" not in text)
-        return self.named("; ".join([*dict.fromkeys(died), *told[:1]]))
+        died = [failure.text for failure in self.failures.values() if not failure.incomplete]
+        others = [failure for failure in self.failures.values() if failure.incomplete]
+        others.sort(key=lambda failure: len(failure.missing) or self.plan.size)  # the fewer it names, the more it knows
+        return self.named("; ".join([*dict.fromkeys(died), *(failure.text for failure in others[:1])]))
 
     def finish(self, started: float) -> None:
         """Order the steps, and count all times from the trial's start."""
@@ -62,14 +68,19 @@ class JobRun:
             record["begun"] -= started
             record["ended"] -= started
         self.steps.sort(key=lambda r: (r["step"], r["rank"]))
-        for done in self.done.values():
-            done["timeline"] = [[round(when - started, 3), *counts] for when, *counts in done["timeline"]]
+        for rank, done in self.done.items():
+            timeline = [[round(when - started, 3), *counts] for when, *counts in done.timeline]
+            self.done[rank] = replace(done, timeline=timeline)
+
+    def _counted(self, what: str) -> int:
+        """By all workers together."""
+        return sum(int(done.counters[what]) for done in self.done.values())
 
     def metrics(self) -> dict[str, Any]:
         """What was measured at the job's workers."""
         groups = steps.groups(self.steps)
         sums = [steps.aggregation_time(group) for group in groups]
-        digests = {d["digest"] for d in self.done.values()}
+        digests = {done.digest for done in self.done.values()}
         elements = self.steps[0]["elements"]
         measured: dict[str, Any] = {
             "duration": max(r["ended"] for r in self.steps) - self.start,
@@ -79,9 +90,9 @@ class JobRun:
             "step_median": median([steps.duration(group) for group in groups]),
             **steps.shares(groups),
             "rtt": median([r["rtt"] for r in self.steps]),
-            "retransmissions": sum(d["counters"]["retransmissions"] for d in self.done.values()),
-            "queries": sum(d["counters"]["queries"] for d in self.done.values()),
-            "packets_sent": sum(d["counters"]["sent"] for d in self.done.values()),
+            "retransmissions": self._counted("retransmissions"),
+            "queries": self._counted("queries"),
+            "packets_sent": self._counted("sent"),
             "padding_min": min(r["padding"] for r in self.steps),
             "model_digest": digests.pop() if len(digests) == 1 else "",
             "ate_per_second": elements / median(sums),

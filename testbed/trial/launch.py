@@ -76,7 +76,7 @@ def check_script(path: Path) -> None:
 def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> dict[str, str]:
     """What a process on a host finds in its environment.
 
-    The workers meet on the management network; where the scheme is gloo, Gloo itself is on the data network.
+    The workers meet on the management network. What Gloo carries is on the data network, as what the scheme carries is.
     """
     (job,) = settings.admitted(plan)
     meeting = rendezvous(job.plan, host, job.scheme)
@@ -84,7 +84,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
     return {
         PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.racks.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
-        "GLOO_SOCKET_IFNAME": meeting.interface, "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": host.data_interface, "OMP_NUM_THREADS": "1",
     }  # fmt: skip
 
 

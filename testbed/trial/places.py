@@ -23,5 +23,5 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
 
 def rendezvous(job: JobPlan, host: HostPlan, scheme: Scheme) -> Rendezvous:
     """Workers meet on the management network, where no fault reaches them, and Gloo stays there unless it is the scheme."""
-    interface = f"{host.name}-eth0" if scheme.native else f"{host.name}-mgmt"
+    interface = host.data_interface if scheme.native else host.management_interface
     return Rendezvous(job.hosts[0].management_ip, RENDEZVOUS_PORT, interface)

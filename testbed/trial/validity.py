@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.plan.settings import TrialSettings
@@ -13,7 +14,6 @@ MOST_NEEDLESS = 0.01  # share of packets sent again where nothing is lost and no
 LEAST_FOREIGN = 0.2  # share of the processors that others hold, from which on they are to blame and not the trial
 MOST_STOLEN = 0.1  # of the processors' time; what is withheld comes in pauses, and links idle in them however idle the rest is
 MOST_IDLE = 0.3  # share of idle time up to which others can have been in the trial's way
-STEAL = "(steal)"  # what such a sentence is known by
 SIGMAS = 5.0  # of the achieved loss rate around the requested one
 
 
@@ -30,12 +30,16 @@ def loss_deviation(settings: TrialSettings, packets: int) -> float:
 def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     """What is wrong with a trial, a sentence each with what to do about it; empty for a valid one."""
     problems = []
-    crowded = _crowded(metrics)
+    crowded = _crowding(metrics)
+    withheld = False  # that the machine below withheld processors is among the problems
     if metrics["padding_min"] < 0:
         late = f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time"
-        problems.append(f"{late}, and {crowded}" if crowded else f"{late}: raise compute_ms")
+        problems.append(f"{late}, and {crowded.text}" if crowded else f"{late}: raise compute_ms")
+        withheld |= crowded.stolen
     if metrics["saturated"] > MOST_SATURATED:
-        problems.append(f"for {100 * metrics['saturated']:.0f} % of the time {_saturated(metrics)}")
+        why, blamed = _saturated(metrics)
+        withheld |= blamed.stolen
+        problems.append(f"for {100 * metrics['saturated']:.0f} % of the time {why}")
     if metrics["queue_drops"] and settings.queue is None:
         problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
@@ -43,8 +47,9 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())
     if faultless and again > MOST_NEEDLESS * sent:
         needless = f"{again} of {sent} packets were sent again although none was to be lost"
-        problems.append(f"{needless}, and {crowded}" if crowded else f"{needless}: lower host_rate")
-    if (stolen := metrics.get("cpu_stolen", 0.0)) > MOST_STOLEN and not any(STEAL in problem for problem in problems):
+        problems.append(f"{needless}, and {crowded.text}" if crowded else f"{needless}: lower host_rate")
+        withheld |= crowded.stolen
+    if (stolen := metrics.get("cpu_stolen", 0.0)) > MOST_STOLEN and not withheld:
         problems.append(_withheld(stolen))
     off = abs(metrics["loss_achieved"] - settings.loss)
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
@@ -54,35 +59,48 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     return problems
 
 
-def _saturated(metrics: dict[str, Any]) -> str:
-    """Who could do no more, whose work it was, and what to do."""
+@dataclass(frozen=True)
+class _Foreign:
+    """Who held the processors that is not of the trial, and what to do; empty if nobody did."""
+
+    text: str = ""
+    stolen: bool = False  # the machine below a virtual one did
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+def _saturated(metrics: dict[str, Any]) -> tuple[str, _Foreign]:
+    """Who could do no more, whose work it was, and what to do; and whoever is to blame and not of the trial."""
     shares: dict[str, float] = metrics.get("saturated_shares") or {}
     at_limit = f"{metrics['saturated_by']} could do no more"
     if metrics["saturated_by"] != PROCESSORS or not shares:
-        return f"{at_limit}: lower host_rate"
+        return f"{at_limit}: lower host_rate", _Foreign()
     if foreign := _foreign(shares["others"], shares["stolen"]):
-        return f"{at_limit}, and {foreign}"
+        return f"{at_limit}, and {foreign.text}", foreign
     switches, hosts = shares["switches"], shares["hosts"]
     remedy = "lower host_rate" if switches >= hosts else "lower host_rate, or take fewer workers or a smaller workload"
-    return f"{at_limit}, of which the trial's own switches took {100 * switches:.0f} % and its hosts {100 * hosts:.0f} %: {remedy}"
+    own = f"the trial's own switches took {100 * switches:.0f} % and its hosts {100 * hosts:.0f} %"
+    return f"{at_limit}, of which {own}: {remedy}", _Foreign()
 
 
-def _crowded(metrics: dict[str, Any]) -> str:
-    """Who else held the processors over the whole trial, and what to do; empty where they had time left."""
+def _crowding(metrics: dict[str, Any]) -> _Foreign:
+    """Who else held the processors over the whole trial; nobody where they had time left."""
     if metrics.get("cpu_idle", 1.0) > MOST_IDLE:
-        return ""
+        return _Foreign()
     return _foreign(metrics.get("cpu_others", 0.0), metrics.get("cpu_stolen", 0.0))
 
 
-def _foreign(others: float, stolen: float) -> str:
-    """Who held so much of the processors that the trial is not to blame, and what to do; empty if nobody did."""
+def _foreign(others: float, stolen: float) -> _Foreign:
+    """Who held so much of the processors that the trial is not to blame."""
     if max(others, stolen) < LEAST_FOREIGN:
-        return ""
+        return _Foreign()
     if others >= stolen:
-        return f"other processes took {100 * others:.0f} % of the processors: close them and run again"
-    return _withheld(stolen)
+        return _Foreign(f"other processes took {100 * others:.0f} % of the processors: close them and run again")
+    return _Foreign(_withheld(stolen), stolen=True)
 
 
 def _withheld(stolen: float) -> str:
     """What the machine below a virtual one took of its processors, and what to do."""
-    return f"the machine below this virtual one withheld {100 * stolen:.0f} % of the processors {STEAL}: run again when it is idle"
+    share = f"{100 * stolen:.0f} % of the processors (steal)"
+    return f"the machine below this virtual one withheld {share}: run again when it is idle"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hosts.atp.worker import AtpWorker
+from hosts.messages import Message, Step
 from switches.loss import Loss
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
@@ -182,8 +183,8 @@ def test_a_killed_server_is_named_at_once(atp_target: Target) -> None:
 
 
 def test_a_killed_worker_ends_the_trial_by_name(atp_target: Target) -> None:
-    def on_event(kind: str, value: dict[str, Any]) -> None:
-        if kind == "step" and value["step"] == 2 and value["rank"] == 1:
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and (message.number, message.rank) == (2, 1):
             os.kill(worker_pid(1), signal.SIGKILL)
 
     begun = time.monotonic()

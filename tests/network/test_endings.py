@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from hosts.messages import Forked, Hello, Message, Step
 from hosts.place import Place
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
@@ -47,14 +48,14 @@ def switch_process(name: str) -> int:
     return int(pid)
 
 
-def fails(target: Target, at: str, act: Callable[[], None], **change: Any) -> tuple[str, float]:
+def fails(target: Target, at: type[Message], act: Callable[[], None], **change: Any) -> tuple[str, float]:
     """Why a trial fails in which `act` happens once, at step 2 or at the first event of another kind; seconds after that."""
     acted: list[float] = []
     before, own = interfaces(), namespaces([os.getpid()])
     made: set[str] = set()
 
-    def on_event(kind: str, value: dict[str, Any]) -> None:
-        if kind == at and not acted and value.get("step", 2) == 2:
+    def on_event(message: Message) -> None:
+        if isinstance(message, at) and not acted and getattr(message, "number", 2) == 2:
             made.update(namespaces([p.pid for p in family()]) - own)
             acted.append(time.monotonic())
             act()
@@ -73,9 +74,9 @@ def kill(find: Callable[[], int], number: int = signal.SIGKILL) -> None:
     os.kill(find(), number)
 
 
-@pytest.mark.parametrize("at", ["worker", "hello", "step"])
+@pytest.mark.parametrize("at", [Forked, Hello, Step])
 @pytest.mark.parametrize("name", ["tor1", "root"])
-def test_a_switch_that_is_killed_ends_the_trial_at_once(target: Target, name: str, at: str) -> None:
+def test_a_switch_that_is_killed_ends_the_trial_at_once(target: Target, name: str, at: type[Message]) -> None:
     why, took = fails(target, at, lambda: kill(lambda: switch_process(name)))
     assert re.match(rf"switch {name} was killed by SIGKILL\b", why), why
     assert not [words for words in CONSEQUENCES if words in why]
@@ -83,13 +84,13 @@ def test_a_switch_that_is_killed_ends_the_trial_at_once(target: Target, name: st
 
 
 def test_a_switch_that_crashes_is_told_with_its_signal(target: Target) -> None:
-    why, took = fails(target, "step", lambda: kill(lambda: switch_process("tor0"), signal.SIGSEGV))
+    why, took = fails(target, Step, lambda: kill(lambda: switch_process("tor0"), signal.SIGSEGV))
     assert why.startswith("switch tor0 was killed by SIGSEGV")
     assert took < GRACE
 
 
 def test_a_server_that_is_killed_is_named(target: Target) -> None:
-    why, took = fails(target, "step", lambda: kill(lambda: called("server1")), scheme="ps", servers=2)
+    why, took = fails(target, Step, lambda: kill(lambda: called("server1")), scheme="ps", servers=2)
     assert why == "server 1 (host s1) was killed by SIGKILL"
     assert took < GRACE
 
@@ -97,13 +98,13 @@ def test_a_server_that_is_killed_is_named(target: Target) -> None:
 def test_background_traffic_that_ends_ends_the_trial(target: Target) -> None:
     change = {"workers": 3, "background": 1}
     victims = lambda: [p.pid for p in family() if name_of(p) == "background"]  # noqa: E731
-    why, took = fails(target, "step", lambda: kill(lambda: max(victims())), **change)
+    why, took = fails(target, Step, lambda: kill(lambda: max(victims())), **change)
     assert why == "the source of the background traffic was killed by SIGKILL"
     assert took < GRACE
 
 
 def test_the_first_process_of_a_trial_is_killed(target: Target) -> None:
-    why, took = fails(target, "step", lambda: kill(lambda: psutil.Process().children()[0].children()[0].pid))
+    why, took = fails(target, Step, lambda: kill(lambda: psutil.Process().children()[0].children()[0].pid))
     assert why == "the trial's first process was killed by SIGKILL and left no result"
     assert took < GRACE
 
@@ -117,9 +118,9 @@ def in_trial(*words: str) -> None:
     subprocess.run(["nsenter", "-t", str(first), "-n", *words], check=True)
 
 
-@pytest.mark.parametrize("at", ["worker", "step"])
+@pytest.mark.parametrize("at", [Forked, Step])
 @pytest.mark.parametrize("cut", [("set", "mgmt1", "down"), ("del", "mgmt1")], ids=["down", "deleted"])
-def test_a_management_link_that_is_cut_ends_the_trial_by_name(target: Target, cut: tuple[str, ...], at: str) -> None:
+def test_a_management_link_that_is_cut_ends_the_trial_by_name(target: Target, cut: tuple[str, ...], at: type[Message]) -> None:
     why, took = fails(target, at, lambda: in_trial("ip", "link", *cut))
     assert why == "the management network is cut: it does not reach worker 1 (host h1)"
     assert took < 10
@@ -133,14 +134,14 @@ def test_a_management_network_that_loses_everything_ends_the_trial(target: Targe
             in_trial("ip", "route", "replace", "blackhole", f"192.168.0.{rank + 2}/32")
             in_trial("ip", "route", "flush", "cache")
 
-    why, took = fails(target, "step", lose)
+    why, took = fails(target, Step, lose)
     assert why == "the management network is cut: it does not reach workers 0, 3"
     assert took < 15
 
 
 def test_a_management_link_may_be_down_for_a_moment(target: Target) -> None:
-    def flap(kind: str, value: dict[str, Any]) -> None:
-        if kind == "step" and (value["step"], value["rank"]) == (2, 0):
+    def flap(message: Message) -> None:
+        if isinstance(message, Step) and (message.number, message.rank) == (2, 0):
             in_trial("ip", "link", "set", "mgmt1", "down")
             time.sleep(0.5)
             in_trial("sh", "-c", f"ip link set mgmt1 up && ip route replace 192.168.0.3/32 dev mgmt1 src {MANAGEMENT_ADDRESS}")
@@ -179,7 +180,7 @@ def test_strangers_hold_no_join_up(target: Target, monkeypatch: pytest.MonkeyPat
         return spawn_servers(network, place)
 
     monkeypatch.setattr(trials, "spawn_servers", strangers_first)
-    plain = run_trial(TrialSettings(**{**SMALL, "steps": 2}), 1, target, lambda kind, value: None)
+    plain = run_trial(TrialSettings(**{**SMALL, "steps": 2}), 1, target, lambda message: None)
     assert plain["metrics"]["setup"] < 20
 
 
@@ -192,7 +193,7 @@ def test_who_is_killed_before_the_join_is_named(target: Target, name: str, how: 
             time.sleep(0.02)
         return int(found[0])
 
-    why, took = fails(target, "worker", lambda: kill(victim), scheme="ps", servers=2)
+    why, took = fails(target, Forked, lambda: kill(victim), scheme="ps", servers=2)
     assert re.fullmatch(rf"{how} was killed by SIGKILL", why), why
     assert took < GRACE
 

@@ -24,7 +24,7 @@ def test_other_processes_are_blamed_for_their_time(target: Target) -> None:
     for burner in burners:
         burner.start()
     try:
-        result = run_trial(SETTINGS, 1, target, lambda kind, value: None)
+        result = run_trial(SETTINGS, 1, target, lambda message: None)
     finally:
         for burner in burners:
             burner.kill()

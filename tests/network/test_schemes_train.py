@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any
 
 import pytest
 
+from hosts.messages import Message, Step
 from schemes import registry
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
@@ -31,8 +31,8 @@ def test_training_over_another_scheme_learns_as_over_switchml(scheme: str, targe
 
 @pytest.mark.parametrize("scheme", ["gloo", "ring", "ps"])
 def test_a_worker_that_dies_ends_the_trial_by_name(scheme: str, target: Target) -> None:
-    def on_event(kind: str, value: dict[str, Any]) -> None:
-        if kind == "step" and value["step"] == 2 and value["rank"] == 1:
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and (message.number, message.rank) == (2, 1):
             os.kill(worker_pid(1), signal.SIGKILL)
 
     begun = time.monotonic()
@@ -66,7 +66,7 @@ def test_an_outage_costs_time_and_no_bit_of_the_model(target: Target) -> None:
 
 def test_a_racks_uplink_carries_the_tensor_once(target: Target) -> None:
     settings = TrialSettings(**{**SMALL, "workload": "tensor-100000", "steps": 4})
-    sent = run_trial(settings, 1, target, lambda kind, value: None)["metrics"]["uplink_bytes"]
+    sent = run_trial(settings, 1, target, lambda message: None)["metrics"]["uplink_bytes"]
     expected = settings.steps * 4 * 100_000 * bounds.framing(settings, 100_000)
     assert len(sent) == 2
     for rack in sent:

@@ -65,6 +65,17 @@ def test_an_ordinary_ddp_script_ends_alike_with_one_word_changed(model: str) -> 
     assert ended[1] == pytest.approx(ended[0], rel=2e-3, abs=3e-3)
 
 
+def test_what_gloo_carries_is_on_the_data_network_whatever_the_scheme() -> None:
+    """Four workers gather 100 kB each: every host receives the others' three over its data link, at 10 Mbit/s."""
+    said = launch("--set", "host_rate=10", "--", "tests/scripts/gathers.py").stdout
+    found = re.findall(r"^\[\d\] (\w+): (\d+) bytes of data, (\d+) of management, ([\d.]+) s$", said, re.M)
+    assert sorted(backend for backend, *_ in found) == ["gloo"] * 4 + ["ina"] * 4, said
+    for _, data, management, seconds in found:
+        assert 300_000 < int(data) < 400_000
+        assert int(management) < 50_000
+        assert 0.2 < float(seconds) < 5
+
+
 def test_errors_reach_the_caller_of_ddp() -> None:
     done = launch("--set", "patience=1", "--", "tests/scripts/missing_worker.py", check=False)
     assert done.returncode == 3

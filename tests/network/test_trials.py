@@ -16,6 +16,7 @@ import psutil
 import pytest
 import torch
 
+from hosts.messages import Message, Step
 from hosts.training import Trainer, TrainingSettings
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
@@ -35,7 +36,7 @@ SMALL: dict[str, Any] = {
 
 
 def trial(target: Target, seed: int = 1, **change: Any) -> dict[str, Any]:
-    return run_trial(TrialSettings(**{**SMALL, **change}), seed, target, lambda kind, value: None)
+    return run_trial(TrialSettings(**{**SMALL, **change}), seed, target, lambda message: None)
 
 
 def test_faults_change_no_bit_of_the_model(target: Target) -> None:
@@ -108,8 +109,8 @@ def test_virtual_time_that_is_too_short_makes_a_trial_invalid(target: Target) ->
 def test_a_worker_that_dies_ends_the_trial_soon_and_by_name(target: Target, victim: int) -> None:
     killed: list[float] = []
 
-    def on_event(kind: str, value: dict[str, Any]) -> None:
-        if kind == "step" and value["step"] == 2 and not killed:
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and message.number == 2 and not killed:
             killed.append(time.monotonic())
             os.kill(worker_pid(victim), signal.SIGKILL)
 

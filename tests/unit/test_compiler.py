@@ -107,8 +107,8 @@ def test_cache_is_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("table_add nosuch f 1 =>", "there is no table nosuch"),
-        ("table_add by_prefix nosuch 10.0.0.0/8 =>", "has no action nosuch"),
+        ("table_add nosuch f 1 =>", r"there is no table nosuch: choose one of [\w.]*by_prefix, [\w.]+"),
+        ("table_add by_prefix nosuch 10.0.0.0/8 =>", r"has no action nosuch: choose one of [\w.]*set_result"),
         ("table_add by_prefix set_result 10.0.0.0 => 1", "value/length of 32 bits is needed"),
         ("table_add by_prefix set_result 10.0.0.0/8 => 256", "not a value for value"),
         ("table_add by_prefix set_result 10.0.0.0/8 =>", "takes 1 parameters"),

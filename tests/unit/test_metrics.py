@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hosts.messages import Done, Failure, Step
 from testbed.draw.curves import by_name, levels, matching, not_valid, ratio
 from testbed.draw.plots import aggregation_time, by_step, learning_curves, retransmissions, step_time, style
 from testbed.plan.settings import TrialSettings
@@ -77,14 +79,14 @@ def test_a_jobs_metrics_are_of_its_workers_records() -> None:
     job, start = _job(), 1000.0
     for step, (at, tat) in enumerate(((10.0, 1.0), (20.0, 2.0), (30.0, 6.0))):
         evaluated = {"accuracy": 0.5 + 0.1 * step, "test_loss": 2.0 - step, "error": 10.0 ** -(step + 1)}
-        job.hear("step", _record(step, 1, start + at - 3, start + at + tat, tat + 1.0, padding=0.3 - 0.1 * step))
-        job.hear("step", _record(step, 0, start + at - 2, start + at + tat - 0.5, tat - 0.5, **evaluated))
+        job.hear(Step(_record(step, 1, start + at - 3, start + at + tat, tat + 1.0, padding=0.3 - 0.1 * step)))
+        job.hear(Step(_record(step, 0, start + at - 2, start + at + tat - 0.5, tat - 0.5, **evaluated)))
     for rank in (1, 0):
         counters = {"retransmissions": 3 + rank, "queries": 5 + rank, "sent": 100 + rank}
-        job.hear("done", {"rank": rank, "digest": "ab", "counters": counters, "timeline": [(start + 1.0, 1, 2, 3, 4)]})
+        job.hear(Done(rank, "ab", counters, [(start + 1.0, 1, 2, 3, 4)]))
     job.finish(start)
     assert [(r["step"], r["rank"]) for r in job.steps] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
-    assert job.done[0]["timeline"] == [[1.0, 1, 2, 3, 4]]
+    assert job.done[0].timeline == [[1.0, 1, 2, 3, 4]]
     found = job.metrics()
     expected = {
         "duration": 36.0 - 2.0, "elements": 500, "tat_median": 2.0, "tat_mean": 3.0, "step_median": 5.0, "retransmissions": 7, "queries": 11,
@@ -93,7 +95,7 @@ def test_a_jobs_metrics_are_of_its_workers_records() -> None:
     }  # fmt: skip
     for key, value in expected.items():
         assert found[key] == (value if isinstance(value, str) else pytest.approx(value)), key
-    job.done[1]["digest"] = "cd"
+    job.done[1] = replace(job.done[1], digest="cd")
     assert job.metrics()["model_digest"] == ""
 
 
@@ -119,10 +121,12 @@ def test_metrics_of_several_jobs_are_put_together() -> None:
 
 def test_who_is_blamed_for_a_job_that_failed() -> None:
     job = _job()
-    job.hear("error", {"rank": 1, "message": "job 0 cannot be completed: nothing came"})
-    job.hear("error", {"rank": 0, "message": "job 0 cannot be completed: slot 3 has not seen worker 1"})
+    job.hear(Failure(0, 1, "job 0 cannot be completed: nothing came", incomplete=True))
+    job.hear(Failure(0, 0, "job 0 cannot be completed: slot 3 has not seen worker 1", incomplete=True, missing=(1,)))
     assert job.why() == "job 0 cannot be completed: slot 3 has not seen worker 1"
-    job.errors[1] = "worker 1 was killed"
+    job.fail(1, "what a worker has said itself stays")
+    assert job.why() == "job 0 cannot be completed: slot 3 has not seen worker 1"
+    job.hear(Failure(0, 1, "worker 1 was killed"))
     assert job.why() == "worker 1 was killed; job 0 cannot be completed: slot 3 has not seen worker 1"
     several = JobRun(job.plan, job.settings, 0.0, several=True)
     assert several.named("worker 1 was killed") == "job 0: worker 1 was killed"

@@ -54,6 +54,23 @@ def test_only_a_dead_socket_is_replaced(tmp_path: Path) -> None:
     switch.communicate()
 
 
+def test_the_command_line_goes_on_after_a_refused_command(tmp_path: Path) -> None:
+    switch = start(path := tmp_path / "s.sock")
+    assert switch.stdout is not None
+    assert switch.stdout.readline() == "ready\n"
+    tell = [sys.executable, "-m", "switches.cli", str(path)]
+    done = subprocess.run(tell, input="nonsense\nhelp\nget_time_elapsed\n", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: unknown command, or the wrong number of words: nonsense\n")
+    assert "register_read REGISTER [INDEX]" in done.stdout
+    assert done.stdout.splitlines()[-1].isdigit()
+    assert subprocess.run([*tell, "get_time_elapsed"], capture_output=True, check=False).returncode == 0
+    switch.terminate()
+    switch.communicate(timeout=10)
+    gone = subprocess.run([*tell, "get_time_elapsed"], capture_output=True, text=True, check=False)
+    assert gone.returncode == 1
+    assert gone.stderr == f"error: no switch answers at {path}: No such file or directory\n"
+
+
 @pytest.mark.parametrize("kind", ["file", "link to a file", "link to a dead socket", "folder", "fifo"])
 def test_another_file_stays(tmp_path: Path, kind: str) -> None:
     path, other = tmp_path / "s.sock", tmp_path / "other"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 from pathlib import Path
@@ -280,3 +281,16 @@ def test_a_run_that_is_still_going_is_not_resumed(
 def test_an_outage_and_loss_exclude_each_other() -> None:
     with pytest.raises(SettingsError, match="outage_at and loss cannot be set together"):
         QuickstartSettings(loss=0.1, outage_at=1.0).check()
+
+
+def test_progress_tells_how_long_a_run_still_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out = [100.0], io.StringIO()
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
+    display = runner.Display(Console(file=out, width=200), trials=10)
+    entry = Trial("a", {}, TrialSettings(), 1)
+    for number in (1, 2, 3):
+        display.begin(number, entry)
+        now[0] += 20.0
+        display.end("20.0 s")
+    begun = [line.partition("  ")[2] for line in out.getvalue().splitlines() if "step 0/" in line]
+    assert begun == ["starting the network", "starting the network, about 3 min left", "starting the network, about 3 min left"]

@@ -4,25 +4,14 @@
 #include "headers.p4"
 #include "metadata.p4"
 #include "next_step.p4"
+#include "../turn_round.p4"
 
 control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in bit<3> next) {
+    TurnRound() turn_round;
+
     // What leaves level 0 is told from what leaves level 1 by its bitmaps: a complete rack is a bit of bitmap1 alone.
     action leave_level() {
         hdr.atp.edge_switch = 1;
-    }
-
-    action turn_round() {
-        mac_t mac = hdr.ethernet.dst;
-        ip4_t ip = hdr.ipv4.dst;
-        bit<16> port = hdr.udp.dst;
-        hdr.ethernet.dst = hdr.ethernet.src;
-        hdr.ethernet.src = mac;
-        hdr.ipv4.dst = hdr.ipv4.src;
-        hdr.ipv4.src = ip;
-        hdr.udp.dst = hdr.udp.src;
-        hdr.udp.src = port;
-        hdr.ipv4.ttl = 64;
-        standard.egress_spec = standard.ingress_port;
     }
 
     // what is lacking joins the aggregator of whoever says so
@@ -78,13 +67,16 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             standard.mcast_grp = meta.group;
         } else if (next == STEP_RETURN) {
             hdr.atp.kind = KIND_RELEASED;
-            turn_round();
+            turn_round.apply(hdr);
+            standard.egress_spec = standard.ingress_port;
         } else if (next == STEP_ANSWER) {
             become_status();
-            turn_round();
+            turn_round.apply(hdr);
+            standard.egress_spec = standard.ingress_port;
         } else if (next == STEP_REPAIR) {
             become_gradient();
-            turn_round();
+            turn_round.apply(hdr);
+            standard.egress_spec = standard.ingress_port;
         }
     }
 }

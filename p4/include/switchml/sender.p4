@@ -4,26 +4,13 @@
 #include "headers.p4"
 #include "metadata.p4"
 #include "next_step.p4"
+#include "../turn_round.p4"
 
 control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in bit<3> next) {
+    TurnRound() turn_round;
     counter(POOL_CELLS, CounterType.packets) broadcasts;       // by cell
     counter(POOL_CELLS, CounterType.packets) retransmissions;  // results sent again to one worker, and sums sent up again
     counter(POOL_CELLS, CounterType.packets) drops;            // absorbed or ignored
-
-    // The packet turns round: it came to this switch's address, and leaves from it.
-    action turn_round() {
-        mac_t mac = hdr.ethernet.dst;
-        ip4_t ip = hdr.ipv4.dst;
-        bit<16> port = hdr.udp.dst;
-        hdr.ethernet.dst = hdr.ethernet.src;
-        hdr.ethernet.src = mac;
-        hdr.ipv4.dst = hdr.ipv4.src;
-        hdr.ipv4.src = ip;
-        hdr.udp.dst = hdr.udp.src;
-        hdr.udp.src = port;
-        hdr.udp.checksum = 0;
-        hdr.ipv4.ttl = 64;
-    }
 
     action to_parent(bit<9> port, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
         standard.egress_spec = port;
@@ -58,7 +45,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
     apply {
         if (next == STEP_BROADCAST) {
-            turn_round();
+            turn_round.apply(hdr);
             if (hdr.switchml.kind == KIND_STATUS) {
                 hdr.switchml.mark = hdr.switchml.mark + 1;
             } else {
@@ -75,7 +62,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 retransmissions.count(meta.cell);
             }
         } else if (next == STEP_REPLY || next == STEP_STATUS) {
-            turn_round();
+            turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
             if (next == STEP_STATUS) {
                 become_status();

@@ -25,6 +25,11 @@ void say(struct reply *reply, const char *format, ...) {
     va_end(arguments);
 }
 
+void offer(struct reply *reply, unsigned number, const char *name) {
+    if (number < MOST_OFFERED) say(reply, "%s%s", number ? ", " : ": choose one of ", name);
+    if (number == MOST_OFFERED) say(reply, ", ...");
+}
+
 void fail(struct reply *reply, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

@@ -10,6 +10,8 @@
 struct reply { char *text; size_t length, room; bool failed; };
 void say(struct reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void fail(struct reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define MOST_OFFERED 12
+void offer(struct reply *reply, unsigned number, const char *name);  // the names there are, one by one, after a wrong one
 
 // --- tables.c
 void tables_init(void);

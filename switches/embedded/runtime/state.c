@@ -64,8 +64,10 @@ static const struct register_array *find_register(const char *name, struct reply
             found = r;
         }
     }
-    if (!found) fail(reply, "there is no register %s", name);
-    return found;
+    if (found) return found;
+    fail(reply, "there is no register %s", name);
+    for (unsigned i = 0; program_registers[i].name; i++) offer(reply, i, program_registers[i].name);
+    return NULL;
 }
 
 static const struct counter_array *find_counter(const char *name, struct reply *reply) {
@@ -77,8 +79,10 @@ static const struct counter_array *find_counter(const char *name, struct reply *
             found = c;
         }
     }
-    if (!found) fail(reply, "there is no counter %s", name);
-    return found;
+    if (found) return found;
+    fail(reply, "there is no counter %s", name);
+    for (unsigned i = 0; program_counters[i].name; i++) offer(reply, i, program_counters[i].name);
+    return NULL;
 }
 
 static bool parse_cell(const char *text, uint32_t size, uint64_t *cell) { return size && parse_uint(text, size - 1, cell); }

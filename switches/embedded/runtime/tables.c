@@ -85,14 +85,17 @@ static struct table *find_table(const char *name, struct reply *reply) {
             found = *t;
         }
     }
-    if (!found) fail(reply, "there is no table %s", name);
-    return found;
+    if (found) return found;
+    fail(reply, "there is no table %s", name);
+    for (unsigned i = 0; program_tables[i]; i++) offer(reply, i, program_tables[i]->name);
+    return NULL;
 }
 
 static int find_action(const struct table *t, const char *name, struct reply *reply) {
     for (unsigned i = 0; i < t->action_count; i++)
         if (name_matches(t->actions[i].name, name)) return (int)i;
     fail(reply, "table %s has no action %s", t->name, name);
+    for (unsigned i = 0; i < t->action_count; i++) offer(reply, i, t->actions[i].name);
     return -1;
 }
 

@@ -1,0 +1,27 @@
+"""A run's trials as comma-separated values, for spreadsheets and data frames: a line a trial, a column a number."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any, TextIO
+
+from testbed.record.runs import Run
+
+NESTED = ("factors", "settings", "metrics")  # whose entries become columns, the name and a dot before theirs
+
+
+def write_csv(run: Run, out: TextIO) -> None:
+    """Write a line for every trial, failed ones too; what a trial lacks is empty. Lists and maps are left out."""
+    rows = [_row(trial) for trial in run.trials]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _row(trial: dict[str, Any]) -> dict[str, Any]:
+    row = {"name": trial["name"], "seed": trial.get("seed"), "valid": trial.get("valid")}
+    row["problems"] = "; ".join(trial.get("problems", []))
+    for part in NESTED:
+        row |= {f"{part}.{key}": value for key, value in trial.get(part, {}).items() if not isinstance(value, dict | list)}
+    return row
