@@ -29,6 +29,7 @@ from hosts.recovery import Asking, Resending
 from hosts.stream import Absence, Stream, UnderWay
 
 LEVELS = 2  # of switches
+HEARD = 4  # queries about a chunk in vain after which this worker asks further up than its own switch itself
 QUERY_PATIENCE = 1.0  # seconds to wait for the switch's answer to "whom have you not seen?"
 
 
@@ -119,10 +120,16 @@ class SwitchML(Stream):
         """Ask the switch whom it has seen in these slots; `insisting`, also the switches above it, even if another worker does."""
         queries, updates = self.queries, self.socket.sender.data
         queries["version"][rows], queries["chunk"][rows] = updates["version"][rows], updates["chunk"][rows]
-        queries["mark"][rows] = wire.MARK_INSISTS if insisting else again
+        queries["mark"][rows] = np.where(self.insists(rows) | insisting, wire.MARK_INSISTS, again)
         queries["exponent"][rows] = self.tries[rows] & 0xFF  # which the answer repeats
         size = wire.STATUS.itemsize
         self.counters.bytes_sent += size * self.socket.send(self.slots + rows, size, time.monotonic() + self.patience)
+
+    def insists(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which slots have been asked about so often that whoever asks for the rack may have stopped, or may not be heard."""
+        if isinstance(self.recovery, Asking):
+            return self.recovery.asked[rows] > HEARD
+        return np.zeros(len(rows), bool)
 
     # --- receiving
 

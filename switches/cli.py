@@ -36,7 +36,7 @@ def main() -> None:
                     print(control.command(line), end="", flush=True)
                 except CommandError as error:
                     refused = True
-                    print(f"error: {error}", file=sys.stderr, flush=True)
+                    print(f"error: {line.strip()}: {error}", file=sys.stderr, flush=True)
     except ControlError as error:
         names = f" (running: {', '.join(running())})" if "/" not in sys.argv[1] and running() else ""
         sys.exit(f"error: {error}{names}")

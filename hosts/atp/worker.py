@@ -279,7 +279,7 @@ class AtpWorker(Stream):
             away = [r for r in np.unique(tree.rack[absent]) if r != rack]
             named += [f"rack {r} (workers {', '.join(map(str, m.racks[r]))})" for r in away]
         told = f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}"
-        return Absence(told, bool(seen[m.rank]), tuple(absent.tolist()))
+        return Absence(told, bool(seen[m.rank]), tuple(absent.tolist()) if at_server else tuple(near))
 
     def _gone(self) -> str | None:
         """Which server has closed its connection, if one has."""

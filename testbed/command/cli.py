@@ -156,14 +156,14 @@ def export_csv(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")],
     out: Annotated[Path | None, typer.Option(help="file to write; default: trials.csv in the run's folder")] = None,
 ) -> None:
-    """Write a run's trials as comma-separated values, a line a trial; docs/results.md has the columns."""
+    """Write a run's trials as comma-separated values, one line per trial; docs/results.md has the columns."""
     from testbed.record.runs import ResultsError, load_run
     from testbed.record.table import write_csv
 
     path = out or folder / "trials.csv"
     loaded = load_run(folder)
     try:
-        with open(path, "w", newline="") as opened:
+        with open(path, "w", newline="", encoding="utf-8") as opened:
             write_csv(loaded, opened)
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None

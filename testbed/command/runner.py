@@ -51,8 +51,10 @@ COLUMNS = ("final_accuracy", "step_median", "tat_median", "ate_per_second", "los
 class Display:
     """The progress of a run: a bar that moves on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, console: Console, trials: int) -> None:
+    def __init__(self, console: Console, trials: int, to_run: int | None = None) -> None:
+        """`to_run` of the trials have no result yet; None: all."""
         self.console, self.trials = console, trials
+        self.to_run = trials if to_run is None else to_run
         self.live = console.is_terminal
         # no refresh thread: trials are forked from this process
         self.progress = Progress(
@@ -64,19 +66,19 @@ class Display:
         self.task: Any = None
 
     def begin(self, number: int, trial: Trial) -> None:
-        self.number = number
         self.title = f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})"
+        self.left = self._left()
         self.state: dict[str, Any] = {}
         self.again: dict[int, int] = {}
         self.steps = trial.settings.steps
-        self.task = self.progress.add_task(self.title, total=self.steps, state="starting the network")
-        self._draw(0, f"starting the network{self._left()}", force=True)
+        self.task = self.progress.add_task(self.title + self.left, total=self.steps, state="starting the network")
+        self._draw(0, "starting the network", force=True)
 
     def _left(self) -> str:
         """About how long the run still takes, if its trials take as long as those that have ended."""
         if not self.ended:
             return ""
-        seconds = (self.trials - self.number + 1) * (time.monotonic() - self.begun) / self.ended
+        seconds = (self.to_run - self.ended) * (time.monotonic() - self.begun) / self.ended
         return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
 
     def hear(self, message: Message) -> None:
@@ -107,7 +109,9 @@ class Display:
             self.progress.update(self.task, completed=step, state=words)
             self.progress.refresh()
         else:
-            self.console.print(f"{self.title}: step {step}/{self.steps}  {words}", highlight=False, markup=False, soft_wrap=True)
+            self.console.print(
+                f"{self.title}{self.left}: step {step}/{self.steps}  {words}", highlight=False, markup=False, soft_wrap=True
+            )
 
     def end(self, words: str) -> None:
         """Replace the bar by one line about the trial."""
@@ -167,7 +171,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     asked_to_stop.clear()
     previous = {number: signal.signal(number, _as_interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        display = Display(console, len(plan))
+        display = Display(console, len(plan), len(plan) - len(have))
         with display.progress:
             for number, trial in enumerate(plan, start=1):
                 if asked_to_stop:

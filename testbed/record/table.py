@@ -1,4 +1,4 @@
-"""A run's trials as comma-separated values, for spreadsheets and data frames: a line a trial, a column a number."""
+"""A run's trials as comma-separated values, for spreadsheets and data frames: one line per trial, one column per number."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any, TextIO
 
 from testbed.record.runs import Run
 
+FIRST = ("name", "seed", "valid", "problems")
 NESTED = ("factors", "settings", "metrics")  # whose entries become columns, the name and a dot before theirs
 
 
 def write_csv(run: Run, out: TextIO) -> None:
     """Write a line for every trial, failed ones too; what a trial lacks is empty. Lists and maps are left out."""
     rows = [_row(trial) for trial in run.trials]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    columns = list(dict.fromkeys([*FIRST, *(column for row in rows for column in row)]))
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

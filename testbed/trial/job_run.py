@@ -59,7 +59,9 @@ class JobRun:
         """Who died, if someone did, and what the others say of it: the one of them that knows best whom it misses."""
         died = [failure.text for failure in self.failures.values() if not failure.incomplete]
         others = [failure for failure in self.failures.values() if failure.incomplete]
-        others.sort(key=lambda failure: len(failure.missing) or self.plan.size)  # the fewer it names, the more it knows
+        dead = {failure.rank for failure in self.failures.values() if not failure.incomplete}
+        # who misses one of the dead, not who only misses itself; and the fewer it names, the more it knows
+        others.sort(key=lambda f: (dead.isdisjoint(f.missing), f.rank in f.missing, len(f.missing) or self.plan.size))
         return self.named("; ".join([*dict.fromkeys(died), *(failure.text for failure in others[:1])]))
 
     def finish(self, started: float) -> None:

@@ -22,6 +22,6 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
 
 
 def rendezvous(job: JobPlan, host: HostPlan, scheme: Scheme) -> Rendezvous:
-    """Workers meet on the management network, where no fault reaches them, and Gloo stays there unless it is the scheme."""
+    """Workers meet on the management network, where no fault reaches them. In a trial Gloo stays there unless it is the scheme."""
     interface = host.data_interface if scheme.native else host.management_interface
     return Rendezvous(job.hosts[0].management_ip, RENDEZVOUS_PORT, interface)

@@ -61,7 +61,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
 
 @dataclass(frozen=True)
 class _Foreign:
-    """Who held the processors that is not of the trial, and what to do; empty if nobody did."""
+    """What outside the trial used the processors, and what to do; empty if nothing did."""
 
     text: str = ""
     stolen: bool = False  # the machine below a virtual one did

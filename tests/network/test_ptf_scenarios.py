@@ -163,7 +163,7 @@ def test_the_switch_as_a_command() -> None:
         assert done.stdout == "seen[3]= 5\nseen[4]= 0\n"
         refused = subprocess.run([*tell, "register_read seen 99999"], capture_output=True, text=True, check=False)
         assert refused.returncode == 1
-        assert refused.stderr.startswith("error: 99999 is not a cell of")
+        assert refused.stderr.startswith("error: register_read seen 99999: 99999 is not a cell of")
         again = subprocess.run([*words], capture_output=True, text=True, check=False)
         assert again.returncode == 1
         assert "a switch called switchml is running" in again.stderr

@@ -270,8 +270,20 @@ def test_atp_tells_what_a_switch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     made.membership = Membership(3, 0, 4, [[0, 1], [2, 3]])
     monkeypatch.setattr(made, "_check_announcement", lambda total, tensor: None)
     what = r"chunk 10 .* the switch of rack 0 has not seen worker 1; rack 1 \(workers 2, 3\)"
-    with pytest.raises(AggregationError, match=what):
+    with pytest.raises(AggregationError, match=what) as caught:
         made.all_reduce(np.ones(4 * WINDOW * K, np.int32))
+    assert (caught.value.incomplete, caught.value.missing) == (True, (1, 2, 3))
+
+
+def test_a_racks_switch_knows_of_its_own_workers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four workers, the third has sent nothing: the fourth, whose rack is not the server's, misses that one."""
+    made, _, _ = worker(monkeypatch, lambda packet, peer: [])
+    made.membership = member = Membership(3, 3, 4, [[0, 1], [2, 3]])
+    tree = Tree(member, 0)
+    held = np.zeros(1, wire.HEADER)
+    held["bitmap0"], held["bitmap1"] = tree.bitmaps(3)
+    found = made._described(held, tree)
+    assert (found.text, found.worth_waiting, found.missing) == ("the switch of rack 1 has not seen worker 2", True, (2,))
 
 
 def test_atp_asks_for_the_index_that_the_server_hands_back(monkeypatch: pytest.MonkeyPatch) -> None:

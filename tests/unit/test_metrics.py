@@ -128,6 +128,9 @@ def test_who_is_blamed_for_a_job_that_failed() -> None:
     assert job.why() == "job 0 cannot be completed: slot 3 has not seen worker 1"
     job.hear(Failure(0, 1, "worker 1 was killed"))
     assert job.why() == "worker 1 was killed; job 0 cannot be completed: slot 3 has not seen worker 1"
+    job.hear(Failure(0, 0, "worker 0: job 0 cannot be completed: slot 3 has not seen worker 0", incomplete=True, missing=(0,)))
+    job.hear(Failure(0, 2, "worker 2: job 0 cannot be completed: slot 4 has not seen worker 1", incomplete=True, missing=(1,)))
+    assert job.why() == "worker 1 was killed; worker 2: job 0 cannot be completed: slot 4 has not seen worker 1"
     several = JobRun(job.plan, job.settings, 0.0, several=True)
     assert several.named("worker 1 was killed") == "job 0: worker 1 was killed"
     assert several.named("job 0 is gone") == "job 0 is gone"

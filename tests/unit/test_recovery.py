@@ -99,6 +99,16 @@ def test_a_lost_result_is_fetched_by_a_query(monkeypatch: pytest.MonkeyPatch) ->
     assert asked - sent[lost] < 1.6 * RTT
 
 
+def test_a_worker_that_asks_in_vain_asks_further_up_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker's queries may have been those that go up, and it may have stopped: this one waits four queries for it."""
+    lost = 5 * SLOTS + 3
+    played = Played(monkeypatch, never, lambda packet: packet["chunk"] == lost and packet["mark"] != wire.MARK_INSISTS, always)
+    begun = played.clock.now
+    played.sum(10 * SLOTS)
+    assert [p["mark"] for _, _, p in played.net.sent if p["kind"] == wire.KIND_QUERY] == [0, 1, 1, 1, wire.MARK_INSISTS]
+    assert played.clock.now - begun < 2
+
+
 @pytest.mark.parametrize("start", [0, 2**32 // SLOTS - 2])
 def test_a_lost_update_is_sent_again_once_the_switch_says_so(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     """Also where chunk numbers have come round."""

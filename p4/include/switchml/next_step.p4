@@ -73,7 +73,7 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out bit<3> next) {
             (KIND_QUERY,   0,   _,   _,    1,     0,     _,    _): answer_result();   // the result was lost on its way down
             (KIND_QUERY,   0,   _,   _,    1,     1,     1,    _): answer_result();   // likewise, below a rack's switch
             (KIND_QUERY,   0,   _,   _,    1,     1,     0,    0): ask_up();          // it is not this rack that is missing
-            (KIND_QUERY,   0,   _,   _,    1,     1,     0,    1): ignore();          // another worker asks, and the answer is for all
+            (KIND_QUERY,   0,   _,   _,    1,     1,     0,    1): ignore();          // somebody asks already, and the answer is for all
             (KIND_QUERY,   _,   _,   _,    _,     _,     _,    _): answer();
             (KIND_STATUS,  0,   1,   _,    1,     1,     0,    _): relay_status();    // the parent lacks others: to all workers
             (KIND_STATUS,  0,   0,   _,    1,     1,     0,    _): repair();          // the partial sum was lost on its way up
