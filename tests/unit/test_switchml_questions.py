@@ -1,0 +1,35 @@
+"""Whose queries a rack's switch passes up in a round whose workers are all in, against the independent model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hosts import wire
+from tests.packets import EPOCH, TestJob
+from tests.properties import examples
+from tests.reference import QUERY, ModelSwitch
+from tests.unit.test_switchml_program import SLOTS, Group, ask, expect, switch
+
+WORKERS = 3
+FIRST, AGAIN, INSISTS = 0, 1, wire.MARK_INSISTS
+QUERIES = st.lists(st.tuples(st.integers(0, WORKERS - 1), st.sampled_from([FIRST, AGAIN, INSISTS])), max_size=12)
+
+
+@examples(50)
+@given(QUERIES)
+@example([(0, FIRST), (1, FIRST), (1, AGAIN), (0, AGAIN)])
+@example([(0, FIRST), (1, INSISTS), (0, AGAIN), (1, AGAIN), (1, FIRST)])
+@example([(2, AGAIN), (2, FIRST), (2, AGAIN)])
+def test_one_workers_queries_go_up_and_whoever_insists(queries: list[tuple[int, int]]) -> None:
+    job = TestJob(WORKERS, SLOTS, has_parent=True)
+    group, model = Group(WORKERS, EPOCH, 0), ModelSwitch(WORKERS, has_parent=True)
+    with switch(job) as made:
+        for turn in range(2):
+            for worker in range(WORKERS):
+                expect(job, made, model, group.update(worker, 0, turn))
+            for worker, mark in queries:
+                m = replace(group.update(worker, 0, turn), vector=(), again=mark == AGAIN, insists=mark == INSISTS)
+                ask(job, made, model, replace(m, kind=QUERY))
