@@ -47,8 +47,8 @@ MAIN = (
         "median over the steps, from when the last worker comes until the last one has the sum",
     ),
     Metric("ate_per_second", "ATE/s", "", 1, ",.0f", "aggregated tensor elements per second"),
-    Metric("loss_achieved", "achieved loss", "%", 100, ".3f", "on the links, as counted"),
-    Metric("retransmissions", "retransmissions", "", 1, ",.0f", "packets, all workers together"),
+    Metric("loss_achieved", "loss", "%", 100, ".3f", "achieved on the links, as counted"),
+    Metric("retransmissions", "resent", "", 1, ",.0f", "packets, all workers together"),
     Metric("queries", "queries", "", 1, ",.0f", "82 bytes on the wire each, all workers together"),
     Metric("cpu_idle", "CPU idle", "%", 100, ".0f", "of the whole machine"),
 )

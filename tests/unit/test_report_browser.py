@@ -100,7 +100,7 @@ def test_the_table_holds_the_numbers_of_trials_jsonl(page: Browser, run: Run) ->
     assert column(page, "seed") == [str(t["seed"]) for t in trials]
     for heading, key, scale, digits in (
         ("TAT", "tat_median", 1000, ".1f"), ("step", "step_median", 1000, ".1f"), ("ATE/s", "ate_per_second", 1, ",.0f"),
-        ("accuracy", "final_accuracy", 100, ".1f"), ("retransmissions", "retransmissions", 1, ",.0f"), ("duration", "duration", 1, ".2f"),
+        ("accuracy", "final_accuracy", 100, ".1f"), ("resent", "retransmissions", 1, ",.0f"), ("duration", "duration", 1, ".2f"),
     ):  # fmt: skip
         values = [t.get("metrics", {}).get(key) for t in trials]
         assert column(page, heading) == ["–" if v is None else format(scale * v, digits) for v in values], heading
