@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts.collective import workers
+
 CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
 NAMES = {code: str(dtype) for dtype, code in CODES.items()}
 SHARED_BITS = 24
@@ -44,7 +46,7 @@ def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int) ->
     if len(groups) == 1:
         return None
     by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
-    listed = [f"{_described(*word)} on worker{'s' * (len(who) > 1)} {', '.join(map(str, who))}" for word, who in by_size]
+    listed = [f"{_described(*word)} on {workers(who)}" for word, who in by_size]
     return f"the workers sum different tensors: {'; '.join(listed)}"
 
 

@@ -53,6 +53,11 @@ def node_name(rank: int, size: int) -> str:
     return f"worker {rank}" if rank < size else f"server {rank - size}"
 
 
+def workers(ranks: list[int]) -> str:
+    """Workers by rank, for a sentence."""
+    return f"worker{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+
+
 class AggregationError(RuntimeError):
     """A collective cannot finish; str() names job, slot, chunk and who is missing.
 

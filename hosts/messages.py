@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -56,7 +56,7 @@ class Done:
     rank: int
     digest: str
     counters: dict[str, Any]
-    timeline: list[Any] = field(default_factory=list)
+    timeline: list[Any]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hosts import slots as loops
 from hosts import wire
-from hosts.collective import Membership, Sum
+from hosts.collective import Membership, Sum, workers
 from hosts.datagrams import Datagrams
 from hosts.quantization import CODE_UNKNOWN, scale, scales, steps, unscale
 from hosts.recovery import Asking, Resending
@@ -222,8 +222,7 @@ class SwitchML(Stream):
         if near >= 0:
             absent = _missing(near, m.racks[m.rack])
             if absent:
-                named = f"worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-                return Absence(f"the switch of rack {m.rack} has not seen {named}", m.rank not in absent, tuple(absent))
+                return Absence(f"the switch of rack {m.rack} has not seen {workers(absent)}", m.rank not in absent, tuple(absent))
             return Absence(f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above")
         return Absence(f"the switch of rack {m.rack} does not answer")
 

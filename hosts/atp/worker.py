@@ -24,7 +24,7 @@ from hosts.atp import succession, wire
 from hosts.atp.allocation import beginning
 from hosts.atp.congestion import MARKS, CongestionWindow
 from hosts.atp.tree import Tree
-from hosts.collective import AggregationError, Membership, Sum, node_name
+from hosts.collective import AggregationError, Membership, Sum, node_name, workers
 from hosts.datagrams import Datagrams
 from hosts.meeting import MeetingError, meet
 from hosts.recovery import Asking, Resending
@@ -274,7 +274,7 @@ class AtpWorker(Stream):
         rack = tree.root if at_server else m.rack
         absent = np.flatnonzero(~seen)
         near = [int(rank) for rank in absent if tree.rack[rank] == rack]
-        named = [f"worker{'s' * (len(near) > 1)} {', '.join(map(str, near))}"] if near else []
+        named = [workers(near)] if near else []
         if at_server:
             away = [r for r in np.unique(tree.rack[absent]) if r != rack]
             named += [f"rack {r} (workers {', '.join(map(str, m.racks[r]))})" for r in away]
@@ -310,8 +310,7 @@ class AtpWorker(Stream):
         absent = [rank for rank, missing in enumerate(answer) if missing]
         if not absent:
             return Absence(f"{name} has seen every worker, but its result is lost")
-        named = f"worker{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
-        return Absence(f"{name} has not seen {named}", self.membership.rank not in absent, tuple(absent))
+        return Absence(f"{name} has not seen {workers(absent)}", self.membership.rank not in absent, tuple(absent))
 
     def close(self) -> None:
         """Leave the job: the servers go when all workers have left."""

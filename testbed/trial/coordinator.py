@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hosts import background, wire
+from hosts.collective import workers
 from hosts.coordination import LOST
 from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Message, Start
 from hosts.place import Place
@@ -28,7 +29,7 @@ from switches.target import SwitchError, Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import commands_for
 from testbed.trial.door import Door
-from testbed.trial.job_run import JobRun, together, workers
+from testbed.trial.job_run import JobRun, together
 from testbed.trial.load import WINDOW, LinkBytes, LoadMeter
 from testbed.trial.outage import Outage
 from testbed.trial.places import place_of, rendezvous

@@ -15,11 +15,6 @@ SUMS = ("elements", "ate_per_second", "retransmissions", "queries", "packets_sen
 HIGHEST, LOWEST = ("duration",), ("padding_min",)
 
 
-def workers(ranks: list[int]) -> str:
-    """Workers by rank, for a sentence."""
-    return f"worker{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
-
-
 @dataclass
 class JobRun:
     """A job's hosts, its own settings (as of a trial of one job), when it starts, and what was heard of it so far."""
@@ -57,12 +52,12 @@ class JobRun:
 
     def why(self) -> str:
         """Who died, if someone did, and what the others say of it: the one of them that knows best whom it misses."""
-        died = [failure.text for failure in self.failures.values() if not failure.incomplete]
+        died = [failure for failure in self.failures.values() if not failure.incomplete]
         others = [failure for failure in self.failures.values() if failure.incomplete]
-        dead = {failure.rank for failure in self.failures.values() if not failure.incomplete}
+        dead = {failure.rank for failure in died}
         # who misses one of the dead, not who only misses itself; and the fewer it names, the more it knows
         others.sort(key=lambda f: (dead.isdisjoint(f.missing), f.rank in f.missing, len(f.missing) or self.plan.size))
-        return self.named("; ".join([*dict.fromkeys(died), *(failure.text for failure in others[:1])]))
+        return self.named("; ".join(dict.fromkeys(failure.text for failure in [*died, *others[:1]])))
 
     def finish(self, started: float) -> None:
         """Order the steps, and count all times from the trial's start."""

@@ -13,6 +13,7 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
+from hosts.collective import workers
 from hosts.notes import FOLDER, Notes
 from hosts.torch_backend import PLACE
 from switches.control import ControlError
@@ -20,7 +21,6 @@ from switches.target import SwitchError, Target
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.trial.configuration import commands_for
 from testbed.trial.hosted import on_host
-from testbed.trial.job_run import workers
 from testbed.trial.places import place_of, rendezvous
 from testbed.trial.servers import spawn_servers
 from testbed.trial.watch import Watch, ended
