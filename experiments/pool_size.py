@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts import wire
+from hosts.switchml import wire
 from schemes.scheme import Look
 from testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, matching, not_valid, words
 from testbed.draw.plots import COLOURS, new_figure, readable

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hosts import wire
-from hosts.timeline import BIN
+from hosts.stream.timeline import BIN
+from hosts.switchml import wire
 from testbed.draw.curves import by_name, not_valid, words
 from testbed.draw.plots import COLOURS, new_figure
 from testbed.measures import metric

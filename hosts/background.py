@@ -6,11 +6,11 @@ import socket
 import time
 from pathlib import Path
 
-from hosts.wire import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
+from hosts.ethernet import PHYSICAL_BYTES, UDP_OVERHEAD_BYTES
 
 DISCARD_PORT = 9
 TICK = 0.004  # seconds between two bursts, at least
-HEADERS = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
+HEADERS = UDP_OVERHEAD_BYTES - PHYSICAL_BYTES
 
 
 def sink() -> int:

@@ -38,7 +38,7 @@ from hosts.collective import NEVER, AggregationError, Collective, Counters, Sum
 from hosts.epoch import NONE, draw
 from hosts.notes import Notes
 from hosts.place import Place, Pulse
-from hosts.tcp import connections_from, count_segments
+from hosts.tcp.kernel import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
 joined: list[Place] = []  # the job that a group of this process takes part in
@@ -52,7 +52,7 @@ class Options:
     """What `init_process_group("ina", pg_options=…)` takes in place of the environment's INALAB_PLACE."""
 
     place: Place
-    pulse: Pulse = None  # tells a reason to give up, see hosts.stream.Stream
+    pulse: Pulse = None  # tells a reason to give up, see hosts.stream.stream.Stream
 
     @classmethod
     def from_environment(cls) -> Options:

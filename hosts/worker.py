@@ -19,10 +19,10 @@ from hosts.coordination import LOST, connect
 from hosts.gloo import explain
 from hosts.messages import Abort, Done, Failure, Hello, Start, Step
 from hosts.place import Place, serve
-from hosts.stream import Stream
-from hosts.timeline import Timeline
+from hosts.stream.stream import Stream
+from hosts.stream.timeline import Timeline
 from hosts.torch_backend import InaProcessGroup, Options
-from hosts.training import Trainer, TrainingSettings
+from hosts.training.trainer import Trainer, TrainingSettings
 
 JOIN_PATIENCE = timedelta(seconds=30)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hosts.schedules import Move, Schedule, blocks
+from hosts.tcp.schedules import Move, Schedule, blocks
 from topologies.racks import NetworkPlan, Racks
 
 Hop = tuple[int, str]  # number of a link in the plan, "up" or "down"

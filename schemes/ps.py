@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from hosts.schedules import Schedule, dedicated_servers
+from hosts.tcp.schedules import Schedule, dedicated_servers
 from schemes.scheme import Look, SchemeSettings
 from schemes.tcp import Scheduled
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hosts.schedules import Schedule, sharded_server
+from hosts.tcp.schedules import Schedule, sharded_server
 from schemes.scheme import Look
 from schemes.tcp import Scheduled
 

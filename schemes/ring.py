@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hosts.schedules import Schedule, ring
+from hosts.tcp.schedules import Schedule, ring
 from schemes.scheme import Look
 from schemes.tcp import Scheduled
 

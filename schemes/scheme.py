@@ -65,7 +65,7 @@ class Scheme:
     Settings: type[Any] = SchemeSettings
     of_bound: tuple[float, float] = (0.8, 1.02)  # ATE/s over the bound's that an experiment is to find
     native = False  # PyTorch's own group sums, over Gloo
-    timeline = False  # its workers note packets in bins of time (hosts.timeline)
+    timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
     resends_without_loss = False  # a packet may be sent again although none was lost
 
     # --- nodes
@@ -80,7 +80,7 @@ class Scheme:
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         """Take part as a worker of the group with this epoch (hosts.epoch), the same on all of them.
 
-        `pulse` may tell a reason to give up; see hosts.stream.Stream.
+        `pulse` may tell a reason to give up; see hosts.stream.stream.Stream.
         """
         raise NotImplementedError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from hosts import wire
-from hosts.recovery import RECOVERIES
+from hosts.ethernet import PHYSICAL_BYTES
+from hosts.stream.recovery import RECOVERIES
 from schemes.scheme import Scheme, SchemeSettings
 from switches import switchml
 from topologies.racks import Racks
@@ -59,7 +59,7 @@ class Streaming(Scheme):
         return -(-elements // int(settings.k))
 
     def framing(self, settings: Any, elements: int) -> float:
-        frame = self.bits_on_wire(settings.k) / 8 - wire.PHYSICAL_BYTES
+        frame = self.bits_on_wire(settings.k) / 8 - PHYSICAL_BYTES
         return float(self.packets(settings, elements) * frame / (4 * elements))
 
     def uplink_tensors(self, racks: Racks, settings: Any, elements: int) -> float:

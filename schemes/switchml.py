@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hosts import wire
 from hosts.collective import Collective
 from hosts.place import Place, Pulse
-from hosts.switchml import SwitchML
+from hosts.switchml import wire
+from hosts.switchml.worker import SwitchML
 from schemes.scheme import Admitted, Conditions, Look
 from schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from switches import switchml

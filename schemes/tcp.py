@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hosts.collective import Collective
-from hosts.pairwise import Pairwise, Server
+from hosts.ethernet import PHYSICAL_BYTES
 from hosts.place import Over, Place, Pulse, Serving
-from hosts.schedules import Schedule
-from hosts.wire import PHYSICAL_BYTES
+from hosts.tcp.pairwise import Pairwise, Server
+from hosts.tcp.schedules import Schedule
 from schemes import oracle
 from schemes.scheme import Scheme
 from topologies.racks import NetworkPlan, Racks
@@ -19,7 +19,7 @@ TCP_OVERHEAD = (TCP_FRAME + PHYSICAL_BYTES) / SEGMENT
 
 
 class Scheduled(Scheme):
-    """Nodes follow a schedule (hosts.schedules): which block of the tensor goes from whom to whom, in which step."""
+    """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
 
     def schedule(self, workers: int, servers: int) -> Schedule:
         """Raises ValueError for numbers of workers and servers that it does not exist for."""

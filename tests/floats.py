@@ -1,10 +1,10 @@
-"""Block floating point as a formula over whole arrays (SwitchML, section 3.7), beside the loops of hosts.quantization."""
+"""Block floating point as a formula over whole arrays (SwitchML, section 3.7), beside the loops of hosts.stream.quantization."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hosts.quantization import BIAS, CODE_NOT_FINITE, CODE_ZERO
+from hosts.stream.quantization import BIAS, CODE_NOT_FINITE, CODE_ZERO
 
 
 def exponents(x: np.ndarray) -> np.ndarray:

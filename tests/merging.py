@@ -8,7 +8,7 @@ import numpy as np
 
 from hosts.atp import wire
 from hosts.atp.merger import Merger
-from hosts.datagrams import Datagrams
+from hosts.stream.datagrams import Datagrams
 from tests.fake_network import rows_of
 
 

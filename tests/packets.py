@@ -11,7 +11,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
-from hosts import wire
+from hosts.switchml import wire
 from switches.embedded.build import build
 from switches.forwarding import Station
 from switches.switchml import Child, Parent, Pool, job

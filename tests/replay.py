@@ -21,10 +21,10 @@ from scapy.packet import Raw
 
 from hosts.atp.server import NAP, AtpServer
 from hosts.collective import Collective
-from hosts.datagrams import Datagrams
-from hosts.meeting import Meeting
+from hosts.ethernet import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
 from hosts.place import Place
-from hosts.wire import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
+from hosts.stream.datagrams import Datagrams
+from hosts.tcp.meeting import Meeting
 from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
 from testbed.theory import bounds
 from testbed.trial.places import place_of
@@ -35,7 +35,12 @@ from topologies.racks import NetworkPlan
 
 EPOCH = 5
 DELAY = 80e-6  # seconds that a packet takes from one node's link to the next node, beside its time on the link
-TIMED = ("hosts.stream", "hosts.switchml", "hosts.atp.worker", "hosts.atp.server")  # modules whose clock is the replay's
+TIMED = (
+    "hosts.stream.stream",
+    "hosts.switchml.worker",
+    "hosts.atp.worker",
+    "hosts.atp.server",
+)  # modules whose clock is the replay's
 HEADERS = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
 
 
@@ -68,7 +73,7 @@ class Link:
 
 
 class ReplayedSocket:
-    """A hosts.datagrams.BatchSocket on a replayed network."""
+    """A hosts.stream.datagrams.BatchSocket on a replayed network."""
 
     def __init__(self, net: ReplayedNetwork, local: tuple[str, int], peers: list[tuple[str, int]], record: np.dtype,
                  send_rows: int, receive_rows: int) -> None:  # fmt: skip
@@ -227,7 +232,7 @@ class _Replay:
         self.settings, self.elements, self.seed = settings, elements, seed
         for module in TIMED:
             patch.setattr(f"{module}.time", self.time)
-        for module in ("hosts.stream", "hosts.atp.server"):
+        for module in ("hosts.stream.stream", "hosts.atp.server"):
             patch.setattr(f"{module}.BatchSocket", self.net.socket)
         patch.setattr("hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))  # TCP is not replayed
         self.workers: list[Collective] = []

@@ -13,8 +13,8 @@ from scapy.layers.inet import IP, TCP, UDP, IPOption
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
-from hosts import wire
 from hosts.atp import wire as atp_wire
+from hosts.switchml import wire
 from switches import atp
 from switches.forwarding import forwarding
 from switches.loss import Loss, link_seed, set_loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hosts.schedules import Schedule
+from hosts.tcp.schedules import Schedule
 from schemes import registry
 from schemes.tcp import Scheduled
 

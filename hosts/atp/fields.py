@@ -1,4 +1,4 @@
-"""Where an ATP packet's fields are in a row of hosts.datagrams, for compiled loops."""
+"""Where an ATP packet's fields are in a row of hosts.stream.datagrams, for compiled loops."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from hosts.atp import wire
 from hosts.compiled import compiled
-from hosts.datagrams import lead
-from hosts.octets import number, put
-from hosts.wire import offset
+from hosts.stream.datagrams import lead
+from hosts.stream.octets import number, offset, put
 
 LEAD = lead(wire.packet(1))
 SIZE = wire.HEADER.itemsize

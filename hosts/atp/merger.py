@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hosts.atp import allocation, succession, wire
 from hosts.atp import sums as loops
 from hosts.atp.tree import Tree
-from hosts.datagrams import Datagrams
+from hosts.stream.datagrams import Datagrams
 
 
 class Taken(NamedTuple):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from hosts.atp import fields, wire
 from hosts.atp.fields import asker, chunk_near, put_owner, put_short, short
 from hosts.compiled import compiled
-from hosts.octets import number, put, swap
-from hosts.quantization import LARGEST, quantize
+from hosts.stream.octets import number, put, swap
+from hosts.stream.quantization import LARGEST, quantize
 
 KINDS = 6
 SUM, OVERFLOWING, NEEDLESS, STATUS, OUTDATED, MALFORMED = range(KINDS)  # what a datagram may be; the first three are results

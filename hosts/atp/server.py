@@ -15,8 +15,8 @@ from hosts.atp.merger import Merger
 from hosts.atp.tree import Tree
 from hosts.atp.worker import CONTROL_PORT, QUESTION
 from hosts.collective import AggregationError, Membership, node_name
-from hosts.datagrams import BatchSocket
-from hosts.meeting import Meeting, MeetingError, await_group
+from hosts.stream.datagrams import BatchSocket
+from hosts.tcp.meeting import Meeting, MeetingError, await_group
 
 NAP = 0.001  # seconds that packets may wait to be handled in one batch
 RELEASE_BATCH = 64  # packets that are confirmed before more are sent

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hosts.atp import fields, wire
 from hosts.compiled import compiled
-from hosts.octets import number, put
+from hosts.stream.octets import number, put
 
 NOBODY = 0xFFFFFFFF  # no sequence number
 

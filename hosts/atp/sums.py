@@ -12,7 +12,7 @@ from hosts.atp import fields, wire
 from hosts.atp.allocation import following
 from hosts.atp.fields import chunk_near, put_owner, put_short, short
 from hosts.compiled import compiled
-from hosts.octets import number, put, swap
+from hosts.stream.octets import number, put, swap
 
 KINDS = 5
 SUMMAND, OWN_VALUES, QUESTION, OUTDATED, FOREIGN = range(KINDS)  # what a datagram may be

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.wire import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
+from hosts import ethernet
 
 UDP_PORT = 48866
 
@@ -43,7 +43,6 @@ HEADER = np.dtype(
 SEQUENCES = 1 << 24
 RANKS = 1 << 10  # `next_index` of a query, which its answer repeats: who asks (10 bits), and how often it was sent before (6)
 TRIES = 1 << 6
-OVERHEAD_BYTES = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + HEADER.itemsize + PHYSICAL_BYTES
 
 
 def packet(k: int) -> np.dtype:
@@ -53,7 +52,7 @@ def packet(k: int) -> np.dtype:
 
 def bits_on_wire(k: int) -> int:
     """Bits that one packet of k integers takes on an Ethernet link, preamble, FCS and gap included."""
-    return 8 * (OVERHEAD_BYTES + 4 * k)
+    return ethernet.bits_on_wire(packet(k).itemsize)
 
 
 def owners(job: int, chunks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,8 +2,8 @@
 
 All chunks that a job ever sends form one stream, numbered from 0; chunk q is added by server q mod S, has place q mod w in the
 window of w chunks, and asks for the aggregator of that place. It is sent once chunk q - w has its result. The first chunk of an
-all-reduce announces the tensor's length and dtype (hosts.announcement). Floats become integers by one fixed factor. What does
-not fit, alone or in the sum, is sent as raw values and added at the server.
+all-reduce announces the tensor's length and dtype (hosts.stream.announcement). Floats become integers by one fixed factor. What
+does not fit, alone or in the sum, is sent as raw values and added at the server.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from hosts.atp.allocation import beginning
 from hosts.atp.congestion import MARKS, CongestionWindow
 from hosts.atp.tree import Tree
 from hosts.collective import AggregationError, Membership, Sum, node_name, workers
-from hosts.datagrams import Datagrams
-from hosts.meeting import MeetingError, meet
-from hosts.recovery import Asking, Resending
-from hosts.stream import Absence, Stream, UnderWay
+from hosts.stream.datagrams import Datagrams
+from hosts.stream.recovery import Asking, Resending
+from hosts.stream.stream import Absence, Stream, UnderWay
+from hosts.tcp.meeting import MeetingError, meet
 
 CONTROL_PORT = 48866  # TCP: who is there, and what a server lacks
 QUESTION = struct.Struct(">Q")  # a chunk; the answer is a byte for each worker, 1 where it is missing
@@ -51,12 +51,12 @@ class Transfer(UnderWay):
 
 
 class AtpWorker(Stream):
-    """All-reduce by switches as far as they have room, and parameter servers; see hosts.stream for `patience` and `pulse`.
+    """All-reduce by switches as far as they have room, and parameter servers; see hosts.stream.stream for `patience` and `pulse`.
 
     `peers` are the addresses of all nodes by rank, the servers' after the workers', and `control` those on a network that
     loses nothing, for what is not ATP's: who is there, who has left, who is missing. `server_racks` tells where servers are.
     `window` and `k` must be the same on every node, `aggregators` what the switches' tables have of them for this job.
-    `congestion` is what halves the window (hosts.atp.congestion), `recovery` is "ask" or "paper" (hosts.recovery).
+    `congestion` is what halves the window (hosts.atp.congestion), `recovery` is "ask" or "paper" (hosts.stream.recovery).
     Raises AggregationError if a server cannot be reached.
     """
 

@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from hosts import wire
+from hosts.switchml import wire
 from schemes.switchml import SCHEME
 from switches.bmv2 import installation
 from switches.cache import cache_directory

@@ -18,8 +18,8 @@ from pydantic import (
 )
 
 from hosts.plugins import is_file
-from hosts.stragglers import KINDS, Straggler
-from hosts.workloads import WORKLOADS, find
+from hosts.training.stragglers import KINDS, Straggler
+from hosts.training.workloads import WORKLOADS, find
 from schemes import registry
 from schemes.scheme import Admitted, Scheme
 from schemes.streaming import StreamSettings

@@ -17,12 +17,13 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
-from hosts import background, wire
+from hosts import background
 from hosts.collective import workers
 from hosts.coordination import LOST
+from hosts.ethernet import PHYSICAL_BYTES
 from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Message, Start
 from hosts.place import Place
-from hosts.training import TrainingSettings, preload
+from hosts.training.trainer import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
@@ -175,7 +176,7 @@ class _Trial:
         if not self.settings.background:
             return {}
         source, sink = (self.plan.racks.members[rack][-1] for rack in (-1, 0))
-        frame = self.running.bits_on_wire(self.settings.k) // 8 - wire.PHYSICAL_BYTES
+        frame = self.running.bits_on_wire(self.settings.k) // 8 - PHYSICAL_BYTES
         send = partial(background.source, self.plan.hosts[sink].station.ip, self.settings.background, frame)
         return {
             network.spawn(sink, background.sink): "the sink of the background traffic",

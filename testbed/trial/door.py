@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 
 from hosts.coordination import SILENCE
-from hosts.tcp import notice_silence
+from hosts.tcp.kernel import notice_silence
 
 ROOM = 16  # connections without the secret, beyond one for each worker; the oldest makes way for another
 BACKLOG = 1024  # connections that the kernel keeps while nobody looks

@@ -114,7 +114,7 @@ def test_a_silent_worker_is_named(small_target: Target) -> None:
 
 def test_rates_hold(target: Target) -> None:
     """Two workers at 5 Mbit/s reach, and do not beat, the line-rate bound."""
-    from hosts import wire
+    from hosts.switchml import wire
 
     elements = 60_000
     tensors = [np.ones(elements, np.float32)] * 2
@@ -126,8 +126,8 @@ def test_rates_hold(target: Target) -> None:
 
 def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) -> None:
     """A link of 0.3 Mbit/s has a quarter of a second of packets to carry when the urgent one comes."""
-    from hosts.datagrams import BatchSocket
-    from hosts.wire import packet
+    from hosts.stream.datagrams import BatchSocket
+    from hosts.switchml.wire import packet
 
     job, rows = Job(Racks(1, 2, 0.3, 0.3), settings={"k": 32}), 50
 

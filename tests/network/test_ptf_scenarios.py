@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hosts import wire
+from hosts.switchml import wire
 from switches.sockets import socket_path
 from switches.target import Target, on_interfaces, tell
 from tests.interfaces import far_end

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from hosts.messages import Message, Step
-from hosts.training import Trainer, TrainingSettings
+from hosts.training.trainer import Trainer, TrainingSettings
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import switch_commands

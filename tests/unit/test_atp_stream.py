@@ -14,7 +14,7 @@ from hosts.atp.succession import NOBODY
 from hosts.atp.tree import Tree
 from hosts.atp.worker import MOST_WAITS, AtpWorker
 from hosts.collective import AggregationError, Membership
-from hosts.meeting import Meeting
+from hosts.tcp.meeting import Meeting
 from tests.fake_network import Answer, Clock, FakeSocket, play
 
 K, WINDOW, EPOCH = 32, 8, 77

@@ -7,7 +7,7 @@ import pytest
 
 from hosts.atp import succession, wire
 from hosts.atp.succession import NOBODY
-from hosts.datagrams import Datagrams
+from hosts.stream.datagrams import Datagrams
 from tests.fake_network import rows_of
 
 RECORD = wire.packet(1)

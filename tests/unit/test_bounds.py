@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts import wire
 from hosts.atp import wire as atp_wire
+from hosts.switchml import wire
 from switches.loss import Loss, decisions, link_seed, threshold
 from testbed.draw.curves import Tolerance, over_base, words
 from testbed.measures import ATE, of_bound, sent_again

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts import datagrams, wire
 from hosts.atp import wire as atp_wire
-from hosts.datagrams import BatchSocket, Datagrams, lead
+from hosts.stream import datagrams
+from hosts.stream.datagrams import BatchSocket, Datagrams, lead
+from hosts.switchml import wire
 
 RECORD = wire.packet(32)
 ROWS = 40

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from hosts.datasets import Dataset, digits, noise, text
-from hosts.stragglers import Straggler
-from hosts.workloads import CONTEXT, TEST_SEQUENCES, WORKLOADS
+from hosts.training.datasets import Dataset, digits, noise, text
+from hosts.training.stragglers import Straggler
+from hosts.training.workloads import CONTEXT, TEST_SEQUENCES, WORKLOADS
 
 
 def rows(x: torch.Tensor) -> list[bytes]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts import epoch
-from hosts.announcement import announce, differences
+from hosts.stream.announcement import announce, differences
 from tests.fake_network import Clock
 from tests.properties import examples
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from hosts.collective import AggregationError, Membership
-from hosts.meeting import GREETING, MeetingError, await_group, meet
-from hosts.pairwise import TCP_PORT, Pairwise, Server
+from hosts.tcp.meeting import GREETING, MeetingError, await_group, meet
+from hosts.tcp.pairwise import TCP_PORT, Pairwise, Server
 from tests.scheduled import SCHEDULES
 
 PEERS = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"]

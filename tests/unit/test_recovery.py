@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts import wire
 from hosts.collective import AggregationError, Membership
-from hosts.recovery import GAP, LONGEST_WAIT, Resending
-from hosts.switchml import QUERY_PATIENCE, SwitchML
+from hosts.stream.recovery import GAP, LONGEST_WAIT, Resending
+from hosts.switchml import wire
+from hosts.switchml.worker import QUERY_PATIENCE, SwitchML
 from tests.fake_network import Clock, play
 
 K, SLOTS, EPOCH = 32, 16, 77

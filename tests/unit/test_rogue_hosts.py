@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP
 
-from hosts import wire
 from hosts.atp import wire as atp_wire
 from hosts.atp.allocation import beginning
 from hosts.atp.tree import Tree
 from hosts.collective import Membership
+from hosts.switchml import wire
 from switches.forwarding import Station
 from tests import atp_packets, packets
 from tests.fabric import Arrival, Fabric, admitted

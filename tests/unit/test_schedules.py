@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hosts.schedules import PIECES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
+from hosts.tcp.schedules import PIECES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
 from schemes.oracle import load, seconds
 from tests.scheduled import SCHEDULES
 from topologies.racks import Racks

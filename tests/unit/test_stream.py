@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts import wire
-from hosts.announcement import announce
 from hosts.collective import AggregationError, Membership
-from hosts.quantization import CODE_UNKNOWN
-from hosts.switchml import SwitchML
+from hosts.stream.announcement import announce
+from hosts.stream.quantization import CODE_UNKNOWN
+from hosts.switchml import wire
+from hosts.switchml.worker import SwitchML
 from tests.fake_network import Answer, Clock, play
 from tests.floats import exponents
 

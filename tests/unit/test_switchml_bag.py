@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts import wire
+from hosts.switchml import wire
 from tests.fabric import Fabric, admitted, disturb
 from tests.packets import EPOCH, K, frame, program
 from tests.properties import examples

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, IPOption
 from scapy.layers.l2 import Ether
 
-from hosts import wire
+from hosts.switchml import wire
 from switches.embedded.offline import OfflineSwitch
 from switches.forwarding import Station
 from tests.packets import EPOCH, PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector, worker_station

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hosts import wire
+from hosts.switchml import wire
 from tests.packets import EPOCH, TestJob
 from tests.properties import examples
 from tests.reference import QUERY, ModelSwitch

@@ -9,7 +9,7 @@ import pytest
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from hosts import wire
+from hosts.switchml import wire
 from switches.loss import Loss
 from tests.fabric import Arrival, Fabric, admitted
 from tests.packets import K, frame, program, read, vector

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from hosts.schedules import Move
+from hosts.tcp.schedules import Move
 from schemes.oracle import path
 from switches import atp, switchml
 from topologies import isolation, links

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from hosts import training
 from hosts.collective import Counters
-from hosts.datasets import digits
-from hosts.stragglers import Straggler
-from hosts.training import MOMENTUM, NICENESS, Trainer, TrainingSettings, padded_sleep
-from hosts.workloads import find, mlp
+from hosts.training.datasets import digits
+from hosts.training.stragglers import Straggler
+from hosts.training.trainer import MOMENTUM, NICENESS, Trainer, TrainingSettings, padded_sleep
+from hosts.training import trainer as training
+from hosts.training.workloads import find, mlp
 
 SEED = 5
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hosts import wire
 from hosts.atp import wire as atp_wire
+from hosts.switchml import wire
 from switches import atp, switchml
 from switches.embedded import syntax as s
 from switches.embedded.expressions import Expressions
@@ -53,7 +53,7 @@ def test_same_layout_as_the_program(k: int) -> None:
 
 def test_overhead_is_the_papers() -> None:
     """82 bytes beside the integers: 75.7 % efficiency at 64 integers, 92.6 % at 256 (slide)."""
-    assert wire.OVERHEAD_BYTES == 82
+    assert wire.bits_on_wire(0) == 8 * 82
     assert round(64 * 32 / wire.bits_on_wire(64), 3) == 0.757
     assert round(256 * 32 / wire.bits_on_wire(256), 3) == 0.926
 
@@ -80,4 +80,4 @@ def test_same_layout_as_the_atp_program(k: int) -> None:
     for kind in ("GRADIENT", "RAW", "RESULT", "RELEASE", "RELEASED"):
         assert constants[f"KIND_{kind}"] == getattr(atp_wire, f"KIND_{kind}")
     assert atp_wire.UDP_PORT == atp.UDP_PORT
-    assert atp_wire.OVERHEAD_BYTES == wire.OVERHEAD_BYTES + 6
+    assert atp_wire.bits_on_wire(64) == wire.bits_on_wire(64) + 8 * 6

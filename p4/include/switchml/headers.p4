@@ -1,4 +1,4 @@
-// What is on the wire. hosts/wire.py describes the same bytes to the workers; a test holds the two together.
+// What is on the wire. hosts/switchml/wire.py describes the same bytes to the workers; a test holds the two together.
 #ifndef HEADERS_P4
 #define HEADERS_P4
 #include "configuration.p4"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from hosts.datasets import VOCABULARY, Dataset, digits, noise, text
+from hosts.training.datasets import VOCABULARY, Dataset, digits, noise, text
 
 CONTEXT = 32  # characters that the language model sees
 TEST_SEQUENCES = 64

@@ -13,6 +13,12 @@ from hosts.compiled import compiled
 assert sys.byteorder == "little"  # as on all that torch has wheels for: vectors are swapped
 
 
+def offset(record: np.dtype, name: str) -> int:
+    """Of a field in a record, in bytes."""
+    assert record.fields is not None
+    return record.fields[name][1]
+
+
 @compiled("void(i4[::1])")
 def swap(words: NDArray[np.int32]) -> None:
     """Put words into the other byte order, in place."""

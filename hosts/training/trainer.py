@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 
 from hosts.collective import Counters
-from hosts.stragglers import Straggler
-from hosts.workloads import find
+from hosts.training.stragglers import Straggler
+from hosts.training.workloads import find
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A stream of chunks that results acknowledge: what is outstanding, and the loop that waits for what is under way.
 
 A row is a place for an outstanding chunk and its packet: a slot of SwitchML's pool, a place in ATP's window. What is done about
-chunks whose results do not come is hosts.recovery's.
+chunks whose results do not come is hosts.stream.recovery's.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts import rows as loops
-from hosts.announcement import announce, differences
 from hosts.collective import AggregationError, Counters, Membership, Sum, Summing
-from hosts.datagrams import BatchSocket
-from hosts.recovery import Recovery
-from hosts.retransmission import MOST_BACKOFF, RetransmissionTimer
-from hosts.timeline import Timeline
+from hosts.stream import rows as loops
+from hosts.stream.announcement import announce, differences
+from hosts.stream.datagrams import BatchSocket
+from hosts.stream.recovery import Recovery
+from hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
+from hosts.stream.timeline import Timeline
 
 MAX_ROWS = 1 << 15
 SHORTEST_NAP, LONGEST_NAP = 0.001, 0.005  # seconds that results may wait to be handled in one batch

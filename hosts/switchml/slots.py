@@ -1,4 +1,4 @@
-"""What happens to the packets of a batch and to their slots at a worker of SwitchML: loops over the arrays of hosts.switchml.
+"""What happens to the packets of a batch and to their slots at a SwitchML worker: loops over the arrays of hosts.switchml.worker.
 
 Datagrams are seen as bytes, (packets, size), and as words in the processor's order, (packets, size / 4).
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts import wire
 from hosts.compiled import compiled
-from hosts.octets import number, put, swap
-from hosts.quantization import CODE_UNKNOWN, CODE_ZERO, block_exponent, dequantize, quantize
+from hosts.stream.octets import number, offset, put, swap
+from hosts.stream.quantization import CODE_UNKNOWN, CODE_ZERO, block_exponent, dequantize, quantize
+from hosts.switchml import wire
 
 KINDS = 5
 FRESH, NEEDLESS, STATUS, OUTDATED, MALFORMED = range(KINDS)  # what a datagram may be
 JOB, KIND, VERSION, SLOT, EXPONENT, MARK, EPOCH, CHUNK = (
-    wire.offset(wire.HEADER, name) for name in ("job", "kind", "version", "slot", "exponent", "mark", "epoch", "chunk")
+    offset(wire.HEADER, name) for name in ("job", "kind", "version", "slot", "exponent", "mark", "epoch", "chunk")
 )
-SEEN = wire.offset(wire.STATUS, "seen")
+SEEN = offset(wire.STATUS, "seen")
 EPOCHS = 1 << 32
 HEADER_WORDS = wire.HEADER.itemsize // 4
 KIND_UPDATE, KIND_RESULT, KIND_STATUS = wire.KIND_UPDATE, wire.KIND_RESULT, wire.KIND_STATUS

@@ -1,4 +1,4 @@
-"""Workers and servers that follow a schedule (hosts.schedules) over TCP connections to the nodes they have to do with."""
+"""Workers and servers that follow a schedule (hosts.tcp.schedules) over TCP connections to the nodes they have to do with."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
-from hosts.meeting import Meeting, MeetingError, await_group, meet
-from hosts.schedules import Move, Schedule, blocks
-from hosts.tcp import count_segments, notice_silence
+from hosts.tcp.kernel import count_segments, notice_silence
+from hosts.tcp.meeting import Meeting, MeetingError, await_group, meet
+from hosts.tcp.schedules import Move, Schedule, blocks
 
 TCP_PORT = 48865
 ANNOUNCEMENT = struct.Struct(">cxxxQ")  # before the first data of a sum: dtype and elements of the tensor
@@ -30,7 +30,7 @@ class Node:
     """One node of a schedule, and its connections. Not thread-safe.
 
     `meeting` are the connections to its partners. `patience` is the longest silence within a sum, in seconds. With a `pulse`
-    (see hosts.stream.Stream) a partner that is alive may take longer, and the kernel notices the silence of the network.
+    (see hosts.stream.stream.Stream) a partner that is alive may take longer, and the kernel notices the silence of the network.
     """
 
     def __init__(

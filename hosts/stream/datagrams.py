@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.compiled import compiled
-from hosts.wire import offset
+from hosts.stream.octets import offset
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

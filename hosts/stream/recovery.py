@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts import rows as loops
-from hosts.retransmission import MOST_BACKOFF, RetransmissionTimer
+from hosts.stream import rows as loops
+from hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
 
 if TYPE_CHECKING:
-    from hosts.stream import Stream
+    from hosts.stream.stream import Stream
 
 RECOVERIES = ("ask", "paper")
 NEVER = np.full(MOST_BACKOFF + 1, np.inf)  # timeouts by number of tries

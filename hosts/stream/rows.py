@@ -1,4 +1,4 @@
-"""What happens to the rows of a stream in a batch: loops over its arrays (hosts.stream), one entry a row."""
+"""What happens to the rows of a stream in a batch: loops over its arrays (hosts.stream.stream), one entry a row."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hosts import ethernet
+
 UDP_PORT = 48864
 
 KIND_UPDATE = 1
@@ -28,16 +30,6 @@ HEADER = np.dtype(
 )
 STATUS = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("seen", ">u4")])  # a query, and its answer
 
-ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES = 14, 20, 8
-PHYSICAL_BYTES = 24  # preamble 8, frame check sequence 4, gap between frames 12
-OVERHEAD_BYTES = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + HEADER.itemsize + PHYSICAL_BYTES
-
-
-def offset(record: np.dtype, name: str) -> int:
-    """Of a field in a record, in bytes."""
-    assert record.fields is not None
-    return record.fields[name][1]
-
 
 def packet(k: int) -> np.dtype:
     """The UDP payload of an update or a result with k integers."""
@@ -46,7 +38,7 @@ def packet(k: int) -> np.dtype:
 
 def bits_on_wire(k: int) -> int:
     """Bits that one update of k integers takes on an Ethernet link, preamble, FCS and gap included."""
-    return 8 * (OVERHEAD_BYTES + 4 * k)
+    return ethernet.bits_on_wire(packet(k).itemsize)
 
 
 def line_rate_bound(rate_mbit: float, k: int) -> float:

@@ -6,7 +6,7 @@ workers have agreed on. So each packet carries this worker's exponent of the chu
 their maximum. Where that is unknown, because some worker has not started the next tensor yet, a round with exponents alone goes
 first; so it is in all slots when a stream begins. All workers see the same result and decide alike.
 
-The first chunk of a tensor always has such a round, whose vector announces the tensor's length and dtype (hosts.announcement).
+The first chunk of a tensor always has such a round: its vector announces the tensor's length and dtype (hosts.stream.announcement).
 int32 tensors need no exponents, and neither do float32 tensors with a fixed scaling factor.
 """
 
@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts import slots as loops
-from hosts import wire
 from hosts.collective import Membership, Sum, workers
-from hosts.datagrams import Datagrams
-from hosts.quantization import CODE_UNKNOWN, scale, scales, steps, unscale
-from hosts.recovery import Asking, Resending
-from hosts.stream import Absence, Stream, UnderWay
+from hosts.stream.datagrams import Datagrams
+from hosts.stream.quantization import CODE_UNKNOWN, scale, scales, steps, unscale
+from hosts.stream.recovery import Asking, Resending
+from hosts.stream.stream import Absence, Stream, UnderWay
+from hosts.switchml import slots as loops
+from hosts.switchml import wire
 
 LEVELS = 2  # of switches
 HEARD = 4  # queries about a chunk in vain after which this worker asks further up than its own switch itself
@@ -48,11 +48,11 @@ class Transfer(UnderWay):
 
 
 class SwitchML(Stream):
-    """All-reduce by the switches of the network; see hosts.stream for `patience` and `pulse`.
+    """All-reduce by the switches of the network; see hosts.stream.stream for `patience` and `pulse`.
 
     `slots` and `k` must be those of the job's pool and of the switches' program. `scaling` is a fixed factor for all floats
     in place of block exponents: what is too small for it is lost, and what is too large saturates or overflows in the sum.
-    `recovery` is "ask" or "paper" (hosts.recovery).
+    `recovery` is "ask" or "paper" (hosts.stream.recovery).
     """
 
     def __init__(
@@ -74,7 +74,9 @@ class SwitchML(Stream):
         self.queries = packets[slots:]
         self.queries["kind"] = wire.KIND_QUERY
         self.scales, self.steps = scales(membership.size), steps(membership.size)
-        self.seen = np.full((slots, LEVELS + 1), -1)  # by row: the bitmaps of the switches that have answered, see hosts.slots
+        self.seen = np.full(
+            (slots, LEVELS + 1), -1
+        )  # by row: bitmaps of switches that have answered (hosts.switchml.slots)
 
     # --- the collective
 

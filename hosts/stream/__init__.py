@@ -1,0 +1,1 @@
+"""A stream of chunks that results acknowledge: chunks in flight, retransmission, datagrams, quantization."""

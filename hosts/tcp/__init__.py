@@ -1,0 +1,1 @@
+"""Collectives over TCP: ring, halving-doubling, parameter servers."""

@@ -1,0 +1,1 @@
+"""What is trained: workloads, the training loop, stragglers."""
