@@ -72,7 +72,7 @@ def _step(trial: dict[str, Any]) -> float:
 def _expected(trial: dict[str, Any]) -> float:
     """The same from the seed and the links alone: the slowest worker's virtual compute time and the bound of the all-reduce."""
     settings = TrialSettings(**trial["settings"])
-    straggler, size = settings.straggler_model(), settings.topology().size
+    straggler, size = settings.straggler_model(), len(settings.plan().hosts)
     slowest = [max(straggler.slowdown(trial["seed"], r, step) for r in range(size)) for step in range(settings.steps)]
     return float(np.mean(slowest) * settings.compute_ms + 1000 * bounds.seconds(settings, trial["metrics"]["elements"]))
 

@@ -19,7 +19,8 @@ from schemes.streaming import P4, Streaming, StreamSettings
 from switches import atp
 from switches.control import Control
 from topologies.jobs import JobPlan
-from topologies.racks import NetworkPlan, Racks
+from topologies.plan import NetworkPlan
+from topologies.topology import Topology
 
 AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches
 PACE = 0.98  # of a link's rate
@@ -66,11 +67,11 @@ class Atp(Streaming):
     def servers(self, settings: Any) -> int:
         return int(settings.servers)
 
-    def check(self, jobs: Sequence[Admitted], racks: Racks) -> None:
+    def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         for job in jobs:
             own = job.plan
             for server in own.servers:
-                Tree(Membership(own.number, 0, own.size, own.members(racks.racks)), server.rack)
+                Tree(Membership(own.number, 0, own.size, own.members(plan.topology.racks)), server.rack)
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         s = place.settings
@@ -121,20 +122,22 @@ class Atp(Streaming):
     def bits_on_wire(self, k: int) -> int:
         return wire.bits_on_wire(k)
 
-    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
+    def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """Each link carries a chunk once in each direction if all find an aggregator; but see `busiest`."""
-        loads = [(racks.host_rate, 1.0), *([(racks.uplink_rate, busiest(racks))] if racks.racks > 1 else [])]
+        between = busiest(plan.topology)
+        loads = [(link.rate, between if link.lower in plan.switches else 1.0) for link in plan.links]
         carried = self.packets(settings, elements) * self.bits_on_wire(settings.k)
         return max(float(load * carried / (rate * 1e6)) for rate, load in loads if rate is not None)
 
 
-def busiest(racks: Racks) -> float:
-    """Sums and results that come down to a rack, for each of a job's chunks: the most of all racks.
+def busiest(topology: Topology) -> float:
+    """Sums and results that come into a rack, for each of a job's chunks: the most of all racks.
 
     A rack's own servers, which are dealt out in turn, get the other racks' sums of their share; of the rest come results.
     """
-    shares = [len(range(r, racks.servers, racks.racks)) / racks.servers for r in range(racks.racks)]
-    return float(max(share * (racks.racks - 1) + (1 - share) for share in shares))
+    racks, servers = topology.racks, topology.servers
+    shares = [len(range(r, servers, racks)) / servers for r in range(racks)]
+    return float(max(share * (racks - 1) + (1 - share) for share in shares))
 
 
 def marking_depth(windows: list[int], queue: int | None) -> int:
@@ -165,23 +168,24 @@ def _paced(plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[str]:
 def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> list[str]:
     """Admission of a job at the switch `name`."""
     own = plan.switches[name].station
-    racks = {r: ranks for r, ranks in enumerate(job.members(plan.racks.racks)) if ranks}
-    if name == "root":  # in transit for gradients; results go to every rack but the server's own
-        below = {r: atp.Child(1 + r, r, plan.switches[f"tor{r}"].station) for r in racks}
+    racks = {r: ranks for r, ranks in enumerate(job.members(plan.topology.racks)) if ranks}
+    if (rack := plan.switches[name].rack) is None:  # in transit for gradients; results go to every rack but the server's own
+        below = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}
         spread = [tuple(child for r, child in below.items() if r != s.rack) for s in job.servers]
-        servers = [atp.Server(s.rack, s.station, to) for s, to in zip(job.servers, spread, strict=True)]
+        servers = [atp.Server(plan.port(name, f"tor{s.rack}"), s.station, to) for s, to in zip(job.servers, spread, strict=True)]
         return [*atp.transit(), *atp.job(job.number, own, [], servers, first_node)]
-    rack = plan.rack(name)
     here = [job.hosts[rank] for rank in racks.get(rack, [])]
     away = {r: ranks for r, ranks in racks.items() if r != rack}
     children = [atp.Child(1 + i, plan.port(name, host.name), host.station) for i, host in enumerate(here)]
-    if away:
-        children.append(atp.Child(atp.MAX_FAN_IN + 1, plan.port(name, "root"), plan.switches["root"].station))
+    above = plan.above(name, job.number)
+    up = plan.port(name, above.name) if above else 0
+    if away and above:
+        children.append(atp.Child(atp.MAX_FAN_IN + 1, up, above.station))
     sources, servers = [], []
     for server in job.servers:
         at_home = server.rack == rack
         to = tuple(children if at_home else children[: len(here)])
-        port = plan.port(name, server.name if at_home else "root")
+        port = plan.port(name, server.name) if at_home else up
         bit, fan_in = (0, len(here) + len(away)) if at_home else (atp.rack_bit(rack), len(here))
         servers.append(atp.Server(port, server.station, to, bit, fan_in))
         for i, host in enumerate(here):
@@ -191,7 +195,7 @@ def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> li
             outside = 0xFFFFFFFF ^ (1 << len(ranks)) - 1  # bits of no worker there
             for worker in (job.hosts[rank].station for rank in ranks):
                 bits = (atp.rack_bit(other), (0, outside))
-                sources.append(atp.Source(plan.port(name, "root"), worker, server.station, 1, *bits, fan_in))
+                sources.append(atp.Source(up, worker, server.station, 1, *bits, fan_in))
     return atp.job(job.number, own, sources, servers, first_node)
 
 

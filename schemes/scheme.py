@@ -14,7 +14,7 @@ from hosts.collective import Collective
 from hosts.place import Over, Place, Pulse, Serving
 from switches.control import Control
 from topologies.jobs import JobPlan
-from topologies.racks import NetworkPlan, Racks
+from topologies.plan import NetworkPlan
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Scheme:
         """Hosts besides the workers' that a job needs."""
         return 0
 
-    def check(self, jobs: Sequence[Admitted], racks: Racks) -> None:
+    def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         """Raise ValueError for jobs of this scheme that cannot run on the network: a sentence that says what to change."""
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
@@ -119,14 +119,14 @@ class Scheme:
 
     # --- theory
 
-    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
-        """The least time of an all-reduce, headers on the wire included, latency left out."""
+    def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        """The least time of an all-reduce over all workers of the network, headers on the wire included, latency left out."""
         raise NotImplementedError
 
     def framing(self, settings: Any, elements: int) -> float:
         """Bytes in frames, without preamble and gap, over those of the tensor."""
         raise NotImplementedError
 
-    def uplink_tensors(self, racks: Racks, settings: Any, elements: int) -> float:
+    def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """Up the busiest rack's uplink for one sum, in sizes of the tensor, framing included."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ from hosts.ethernet import PHYSICAL_BYTES
 from hosts.stream.recovery import RECOVERIES
 from schemes.scheme import Scheme, SchemeSettings
 from switches import switchml
-from topologies.racks import Racks
+from topologies.plan import NetworkPlan
 
 P4 = Path(__file__).resolve().parent.parent / "p4"
 K_CHOICES = (32, 64, 256)
@@ -62,6 +62,6 @@ class Streaming(Scheme):
         frame = self.bits_on_wire(settings.k) / 8 - PHYSICAL_BYTES
         return float(self.packets(settings, elements) * frame / (4 * elements))
 
-    def uplink_tensors(self, racks: Racks, settings: Any, elements: int) -> float:
+    def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """A rack sends a tensor once, whatever the number of its workers."""
         return self.framing(settings, elements)

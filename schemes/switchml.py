@@ -14,7 +14,7 @@ from schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from switches import switchml
 from switches.control import Control
 from topologies.jobs import JobPlan
-from topologies.racks import NetworkPlan, Racks
+from topologies.plan import NetworkPlan
 
 
 class Settings(StreamSettings):
@@ -29,7 +29,9 @@ class SwitchMLScheme(Streaming):
     Settings = Settings
     program = P4 / "switchml.p4"
 
-    def check(self, jobs: Sequence[Admitted], racks: Racks) -> None:
+    def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
+        if len(plan.racks) > 1 and not plan.roots:
+            raise ValueError("scheme switchml needs a switch above its racks: choose a topology that has one, or one rack")
         total = sum(job.settings.slots for job in jobs)
         if total > MOST_SLOTS:
             raise ValueError(f"slots is {total}: from 1 to {MOST_SLOTS} fit in the switch's pool, all jobs together")
@@ -70,10 +72,9 @@ class SwitchMLScheme(Streaming):
         chunks = super().packets(settings, elements)
         return chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)
 
-    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
+    def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """The slowest link carries each packet once in each direction."""
-        rates = [racks.host_rate, *([racks.uplink_rate] if racks.racks > 1 else [])]
-        slowest = min(rate for rate in rates if rate is not None)
+        slowest = min(link.rate for link in plan.links if link.rate is not None)
         return float(self.packets(settings, elements) * self.bits_on_wire(settings.k) / (slowest * 1e6))
 
 
@@ -84,18 +85,17 @@ def _pools(jobs: Sequence[Admitted]) -> list[switchml.Pool]:
 
 
 def admission(plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool, first_node: int) -> list[str]:
-    """Admission of a job at the switch `name`; nothing where it has no worker below."""
-    members = job.members(plan.racks.racks)
-    switch, parent = plan.switches[name], None
-    if name == "root":
-        below = [r for r, ranks in enumerate(members) if ranks]
-        children = [switchml.Child(r, r, plan.switches[f"tor{r}"].station) for r in below]
-    else:
-        rack = plan.rack(name)
-        hosts = [job.hosts[rank] for rank in members[rack]]
+    """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's."""
+    members = job.members(plan.topology.racks)
+    switch, root, parent = plan.switches[name], plan.root(job.number), None
+    if switch.rack is not None:
+        hosts = [job.hosts[rank] for rank in members[switch.rack]]
         children = [switchml.Child(i, plan.port(name, host.name), host.station) for i, host in enumerate(hosts)]
-        if "root" in plan.switches:
-            parent = switchml.Parent(plan.port(name, "root"), plan.switches["root"].station, switch.station, rack)
+        if root:
+            parent = switchml.Parent(plan.port(name, root.name), root.station, switch.station, switch.rack)
+    else:
+        below = [(r, plan.racks[r]) for r, ranks in enumerate(members) if ranks and switch is root]
+        children = [switchml.Child(r, plan.port(name, rack.name), rack.station) for r, rack in below]
     return switchml.job(job.number, pool, children, parent, first_node) if children else []
 
 

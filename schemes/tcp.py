@@ -11,7 +11,7 @@ from hosts.tcp.pairwise import Pairwise, Server
 from hosts.tcp.schedules import Schedule
 from schemes import oracle
 from schemes.scheme import Scheme
-from topologies.racks import NetworkPlan, Racks
+from topologies.plan import NetworkPlan
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
 TCP_FRAME = SEGMENT + 66  # Ethernet, IP and TCP headers with it
@@ -25,7 +25,7 @@ class Scheduled(Scheme):
         """Raises ValueError for numbers of workers and servers that it does not exist for."""
         raise NotImplementedError
 
-    def check(self, jobs: Any, racks: Racks) -> None:
+    def check(self, jobs: Any, plan: NetworkPlan) -> None:
         for job in jobs:
             self.schedule(job.plan.size, len(job.plan.servers))
 
@@ -38,14 +38,14 @@ class Scheduled(Scheme):
     def serve(self, place: Place, over: Over) -> Serving | None:
         return Server.of_next_group(place.membership, self._of(place), place.peers, place.settings.patience, over)
 
-    def bound(self, racks: Racks, settings: Any, elements: int) -> float:
+    def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """What the oracle makes of the schedule."""
-        return TCP_OVERHEAD * oracle.seconds(self.schedule(racks.size, racks.servers), racks, 4 * elements)
+        return TCP_OVERHEAD * oracle.seconds(self.schedule(len(plan.hosts), len(plan.servers)), plan, 4 * elements)
 
     def framing(self, settings: Any, elements: int) -> float:
         return TCP_FRAME / SEGMENT
 
-    def uplink_tensors(self, racks: Racks, settings: Any, elements: int) -> float:
-        uplinks = {link.number for link in NetworkPlan(racks).links if link.upper == "root"}
-        steps = oracle.load(self.schedule(racks.size, racks.servers), racks, 1.0)
-        return self.framing(settings, elements) * max(sum(step[number, "up"] for step in steps) for number in uplinks)
+    def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        uplinks = {link.number for link in plan.links if link.lower in plan.switches}
+        steps = oracle.load(self.schedule(len(plan.hosts), len(plan.servers)), plan, 1.0)
+        return self.framing(settings, elements) * max(sum(step[number, True] for step in steps) for number in uplinks)

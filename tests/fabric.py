@@ -11,7 +11,8 @@ from switches.embedded.offline import OfflineSwitch
 from switches.loss import Loss
 from testbed.trial.configuration import switch_commands
 from topologies.jobs import JobPlan
-from topologies.racks import MAX_PORTS, HostPlan, NetworkPlan
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.topology import MAX_PORTS
 
 Arrival = tuple[str, bytes]  # at a host
 

@@ -31,7 +31,7 @@ from testbed.trial.places import place_of
 from tests import atp_packets, packets
 from tests.fabric import Fabric
 from tests.virtual_time import FOR_EVER, VirtualTime
-from topologies.racks import NetworkPlan
+from topologies.plan import NetworkPlan
 
 EPOCH = 5
 DELAY = 80e-6  # seconds that a packet takes from one node's link to the next node, beside its time on the link
@@ -130,10 +130,10 @@ class ReplayedNetwork:
     """The switches, links and hosts of a trial's settings."""
 
     def __init__(self, time: VirtualTime, settings: TrialSettings, seed: int) -> None:
-        self.time, self.plan = time, NetworkPlan(settings.topology())
+        self.time, self.plan = time, settings.plan()
         self.admitted = settings.admitted(self.plan)
         running = settings.running()
-        unpaced = NetworkPlan(replace(self.plan.racks, host_rate=None, uplink_rate=None))  # switches wait in this machine's time
+        unpaced = NetworkPlan(replace(self.plan.topology, host_rate=None, uplink_rate=None))  # switches wait in this machine's time
         atp = running.name == "atp"
         program = atp_packets.program(settings.k, settings.scheme_settings().aggregators) if atp else packets.program(settings.k)
         self.fabric = Fabric(unpaced, program, self.admitted, settings.loss_model(), seed)

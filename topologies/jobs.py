@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.racks import HostPlan, NetworkPlan, TopologyError
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.topology import TopologyError
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,11 @@ class JobPlan:
         return found
 
     def children(self, plan: NetworkPlan, name: str) -> int:
-        """How many send their sums to the switch `name`: workers, or at the root racks."""
-        members = self.members(plan.racks.racks)
-        return sum(map(bool, members)) if name == "root" else len(members[plan.rack(name)])
+        """How many send their sums to the switch `name`: workers, or at the job's root racks."""
+        members, switch = self.members(plan.topology.racks), plan.switches[name]
+        if switch.rack is not None:
+            return len(members[switch.rack])
+        return sum(map(bool, members)) if switch is plan.root(self.number) else 0
 
 
 def deal(plan: NetworkPlan, workers: list[list[int]], servers: list[int]) -> list[JobPlan]:
@@ -46,7 +49,7 @@ def deal(plan: NetworkPlan, workers: list[list[int]], servers: list[int]) -> lis
 
     Raises TopologyError if there are not enough.
     """
-    left = [[h for h in plan.hosts if h.rack == r] for r in range(plan.racks.racks)]
+    left = [[h for h in plan.hosts if h.rack == r] for r in range(plan.topology.racks)]
     spare = list(plan.servers)
     jobs = []
     for number, (by_rack, wanted) in enumerate(zip(workers, servers, strict=True)):

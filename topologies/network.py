@@ -13,7 +13,7 @@ from switches.control import Control, ControlError
 from switches.target import RunningSwitch, SwitchError, Target, tell
 from topologies import isolation
 from topologies.links import run
-from topologies.racks import NetworkPlan
+from topologies.plan import NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
 

@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from topologies.racks import NetworkPlan, Racks, TopologyError
+from topologies.plan import NetworkPlan
+from topologies.racks import Racks
+from topologies.topology import TopologyError
 
 TOPOLOGIES = {"rack": Racks(1, 4), "racks": Racks(2, 4)}
 # what makes P4-utils run the embedded switch

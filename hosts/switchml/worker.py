@@ -74,9 +74,7 @@ class SwitchML(Stream):
         self.queries = packets[slots:]
         self.queries["kind"] = wire.KIND_QUERY
         self.scales, self.steps = scales(membership.size), steps(membership.size)
-        self.seen = np.full(
-            (slots, LEVELS + 1), -1
-        )  # by row: bitmaps of switches that have answered (hosts.switchml.slots)
+        self.seen = np.full((slots, LEVELS + 1), -1)  # by row: bitmaps of switches that have answered (hosts.switchml.slots)
 
     # --- the collective
 

@@ -111,7 +111,6 @@ def export_p4app(
     from testbed.plan.targets import defaults
     from testbed.trial.configuration import commands_for
     from topologies.p4app import export, named
-    from topologies.racks import NetworkPlan
 
     asked = parse_overrides(set_ or [], TrialSettings)
     if taken := {"racks", "workers"} & set(asked):
@@ -121,7 +120,7 @@ def export_p4app(
     settings = make_settings(TrialSettings, defaults(target) | asked | size)
     settings.check()
     refuse_idle(settings, {settings.scheme})
-    plan = NetworkPlan(settings.topology())
+    plan = settings.plan()
     commands = commands_for(settings, plan, seed)
     program = settings.running().program
     assert program is not None
@@ -213,7 +212,7 @@ def _run() -> int | str:
     """The exit code, or the sentence to end with."""
     from testbed.plan.settings import SettingsError
     from testbed.record.runs import ResultsError
-    from topologies.racks import TopologyError
+    from topologies.topology import TopologyError
 
     try:
         return application(standalone_mode=False) or 0

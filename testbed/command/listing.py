@@ -14,10 +14,11 @@ from rich.table import Table
 from hosts.plugins import defines, is_file
 from schemes import registry
 from testbed.plan import experiment as experiments
+from testbed.plan.groups import GROUPS
 from testbed.plan.settings import SettingsError, TrialSettings, named_scheme, own_names
 from testbed.plan.sweep import SweepSettings
 
-Row = tuple[str, str, str]  # name, default, description
+Row = tuple[str, str, str, str]  # name, default, range, description
 
 
 def show_all(console: Console) -> None:
@@ -31,7 +32,7 @@ def show_all(console: Console) -> None:
 
 def show_settings(console: Console, name: str) -> None:
     """The settings of an experiment or a scheme. SettingsError if there is neither of that name."""
-    headings = ("setting", "default", "what it is")
+    headings = ("setting", "default", "range", "what it is")
     if name in registry.names() or (is_file(name) and defines(name, "SCHEME")):
         scheme = registry.find(named_scheme(name))
         rows = _rows(scheme.Settings, scheme.Settings.model_fields)
@@ -46,12 +47,16 @@ def show_settings(console: Console, name: str) -> None:
         raise SettingsError(f"there is no experiment or scheme {name}: choose one of {', '.join(known)}") from None
     kind = chosen.Settings
     own = [key for key in kind.model_fields if key not in TrialSettings.model_fields]
-    rest = [key for key in TrialSettings.model_fields if key not in ("own", *own)]
     console.print(f"[bold]{experiments.short(name)}[/bold]: {experiments.summary(chosen)}", highlight=False)
     if own:
         _show(console, "of the experiment", headings, _rows(kind, own))
     note = " (the experiment sets some itself)" if issubclass(kind, SweepSettings) else ""
+    grouped = {key for group in GROUPS.values() for key in group.model_fields}
+    rest = [key for key in TrialSettings.model_fields if key not in {"own", *own, *grouped}]
     _show(console, f"of its trials{note}", headings, _rows(kind, rest))
+    for group_name, group in GROUPS.items():
+        keys = [key for key in group.model_fields if key not in own]
+        _show(console, f"{group_name}: {inspect.getdoc(group)}", headings, _rows(kind, keys))
     for scheme_name in registry.names():
         if mine := own_names(scheme_name):
             rows = _rows(registry.find(scheme_name).Settings, mine)
@@ -65,13 +70,24 @@ def _own(scheme: str, rows: Iterable[Row]) -> list[Row]:
 
 def _rows(kind: type[Any], keys: Iterable[str]) -> list[Row]:
     fields: dict[str, FieldInfo] = kind.model_fields
-    return [(key, _plain(fields[key].default), _described(key, fields[key])) for key in keys]
+    return [(key, _plain(fields[key].default), _range(key, fields[key]), _described(key, fields[key])) for key in keys]
 
 
 def _described(key: str, field: FieldInfo) -> str:
     """Its description; an experiment that changes a default alone does not repeat it."""
     inherited = TrialSettings.model_fields.get(key)
     return field.description or (inherited.description if inherited else None) or ""
+
+
+def _range(key: str, field: FieldInfo) -> str:
+    """The least and the largest value; an experiment that changes a default alone keeps them."""
+    inherited = TrialSettings.model_fields.get(key)
+    found: dict[str, Any] = {}
+    for limit in field.metadata or (inherited.metadata if inherited else []):
+        found |= {name: value for name in ("ge", "gt", "le", "lt") if (value := getattr(limit, name, None)) is not None}
+    least = next((f"{sign} {found[name]:g}" for name, sign in (("ge", "≥"), ("gt", ">")) if name in found), "")
+    most = next((f"{sign} {found[name]:g}" for name, sign in (("le", "≤"), ("lt", "<")) if name in found), "")
+    return ", ".join(part for part in (least, most) if part)
 
 
 def _plain(value: Any) -> str:

@@ -18,15 +18,15 @@ from pydantic import (
 )
 
 from hosts.plugins import is_file
-from hosts.training.stragglers import KINDS, Straggler
-from hosts.training.workloads import WORKLOADS, find
+from hosts.training.workloads import find
 from schemes import registry
 from schemes.scheme import Admitted, Scheme
 from schemes.streaming import StreamSettings
-from switches.loss import Loss
 from switches.switchml import MAX_JOBS
+from testbed.plan.groups import LossSettings, NetworkSettings, OutageSettings, StragglerSettings, WorkSettings, ungrouped
 from topologies.jobs import JobPlan, deal
-from topologies.racks import NetworkPlan, Racks, TopologyError
+from topologies.plan import NetworkPlan
+from topologies.topology import TopologyError
 
 
 class SettingsError(ValueError):
@@ -128,7 +128,7 @@ class JobSettings(WithSchemes):
         return told | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
-class TrialSettings(WithSchemes):
+class TrialSettings(WithSchemes, NetworkSettings, WorkSettings, LossSettings, OutageSettings, StragglerSettings):
     """Everything that one trial depends on, besides its seed."""
 
     @field_validator("jobs", mode="before")
@@ -141,34 +141,9 @@ class TrialSettings(WithSchemes):
             raise ValueError(f"not JSON: {error}") from None
 
     scheme: str = Field("switchml", description=f"one of {', '.join(registry.names())}")
-    racks: int = Field(2, description="one rack has no root switch")
-    workers: int = Field(4, description="workers in each rack")
-    host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
-    uplink_rate: float = Field(10.0, description="Mbit/s between a rack's switch and the root")
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
     slots: int = Field(64, description="chunks under way: slots of the job's pool, or atp's window")
-    workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}, or tensor-N")
-    steps: int = Field(80, ge=1, le=100_000, description="of training")
-    batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
-    learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum 0.9; default: the workload's")
-    compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
-    evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
-    measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
-    loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
-    burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
-    queue: int | None = Field(None, ge=1, le=65536, description="packets that a switch's port holds; default: more than can come")
-    latency: float = Field(0.0, ge=0, le=100, description="ms that what a switch sends takes longer (embedded target)")
-    background: float = Field(0.0, ge=0, le=10_000, description="Mbit/s of datagrams from the last rack into the first")
-    outage_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: worker 0's link loses all")
-    outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
     timeline: bool = Field(False, description="note packets in bins of 10 ms (switchml, atp)")
-    straggler: str = Field("none", description=f"one of {', '.join(KINDS)}")
-    straggler_rank: int = Field(0, ge=0, description="slow: which worker")
-    straggler_factor: float = Field(3.0, ge=1, le=1000, description="slow, bimodal: how many times as long")
-    straggler_mean: float = Field(1.0, ge=0, le=1000, description="exponential: mean of what is added to 1")
-    straggler_shape: float = Field(2.0, gt=0, le=1000, description="pareto: its shape")
-    straggler_probability: float = Field(0.1, ge=0, le=1, description="bimodal: of a slow step")
-    straggler_sigma: float = Field(0.5, ge=0, le=10, description="lognormal: of the exponent")
     jobs: tuple[JobSettings, ...] = Field((), description="several jobs on one network; each has what differs from the above")
     patience: float = Field(30.0, gt=0, le=86_400, description="seconds of silence before a worker gives up")
 
@@ -228,11 +203,11 @@ class TrialSettings(WithSchemes):
     def _servers(self) -> list[int]:
         return [job.of_scheme().servers(job.scheme_settings()) for job in self.each()]
 
-    def topology(self) -> Racks:
+    def plan(self) -> NetworkPlan:
         """The network that the jobs need."""
         workers = max((sum(by_rack) for by_rack in zip(*self._workers(), strict=True)), default=self.workers)
         bystanders = int(self.background > 0)  # a host of each rack that is in no job
-        return Racks(self.racks, workers + bystanders, self.host_rate, self.uplink_rate, sum(self._servers()))
+        return NetworkPlan(self.shape(workers + bystanders, sum(self._servers())))
 
     def plans(self, plan: NetworkPlan) -> list[JobPlan]:
         """The jobs' hosts."""
@@ -244,17 +219,6 @@ class TrialSettings(WithSchemes):
             Admitted(own, job.of_scheme(), job.scheme_settings()) for own, job in zip(self.plans(plan), self.each(), strict=True)
         ]
 
-    def loss_model(self) -> Loss | None:
-        if not self.loss:
-            return None
-        return Loss.bernoulli(self.loss) if self.burst == 1 else Loss.gilbert_elliott(self.loss, self.burst)
-
-    def straggler_model(self) -> Straggler:
-        return Straggler(
-            self.straggler, self.straggler_rank, self.straggler_factor, self.straggler_mean, self.straggler_shape,
-            self.straggler_probability, self.straggler_sigma,
-        )  # fmt: skip
-
     def check(self) -> None:
         """Raise SettingsError for a combination that cannot run."""
         each = self.each()
@@ -264,12 +228,12 @@ class TrialSettings(WithSchemes):
             refuse_idle(given, {job.scheme})
         self.running()
         try:
-            racks = self.topology()
-            jobs = self.admitted(NetworkPlan(racks))
+            plan = self.plan()
+            jobs = self.admitted(plan)
             self.loss_model()
             self.straggler_model()
             for scheme in {job.scheme for job in jobs}:
-                scheme.check([job for job in jobs if job.scheme is scheme], racks)
+                scheme.check([job for job in jobs if job.scheme is scheme], plan)
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
         sizes = [job.plan.size for job in jobs]
@@ -305,6 +269,7 @@ def parse_overrides(texts: list[str], known: type[BaseModel]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise SettingsError(f"--set takes key=value, not {text!r}")
+        key = ungrouped(key)
         if key not in known.model_fields.keys() - {"own"} and not owners(key):
             raise SettingsError(f"there is no setting {key}: choose one of {', '.join(setting_names(known))}")
         values[key] = value

@@ -6,12 +6,12 @@ from typing import Any
 
 from schemes.streaming import Streaming
 from testbed.plan.settings import TrialSettings
-from topologies.racks import Racks
+from topologies.plan import NetworkPlan
 
 
 def seconds(settings: TrialSettings, elements: int) -> float:
     """For the settings' scheme and a tensor of so many float32 or int32 elements."""
-    return settings.of_scheme().bound(_racks(settings), settings.scheme_settings(), elements)
+    return settings.of_scheme().bound(_plan(settings), settings.scheme_settings(), elements)
 
 
 def of_trial(trial: dict[str, Any]) -> float:
@@ -38,9 +38,9 @@ def packets(settings: TrialSettings, elements: int) -> int:
 
 def uplink_tensors(settings: TrialSettings, elements: int) -> float:
     """Up the busiest rack's uplink for one sum, in sizes of the tensor, framing included."""
-    return settings.of_scheme().uplink_tensors(_racks(settings), settings.scheme_settings(), elements)
+    return settings.of_scheme().uplink_tensors(_plan(settings), settings.scheme_settings(), elements)
 
 
-def _racks(settings: TrialSettings) -> Racks:
+def _plan(settings: TrialSettings) -> NetworkPlan:
     """The job's own hosts, without those of background traffic."""
-    return settings.changed(background=0.0).topology()
+    return settings.changed(background=0.0).plan()

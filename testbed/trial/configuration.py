@@ -8,7 +8,7 @@ from dataclasses import replace
 from schemes.scheme import Admitted, Conditions
 from switches.loss import Loss, link_seed, set_loss
 from testbed.plan.settings import TrialSettings
-from topologies.racks import NetworkPlan
+from topologies.plan import NetworkPlan
 
 QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
 
@@ -38,7 +38,8 @@ def switch_commands(
     schemes = list(dict.fromkeys(job.scheme for job in jobs))
     conditions = replace(conditions or Conditions(), mixed=len(schemes) > 1)
     deepest = max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
-    commands = [f"set_queue_depth {conditions.queue or deepest}", *plan.forwarding(name)]
+    through_root = {host.rank: job.plan.number for job in jobs if job.scheme.program for host in job.plan.everyone}
+    commands = [f"set_queue_depth {conditions.queue or deepest}", *plan.forwarding(name, through_root)]
     if latency:
         commands.append(f"set_queue_delay {round(1000 * latency)}")
     for scheme in schemes:

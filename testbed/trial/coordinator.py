@@ -40,7 +40,6 @@ from testbed.trial.watch import Watch, ended
 from topologies import isolation
 from topologies.links import NetworkError
 from topologies.network import MANAGEMENT_ADDRESS, Network
-from topologies.racks import NetworkPlan
 
 COORDINATOR_PORT = 29500
 JOIN_SECONDS = 60.0
@@ -116,7 +115,7 @@ class _Trial:
 
     def __init__(self, settings: TrialSettings, seed: int, target: Target, sender: Connection, scratch: Path) -> None:
         self.settings, self.seed, self.target, self.sender, self.scratch = settings, seed, target, sender, scratch
-        self.plan = NetworkPlan(settings.topology())
+        self.plan = settings.plan()
         several = len(settings.jobs) > 1
         self.admitted, self.running = settings.admitted(self.plan), settings.running()
         whole = zip(self.admitted, settings.each(), settings.starts(), strict=True)
@@ -143,7 +142,7 @@ class _Trial:
         """The trial on its network, which has been under construction since `began`."""
         places = {h.name: place_of(self.plan, job, h) for job in self.admitted for h in job.plan.everyone}
         secret = secrets.token_bytes(16)
-        with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.racks.size) as door:
+        with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.topology.size) as door:
             servers = spawn_servers(network, lambda host: places[host.name])
             self._fork_workers(network, places, secret)
             watch = Watch(network, [job.plan for job in self.jobs], servers)
@@ -175,7 +174,7 @@ class _Trial:
         """From the last host of the last rack to that of the first: neither is in a job. What each process is."""
         if not self.settings.background:
             return {}
-        source, sink = (self.plan.racks.members[rack][-1] for rack in (-1, 0))
+        source, sink = (self.plan.topology.members[rack][-1] for rack in (-1, 0))
         frame = self.running.bits_on_wire(self.settings.k) // 8 - PHYSICAL_BYTES
         send = partial(background.source, self.plan.hosts[sink].station.ip, self.settings.background, frame)
         return {

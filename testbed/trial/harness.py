@@ -27,7 +27,8 @@ from testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
 from topologies import isolation
 from topologies.jobs import deal
 from topologies.network import Network
-from topologies.racks import HostPlan, NetworkPlan, Racks
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.racks import Racks
 
 
 class HarnessError(RuntimeError):

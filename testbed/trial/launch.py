@@ -27,7 +27,7 @@ from testbed.trial.watch import Watch, ended
 from topologies import isolation
 from topologies.links import NetworkError
 from topologies.network import Network
-from topologies.racks import HostPlan, NetworkPlan
+from topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
     "workload", "steps", "batch", "learning_rate", "compute_ms", "evaluate_every", "measure_error", "straggler", "outage_at",
@@ -82,7 +82,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
     meeting = rendezvous(job.plan, host, job.scheme)
     place = place_of(plan, job, host)
     return {
-        PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.racks.size), "LOCAL_RANK": "0",
+        PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.topology.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
         "GLOO_SOCKET_IFNAME": host.data_interface, "OMP_NUM_THREADS": "1",
     }  # fmt: skip
@@ -90,7 +90,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
 
 def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool) -> int:
     """The first process of the network's namespaces."""
-    plan = NetworkPlan(settings.topology())
+    plan = settings.plan()
     commands = commands_for(settings, plan, seed)
     try:
         # in a /run that ends with the namespaces; TemporaryDirectory would be removed at the end of every forked worker
@@ -115,7 +115,7 @@ class _Launch:
         self.cause = ""
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
-        self.silent = set(range(network.plan.racks.size))  # ranks whose failure was not told yet, if there is one
+        self.silent = set(range(network.plan.topology.size))  # ranks whose failure was not told yet, if there is one
         self.told: dict[str, list[int]] = {}  # failures, and the ranks that failed so
 
     def run(self, script: list[str], torchrun: bool) -> int:

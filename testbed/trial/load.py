@@ -97,7 +97,10 @@ class LinkBytes:
         }
 
     def metrics(self) -> dict[str, list[dict[str, int]]]:
-        """The bytes "up" and "down" since the beginning: `uplink_bytes` by rack, `server_bytes` by server; "down" is into it."""
+        """The bytes "up" and "down" since the beginning; "down" is into the rack or the server.
+
+        `uplink_bytes` are by link between switches, rack 0's first, and `server_bytes` by server.
+        """
         now = self._read()
         return {
             kind: [

@@ -7,7 +7,7 @@ from hosts.place import Place
 from hosts.worker import Rendezvous
 from schemes.scheme import Admitted, Scheme
 from topologies.jobs import JobPlan
-from topologies.racks import HostPlan, NetworkPlan
+from topologies.plan import HostPlan, NetworkPlan
 
 RENDEZVOUS_PORT = 29501
 
@@ -15,8 +15,8 @@ RENDEZVOUS_PORT = 29501
 def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     """A host's place in a job."""
     job = admitted.plan
-    membership = Membership(job.number, job.rank(host), job.size, job.members(plan.racks.racks))
-    switches = [plan.switches[f"tor{r}"].station.ip for r in range(plan.racks.racks)]
+    membership = Membership(job.number, job.rank(host), job.size, job.members(plan.topology.racks))
+    switches = [plan.switches[f"tor{r}"].station.ip for r in range(plan.topology.racks)]
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
     return Place(admitted.scheme, admitted.settings, membership, peers, [s.rack for s in job.servers], switches, control)
 

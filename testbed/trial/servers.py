@@ -11,7 +11,7 @@ from functools import partial
 from hosts.place import Place
 from hosts.worker import run_server
 from topologies.network import Network
-from topologies.racks import HostPlan
+from topologies.plan import HostPlan
 
 SERVERS_END = 12.0  # seconds, longer than a server takes to release what its job holds
 

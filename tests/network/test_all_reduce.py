@@ -10,7 +10,8 @@ from switches.target import Target
 from testbed.trial.harness import HarnessError, Job, all_reduce, in_network, on_hosts
 from tests.floats import dequantized, exponents, quantized
 from topologies.network import Network
-from topologies.racks import HostPlan, Racks
+from topologies.plan import HostPlan
+from topologies.racks import Racks
 
 FAST = {"host_rate": None, "uplink_rate": None}
 

@@ -31,7 +31,8 @@ from testbed.trial.harness import (
 )
 from tests.network.test_trials import SMALL, worker_pid
 from topologies.network import Network
-from topologies.racks import HostPlan, Racks
+from topologies.plan import HostPlan
+from topologies.racks import Racks
 
 FAST = {"host_rate": None, "uplink_rate": None}
 

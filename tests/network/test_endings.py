@@ -27,7 +27,7 @@ from testbed.trial.coordinator import GRACE, TrialError, run_trial
 from testbed.trial.servers import spawn_servers
 from tests.network.test_trials import SMALL, interfaces, name_of, namespaces
 from topologies.network import MANAGEMENT_ADDRESS, Network
-from topologies.racks import HostPlan
+from topologies.plan import HostPlan
 
 CONSEQUENCES = ("Broken pipe", "cannot be completed", "does not answer", "said nothing", "closed the connection")
 

@@ -19,7 +19,8 @@ from testbed.trial.harness import Job, in_network, on_hosts
 from testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
 from tests.network.test_torch_backend import launch
 from topologies.network import Network
-from topologies.racks import HostPlan, Racks
+from topologies.plan import HostPlan
+from topologies.racks import Racks
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from switches.sockets import socket_directory
 from testbed.trial.harness import Job, on_hosts
 from tests.network.test_ptf_scenarios import isolated_test
 from topologies import isolation
-from topologies.racks import HostPlan, NetworkPlan, Racks
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.racks import Racks
 
 pytestmark = pytest.mark.skipif(not installation.find("P4-utils"), reason="P4-utils is not installed (inalab doctor)")
 RACKS = Racks(2, 2)

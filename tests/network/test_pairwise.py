@@ -9,7 +9,8 @@ from schemes.oracle import seconds
 from switches.target import Target
 from testbed.trial.harness import HarnessError, Job, all_reduce, as_tensors, in_network, on_hosts
 from tests.scheduled import SCHEDULES
-from topologies.racks import HostPlan, Racks
+from topologies.plan import HostPlan
+from topologies.racks import Racks
 
 FAST = {"host_rate": None, "uplink_rate": None}
 # of the oracle's rate. Acknowledgements wait behind data in the one queue of a link, the more so the more partners a worker

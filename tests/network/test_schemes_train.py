@@ -11,10 +11,11 @@ import pytest
 from hosts.messages import Message, Step
 from schemes import registry
 from switches.target import Target
-from testbed.plan.settings import TrialSettings
+from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.theory import bounds
 from testbed.trial.coordinator import TrialError, run_trial
 from tests.network.test_trials import SMALL, trial, worker_pid
+from topologies.catalog import TOPOLOGIES
 
 
 @pytest.mark.parametrize("scheme", [scheme for scheme in registry.names() if scheme != "switchml"])
@@ -71,3 +72,18 @@ def test_a_racks_uplink_carries_the_tensor_once(target: Target) -> None:
     assert len(sent) == 2
     for rack in sent:
         assert rack == {"up": pytest.approx(expected, rel=0.02), "down": pytest.approx(expected, rel=0.02)}
+
+
+@pytest.mark.parametrize("topology", [name for name in TOPOLOGIES if name != "racks"])
+@pytest.mark.parametrize("scheme", ["switchml", "atp", "ring"])
+def test_every_topology_leads_to_the_same_model_also_under_loss(
+    scheme: str, topology: str, target: Target, atp_target: Target
+) -> None:
+    own, set_ = atp_target if scheme == "atp" else target, {"scheme": scheme, "topology": topology}
+    if (scheme, topology) == ("switchml", "dumbbell"):
+        with pytest.raises(SettingsError, match="scheme switchml needs a switch above its racks"):
+            TrialSettings(**{**SMALL, **set_}).check()
+        return
+    lossy, racks = trial(own, **set_, loss=0.02), trial(own, scheme=scheme)
+    assert lossy["metrics"]["retransmissions"] > 0
+    assert lossy["metrics"]["model_digest"] == racks["metrics"]["model_digest"]

@@ -14,7 +14,6 @@ from hosts.collective import Membership
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from testbed.trial.job_run import together
 from tests.merging import merger_of, take
-from topologies.racks import NetworkPlan
 
 K = 4
 EPOCH = 7
@@ -183,7 +182,7 @@ def test_jobs_have_what_differs_and_hosts_of_their_own() -> None:
     jobs = '[{"scheme": "atp", "workers": [2, 0], "servers": 2}, {"scheme": "ring", "start": 1.5, "steps": 3}]'
     settings = make_settings(TrialSettings, {"jobs": jobs, "workers": "1", "steps": "9"})
     settings.check()
-    plan = NetworkPlan(settings.topology())
+    plan = settings.plan()
     first, second = settings.plans(plan)
     assert [h.name for h in first.everyone] == ["h0", "h1", "s0", "s1"]
     assert [h.name for h in second.everyone] == ["h2", "h3"]

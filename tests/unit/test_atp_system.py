@@ -32,8 +32,12 @@ from tests.fabric import admitted, disturb
 from tests.merging import merger_of, take
 from tests.packets import EPOCH, K
 from tests.properties import examples
+from topologies.dumbbell import Dumbbell
 from topologies.jobs import JobPlan, deal
-from topologies.racks import HostPlan, NetworkPlan, Racks
+from topologies.leaf_spine import LeafSpine
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.racks import Racks
+from topologies.topology import Topology
 
 WINDOW, CHUNKS = 2, 7
 UNPACED = {"host_rate": None, "uplink_rate": None}  # or packets would wait in the switches for their turn
@@ -153,7 +157,7 @@ class Server:
         self.net.leave(self.host, head + packet.tobytes())
 
     def release(self) -> None:
-        for rack in range(self.net.plan.racks.racks):
+        for rack in range(self.net.plan.topology.racks):
             for index in np.flatnonzero(self.merger.assigned).tolist():
                 header = {"job": self.job.number, "index": index, "kind": wire.KIND_RELEASE, "epoch": self.merger.epoch}
                 self.net.leave(self.host, frame(self.host.station, self.net.plan.switches[f"tor{rack}"].station, header, []))
@@ -162,7 +166,7 @@ class Server:
 class Bag:
     """Hosts and switches, and the packets on their way to a port."""
 
-    def __init__(self, racks: Racks, jobs: int, aggregators: int, tensors: Callable[[int], np.ndarray]) -> None:
+    def __init__(self, racks: Topology, jobs: int, aggregators: int, tensors: Callable[[int], np.ndarray]) -> None:
         self.plan, self.aggregators, self.epoch = NetworkPlan(racks), aggregators, EPOCH
         self.shares = shares = deal(self.plan, [[racks.workers // jobs] * racks.racks] * jobs, [racks.servers // jobs] * jobs)
         jobs = admitted("atp", shares, slots=WINDOW, k=K, aggregators=aggregators)
@@ -193,7 +197,7 @@ class Bag:
         self.leave(host, bytes(forged))
 
     def tree(self, job: JobPlan, server: HostPlan) -> Tree:
-        return Tree(Membership(job.number, 0, job.size, job.members(self.plan.racks.racks)), server.rack)
+        return Tree(Membership(job.number, 0, job.size, job.members(self.plan.topology.racks)), server.rack)
 
     def leave(self, host: HostPlan, data: bytes) -> None:
         name = f"tor{host.rack}"
@@ -238,10 +242,24 @@ actions = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 999)), max
 @pytest.mark.parametrize("large", [False, True], ids=["integers that fit", "sums that overflow"])
 @pytest.mark.parametrize(
     ("racks", "jobs"),
-    [(Racks(1, 3, **UNPACED, servers=1), 1), (Racks(2, 2, **UNPACED, servers=2), 1), (Racks(2, 2, **UNPACED, servers=2), 2)],
-    ids=["one rack", "two racks and servers", "two jobs over two racks"],
+    [
+        (Racks(1, 3, **UNPACED, servers=1), 1),
+        (Racks(2, 2, **UNPACED, servers=2), 1),
+        (Racks(2, 2, **UNPACED, servers=2), 2),
+        (LeafSpine(2, 2, **UNPACED, servers=2), 2),
+        (LeafSpine(2, 2, **UNPACED, servers=2), 1),
+        (Dumbbell(2, 2, **UNPACED, servers=2), 1),
+    ],
+    ids=[
+        "one rack",
+        "two racks and servers",
+        "two jobs over two racks",
+        "two jobs at two spines",
+        "two spines and servers",
+        "dumbbell",
+    ],
 )
-def test_sums_are_exact_and_tables_end_empty(racks: Racks, jobs: int, large: bool) -> None:
+def test_sums_are_exact_and_tables_end_empty(racks: Topology, jobs: int, large: bool) -> None:
     top = 2**31 - 1 if large else 2**28
     rng = np.random.default_rng(4)
     values = rng.integers(-top, top, (3, racks.size, CHUNKS, K), dtype=np.int64)  # of three groups

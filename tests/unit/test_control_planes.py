@@ -20,7 +20,8 @@ from testbed.plan.settings import TrialSettings, make_settings
 from testbed.trial.configuration import QUEUE_DEPTH, commands_for, network_commands
 from tests.fabric import admitted
 from topologies.jobs import deal
-from topologies.racks import NetworkPlan, Racks
+from topologies.plan import NetworkPlan
+from topologies.racks import Racks
 
 HERE = Station("02:00:00:00:00:01", "10.0.0.1")
 
@@ -133,7 +134,7 @@ def test_floods_and_routes() -> None:
 
 
 def _queue(settings: TrialSettings, name: str, word: str) -> list[str]:
-    plan = NetworkPlan(settings.topology())
+    plan = settings.plan()
     return [line for line in commands_for(settings, plan, 1)[name] if line.startswith(f"set_queue_{word}")]
 
 
@@ -159,7 +160,7 @@ def test_queues_hold_all_that_can_come_unless_they_are_set() -> None:
 def test_atps_switches_mark_what_one_jobs_window_cannot_be(change: dict[str, Any], deep: int) -> None:
     plain = {"racks": "1", "workers": "2", "scheme": "atp"}
     settings = make_settings(TrialSettings, plain | {key: str(value) for key, value in change.items()})
-    commands = commands_for(settings, NetworkPlan(settings.topology()), 1)["tor0"]
+    commands = commands_for(settings, settings.plan(), 1)["tor0"]
     assert [line for line in commands if "congestion.deep" in line] == [f"register_write congestion.deep 0 {deep}"]
 
 
@@ -171,7 +172,26 @@ def test_atps_switches_send_a_little_less_than_a_link_carries(others: dict[str, 
     settings = make_settings(TrialSettings, alone | others)
     packets = {rate: str(int(PACE * rate * 1e6 / atp_wire.bits_on_wire(64))) for rate in (10.0, 4.0)}
     rates = {line.split()[2]: line.split()[1] for line in _queue(settings, "tor1", "rate")}
-    uplink = str(NetworkPlan(settings.topology()).port("tor1", "root"))
+    uplink = str(settings.plan().port("tor1", "root"))
     assert rates == {port: packets[4.0 if port == uplink else 10.0] for port in rates} and uplink in rates and len(rates) > 1
     assert _queue(settings, "root", "rate") == [f"set_queue_rate {packets[4.0]} {port}" for port in (0, 1)]
     assert _queue(settings.model_copy(update={"scheme": "switchml"}), "root", "rate") == []
+
+
+@pytest.mark.parametrize("scheme", ["switchml", "atp"])
+def test_all_packets_of_a_job_that_switches_aggregate_cross_its_own_spine(scheme: str) -> None:
+    """Another one would not know the job, or the epoch of its group."""
+    settings = TrialSettings(topology="leaf-spine", racks=3, workers=4, scheme=scheme, jobs=({"workers": [2]}, {"workers": [2]}))
+    plan, jobs = settings.plan(), settings.plans(settings.plan())
+    commands = commands_for(settings, plan, 1)
+    for rack in plan.racks:
+        for job in jobs:
+            spine = plan.port(rack.name, f"spine{job.number}")
+            for host in (host for host in job.everyone if host.rack != rack.rack):
+                assert f"table_add forwarder.stations forward {host.station.mac} => {spine}" in commands[rack.name]
+
+
+def test_ordinary_traffic_of_a_leaf_spine_network_uses_all_spines() -> None:
+    settings = TrialSettings(topology="leaf-spine", racks=2, workers=4, scheme="ring")
+    ports = {line.split()[-1] for line in commands_for(settings, settings.plan(), 1)["tor0"] if "forward 02:00:00:00:01" in line}
+    assert ports == {"4", "5"}

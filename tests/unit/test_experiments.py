@@ -18,7 +18,9 @@ from testbed.plan import experiment as registry
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
 from testbed.record.runs import ResultsError, add_trial, create_run, load_run
 from testbed.trial.validity import judge
-from topologies.racks import NetworkPlan, Racks, TopologyError
+from topologies.plan import NetworkPlan
+from topologies.racks import Racks
+from topologies.topology import TopologyError
 
 GOOD = {
     "padding_min": 0.01, "retransmissions": 0, "packets_sent": 1000, "saturated": 0.0, "saturated_by": "", "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",

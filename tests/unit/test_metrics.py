@@ -21,7 +21,8 @@ from testbed.report.tables import seed_table, trial_table, verdict
 from testbed.trial.job_run import JobRun, together
 from tests.runs import failed, invalid, make_run, record, trial
 from topologies.jobs import deal
-from topologies.racks import NetworkPlan, Racks
+from topologies.plan import NetworkPlan
+from topologies.racks import Racks
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,15 @@ from schemes.scheme import Admitted
 from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import switch_commands
 from topologies.p4app import export, named
-from topologies.racks import NetworkPlan, Racks, TopologyError
+from topologies.plan import NetworkPlan
+from topologies.racks import Racks
+from topologies.topology import TopologyError
 
 PROGRAM = Path("p4/switchml.p4")
 
 
 def admitted(plan: NetworkPlan) -> list[Admitted]:
-    return TrialSettings(racks=plan.racks.racks, workers=plan.racks.workers).admitted(plan)
+    return TrialSettings(racks=plan.topology.racks, workers=plan.topology.workers).admitted(plan)
 
 
 def exported(tmp_path: Path, racks: Racks, target: str = "bmv2") -> tuple[NetworkPlan, dict, Path]:

@@ -13,6 +13,7 @@ from schemes import registry
 from schemes.registry import SchemeError
 from testbed.plan import experiment
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings, refuse_idle, with_scheme
+from topologies.plan import NetworkPlan
 from topologies.racks import Racks
 
 WHOLE = """
@@ -26,7 +27,7 @@ class Mine(Scheme):
     look = Look("mine", "#000000")
     Settings = Settings
     def join(self, place, epoch, pulse=None): ...
-    def bound(self, racks, settings, elements): return elements * settings.depth / racks.host_rate
+    def bound(self, plan, settings, elements): return elements * settings.depth / plan.topology.host_rate
     def framing(self, settings, elements): return 1.0
     def uplink_tensors(self, racks, settings, elements): return 1.0
 
@@ -52,11 +53,11 @@ def test_every_scheme_has_what_experiments_need() -> None:
     for name in registry.names():
         scheme = registry.find(name)
         settings = scheme.Settings()
-        racks = Racks(2, 2, servers=scheme.servers(settings))
+        plan = NetworkPlan(Racks(2, 2, servers=scheme.servers(settings)))
         assert scheme.name == name and scheme.look.label
-        assert scheme.bound(racks, settings, 10_000) > 10_000 * 32 / 10e6
+        assert scheme.bound(plan, settings, 10_000) > 10_000 * 32 / 10e6
         assert scheme.framing(settings, 10_000) > 1
-        assert scheme.uplink_tensors(racks, settings, 10_000) >= scheme.framing(settings, 10_000)
+        assert scheme.uplink_tensors(plan, settings, 10_000) >= scheme.framing(settings, 10_000)
         place = Place(scheme, settings, Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], ["10.0.0.254"], [])
         assert Place.loads(place.dumps()) == place
 

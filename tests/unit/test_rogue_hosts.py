@@ -30,7 +30,8 @@ from tests.merging import merger_of, take
 from tests.packets import EPOCH, K, vector
 from tests.properties import examples
 from topologies.jobs import JobPlan, deal
-from topologies.racks import HostPlan, NetworkPlan, Racks
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.racks import Racks
 
 RACKS = {
     scheme: Racks(2, 2, host_rate=None, uplink_rate=None, servers=servers) for scheme, servers in (("switchml", 0), ("atp", 2))

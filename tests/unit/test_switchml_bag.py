@@ -19,7 +19,10 @@ from tests.fabric import Fabric, admitted, disturb
 from tests.packets import EPOCH, K, frame, program
 from tests.properties import examples
 from topologies.jobs import JobPlan, deal
-from topologies.racks import HostPlan, NetworkPlan, Racks
+from topologies.leaf_spine import LeafSpine
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.racks import Racks
+from topologies.topology import Topology
 
 SLOTS, CHUNKS = 2, 7
 MOST_ROUNDS = 60  # of everybody asking, without loss, after which all must be complete
@@ -81,7 +84,7 @@ class Worker:
 class Bag(Fabric):
     """Hosts and switches, and the packets on their way to a port."""
 
-    def __init__(self, racks: Racks, jobs: int, tensors: np.ndarray) -> None:
+    def __init__(self, racks: Topology, jobs: int, tensors: np.ndarray) -> None:
         plan = NetworkPlan(racks)
         shares = deal(plan, [[racks.workers // jobs] * racks.racks] * jobs, [0] * jobs)
         super().__init__(plan, program(), admitted("switchml", shares, slots=SLOTS, k=K))
@@ -127,10 +130,10 @@ scripts = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 999)), max
 
 @pytest.mark.parametrize(
     ("racks", "jobs"),
-    [(Racks(1, 3, None, None), 1), (Racks(2, 2, None, None), 1), (Racks(3, 2, None, None), 2)],
-    ids=["one rack", "two racks", "two jobs over three racks"],
+    [(Racks(1, 3, None, None), 1), (Racks(2, 2, None, None), 1), (Racks(3, 2, None, None), 2), (LeafSpine(2, 2, None, None), 2)],
+    ids=["one rack", "two racks", "two jobs over three racks", "two jobs at two spines"],
 )
-def test_sums_are_exact(racks: Racks, jobs: int) -> None:
+def test_sums_are_exact(racks: Topology, jobs: int) -> None:
     rng = np.random.default_rng(4)
     values = rng.integers(-(2**31), 2**31, (3, racks.size, CHUNKS, K), dtype=np.int64)  # of three groups
 

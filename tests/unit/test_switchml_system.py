@@ -14,7 +14,10 @@ from switches.loss import Loss
 from tests.fabric import Arrival, Fabric, admitted
 from tests.packets import K, frame, program, read, vector
 from topologies.jobs import JobPlan, deal
-from topologies.racks import HostPlan, NetworkPlan, Racks
+from topologies.leaf_spine import LeafSpine
+from topologies.plan import HostPlan, NetworkPlan
+from topologies.racks import Racks
+from topologies.topology import Topology
 
 SLOTS = 3
 TURNS = 3  # of every slot
@@ -43,7 +46,7 @@ class Net(Fabric):
 
 
 @contextmanager
-def network(racks: Racks, workers: list[list[int]], loss: Loss | None = None) -> Iterator[Net]:
+def network(racks: Topology, workers: list[list[int]], loss: Loss | None = None) -> Iterator[Net]:
     plan = NetworkPlan(racks)
     net = Net(plan, deal(plan, workers, [0] * len(workers)), loss)
     try:
@@ -61,10 +64,11 @@ def network(racks: Racks, workers: list[list[int]], loss: Loss | None = None) ->
         (Racks(3, 3), [[1, 0, 2], [2, 3, 1]]),  # one job has nobody in the second rack
         (Racks(2, 4), [[1, 1], [0, 2], [3, 0]]),
         (Racks(32, 1), [[1] * 32]),
+        (LeafSpine(3, 3), [[1, 0, 2], [2, 3, 1]]),
     ],
-    ids=["one worker", "32 workers", "two racks", "two jobs", "three jobs", "32 racks"],
+    ids=["one worker", "32 workers", "two racks", "two jobs", "three jobs", "32 racks", "two jobs at two spines"],
 )
-def test_every_worker_gets_its_own_jobs_sum_once(racks: Racks, workers: list[list[int]]) -> None:
+def test_every_worker_gets_its_own_jobs_sum_once(racks: Topology, workers: list[list[int]]) -> None:
     with network(racks, workers) as net:
         for phase in range(TURNS + len(workers) - 1):  # each job is a turn behind the one before: other slots, other versions
             arrived: dict[tuple[int, int], list[Arrival]] = {(job.number, slot): [] for job in net.jobs for slot in range(SLOTS)}

@@ -10,18 +10,22 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
-from hosts.tcp.schedules import Move
-from schemes.oracle import path
 from switches import atp, switchml
 from topologies import isolation, links
+from topologies.dumbbell import Dumbbell
 from topologies.jobs import deal
+from topologies.leaf_spine import MAX_SPINES, LeafSpine
 from topologies.links import PHYSICAL_BYTES, NetworkError, limit_rate
+from topologies.mixed_rates import MixedRates
 from topologies.network import MANAGEMENT_ADDRESS
-from topologies.racks import MAX_PORTS, MAX_RACKS, MAX_SERVERS, NetworkPlan, Racks, TopologyError
+from topologies.plan import NetworkPlan
+from topologies.racks import Racks
+from topologies.topology import MAX_PORTS, MAX_RACKS, MAX_SERVERS, Topology, TopologyError
 
 LONGEST_NAME = 15  # of an interface, in Linux
 SHAPES = [
@@ -31,11 +35,16 @@ SHAPES = [
     Racks(3, 2, 5.0, 20.0, servers=4),
     Racks(2, 32, servers=32),
     Racks(32, 2),
+    LeafSpine(2, 3, servers=3),
+    LeafSpine(4, 2, 10.0, 4.0, spines=3),
+    LeafSpine(32, 2, spines=MAX_SPINES, servers=32),
+    Dumbbell(2, 4, servers=3),
+    MixedRates(2, 3, servers=1),
 ]
 
 
-def shape(racks: Racks) -> str:
-    return f"{racks.racks}x{racks.workers}+{racks.servers}"
+def shape(topology: Topology) -> str:
+    return f"{type(topology).__name__}-{topology.racks}x{topology.workers}+{topology.servers}"
 
 
 def interfaces(plan: NetworkPlan) -> list[str]:
@@ -47,7 +56,7 @@ def interfaces(plan: NetworkPlan) -> list[str]:
 
 
 @pytest.mark.parametrize("racks", [*SHAPES, Racks(32, 32), Racks(31, 32, servers=32)], ids=shape)
-def test_names_and_addresses_are_unique_and_fit(racks: Racks) -> None:
+def test_names_and_addresses_are_unique_and_fit(racks: Topology) -> None:
     plan = NetworkPlan(racks)
     names = interfaces(plan)
     assert len(set(names)) == len(names)
@@ -76,7 +85,7 @@ def test_management_addresses_across_ranks_of_250_and_254() -> None:
 
 
 @pytest.mark.parametrize("racks", SHAPES, ids=shape)
-def test_ports_are_one_link_each_and_as_the_program_has_them(racks: Racks) -> None:
+def test_ports_are_one_link_each_and_as_the_program_has_them(racks: Topology) -> None:
     plan = NetworkPlan(racks)
     for name, switch in plan.switches.items():
         ports = [a.port for a in switch.attachments]
@@ -89,24 +98,29 @@ def test_ports_are_one_link_each_and_as_the_program_has_them(racks: Racks) -> No
             assert a.peer == ends[0 if a.upper else 1][0]
             assert plan.port(name, a.peer) == a.port
     assert [link.number for link in plan.links] == list(range(len(plan.links)))
+    workers = {host.name: host.rank for host in plan.hosts}
     for link in plan.links:
-        assert link.rate == (racks.uplink_rate if link.upper == "root" else racks.host_rate)
-    if racks.racks > 1:
-        assert [a.peer for a in plan.switches["root"].attachments] == [f"tor{r}" for r in range(racks.racks)]
-        assert [plan.rack(f"tor{r}") for r in range(racks.racks)] == list(range(racks.racks))
-    else:
-        assert list(plan.switches) == ["tor0"]
+        among_switches = link.lower in plan.switches
+        rate = (
+            racks.rate(workers[link.lower]) if link.lower in workers else racks.uplink_rate if among_switches else racks.host_rate
+        )
+        assert link.rate == rate
+    assert [rack.name for rack in plan.racks] == [f"tor{r}" for r in range(racks.racks)]
+    assert [rack.rack for rack in plan.racks] == list(range(racks.racks))
+    for root in plan.roots:
+        assert [a.peer for a in root.attachments] == [rack.name for rack in plan.racks] and root.rack is None
+    assert len(plan.roots) == {Racks: int(racks.racks > 1), MixedRates: 1, Dumbbell: 0}.get(
+        type(racks), getattr(racks, "spines", 0)
+    )
 
 
 @pytest.mark.parametrize("racks", SHAPES, ids=shape)
-def test_ordinary_traffic_reaches_everybody(racks: Racks) -> None:
+def test_ordinary_traffic_reaches_everybody(racks: Topology) -> None:
     """Each frame is followed from switch to switch by the commands that the switches take."""
     plan = NetworkPlan(racks)
     routes: dict[str, dict[str, int]] = {}
-    for name, switch in plan.switches.items():
+    for name in plan.switches:
         lines = plan.forwarding(name)
-        flood = sorted(a.port for a in switch.attachments)
-        assert f"mc_node_create 1 {' '.join(map(str, flood))}" in lines
         found = [re.fullmatch(r"table_add forwarder\.stations forward (\S+) => (\d+)", line) for line in lines]
         routes[name] = {m[1]: int(m[2]) for m in found if m}
     ends = {h.station.mac: h.name for h in plan.everyone} | {s.station.mac: s.name for s in plan.switches.values()}
@@ -119,6 +133,78 @@ def test_ordinary_traffic_reaches_everybody(racks: Racks) -> None:
                 assert hops < 4 and at in plan.switches, (source.name, goal, at)
                 port = routes[at][mac]
                 at, hops = next(a.peer for a in plan.switches[at].attachments if a.port == port), hops + 1
+
+
+@pytest.mark.parametrize("racks", SHAPES, ids=shape)
+def test_a_broadcast_reaches_everybody_once(racks: Topology) -> None:
+    """Also where there are loops, which would multiply it."""
+    plan = NetworkPlan(racks)
+    flood = {}
+    for name in plan.switches:
+        (line,) = (line for line in plan.forwarding(name) if line.startswith("mc_node_create 1 "))
+        flood[name] = [int(port) for port in line.split()[2:]]
+    for source in (plan.hosts[0], plan.everyone[-1]):
+        reached: list[str] = []
+        waiting = [(f"tor{source.rack}", source.name)]
+        while waiting:
+            at, came_from = waiting.pop()
+            peers = [a.peer for a in plan.switches[at].attachments if a.port in flood[at] and a.peer != came_from]
+            reached += [peer for peer in peers if peer not in plan.switches]
+            waiting += [(peer, at) for peer in peers if peer in plan.switches]
+            assert len(reached) < len(plan.everyone)
+        assert sorted(reached) == sorted(host.name for host in plan.everyone if host is not source)
+
+
+def test_spines_share_the_traffic_and_the_jobs() -> None:
+    plan = NetworkPlan(LeafSpine(3, 4, spines=2))
+    crossed = [plan.links[plan.path(plan.hosts[0], host)[1][0]].upper for host in plan.hosts[4:]]
+    assert crossed.count("spine0") == crossed.count("spine1") == 4
+    assert [root.name for job in range(4) if (root := plan.root(job))] == ["spine0", "spine1", "spine0", "spine1"]
+    first, second = deal(plan, [[1, 1, 0], [1, 1, 1]], [0, 0])
+    assert [first.children(plan, name) for name in ("tor0", "tor2", "spine0", "spine1")] == [1, 0, 2, 0]
+    assert [second.children(plan, name) for name in ("tor2", "spine0", "spine1")] == [1, 0, 3]
+
+
+def test_the_path_of_a_message_is_the_one_that_switches_forward_on() -> None:
+    for topology in SHAPES:
+        plan = NetworkPlan(topology)
+        for source in plan.everyone[:3]:
+            for destination in (host for host in plan.everyone[-8:] if host is not source):
+                links, at = plan.path(source, destination), source.name
+                for number, up in links:
+                    link = plan.links[number]
+                    begin, end = (link.lower, link.upper) if up else (link.upper, link.lower)
+                    assert begin == at
+                    if at in plan.switches:
+                        assert f"forward {destination.station.mac} => {plan.port(at, end)}" in "\n".join(plan.forwarding(at)) + "\n"
+                    at = end
+                assert at == destination.name
+
+
+@pytest.mark.parametrize(
+    ("workers", "share", "slow"), [(4, 0.1, [0]), (16, 0.1, [0, 10, 20, 30]), (2, 0.5, [0, 2]), (2, 1.0, [0, 1, 2, 3])]
+)
+def test_a_share_of_the_workers_is_slow(workers: int, share: float, slow: list[int]) -> None:
+    plan = NetworkPlan(MixedRates(2, workers, servers=2, slow_share=share, slow_rate=2.5))
+    rates = {link.lower: link.rate for link in plan.links}
+    assert [host.rank for host in plan.hosts if rates[host.name] == 2.5] == slow
+    assert rates["s0"] == rates["s1"] == 10.0 and {rates["tor0"], rates["tor1"]} == {10.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        (LeafSpine, {"racks": 1}, "joins from 2 to 32 racks"),
+        (LeafSpine, {"spines": 1}, "1 spines: from 2 to 8"),
+        (LeafSpine, {"spines": MAX_SPINES + 1}, "9 spines"),
+        (Dumbbell, {"racks": 3}, "a dumbbell has 2 racks, not 3"),
+        (MixedRates, {"slow_share": 0.0}, "slow_share is 0: it is more than 0"),
+        (MixedRates, {"slow_rate": 0.05}, "slow_rate is 0.05 Mbit/s"),
+    ],
+)
+def test_what_a_topology_refuses(kind: type[Topology], fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        kind(**fields)
 
 
 def test_servers_are_spread_over_the_racks() -> None:
@@ -166,12 +252,12 @@ def test_a_message_crosses_its_racks_links_and_no_others() -> None:
     plan = NetworkPlan(Racks(2, 2, servers=1))
     upper = {link.lower: link.number for link in plan.links}
 
-    def crossed(source: int, destination: int) -> list[tuple[int, str]]:
-        return path(plan, Move(source, destination, 0, False))
+    def crossed(source: int, destination: int) -> list[tuple[int, bool]]:
+        return plan.path(plan.everyone[source], plan.everyone[destination])
 
-    assert crossed(0, 1) == [(upper["h0"], "up"), (upper["h1"], "down")]
-    assert set(crossed(0, 3)) == {(upper["h0"], "up"), (upper["h3"], "down"), (upper["tor0"], "up"), (upper["tor1"], "down")}
-    assert (upper["s0"], "down") in crossed(3, 4)
+    assert crossed(0, 1) == [(upper["h0"], True), (upper["h1"], False)]
+    assert crossed(0, 3) == [(upper["h0"], True), (upper["tor0"], True), (upper["tor1"], False), (upper["h3"], False)]
+    assert crossed(3, 4)[-1] == (upper["s0"], False)
 
 
 def test_jobs_get_hosts_of_their_own() -> None:

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from hosts.collective import Counters
+from hosts.training import trainer as training
 from hosts.training.datasets import digits
 from hosts.training.stragglers import Straggler
 from hosts.training.trainer import MOMENTUM, NICENESS, Trainer, TrainingSettings, padded_sleep
-from hosts.training import trainer as training
 from hosts.training.workloads import find, mlp
 
 SEED = 5

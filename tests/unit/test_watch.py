@@ -20,7 +20,8 @@ from testbed.trial.job_run import JobRun
 from testbed.trial.watch import Watch
 from topologies.jobs import deal
 from topologies.network import Network
-from topologies.racks import NetworkPlan, Racks
+from topologies.plan import NetworkPlan
+from topologies.racks import Racks
 
 
 class MadeUp:

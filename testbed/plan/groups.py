@@ -1,0 +1,112 @@
+"""The settings of a trial in groups, each with what is made of it.
+
+A group's name may stand before a setting's: `loss.burst` is `burst`, `outage.at` is `outage_at`, `straggler.kind` is `straggler`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hosts.training.stragglers import KINDS, Straggler
+from hosts.training.workloads import WORKLOADS
+from switches.loss import Loss
+from topologies.catalog import TOPOLOGIES, find, own_fields
+from topologies.topology import Topology, TopologyError
+
+
+class Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class NetworkSettings(Group):
+    """The network, and what else it carries."""
+
+    topology: str = Field("racks", description=f"one of {', '.join(TOPOLOGIES)}")
+    racks: int = Field(2, description="one rack has no root switch")
+    workers: int = Field(4, description="workers in each rack")
+    host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
+    uplink_rate: float = Field(10.0, description="Mbit/s between a rack's switch and the root")
+    spines: int = Field(2, description="leaf-spine: roots, which the jobs have in turn")
+    slow_share: float = Field(0.1, description="mixed-rates: share of the workers whose links are slow")
+    slow_rate: float = Field(5.0, description="mixed-rates: Mbit/s of their links")
+    queue: int | None = Field(None, ge=1, le=65536, description="packets that a switch's port holds; default: more than can come")
+    latency: float = Field(0.0, ge=0, le=100, description="ms that what a switch sends takes longer (embedded target)")
+    background: float = Field(0.0, ge=0, le=10_000, description="Mbit/s of datagrams from the last rack into the first")
+
+    def shape(self, workers: int, servers: int) -> Topology:
+        """The topology with so many workers in each rack. TopologyError for what cannot be, or is of another topology."""
+        kind = find(self.topology)
+        for other in TOPOLOGIES.values():
+            for name in set(own_fields(other)) - set(own_fields(kind)):
+                if getattr(self, name) != NetworkSettings.model_fields[name].default:
+                    raise TopologyError(f"topology {self.topology} has no {name}: leave it out, or choose another topology")
+        own = {name: getattr(self, name) for name in own_fields(kind)}
+        return kind(self.racks, workers, self.host_rate, self.uplink_rate, servers, **own)
+
+
+class WorkSettings(Group):
+    """What the workers train."""
+
+    workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}, or tensor-N")
+    steps: int = Field(80, ge=1, le=100_000, description="of training")
+    batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
+    learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum 0.9; default: the workload's")
+    compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
+    evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
+    measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
+
+
+class LossSettings(Group):
+    """Packets that every link loses."""
+
+    loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
+    burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
+
+    def loss_model(self) -> Loss | None:
+        if not self.loss:
+            return None
+        return Loss.bernoulli(self.loss) if self.burst == 1 else Loss.gilbert_elliott(self.loss, self.burst)
+
+
+class OutageSettings(Group):
+    """A link that loses everything for a while."""
+
+    outage_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: worker 0's link loses all")
+    outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
+
+
+class StragglerSettings(Group):
+    """Workers whose steps take longer."""
+
+    straggler: str = Field("none", description=f"one of {', '.join(KINDS)}")
+    straggler_rank: int = Field(0, ge=0, description="slow: which worker")
+    straggler_factor: float = Field(3.0, ge=1, le=1000, description="slow, bimodal: how many times as long")
+    straggler_mean: float = Field(1.0, ge=0, le=1000, description="exponential: mean of what is added to 1")
+    straggler_shape: float = Field(2.0, gt=0, le=1000, description="pareto: its shape")
+    straggler_probability: float = Field(0.1, ge=0, le=1, description="bimodal: of a slow step")
+    straggler_sigma: float = Field(0.5, ge=0, le=10, description="lognormal: of the exponent")
+
+    def straggler_model(self) -> Straggler:
+        parameters = [field.name for field in fields(Straggler) if field.name != "kind"]
+        return Straggler(self.straggler, **{name: getattr(self, f"straggler_{name}") for name in parameters})
+
+
+GROUPS: dict[str, type[Group]] = {
+    "network": NetworkSettings,
+    "work": WorkSettings,
+    "loss": LossSettings,
+    "outage": OutageSettings,
+    "straggler": StragglerSettings,
+}
+CHOICE = {"loss.rate": "loss", "straggler.kind": "straggler"}  # settings that have their group's name
+
+
+def ungrouped(key: str) -> str:
+    """A setting's name in records: `straggler.factor` is `straggler_factor`. What is of no group comes back as it is."""
+    group, dot, name = key.partition(".")
+    if not dot or group not in GROUPS:
+        return key
+    known = GROUPS[group].model_fields
+    return next((found for found in (CHOICE.get(key), f"{group}_{name}", name) if found in known), key)

@@ -1,0 +1,246 @@
+"""A network as planned: names, addresses, ports, links and rates, and which way ordinary traffic goes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import networkx
+from mininet.topo import Topo
+
+from switches.forwarding import Station, forwarding
+from topologies.links import RateLink
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """One port of a switch: what is at the other end, and which link it is. `upper` is true at the link's upper end."""
+
+    port: int
+    peer: str
+    link: int
+    upper: bool
+
+
+@dataclass
+class SwitchPlan:
+    """A switch of the network: its name, its address, its ports; a rack's switch has the rack's number."""
+
+    name: str
+    station: Station
+    rack: int | None = None
+    attachments: list[Attachment] = field(default_factory=list)
+
+
+@dataclass
+class HostPlan:
+    """A worker's or a server's host: name, address, the switch that it talks to, and its address on the management network.
+
+    Servers have the ranks after the workers'.
+    """
+
+    name: str
+    rank: int
+    rack: int
+    station: Station
+    switch: Station
+    management_ip: str
+
+    @property
+    def data_interface(self) -> str:
+        """Its interface on the data network."""
+        return f"{self.name}-eth0"
+
+    @property
+    def management_interface(self) -> str:
+        """Its interface on the management network."""
+        return f"{self.name}-mgmt"
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """A link between a lower node (a host, or a rack's switch) and the switch above it."""
+
+    number: int
+    lower: str
+    lower_port: int
+    upper: str
+    upper_port: int
+    rate: float | None
+
+
+Hop = tuple[int, bool]  # number of a link in the plan, and whether a packet goes up
+
+
+class MininetTopo(Topo):
+    """The data network of a plan, for Mininet."""
+
+    def build(self, plan: NetworkPlan) -> None:
+        """Hosts, switches and links of the plan; a link's parameter `rate` is in Mbit/s."""
+        for number, switch in enumerate(plan.switches.values(), start=1):
+            self.addSwitch(switch.name, dpid=f"{number:x}")
+        for host in plan.everyone:
+            self.addHost(host.name, mac=host.station.mac, ip=f"{host.station.ip}/16")
+        for link in plan.links:
+            self.addLink(link.lower, link.upper, port1=link.lower_port, port2=link.upper_port, cls=RateLink, rate=link.rate)
+
+
+class NetworkPlan:
+    """What a topology builds. Ports of a rack's switch: workers in the order of their ranks, then uplinks, then servers."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.switches: dict[str, SwitchPlan] = {}
+        self.hosts: list[HostPlan] = []
+        self.servers: list[HostPlan] = []
+        self.links: list[LinkPlan] = []
+        self.racks: list[SwitchPlan] = []  # their switches
+        self.roots: list[SwitchPlan] = []  # switches without hosts, which join racks
+        topology.build(self)
+
+    # --- what a topology's build calls
+
+    def add_racks(self) -> list[SwitchPlan]:
+        """The racks' switches with all hosts: workers by rank, and the servers, which are dealt out to the racks in turn."""
+        topology = self.topology
+        for r, ranks in enumerate(topology.members):
+            rack = self._switch(f"tor{r}", Station(f"02:00:00:01:{r:02x}:fe", f"10.0.{r}.254"), r)
+            self.racks.append(rack)
+            for i, rank in enumerate(ranks):
+                station = Station(f"02:00:00:00:{r:02x}:{i + 1:02x}", f"10.0.{r}.{i + 1}")
+                self.hosts.append(self._host(f"h{rank}", rank, rack, station, i, topology.rate(rank)))
+        for j in range(topology.servers):
+            rack = self.racks[r := j % topology.racks]
+            station = Station(f"02:00:00:03:{r:02x}:{j + 1:02x}", f"10.0.{r}.{j + 101}")
+            port = topology.workers + topology.uplinks + j // topology.racks
+            self.servers.append(self._host(f"s{j}", topology.size + j, rack, station, port, topology.host_rate))
+        return self.racks
+
+    def add_root(self, name: str) -> SwitchPlan:
+        """A switch without hosts."""
+        number = len(self.roots)
+        root = self._switch(name, Station(f"02:00:00:02:{number:02x}:fe", f"10.0.{255 - number}.254"), None)
+        self.roots.append(root)
+        return root
+
+    def add_link(self, rack: SwitchPlan, above: SwitchPlan, rate: float | None) -> None:
+        """Join a rack's switch to a root, or to another rack's."""
+        lower_port, upper_port = self._uplink_port(rack), len(above.attachments) if above.rack is None else self._uplink_port(above)
+        number = self._link(rack.name, lower_port, above, upper_port, rate)
+        rack.attachments.append(Attachment(lower_port, above.name, number, False))
+
+    def _uplink_port(self, rack: SwitchPlan) -> int:
+        return self.topology.workers + len(self.trunks(rack.name))
+
+    def _switch(self, name: str, station: Station, rack: int | None) -> SwitchPlan:
+        made = self.switches[name] = SwitchPlan(name, station, rack)
+        return made
+
+    def _host(self, name: str, rank: int, rack: SwitchPlan, station: Station, port: int, rate: float | None) -> HostPlan:
+        assert rack.rack is not None
+        self._link(name, 0, rack, port, rate)
+        return HostPlan(name, rank, rack.rack, station, rack.station, f"192.168.{rank // 250}.{rank % 250 + 2}")
+
+    def _link(self, lower: str, lower_port: int, upper: SwitchPlan, upper_port: int, rate: float | None) -> int:
+        number = len(self.links)
+        self.links.append(LinkPlan(number, lower, lower_port, upper.name, upper_port, rate))
+        upper.attachments.append(Attachment(upper_port, lower, number, True))
+        return number
+
+    # --- what is there
+
+    @property
+    def everyone(self) -> list[HostPlan]:
+        """Workers and servers, by rank."""
+        return [*self.hosts, *self.servers]
+
+    def topo(self) -> MininetTopo:
+        """The plan as a Mininet topology."""
+        return MininetTopo(plan=self)
+
+    def root(self, job: int) -> SwitchPlan | None:
+        """Where the sums of a job's racks meet: jobs have the roots in turn. None where there is no switch above the racks."""
+        return self.roots[job % len(self.roots)] if self.roots else None
+
+    def above(self, name: str, job: int) -> SwitchPlan | None:
+        """The switch through which a rack's switch reaches the other racks of a job: its root, or a dumbbell's other rack."""
+        return self.root(job) or next((other for other in self.racks if other.name != name), None)
+
+    def port(self, name: str, peer: str) -> int:
+        """The port of the switch `name` that leads to its neighbour `peer`."""
+        return next(a.port for a in self.switches[name].attachments if a.peer == peer)
+
+    def trunks(self, name: str) -> list[int]:
+        """The ports of the switch `name` that lead to other switches."""
+        return [a.port for a in self.switches[name].attachments if a.peer in self.switches]
+
+    @property
+    def host_rates(self) -> list[float]:
+        """The rates of workers' and servers' links, as far as they are limited."""
+        return [link.rate for link in self.links if link.lower not in self.switches and link.rate is not None]
+
+    # --- ordinary traffic
+
+    @cached_property
+    def _switch_graph(self) -> networkx.Graph:
+        graph = networkx.Graph()
+        graph.add_nodes_from(self.switches)
+        graph.add_edges_from((link.lower, link.upper) for link in self.links if link.lower in self.switches)
+        return graph
+
+    @cached_property
+    def _distances(self) -> dict[str, dict[str, int]]:
+        return dict(networkx.all_pairs_shortest_path_length(self._switch_graph))
+
+    @cached_property
+    def _spanning_tree(self) -> networkx.Graph:
+        """Broadcasts follow it, because a loop would multiply them."""
+        return networkx.bfs_tree(self._switch_graph, next(iter(self.switches))).to_undirected()
+
+    def next_switch(self, name: str, goal: str, choice: int = 0) -> str:
+        """The neighbour through which the switch `name` reaches the switch `goal`; `choice` selects among equally short ways."""
+        closer = [a.peer for a in self.switches[name].attachments if a.peer in self.switches]
+        ways = [peer for peer in closer if self._distances[peer][goal] < self._distances[name][goal]]
+        return ways[choice % len(ways)]
+
+    def path(self, source: HostPlan, destination: HostPlan) -> list[Hop]:
+        """The links that ordinary traffic crosses, in order."""
+        names = [source.name, f"tor{source.rack}"]
+        while names[-1] != f"tor{destination.rack}":
+            names.append(self.next_switch(names[-1], f"tor{destination.rack}", destination.rank))
+        names.append(destination.name)
+        return [self.hop(*pair) for pair in itertools.pairwise(names)]
+
+    def hop(self, name: str, peer: str) -> Hop:
+        """From a node to its neighbour."""
+        if (number := self._ends.get((name, peer))) is not None:
+            return number, True
+        return self._ends[peer, name], False
+
+    @cached_property
+    def _ends(self) -> dict[tuple[str, str], int]:
+        return {(link.lower, link.upper): link.number for link in self.links}
+
+    def forwarding(self, name: str, jobs: Mapping[int, int] | None = None) -> list[str]:
+        """Ordinary traffic at the switch `name`, between all hosts and switches. Each host has one way from everywhere.
+
+        `jobs` are the jobs of hosts, by rank, that have to be reached through their job's root.
+        """
+        switch, stations = self.switches[name], {h.name: h.station for h in self.everyone}
+        routes = {
+            other.station.mac: self._port_towards(name, other.name, 0) for other in self.switches.values() if other is not switch
+        }
+        for host in self.everyone:
+            if switch.rack == host.rack:
+                routes[host.station.mac] = self.port(name, host.name)
+            else:
+                routes[host.station.mac] = self._port_towards(name, f"tor{host.rack}", (jobs or {}).get(host.rank, host.rank))
+        flood = [a.port for a in switch.attachments if a.peer in stations or self._spanning_tree.has_edge(name, a.peer)]
+        hosts = {a.port: stations[a.peer] for a in switch.attachments if a.peer in stations}
+        return forwarding(flood, routes, hosts)
+
+    def _port_towards(self, name: str, goal: str, choice: int) -> int:
+        return self.port(name, self.next_switch(name, goal, choice))
