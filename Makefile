@@ -6,6 +6,7 @@ TARGET ?= embedded
 SEED ?= 1
 SET ?=
 PYTHON ?= python3
+TESTS_AT_A_TIME ?= $(if $(filter bmv2,$(TARGET)),1,$(shell echo $$((2 * $$(nproc)))))
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -28,31 +29,37 @@ $(READY): again # set-up may have run before without the browser
 endif
 .PHONY: again
 
-experiment: need-root $(READY) ## run EXPERIMENT on TARGET; says where its plots are
+experiment: $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))
 
-figures: need-root $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1: minutes. RESUME=1 goes on where it stopped
+figures: $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1: minutes. RESUME=1 goes on where it stopped
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
-test: need-root $(READY) ## run all tests, networks on TARGET; SLOWEST=10 names those that took longest
-	@$(BIN)/python -m pytest tests --target $(TARGET) $(if $(SLOWEST),--durations=$(SLOWEST))
+# most tests side by side, because they wait for timers and processes; then those that must be alone
+define run-tests
+	@$(BIN)/python -m pytest $(1) -m "not quiet" -n $(TESTS_AT_A_TIME) --dist worksteal $(if $(SLOWEST),--durations=$(SLOWEST))
+	@$(BIN)/python -m pytest $(1) -m quiet $(if $(SLOWEST),--durations=$(SLOWEST))
+endef
 
-test-unit: $(READY) ## run the tests that need no root
-	@$(BIN)/python -m pytest tests/unit
+test: $(READY) ## run all tests, networks on TARGET; SLOWEST=10 names those that took longest
+	$(call run-tests,tests --target $(TARGET))
+
+test-unit: $(READY) ## run the tests that need no network
+	@$(BIN)/python -m pytest tests/unit -n $(TESTS_AT_A_TIME) --dist worksteal
 
 test-deep: $(READY) ## run the tests that need no root on many more examples, other ones each time
 	@$(BIN)/python -m pytest tests/unit --hypothesis-profile=deep --timeout=7200
 
-test-network: need-root $(READY) ## run the tests that make networks
-	@$(BIN)/python -m pytest tests/network --target $(TARGET)
+test-network: $(READY) ## run the tests that make networks
+	$(call run-tests,tests/network --target $(TARGET))
 
-mutants: need-root $(READY) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
+mutants: $(READY) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
 	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))
 
 sanitize: $(READY) ## try 10^6 packets and 10^6 commands on the embedded switch under sanitizers, some minutes
 	@$(BIN)/python -m tests.sanitize --seed $(SEED)
 
-bench: need-root $(READY) ## measure packets/s of the switch and ATE/s of workers
+bench: $(READY) ## measure packets/s of the switch and ATE/s of workers
 	@$(BIN)/python -m testbed.command.bench
 
 lint: $(READY) ## check format, rules and types
@@ -73,7 +80,3 @@ lock: $(READY) ## write requirements.lock from what .venv has
 
 clean: ## remove .venv and caches; results stay
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
-
-.PHONY: need-root
-need-root:
-	@[ "$$(id -u)" = 0 ] || { echo 'inalab: networks need root (namespaces, packet sockets): run sudo make $(MAKECMDGOALS)' >&2; exit 1; }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from functools import cache
 from pathlib import Path
 
 import numba
@@ -14,6 +14,7 @@ from schemes import registry  # noqa: E402
 from switches.target import Target  # noqa: E402
 from testbed.plan.targets import DEFAULTS, make_target, target_for  # noqa: E402
 from tests.properties import register_profiles  # noqa: E402
+from topologies import isolation  # noqa: E402
 
 register_profiles()
 
@@ -24,15 +25,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in tests/network need root; without it they fail at once, and say so."""
+    """Tests in tests/network make namespaces; who may not fails at once, with a sentence."""
     for item in items:
         if "network" in Path(str(item.fspath)).parts:
             item.add_marker(pytest.mark.network)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("network") and os.geteuid() != 0:
-        pytest.fail("network tests need root: run sudo make test, or make test-unit for the others", pytrace=False)
+    if item.get_closest_marker("network") and not _namespaces():
+        pytest.fail("network tests make namespaces, which this user may not: run sudo make test, or make test-unit", pytrace=False)
+
+
+@cache
+def _namespaces() -> bool:
+    return isolation.possible()
 
 
 @pytest.fixture(scope="session")

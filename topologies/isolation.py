@@ -1,5 +1,7 @@
 """A network, mount and PID namespace for a piece of work: when its first process ends, all of it is gone.
 
+An ordinary user gets a user namespace around them, in which it is root, where the kernel allows that.
+
 The child of `isolated` is process 1 of its own world. If the caller dies, by whatever signal, the kernel kills that
 process, and with it every process, interface and mount that the work made.
 """
@@ -16,7 +18,7 @@ from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_PDEATHSIG = 1
 
@@ -55,8 +57,33 @@ def _enter_new_world() -> None:
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
 
 
+def _unshare() -> None:
+    """Leave the caller's namespaces: as root, or in a user namespace whose root is the caller. OSError if neither is allowed."""
+    wanted, user, group = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET, os.geteuid(), os.getegid()
+    if _libc.unshare(wanted) == 0:
+        return
+    parent = os.getppid()
+    _check(_libc.unshare(wanted | CLONE_NEWUSER), "unshare")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/setgroups").write_text("deny")  # without it an ordinary user may not map groups
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    die_with_parent()  # the kernel drops this request when a process changes its credentials
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def possible() -> bool:
+    """Whether this process may make namespaces."""
+
+    def attempt() -> int:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the reason is the doctor's to tell
+        return isolated(lambda: 0)
+
+    return wait(fork(attempt)) == 0
+
+
 def isolated(work: Callable[[], int]) -> int:
-    """Run `work` in namespaces of its own and return its exit code, or -signal. Needs root."""
+    """Run `work` in namespaces of its own and return its exit code, or -signal."""
     return wait(start(work))
 
 
@@ -93,7 +120,7 @@ def start(work: Callable[[], int]) -> int:
 
     def outside() -> int:
         os.setsid()  # Ctrl-C at the terminal reaches the caller alone
-        _check(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET), "unshare (are you root?)")
+        _unshare()
         return _exit_code(os.waitpid(fork(first_process), 0)[1])
 
     return fork(outside)

@@ -85,7 +85,7 @@ def launch(
     torchrun: Annotated[bool, typer.Option(help="start the script by torchrun on each host")] = False,
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
-    from testbed.command.runner import need_root
+    from testbed.command.runner import need_namespaces
     from testbed.plan.settings import TrialSettings, make_settings, named_scheme, parse_overrides, refuse_idle
     from testbed.plan.targets import defaults, target_for
     from testbed.trial.launch import launch as launch_on_hosts
@@ -94,7 +94,7 @@ def launch(
     settings = make_settings(TrialSettings, values)
     settings.check()
     refuse_idle(settings, {settings.scheme})
-    need_root()
+    need_namespaces()
     raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.running(), settings.k), script, torchrun))
 
 
@@ -210,18 +210,23 @@ def main() -> None:
 
 def _run() -> int | str:
     """The exit code, or the sentence to end with."""
+    try:
+        return application(standalone_mode=False) or 0
+    except Exception as error:
+        if explain := getattr(error, "format_message", None):  # the command line itself is wrong
+            return f"inalab: {explain()} (inalab --help)"
+        if isinstance(error, _what_a_user_can_mend()):
+            return f"inalab: {error}"
+        raise
+
+
+def _what_a_user_can_mend() -> tuple[type[Exception], ...]:
+    """Imported late, because help should come at once, and these modules take seconds."""
     from testbed.plan.settings import SettingsError
     from testbed.record.runs import ResultsError
     from topologies.topology import TopologyError
 
-    try:
-        return application(standalone_mode=False) or 0
-    except (SettingsError, ResultsError, TopologyError) as error:
-        return f"inalab: {error}"
-    except Exception as error:
-        if explain := getattr(error, "format_message", None):  # the command line itself is wrong
-            return f"inalab: {explain()} (inalab --help)"
-        raise
+    return SettingsError, ResultsError, TopologyError
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 import signal
 import sys
 import time
@@ -41,6 +40,7 @@ from testbed.record.runs import (
 from testbed.record.statistics import median_interval
 from testbed.report.page import write_report
 from testbed.trial.coordinator import TrialError, run_trial
+from topologies import isolation
 
 REFRESH_SECONDS = 0.1
 LINE_SECONDS = 10.0  # between progress lines where there is no terminal
@@ -144,7 +144,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     if asked.alone:
         refuse_idle(settings, {job.scheme for trial in plan for job in trial.settings.each()})
     programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
-    need_root()
+    need_namespaces()
     record = {
         "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
         "quick": asked.quick, "settings": settings.model_dump(mode="json"), "trials": [t.name for t in plan],
@@ -302,7 +302,7 @@ def results_table(run: Run) -> Table:
     return table
 
 
-def need_root() -> None:
-    """Raise SettingsError unless this process may make namespaces and raw sockets."""
-    if os.geteuid() != 0:
-        raise SettingsError("inalab run needs root, for network namespaces and packet sockets: run it with sudo")
+def need_namespaces() -> None:
+    """Raise SettingsError unless this process may make namespaces, in which it may use raw sockets."""
+    if not isolation.possible():
+        raise SettingsError("this kernel does not let an ordinary user make network namespaces: run inalab with sudo")

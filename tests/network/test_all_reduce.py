@@ -113,6 +113,7 @@ def test_a_silent_worker_is_named(small_target: Target) -> None:
     assert "the switch of rack 1 has not seen worker 2" in said[3]
 
 
+@pytest.mark.quiet
 def test_rates_hold(target: Target) -> None:
     """Two workers at 5 Mbit/s reach, and do not beat, the line-rate bound."""
     from hosts.switchml import wire

@@ -220,6 +220,7 @@ def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
     assert held == 0
 
 
+@pytest.mark.quiet
 def test_as_fast_as_switchml_with_ample_memory(atp_target: Target, target: Target) -> None:
     """At least 0.9 of its ATE/s at the same k, in the better of two runs of each."""
     elements = 60_000

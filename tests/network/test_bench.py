@@ -8,6 +8,7 @@ from switches.target import Target
 from testbed.command import bench
 
 
+@pytest.mark.quiet
 def test_the_generators_packets_are_aggregated(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "SECONDS", 0.5)
     measured = bench.throughput(64, 4, target)

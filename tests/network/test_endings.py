@@ -25,7 +25,8 @@ from testbed.plan.settings import TrialSettings
 from testbed.trial import coordinator as trials
 from testbed.trial.coordinator import GRACE, TrialError, run_trial
 from testbed.trial.servers import spawn_servers
-from tests.network.test_trials import SMALL, interfaces, name_of, namespaces
+from tests.network.leftovers import Leftovers
+from tests.network.test_trials import SMALL, name_of
 from topologies.network import MANAGEMENT_ADDRESS, Network
 from topologies.plan import HostPlan
 
@@ -51,12 +52,11 @@ def switch_process(name: str) -> int:
 def fails(target: Target, at: type[Message], act: Callable[[], None], **change: Any) -> tuple[str, float]:
     """Why a trial fails in which `act` happens once, at step 2 or at the first event of another kind; seconds after that."""
     acted: list[float] = []
-    before, own = interfaces(), namespaces([os.getpid()])
-    made: set[str] = set()
+    left = Leftovers()
 
     def on_event(message: Message) -> None:
         if isinstance(message, at) and not acted and getattr(message, "number", 2) == 2:
-            made.update(namespaces([p.pid for p in family()]) - own)
+            left.note(p.pid for p in family())
             acted.append(time.monotonic())
             act()
 
@@ -64,9 +64,8 @@ def fails(target: Target, at: type[Message], act: Callable[[], None], **change: 
         run_trial(TrialSettings(**{**SMALL, "steps": 2000, **change}), 1, target, on_event)
     took = time.monotonic() - acted[0]
     assert not family()
-    assert interfaces() == before
-    assert made
-    assert not made & namespaces(psutil.pids())
+    assert left.held
+    left.check()
     return str(caught.value), took
 
 
@@ -217,14 +216,14 @@ def loops_compiled() -> None:
 @pytest.mark.parametrize("processes", [1, 8, 17], ids=["namespaces", "network", "training"])
 def test_ctrl_c_ends_everything_in_one_sentence(tmp_path: Path, words: list[str], processes: int) -> None:
     """Twice in a row, as people press it, and to the whole process group, as a terminal sends it."""
-    before, own = interfaces(), namespaces([os.getpid()])
+    left = Leftovers()
     shape = ["--set", "racks=2", "--set", "workers=2", *(["--results", str(tmp_path)] if words is RUN else [])]
     command = [sys.executable, "-m", "testbed.command.cli", words[0], *shape, *words[1:]]
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
         while len(family()) <= processes and process.poll() is None:
             time.sleep(0.02)
         running = family()
-        made = namespaces([p.pid for p in running]) - own
+        left.note(p.pid for p in running)
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.2)
         os.killpg(process.pid, signal.SIGINT)
@@ -234,5 +233,4 @@ def test_ctrl_c_ends_everything_in_one_sentence(tmp_path: Path, words: list[str]
     assert "Traceback" not in output
     psutil.wait_procs(running, timeout=5)
     assert not family()
-    assert interfaces() == before
-    assert not made & namespaces(psutil.pids())
+    left.check()

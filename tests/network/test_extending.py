@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command_line import inalab
 from tests.network.test_figures import OF_THE_MACHINE
 
 PAGE = Path("docs/extending.md")
@@ -27,8 +26,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, *words: str) -> tuple[dict[str, Any], list[dict[str, Any]], Path]:
     """run.json, the trials and the run's folder."""
     results = folder / "results"
-    command = [sys.executable, "-m", "testbed.command.cli", "run", *words, "--quick", "--results", str(results)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = inalab("run", *words, "--quick", "--results", str(results), timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     (made,) = results.glob("*/*/run.json")
     trials = [json.loads(line) for line in (made.parent / "trials.jsonl").read_text().splitlines()]
@@ -47,8 +45,7 @@ def test_a_scheme_from_a_file_stands_beside_the_others(experiment: str, own: lis
     assert [sentence for sentence in record["findings"] if "star at worker 0" in sentence]
     assert (made / f"{experiment}.png").stat().st_size > 10_000
     assert str(folder / "star.py") in (made / "report.html").read_text()  # in the command that runs it again
-    again = [sys.executable, "-m", "testbed.command.cli", "report", str(made)]
-    assert subprocess.run(again, capture_output=True, text=True, timeout=120, check=False).returncode == 0
+    assert inalab("report", str(made)).returncode == 0
 
 
 def test_an_experiment_from_a_file_runs_and_is_reported(folder: Path) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command_line import inalab
 from tests.unit.test_sweeps import FIGURES
 
 MINUTE = 60  # of a processor; how long that takes depends on who else uses the machine
@@ -20,8 +19,7 @@ UNDISTURBED = 0.01  # share of the processors that may be withheld; two pauses o
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_quick_figure_takes_less_than_a_minute(name: str, tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    words = [sys.executable, "-m", "testbed.command.cli", "run", name, "--quick", "--results", str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=150, check=False)
+    done = inalab("run", name, "--quick", "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

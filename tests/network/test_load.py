@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import time
 
+import pytest
+
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.coordinator import run_trial
@@ -18,6 +20,7 @@ def _burn(until: float) -> None:
         pass
 
 
+@pytest.mark.quiet
 def test_other_processes_are_blamed_for_their_time(target: Target) -> None:
     context = multiprocessing.get_context("fork")
     burners = [context.Process(target=_burn, args=(time.monotonic() + 60,), daemon=True) for _ in range(2 * (os.cpu_count() or 1))]

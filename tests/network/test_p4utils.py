@@ -26,7 +26,10 @@ from topologies import isolation
 from topologies.plan import HostPlan, NetworkPlan
 from topologies.racks import Racks
 
-pytestmark = pytest.mark.skipif(not installation.find("P4-utils"), reason="P4-utils is not installed (inalab doctor)")
+pytestmark = [
+    pytest.mark.quiet,  # P4-utils has one topology on a machine
+    pytest.mark.skipif(not installation.find("P4-utils"), reason="P4-utils is not installed (inalab doctor)"),
+]
 RACKS = Racks(2, 2)
 HERE = Path("/run/p4run")
 

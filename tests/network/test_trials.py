@@ -23,6 +23,7 @@ from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import switch_commands
 from testbed.trial.coordinator import TrialError, run_trial
 from tests.floats import dequantized, exponents, quantized
+from tests.network.leftovers import Leftovers, interfaces
 
 SMALL: dict[str, Any] = {
     "racks": 2,
@@ -141,23 +142,6 @@ def worker_pid(rank: int) -> int:
     return workers_below(os.getpid())[f"worker{rank}"]
 
 
-def interfaces() -> set[str]:
-    """Interfaces in this namespace with the names that a trial gives (others may come and go meanwhile)."""
-    return {name for name in os.listdir("/sys/class/net") if name.startswith(("tor", "root-", "mgmt", "h"))}
-
-
-def namespaces(pids: list[int]) -> set[str]:
-    """Network, mount and PID namespaces that these processes are in."""
-    found = set()
-    for pid in pids:
-        for kind in ("net", "mnt", "pid"):
-            try:
-                found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
-            except OSError:
-                continue
-    return found
-
-
 def start_run(results: Path, **change: Any) -> subprocess.Popen[str]:
     settings = {**SMALL, "steps": 400, **change}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
@@ -178,20 +162,18 @@ def wait_for_training(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("when", ["at once", "in training"])
 def test_sigkill_leaves_nothing(tmp_path: Path, when: str) -> None:
-    before, own = interfaces(), namespaces([os.getpid()])
+    left = Leftovers()
     process = start_run(tmp_path)
     family = wait_for_training(process) if when == "in training" else []
-    if when == "at once":  # while the network is being built
-        time.sleep(3.0)
+    while len(family) < 3:  # at once: while the network is being built
         family = psutil.Process(process.pid).children(recursive=True)
-    made = namespaces([p.pid for p in family]) - own
+    left.note(p.pid for p in family)
     process.kill()
     process.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert not [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
     time.sleep(0.2)
-    assert interfaces() == before
-    assert not made & namespaces(psutil.pids())
+    left.check()
 
 
 def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:

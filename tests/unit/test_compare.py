@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from rich.console import Console
 
 from testbed.record.runs import ResultsError, Run, load_run
 from testbed.report.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
+from tests.command_line import inalab
 from tests.runs import failed, invalid, make_run, trial
 
 SEEDS = tuple(range(1, 11))
@@ -247,11 +246,6 @@ def test_what_is_printed_fits_80_columns_and_names_what_differs(tmp_path: Path) 
     assert f"{1000 * low:.1f}–{1000 * high:.1f}" in text
     lines = [line for line in text.splitlines() if not line.startswith(("A: ", "B: "))]
     assert max(map(len, lines)) <= 80
-
-
-def inalab(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "testbed.command.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": "."})
 
 
 def test_the_command_and_its_exit_codes(tmp_path: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,8 @@ from testbed.plan import experiment as registry
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
 from testbed.record.runs import ResultsError, add_trial, create_run, load_run
 from testbed.trial.validity import judge
+from tests.command_line import inalab
+from topologies import isolation
 from topologies.plan import NetworkPlan
 from topologies.racks import Racks
 from topologies.topology import TopologyError
@@ -204,12 +203,6 @@ def test_faults_that_are_set_by_hand_are_a_trial_of_their_own() -> None:
     assert [t.settings.burst for t in trials] == [1, 1, 1, 8, 1, 4]
 
 
-def inalab(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "testbed.command.cli", *words], capture_output=True, text=True, check=False, **options
-    )
-
-
 def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
     done = inalab("list")
     assert done.returncode == 0
@@ -223,7 +216,7 @@ def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
         (["run", "quickstart", "--seed", "-1"], "--seed"),
         (["rnu"], "rnu"),
     ):
-        done = inalab(*words, env={**os.environ, "COLUMNS": "200"})
+        done = inalab(*words, env={"COLUMNS": "200"})
         assert done.returncode != 0
         assert message in done.stderr
         assert done.stderr.count("\n") == 1
@@ -231,7 +224,7 @@ def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
 
 def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     """On a search path that has no simple_switch; doctor says the same, and that the embedded target can run without."""
-    bare = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": "", "COLUMNS": "200"}
+    bare = {"PATH": str(tmp_path), "PYTHONPATH": "", "COLUMNS": "200"}
     done = inalab("run", "quickstart", "--target", "bmv2", env=bare)
     assert done.returncode == 1
     assert done.stderr.startswith("inalab: target bmv2 cannot run here: simple_switch, p4c, ")
@@ -248,15 +241,14 @@ def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     assert "target bmv2 cannot run: " in told.stdout
 
 
-def test_without_root_there_is_one_sentence() -> None:
-    if os.geteuid() != 0:
-        done = inalab("run", "quickstart")
-    else:
-        program = "import os, sys; os.geteuid = lambda: 1000; sys.argv = ['inalab', 'run', 'quickstart']; import testbed.command.cli as c; c.main()"
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+def test_where_no_namespaces_can_be_made_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(isolation, "possible", lambda: False)
+    done = inalab("run", "quickstart", "--results", str(tmp_path))
     assert done.returncode != 0
-    assert "needs root" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.stderr == "inalab: this kernel does not let an ordinary user make network namespaces: run inalab with sudo\n"
+    assert not list(tmp_path.iterdir())
+    told = inalab("doctor", env={"COLUMNS": "200"})
+    assert told.returncode == 1 and "target embedded cannot run: namespaces, HTB missing" in told.stdout
 
 
 def test_recorded_run_is_json(tmp_path: Path) -> None:

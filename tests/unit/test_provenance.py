@@ -218,7 +218,7 @@ def test_a_run_of_an_untracked_experiment_says_so(tmp_path: Path, monkeypatch: p
         def versions(self) -> dict[str, str]:
             return {}
 
-    monkeypatch.setattr(runner, "need_root", lambda: None)
+    monkeypatch.setattr(runner, "need_namespaces", lambda: None)
     monkeypatch.setattr(runner, "target_for", lambda *_: Versions())
     monkeypatch.setattr(
         runner, "run_trial", lambda s, seed, t, h: {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}

@@ -199,7 +199,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
             return {}
 
     done: list[tuple[int, int]] = []
-    monkeypatch.setattr(runner, "need_root", lambda: None)
+    monkeypatch.setattr(runner, "need_namespaces", lambda: None)
     monkeypatch.setattr(runner, "target_for", lambda target, program, k: Versions())
     return done
 
