@@ -2,6 +2,7 @@
 # Installs what inalab needs: system packages where they are missing (as root, on Debian), then a virtual environment
 # with the versions of requirements.lock. Run by `make setup`; running it again is harmless. BROWSER=1: Chromium, too.
 set -eu
+PATH=$PATH:/usr/sbin:/sbin # where ip and tc are, and an ordinary user does not search
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 MININET=${MININET:-/usr/lib/python3/dist-packages/mininet} # the package index has only a pre-release of 2.3.0
@@ -29,7 +30,7 @@ fi
 if [ -n "$missing" ]; then
     missing=$(echo "$missing" | tr ' ' '\n' | sort -u | tr '\n' ' ')
     command -v apt-get >/dev/null 2>&1 || fail "these are missing, and there is no apt-get to install them: $missing"
-    [ "$(id -u)" = 0 ] || fail "these packages are missing:$missing; run sudo make setup once"
+    [ "$(id -u)" = 0 ] || fail "packages are missing; install them with: sudo apt-get install --no-install-recommends $missing"
     echo "installing system packages: $missing"
     log=$(mktemp)
     # shellcheck disable=SC2086  # a list of packages

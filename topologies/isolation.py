@@ -49,6 +49,7 @@ def enter_network(pid: int) -> None:
 
 def _enter_new_world() -> None:
     """Fresh namespaces with a /proc and /sys that show them and an empty /run (control sockets)."""
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # of ip and tc, where an ordinary user does not search
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     _mount("proc", "/proc", "proc", 0)
     _mount("sysfs", "/sys", "sysfs", 0)

@@ -42,7 +42,7 @@ def _qdisc(words: str) -> str:
             ["tc", "qdisc", "add", "dev", "probe0", "root", *words.split()], capture_output=True, check=False
         ).returncode
 
-    if not shutil.which("tc") or not isolation.possible():
+    if not _tool("tc")() or not isolation.possible():
         return ""
     return "in this kernel" if isolation.isolated(attempt) == 0 else ""
 
