@@ -1,4 +1,4 @@
-"""Notes that a launcher and the scripts on its hosts leave for each other in a folder: why to give up, and how a script failed."""
+"""Notes that a launcher and its scripts leave for each other in a folder: why to give up, how a script failed, what it used."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 FOLDER = "INALAB_NOTES"  # the environment variable that names the folder
 REASON = "reason"
 FAILURE = "failure-"  # and the rank
+TALLY = "tally-"  # and the rank
 
 
 class Notes:
@@ -38,6 +39,14 @@ class Notes:
     def failure(self, rank: int) -> str | None:
         """How the script of a rank failed, if it did and could still tell."""
         return self._read(f"{FAILURE}{rank}")
+
+    def leave_tally(self, rank: int, text: str) -> None:
+        """Leave word of what the collectives of a rank used (hosts.tally)."""
+        self._leave(f"{TALLY}{rank}", text)
+
+    def tally(self, rank: int) -> str | None:
+        """What the collectives of a rank used, if its script has come to its end."""
+        return self._read(f"{TALLY}{rank}")
 
     def _leave(self, name: str, text: str) -> None:
         aside = self.folder / f"{name}.{os.getpid()}"

@@ -19,14 +19,17 @@ early find nobody, or lose the connection. So the store stays for as long as the
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
@@ -38,10 +41,12 @@ from hosts.collective import NEVER, AggregationError, Collective, Counters, Sum
 from hosts.epoch import NONE, draw
 from hosts.notes import Notes
 from hosts.place import Place, Pulse
+from hosts.tally import tally
 from hosts.tcp.kernel import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
 joined: list[Place] = []  # the job that a group of this process takes part in
+summing: list[Collective] = []  # its scheme
 stores: list[Any] = []  # of all groups so far
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
 SUMMED = (torch.float32, torch.float16, torch.int32)
@@ -68,6 +73,7 @@ class PendingSum(dist.Work):
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__()
         self.tensor = tensor
+        self.begun = time.monotonic()
         self.error: Exception | None = None
         self.over = threading.Event()
         self.signal: torch.futures.Future[None] = torch.futures.Future()
@@ -83,6 +89,8 @@ class PendingSum(dist.Work):
     def finish(self, error: Exception | None = None) -> None:
         """The sum is in the tensor, or there is none."""
         self.error = error
+        if error is None:
+            tally.summed(self.tensor.nbytes, time.monotonic() - self.begun)
         self.over.set()
         self.signal.set_result(None)
 
@@ -155,10 +163,11 @@ class InaProcessGroup(dist.ProcessGroup):
             return None
         joined.append(place)
         try:
-            return place.scheme.join(place, epoch, options.pulse)
+            summing.append(place.scheme.join(place, epoch, options.pulse))
         except BaseException:
             joined.clear()
             raise
+        return summing[0]
 
     def counters(self) -> Counters:
         """What the scheme has sent so far; for Gloo the segments of its connections over the data network."""
@@ -179,52 +188,53 @@ class InaProcessGroup(dist.ProcessGroup):
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
-            return self.gloo.allreduce(given, opts) if opts is not None else self.gloo.allreduce(given)
+            gloo = _noted(self.gloo, given)
+            return gloo.allreduce(given, opts) if opts is not None else gloo.allreduce(given)
         pending = PendingSum(given[0])
         self.waiting.put(pending)
         return pending
 
     def allreduce_coalesced(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_reduce_coalesced."""
-        return self.gloo.allreduce_coalesced(tensors, opts)
+        return _noted(self.gloo, tensors).allreduce_coalesced(tensors, opts)
 
     def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.broadcast."""
-        return self.gloo.broadcast(tensors, opts)
+        return _noted(self.gloo, tensors).broadcast(tensors, opts)
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """See torch.distributed.all_gather."""
-        return self.gloo.allgather(outputs, inputs, opts or AllgatherOptions())
+        return _noted(self.gloo, inputs).allgather(outputs, inputs, opts or AllgatherOptions())
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Several of torch.distributed.all_gather_into_tensor at once."""
         pairs = zip(outputs, inputs, strict=True)
-        return PendingAll([self.gloo._allgather_base(o, i, opts or AllgatherOptions()) for o, i in pairs])
+        return PendingAll([_noted(self.gloo, i)._allgather_base(o, i, opts or AllgatherOptions()) for o, i in pairs])
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce_scatter."""
-        return self.gloo.reduce_scatter(outputs, inputs, opts or ReduceScatterOptions())
+        return _noted(self.gloo, inputs).reduce_scatter(outputs, inputs, opts or ReduceScatterOptions())
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Several of torch.distributed.reduce_scatter_tensor at once."""
         pairs = zip(outputs, inputs, strict=True)
-        return PendingAll([self.gloo._reduce_scatter_base(o, i, opts or ReduceScatterOptions()) for o, i in pairs])
+        return PendingAll([_noted(self.gloo, i)._reduce_scatter_base(o, i, opts or ReduceScatterOptions()) for o, i in pairs])
 
     def all_to_all_single(self, output: Any, given: Any, out_sizes: Any, sizes: Any, opts: Any = None) -> Any:
         """See torch.distributed.all_to_all_single."""
-        return self.gloo.alltoall_base(output, given, out_sizes, sizes, opts or AllToAllOptions())
+        return _noted(self.gloo, given).alltoall_base(output, given, out_sizes, sizes, opts or AllToAllOptions())
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.send."""
-        return self.gloo.send(tensors, rank, tag)
+        return _noted(self.gloo, tensors).send(tensors, rank, tag)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.recv."""
-        return self.gloo.recv(tensors, rank, tag)
+        return _noted(self.gloo, []).recv(tensors, rank, tag)
 
     def barrier(self, opts: Any = None) -> Any:
         """See torch.distributed.barrier."""
-        return self.gloo.barrier(opts or BarrierOptions())
+        return _noted(self.gloo, []).barrier(opts or BarrierOptions())
 
     def _sum_in_turn(self, collective: Collective) -> None:
         """The thread: sums start as they come, and end in that order. After one that failed, all behind it fail likewise.
@@ -252,8 +262,16 @@ class InaProcessGroup(dist.ProcessGroup):
         if self.collective is not None:
             self.waiting.put(None)
             self.thread.join(timeout=5)
+            tally.count(self.collective.counters)
             self.collective = None
             joined.clear()
+            summing.clear()
+
+
+def _noted(gloo: Any, tensors: Any) -> Any:
+    """Gloo, for a call with these tensors, which the tally notes."""
+    tally.left_to_gloo(tensors)
+    return gloo
 
 
 def _advance_first(collective: Collective, under_way: deque[tuple[PendingSum, Sum]], interrupt: int) -> None:
@@ -342,7 +360,20 @@ class Waiting:
         os.close(self.descriptor)
 
 
+@cache
+def _tell_at_the_end() -> None:
+    """Once a process: have its tally left for the launcher when the script ends."""
+    atexit.register(_leave_tally)
+
+
+def _leave_tally() -> None:
+    for collective in summing:  # of a group that was not destroyed
+        tally.count(collective.counters)
+    tally.leave()
+
+
 def _create(given: Any, options: Options | None) -> InaProcessGroup:
+    _tell_at_the_end()
     identity = (given.group_id, tuple(given.global_ranks_in_group))
     made[identity] += 1
     stores.append(given.store)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,23 +12,27 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from hosts.tally import Tally, tally
 from topologies import isolation
 
 
 def inalab(*words: str, env: Mapping[str, str] | None = None, timeout: float = 150) -> subprocess.CompletedProcess[str]:
     """Run `inalab WORDS`; `env` is what the environment has beside ours. Raises TimeoutExpired."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / name for name in ("output", "errors")]
+    folder = Path(tempfile.mkdtemp())  # a TemporaryDirectory would be removed at the end of every process that is forked
+    try:
+        files = folder / "output", folder / "errors"
         pid = isolation.fork(lambda: _main(words, env or {}, *files))
         end = time.monotonic() + timeout
         while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0):
             if time.monotonic() > end:
-                os.kill(pid, 9)
+                os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 raise subprocess.TimeoutExpired(["inalab", *words], timeout)
             time.sleep(0.01)
         output, errors = (file.read_text() for file in files)
         return subprocess.CompletedProcess(["inalab", *words], os.waitstatus_to_exitcode(ended[1]), output, errors)
+    finally:
+        shutil.rmtree(folder)
 
 
 def _main(words: tuple[str, ...], env: Mapping[str, str], output: Path, errors: Path) -> int:
@@ -36,6 +42,7 @@ def _main(words: tuple[str, ...], env: Mapping[str, str], output: Path, errors: 
     os.environ.update(env)
     sys.argv = ["inalab", *words]
     sys.modules.pop("testbed.command.cli", None)  # its console has read the environment
+    vars(tally).update(vars(Tally()))  # sums of other tests are none of this command's
     from testbed.command import cli
 
     try:

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from hosts.collective import Counters
+from hosts.training.pace import padded_sleep
 from hosts.training.stragglers import Straggler
 from hosts.training.workloads import find
 
@@ -57,12 +58,6 @@ def _give_way() -> None:
     """
     os.nice(NICENESS)  # in Linux of this thread alone
     torch.set_num_threads(1)
-
-
-def padded_sleep(until: float) -> None:
-    """Sleep until time.monotonic() reaches `until`."""
-    while (left := until - time.monotonic()) > 0:
-        time.sleep(left)
 
 
 class Trainer:

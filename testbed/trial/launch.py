@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
+import statistics
 import sys
 import tempfile
 import time
 import warnings
 import zipfile
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from hosts.collective import workers
 from hosts.notes import FOLDER, Notes
+from hosts.tally import Tally
 from hosts.torch_backend import PLACE
+from hosts.training.pace import VARIABLE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import SettingsError, TrialSettings
@@ -30,8 +35,7 @@ from topologies.network import Network
 from topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
-    "workload", "steps", "batch", "learning_rate", "compute_ms", "evaluate_every", "measure_error", "straggler", "outage_at",
-    "timeline", "jobs", "background",
+    "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "timeline", "jobs", "background",
 )  # fmt: skip
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
@@ -73,7 +77,7 @@ def check_script(path: Path) -> None:
         raise SettingsError(f"the script {path} is no Python source: {error}") from None
 
 
-def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> dict[str, str]:
+def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed: int) -> dict[str, str]:
     """What a process on a host finds in its environment.
 
     The workers meet on the management network. What Gloo carries is on the data network, as what the scheme carries is.
@@ -81,10 +85,11 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan) -> d
     (job,) = settings.admitted(plan)
     meeting = rendezvous(job.plan, host, job.scheme)
     place = place_of(plan, job, host)
+    pace = {"compute_ms": settings.compute_ms, "seed": seed, "rank": host.rank, "straggler": asdict(settings.straggler_model())}
     return {
         PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.topology.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
-        "GLOO_SOCKET_IFNAME": host.data_interface, "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": host.data_interface, "OMP_NUM_THREADS": "1", VARIABLE: json.dumps(pace),
     }  # fmt: skip
 
 
@@ -96,8 +101,11 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         # in a /run that ends with the namespaces; TemporaryDirectory would be removed at the end of every forked worker
         scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
         network = Network(plan, target, commands, scratch, seed)
-        code = _Launch(network, settings, Notes(notes)).run(script, torchrun)
+        launched = _Launch(network, settings, seed, Notes(notes))
+        code = launched.run(script, torchrun)
         network.stop()
+        for sentence in summary(launched.tallies(), settings):
+            _say(sentence)
         return code
     except (NetworkError, SwitchError, ControlError) as error:
         print(f"inalab: {error}", file=sys.stderr)
@@ -107,8 +115,8 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
 class _Launch:
     """A script under way on all hosts, seen from inside the network's namespaces."""
 
-    def __init__(self, network: Network, settings: TrialSettings, notes: Notes) -> None:
-        self.network, self.settings, self.notes = network, settings, notes
+    def __init__(self, network: Network, settings: TrialSettings, seed: int, notes: Notes) -> None:
+        self.network, self.settings, self.seed, self.notes = network, settings, seed, notes
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
         self.failed = 0  # the exit code of what failed first
@@ -144,9 +152,14 @@ class _Launch:
                 _say(f"{workers(ranks[1:])} failed in the same way as worker {ranks[0]}")
         return self.failed
 
+    def tallies(self) -> list[Tally]:
+        """What the workers' collectives used, of those that have come to their end."""
+        left = (self.notes.tally(host.rank) for host in self.network.plan.hosts)
+        return [Tally(**json.loads(text)) for text in left if text is not None]
+
     def _start(self, host: HostPlan, script: list[str], torchrun: bool) -> None:
         reader, writer = os.pipe()
-        given = environment(self.settings, self.network.plan, host) | {FOLDER: str(self.notes.folder)}
+        given = environment(self.settings, self.network.plan, host, self.seed) | {FOLDER: str(self.notes.folder)}
         self.ranks[self.network.spawn(host.rank, partial(on_host, writer, given, script, torchrun))] = host.rank
         os.close(writer)
         self.outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
@@ -184,6 +197,41 @@ class _Launch:
         for pid in self.ranks:
             os.kill(pid, signal.SIGKILL)
         self.deadline = float("inf")
+
+
+def summary(tallies: list[Tally], settings: TrialSettings) -> list[str]:
+    """What a script's collectives used, as sentences; calls and bytes are a worker's, packets all workers'."""
+    scheme, whole, said = settings.of_scheme(), Tally(), []
+    for tally in tallies:
+        whole.add(tally)
+    n = max(1, len(tallies))
+    if whole.sums:
+        resent = f", {whole.retransmissions:,} of {whole.sent:,} packets retransmitted" if whole.sent else ""
+        said.append(
+            f"{scheme.name} summed {_counted(whole.sums // n, 'all-reduce')} of {_megabytes(whole.sum_bytes / n)}, "
+            f"median TAT {1000 * statistics.median(whole.seconds):.0f} ms{resent}"
+        )
+    if whole.gloo_calls:
+        said.append(f"Gloo carried {_counted(whole.gloo_calls // n, 'call')} with {_megabytes(whole.gloo_bytes / n)}")
+    if not whole.sums and not scheme.native:
+        said.append(
+            f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'
+        )
+    defaults = TrialSettings.model_fields
+    paced = [key for key in ("compute_ms", "straggler") if getattr(settings, key) != defaults[key].default]
+    if paced and not whole.paced:
+        said.append(f"{' and '.join(paced)} had no effect: the script has no block of hosts.training.pace, see docs/torch.md")
+    if whole.late:
+        said.append(f"{whole.late} of {whole.paced} steps computed for longer than their virtual time: raise compute_ms")
+    return said
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def _say(sentence: str) -> None:

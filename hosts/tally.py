@@ -1,0 +1,64 @@
+"""What the collectives of a script used: sums by the scheme, and what was left to Gloo. A process has one tally."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from hosts.collective import Counters
+from hosts.notes import Notes
+
+
+@dataclass
+class Tally:
+    """Calls, and bytes of the tensors that they were given. `seconds` are of each sum, from the call to its end."""
+
+    sums: int = 0
+    sum_bytes: int = 0
+    seconds: list[float] = field(default_factory=list)
+    gloo_calls: int = 0
+    gloo_bytes: int = 0
+    sent: int = 0  # packets with a vector, retransmissions included; or TCP segments
+    retransmissions: int = 0
+    queries: int = 0
+    paced: int = 0  # steps padded to a virtual time (hosts.training.pace)
+    late: int = 0  # steps that took longer than that
+
+    def summed(self, size: int, seconds: float) -> None:
+        """A sum of so many bytes by the scheme."""
+        self.sums += 1
+        self.sum_bytes += size
+        self.seconds.append(seconds)
+
+    def left_to_gloo(self, tensors: Any) -> None:
+        """A call with these tensors, in lists or alone."""
+        self.gloo_calls += 1
+        self.gloo_bytes += _bytes(tensors)
+
+    def count(self, counters: Counters) -> None:
+        """What a group has sent until its end."""
+        self.sent += counters.sent
+        self.retransmissions += counters.retransmissions
+        self.queries += counters.queries
+
+    def add(self, other: Tally) -> None:
+        """Another process's."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    def leave(self) -> None:
+        """Leave it for the launcher, where there is one."""
+        notes = Notes.from_environment()
+        if notes.folder.is_dir():
+            notes.leave_tally(int(os.environ["RANK"]), json.dumps(asdict(self)))
+
+
+def _bytes(tensors: Any) -> int:
+    if isinstance(tensors, list | tuple):
+        return sum(map(_bytes, tensors))
+    return int(tensors.numel() * tensors.element_size())
+
+
+tally = Tally()

@@ -1,0 +1,71 @@
+"""Virtual compute time and stragglers for any script that `inalab launch` runs.
+
+    from hosts.training.pace import pace
+
+    for x, y in batches:
+        with pace.compute():
+            loss = criterion(model(x), y)
+        loss.backward()
+
+Each block takes as long as a step's virtual compute time, `--set compute_ms=50`, times the worker's slow-down in that step,
+`--set straggler=slow`. A block that computes for longer takes its own time, and the launcher says how many there were.
+Without `inalab launch` nothing is padded.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+
+from hosts.tally import tally
+from hosts.training.stragglers import Straggler
+
+VARIABLE = "INALAB_PACE"  # the environment variable: compute_ms, seed, rank, and the straggler's parameters
+
+
+class Pace:
+    """Pads blocks of computation, one a step."""
+
+    def __init__(self, compute_ms: float, seed: int, rank: int, straggler: Straggler) -> None:
+        self.compute_ms, self.seed, self.rank, self.straggler = compute_ms, seed, rank, straggler
+        self.step = 0
+
+    @contextmanager
+    def compute(self) -> Iterator[None]:
+        """A step's computation: leaving the block waits for the end of its virtual time."""
+        begun = time.monotonic()
+        yield
+        due = begun + self.compute_ms / 1000 * self.straggler.slowdown(self.seed, self.rank, self.step)
+        self.step += 1
+        tally.paced += 1
+        tally.late += time.monotonic() > due
+        padded_sleep(due)
+
+
+class _OfTheEnvironment:
+    """The pace that `inalab launch` sets. It is read when it is needed: workers are forked when this module is imported already."""
+
+    def compute(self) -> AbstractContextManager[None]:
+        """See Pace.compute. Without a launcher nothing is padded."""
+        return _pace().compute() if VARIABLE in os.environ else nullcontext()
+
+
+@cache
+def _pace() -> Pace:
+    atexit.register(tally.leave)
+    given = json.loads(os.environ[VARIABLE])
+    return Pace(given["compute_ms"], given["seed"], given["rank"], Straggler(**given["straggler"]))
+
+
+def padded_sleep(until: float) -> None:
+    """Sleep until time.monotonic() reaches `until`."""
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(left)
+
+
+pace = _OfTheEnvironment()
