@@ -22,7 +22,7 @@ from rich.table import Table
 from hosts.messages import Hello, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
-from testbed.plan.experiment import Experiment, Trial, short
+from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError, refuse_idle
 from testbed.plan.targets import target_for
 from testbed.record.provenance import environment
@@ -147,7 +147,8 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     need_namespaces()
     record = {
         "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
-        "quick": asked.quick, "settings": settings.model_dump(mode="json"), "trials": [t.name for t in plan],
+        "quick": asked.quick, "description": summary(experiment), "settings": settings.model_dump(mode="json"),
+        "trials": [t.name for t in plan],
         **environment(Path(inspect.getfile(experiment.trials))),
         "target_versions": next(iter(programs.values())).versions(), "finished": False,
     }  # fmt: skip

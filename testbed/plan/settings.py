@@ -128,7 +128,7 @@ class JobSettings(WithSchemes):
         return told | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
-class TrialSettings(WithSchemes, NetworkSettings, WorkSettings, LossSettings, OutageSettings, StragglerSettings):
+class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings, WorkSettings, NetworkSettings):
     """Everything that one trial depends on, besides its seed."""
 
     @field_validator("jobs", mode="before")

@@ -45,6 +45,7 @@ def _entry(run: Run) -> dict[str, Any]:
         "picture": f"{base}/{quote(plots[0].name)}" if plots and plots[0].exists() else "",
         "target": record["target"],
         "seed": record["seed"],
+        "quick": bool(record.get("quick")),
         "set": " ".join(record["set"]),
         "started": str(record.get("started", "")),
         "done": len(run.trials),

@@ -10,6 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from testbed.plan.groups import ungrouped
 from testbed.record.metrics import MISSING
 from testbed.record.provenance import described
 from testbed.record.runs import ResultsError, Run, save_record, write_whole
@@ -86,7 +87,7 @@ def _facts(run: Run) -> list[tuple[str, Any]]:
 
 def _context(record: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, bool]]]]:
     """Settings, versions and machine, each as (name, value, whether it was set by hand)."""
-    by_hand = {text.partition("=")[0] for text in record["set"]}
+    by_hand = {ungrouped(text.partition("=")[0]) for text in record["set"]}
     git, code = record.get("git") or {}, record.get("code") or {}
     on_target = {f"{record['target']}: {k}": v for k, v in (record.get("target_versions") or {}).items()}
     parts = {
@@ -97,7 +98,8 @@ def _context(record: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, boo
         | {k.replace("_", " "): v for k, v in code.items()},
     }
     return [
-        (title, [(k, _plain(v), title == "Settings" and k in by_hand) for k, v in part.items()]) for title, part in parts.items()
+        (title, [(k, _plain(v), title == "Settings" and bool(by_hand & {k, k.rpartition(".")[2]})) for k, v in part.items()])
+        for title, part in parts.items()
     ]
 
 

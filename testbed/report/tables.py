@@ -54,8 +54,11 @@ def trial_table(run: Run) -> Sheet:
     """A row a trial: name, seed, the factors that vary, what was measured, the model, and whether to believe it."""
     factors = _varying(run.trials)
     main, details = metrics.present(run.trials)
+    if not any(t.get("settings", {}).get("loss") or t.get("metrics", {}).get("loss_achieved") for t in run.trials):
+        main = [m for m in main if m.key != "loss_achieved"]
     models = any(t.get("metrics", {}).get("model_digest") is not None for t in run.trials)
-    columns = [Column("trial", kind="text"), Column("seed")]
+    seeds = "" if len({t.get("seed") for t in run.trials}) > 1 else "detail"  # one seed is among the facts of the run
+    columns = [Column("trial", kind="text"), Column("seed", kind=seeds)]
     columns += [Column(key.replace("_", " "), kind="text") for key in factors]
     columns.append(Column("valid", kind="text"))
     for kind, group in (("", main), ("detail", details)):
@@ -64,15 +67,15 @@ def trial_table(run: Run) -> Sheet:
                 columns.append(Column("requested loss", "%", kind, "on every link, in each direction"))
             columns.append(Column(m.heading, m.unit, kind, m.note))
     columns += [Column("model", kind="text", note="SHA-256 of the final model")] if models else []
-    rows = [_row(n, t, factors, main, details, models) for n, t in enumerate(run.trials, start=1)]
+    rows = [_row(n, t, seeds, factors, main, details, models) for n, t in enumerate(run.trials, start=1)]
     return Sheet(columns, rows, bool(details))
 
 
 def _row(
-    number: int, trial: dict[str, Any], factors: list[str], main: list[Metric], details: list[Metric], models: bool
+    number: int, trial: dict[str, Any], seeds: str, factors: list[str], main: list[Metric], details: list[Metric], models: bool
 ) -> Row:  # fmt: skip
     measured, judged = trial.get("metrics", {}), verdict(trial)
-    row = Row(judged, [Cell(trial["name"], trial["name"]), Cell(str(trial.get("seed", MISSING)), trial.get("seed"))])
+    row = Row(judged, [Cell(trial["name"], trial["name"]), Cell(str(trial.get("seed", MISSING)), trial.get("seed"), seeds)])
     for key in factors:
         value = trial.get("factors", {}).get(key)
         row.cells.append(Cell(MISSING if value is None else str(value), value, "text"))

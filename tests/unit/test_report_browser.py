@@ -192,6 +192,21 @@ def test_a_phone_need_not_scroll_the_page_sideways(tmp_path: Path, run: Run) -> 
             assert phone.complaints() == []
 
 
+def test_a_screen_of_1200_pixels_shows_the_main_columns_of_the_quickstart(tmp_path: Path) -> None:
+    faults = {"no faults": 0.0, "0.1 % loss": 0.001, "1 % loss": 0.01, "1 % loss in bursts": 0.01, "one worker 3× slower": 0.0}
+    trials = [trial(name, queries=35_450, retransmissions=2_400, ate_per_second=182_016) for name in faults]
+    for made, loss in zip(trials, faults.values(), strict=True):
+        made["settings"]["loss"] = loss
+    made = make_run(tmp_path / "results", trials, trials=list(faults), quick=True, description="Two racks of four workers.")
+    write_report(made, ["Something."], [])
+    assert CHROMIUM
+    with Browser(CHROMIUM, tmp_path / "screen", 1200, 900) as screen:
+        screen.open((made.folder / "report.html").as_uri())
+        assert screen.evaluate("[...document.querySelectorAll('.wide')].every((box) => box.scrollWidth <= box.clientWidth)")
+        assert screen.evaluate("document.querySelector('h1').innerText") == "quickstart quick"
+        assert "Two racks of four workers." in screen.evaluate("document.body.innerText")
+
+
 def test_the_index_leads_to_the_report(browser: Browser, run: Run) -> None:
     other = make_run(run.folder.parent.parent, [trial()], experiment="quickstart", seed=22, started="2026-01-01T00:00:00+0000")
     write_report(other, ["Something else."], [])
