@@ -104,7 +104,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         launched = _Launch(network, settings, seed, Notes(notes))
         code = launched.run(script, torchrun)
         network.stop()
-        for sentence in summary(launched.tallies(), settings):
+        for sentence in summary(launched.tallies(), settings) if code == 0 else ():
             _say(sentence)
         return code
     except (NetworkError, SwitchError, ControlError) as error:

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import inalab
+
 SHAPE = ["--set", "racks=2", "--set", "workers=2", "--set", "host_rate=100", "--set", "uplink_rate=100"]
 
 
 def launch(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "testbed.command.cli", "launch", *SHAPE, *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=check,
-    )
+    done = inalab("launch", *SHAPE, *words)
+    if check:
+        done.check_returncode()
+    return done
 
 
 def collectives(backend: str, *words: str) -> list[dict[str, Any]]:
