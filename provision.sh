@@ -44,8 +44,7 @@ install_bmv2() {
 install_p4utils() {
     source=${P4UTILS:-$("$VENV/bin/python" -c 'from switches.bmv2.installation import P4UTILS; print(P4UTILS)')}
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$source" >"$log" 2>&1 || return 1
-    # Thrift's own module, and what P4-utils reads IPv6 addresses with
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check thrift ipaddr >"$log" 2>&1
+    (cd "$REPOSITORY" && "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[bmv2]') >"$log" 2>&1
 }
 
 [ "$(id -u)" = 0 ] || fail "run it as root"
