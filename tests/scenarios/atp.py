@@ -1,0 +1,139 @@
+"""ATP: chunks at either level, queries, restarts, what is turned away, lifetimes, transit."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+
+from hosts.atp import wire as atp_wire
+from switches import atp
+from tests.atp_packets import RACK, SERVER_PORT, UPLINK, AtpJob
+from tests.packets import vector, worker_station
+from tests.scenarios.scenario import Scenario
+
+
+def _atp(name: str, jobs: list[AtpJob], packets: list[tuple[int, bytes]], settings: list[str] | None = None) -> Scenario:
+    commands, node = list(settings or []), 1
+    for job in jobs:
+        commands += (told := job.commands(node))
+        node += sum(line.startswith("mc_node_create") for line in told) - (node == 1)
+    return Scenario(name, Path("p4/atp.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
+
+
+def one_level(level: int, workers: int) -> Scenario:
+    """Two jobs at one switch: chunks that complete, collide, are sent again at every point, overflow, and are released."""
+    jobs = [AtpJob(workers, level, 2 * level, number) for number in (0, 1)]
+    one, two = jobs
+    toward = SERVER_PORT if level else UPLINK
+    rng = random.Random(workers)
+    packets: list[tuple[int, bytes]] = []
+    for turn in range(6):
+        for w in range(workers):
+            big = vector(w + 1, -turn, 2**31 - 1 - w * turn, -(2**31) + w, 2**30)
+            packets.append((w, one.gradient(w, turn, big, turn % 3, ecn=w & turn & 1)))
+            if turn % 2:
+                packets.append((w, one.gradient(w, turn, big, turn % 3, resend=int(turn > 2))))
+            packets.append((w, two.gradient(w, turn, vector(10 * w, turn), (turn + w % 2) % 3, resend=int(turn == 4))))
+        if level:
+            packets.append((UPLINK, one.from_rack(turn, vector(100, turn), turn % 3)))
+            part = {"bitmap0": 1 + turn % 2, "resend": turn % 2, "collision": 1}
+            packets.append((UPLINK, two.from_rack(turn, vector(7, turn), turn % 3, **part)))
+            packets.append((UPLINK, one.from_rack(turn, vector(100, turn), turn % 3, resend=1)))
+        if turn % 2 == 0:
+            packets.append((0, one.gradient(0, turn, vector(3), turn % 3, kind=atp_wire.KIND_RAW, resend=1)))
+        packets.append((toward, one.answer(turn, vector(turn, 5), turn % 3, next_index=turn)))
+        packets.append((toward, one.answer(turn, vector(turn, 6), turn % 3, to=worker_station(rng.randrange(workers)))))
+    for index in range(3):
+        packets.append((toward, two.answer(0, [], index, kind=atp_wire.KIND_RELEASE)))
+    for w in range(workers):
+        packets.append((w, two.gradient(w, 9, vector(w), 1)))
+        packets.append((w, one.gradient(w, 9, vector(w), 1)))
+    return _atp(f"atp-level-{level}-{workers}-workers", jobs, packets)
+
+
+def queries(level: int) -> Scenario:
+    """Queries, answers to them, and what is sent again for those, at every point of chunks that come in parts."""
+    job = AtpJob(3, level, 2 * level)
+    toward = SERVER_PORT if level else UPLINK
+    rng = random.Random(level)
+    rack = atp.rack_bit(RACK)
+    packets: list[tuple[int, bytes]] = []
+    for sequence in range(6):
+        senders = [*range(3), *([UPLINK] if level else [])]
+        for _ in range(24):
+            port, index = rng.choice(senders), sequence % 4
+            made = job.from_rack if port == UPLINK else partial(job.gradient, port)
+            marks = {"asked": rng.randrange(2), "next_index": rng.randrange(2**16), "ecn": rng.randrange(2)}
+            choice = rng.randrange(6)
+            if choice < 2:
+                again = int(rng.random() < 0.5)
+                packets.append((port, made(sequence, vector(port, sequence), index, resend=again, **marks)))
+            elif choice < 4:
+                raw = int(rng.random() < 0.2)
+                packets.append((port, made(sequence, [], index, kind=atp_wire.KIND_QUERY, raw=raw, **marks)))
+            else:
+                has = {"bitmap0": rng.randrange(8), "bitmap1": rng.choice((0, 1, rack, rack | 2)), "resend": rng.randrange(2)}
+                to = worker_station(rng.randrange(3))
+                packets.append((toward, job.answer(sequence, [], index, to, kind=atp_wire.KIND_STATUS, **has, **marks)))
+    return _atp(f"atp-queries-level-{level}", [job], packets)
+
+
+def restart() -> Scenario:
+    """Groups of two jobs, one of which starts again and again; results and releases of all of them, and confirmations."""
+    jobs = [AtpJob(2), AtpJob(2, number=1)]
+    one, two = jobs
+    packets: list[tuple[int, bytes]] = []
+    for turn, epoch in enumerate((2**32 - 1, 1, 5)):
+        for sequence in (2**24 - 1, 0):
+            for w, e in ((0, epoch), (1, 2**32 - 1), (1, epoch), (0, 3)):
+                packets.append((w, one.gradient(w, sequence, vector(turn, w), 2, epoch=e)))
+            packets += [(0, two.gradient(0, sequence, vector(9), 2)), (1, two.gradient(1, sequence, vector(9), 3))]
+            packets += [(SERVER_PORT, one.answer(sequence, vector(turn), 2, epoch=e)) for e in (2**32 - 1, epoch)]
+        packets.append((0, one.gradient(0, 7, vector(8), 4, epoch=epoch)))
+        for e in (3, epoch):
+            packets.append((SERVER_PORT, one.answer(0, [], 4, kind=atp_wire.KIND_RELEASE, epoch=e)))
+        packets.append((1, one.gradient(1, 7, vector(8), 4, epoch=epoch)))
+    confirmed = one.answer(0, [], 4, kind=atp_wire.KIND_RELEASED, to=worker_station(1))
+    packets += [(port, confirmed) for port in (0, UPLINK)]
+    return _atp("atp-restart", jobs, packets, [*atp.trunks([UPLINK])])
+
+
+def turned_away() -> Scenario:
+    job = AtpJob(2, other_rack=2)
+    changes: list[dict[str, int]] = [
+        {"job": 9}, {"job": 200}, {"bitmap1": 2}, {"bitmap1": 3}, {"bitmap0": 1}, {"edge_switch": 0}, {"index": 16},
+        {"index": 65535}, {"kind": 9}, {"kind": 3}, {"kind": 4}, {"kind": 6}, {"kind": 7},
+    ]  # fmt: skip
+    packets = [(0, job.gradient(0, 0, vector(1), **change)) for change in changes]
+    packets.append((UPLINK, job.from_rack(0, vector(1), bitmap0=4)))
+    good = job.gradient(0, 0, vector(3))
+    packets += [(1, good)]
+    packets += [(0, good[:n]) for n in range(14, len(good), 9)] + [(0, good + b"padding")]
+    broken = bytearray(good)
+    broken[24] ^= 0xFF  # the IPv4 checksum
+    packets += [(0, bytes(broken)), (1, job.gradient(1, 0, vector(4))), (UPLINK, job.from_rack(0, vector(5)))]
+    return _atp("atp-turned-away", [job], packets)
+
+
+def expired() -> Scenario:
+    """Nobody respects an aggregator for longer than a microsecond."""
+    jobs = [AtpJob(2), AtpJob(2, number=1)]
+    packets = [
+        (w, jobs[n].gradient(w, s, vector(10 * n + w), 3)) for s in range(2) for n, w in ((0, 0), (1, 0), (0, 1), (1, 1), (1, 0))
+    ]
+    return _atp("atp-expired", jobs, packets, ["register_write aggregator.lifetime 0 1"])
+
+
+def transit() -> Scenario:
+    """A root: it aggregates for nobody and spreads results."""
+    job = AtpJob(2, other_rack=1)
+    commands = [*job.commands(), *atp.transit()]
+    gradient = frame_of(job, atp.rack_bit(RACK))
+    packets = [(5, gradient), (SERVER_PORT, job.answer(0, vector(1))), (UPLINK, gradient), (SERVER_PORT, job.answer(1, vector(2)))]
+    return Scenario("atp-transit", Path("p4/atp.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
+
+
+def frame_of(job: AtpJob, bit: int) -> bytes:
+    """A gradient that no entry of the switch is about."""
+    return job.gradient(0, 0, vector(1, 2, 3), bitmap1=bit, bitmap0=1, edge_switch=1)

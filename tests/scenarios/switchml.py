@@ -1,0 +1,118 @@
+"""SwitchML: rounds with duplicates, two levels, queries, what is turned away, restarts, and its earlier PTF suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hosts.switchml import wire
+from tests import ptf as suite
+from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, worker_station
+from tests.scenarios.scenario import Scenario
+
+
+def _story(job: TestJob, turns: int) -> list[tuple[int, bytes]]:
+    """Rounds of a job with duplicates in between, and a stale packet at the end of each."""
+    packets = []
+    for turn in range(turns):
+        for slot in range(2):
+            for w in range(job.workers):
+                update = job.update(
+                    w, slot, turn * job.slots + slot, vector(w + 1, -turn, 2**31 - 1, slot), turn % 2, 10 * w + turn
+                )
+                packets += [(w, update)] * (1 + (w + turn) % 2)
+        packets.append((0, job.update(0, 0, turn * job.slots, vector(1), turn % 2)))
+        if turn > 2:
+            packets.append((0, job.update(0, 1, (turn - 2) * job.slots + 1, vector(77), turn % 2)))
+    return packets
+
+
+def of_switchml(name: str, commands: list[str], packets: list[tuple[int, bytes]]) -> Scenario:
+    return Scenario(name, Path("p4/switchml.p4"), packets, commands, {"K": "32", "POOL_CELLS": "64"})
+
+
+def one_level(workers: int) -> Scenario:
+    job = TestJob(workers)
+    return of_switchml(f"switchml-{workers}-workers", job.commands(), _story(job, 5))
+
+
+def two_levels() -> Scenario:
+    job = TestJob(2, has_parent=True)
+    packets = []
+    for turn in range(4):
+        chunk = turn * job.slots
+        for w in (0, 1, 1):
+            packets.append((w, job.update(w, 0, chunk, vector(w + turn), turn % 2, w)))
+        down = {"job": 0, "worker": 0, "kind": wire.KIND_RESULT, "version": turn % 2, "slot": 0, "chunk": chunk, "exponent": 9}
+        query = {**down, "kind": wire.KIND_QUERY}
+        packets.append((0, frame(worker_station(0), SWITCH, query, [])))
+        packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**down, "kind": wire.KIND_STATUS, "seen": 1}, [])))
+        packets += [(PARENT_PORT, frame(PARENT, SWITCH, down, vector(100 + turn)))] * 2
+        packets.append((1, job.update(1, 0, chunk, vector(w + turn), turn % 2, w)))
+        packets.append((0, frame(worker_station(0), SWITCH, query, [])))
+        packets.append((2, frame(PARENT, SWITCH, down, vector(1))))
+    return of_switchml("switchml-two-levels", job.commands(), packets)
+
+
+def queries() -> Scenario:
+    """Queries of both kinds at every point of a round, with and without a switch above, and what that one answers."""
+    packets: list[tuple[int, bytes]] = []
+    jobs = [TestJob(2), TestJob(2, number=1, base=8, first_node=2, has_parent=True)]
+    for turn in range(3):
+        for job in jobs:
+            chunk, version = turn * job.slots, turn % 2
+            about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk, "exponent": 77}
+
+            def ask(w: int, mark: int, about: dict[str, int] = about) -> None:
+                query = {**about, "worker": w, "kind": wire.KIND_QUERY, "mark": mark}
+                packets.append((w, frame(worker_station(w), SWITCH, query, [])))
+
+            for w in (0, 1):
+                ask(w, turn % 2)
+                packets.append((w, job.update(w, 0, chunk, vector(w + turn), version, 5 + w)))
+            for w, mark in ((0, 0), (0, 0), (1, 0), (1, 1), (0, 1), (1, wire.MARK_INSISTS), (0, 1), (1, 1)):
+                ask(w, mark)
+            for seen in (0b10, 0b11, 0b01):
+                status = {**about, "kind": wire.KIND_STATUS, "seen": seen, "mark": turn}
+                packets.append((PARENT_PORT, frame(PARENT, SWITCH, status, [])))
+            packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_RESULT}, vector(100 + turn))))
+            ask(0, 0)
+            packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 1}, [])))
+    return of_switchml("switchml-queries", [line for job in jobs for line in job.commands()], packets)
+
+
+def turned_away() -> Scenario:
+    job = TestJob(2)
+    changes = [{"job": 9}, {"worker": 1}, {"worker": 40}, {"slot": 4}, {"version": 3}, {"kind": 9}, {"kind": 2}]
+    packets = [(0, job.update(0, 0, 0, vector(1), change=c)) for c in changes]
+    good = job.update(0, 0, 0, vector(3))
+    packets += [(0, good[:n]) for n in range(14, len(good), 9)] + [(0, good + b"padding")]
+    broken = bytearray(good)
+    broken[24] ^= 0xFF  # the IPv4 checksum
+    packets += [(0, bytes(broken)), (1, job.update(1, 0, 0, vector(4)))]
+    return of_switchml("switchml-turned-away", job.commands(), packets)
+
+
+def restart() -> Scenario:
+    """Three groups of one job, whose packets of all times come in each other's; their streams end where 32 bits do."""
+    packets = []
+    for has_parent in (False, True):
+        job = TestJob(2, has_parent=has_parent)
+        for turn, epoch in enumerate((2**32 - 1, 1, 5)):
+            for chunk in (2**32 - 4, 0):
+                for w, e in ((0, epoch), (1, 2**32 - 1), (1, epoch), (0, epoch), (0, 3)):
+                    packets.append((w, job.update(w, 0, chunk, vector(turn, w, chunk % 99), epoch=e)))
+                query = {"job": 0, "worker": 1, "kind": wire.KIND_QUERY, "slot": 0, "chunk": chunk, "epoch": 2**32 - 1}
+                packets.append((1, frame(worker_station(1), SWITCH, query, [])))
+                down = {"job": 0, "kind": wire.KIND_RESULT, "slot": 0, "chunk": chunk}
+                packets += [(PARENT_PORT, frame(PARENT, SWITCH, {**down, "epoch": e}, vector(7, turn))) for e in (1, epoch)]
+        packets.append((0, job.update(0, 0, 0, vector(1), epoch=0)))
+    return of_switchml("switchml-restart", TestJob(2, has_parent=True).commands(), packets)
+
+
+def ptf(scenario: Callable[[suite.Bench], None], workers: int, has_parent: bool) -> Scenario:
+    script = suite.Script(TestJob(workers, has_parent=has_parent))
+    scenario(script)
+    levels = "two-levels" if has_parent else "one-level"
+    name = f"ptf/{levels}-{workers}-workers/{scenario.__name__}"
+    return of_switchml(name, script.job.commands(), script.packets)
