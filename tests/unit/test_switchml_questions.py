@@ -11,7 +11,7 @@ from hosts.switchml import wire
 from tests.packets import EPOCH, TestJob
 from tests.properties import examples
 from tests.reference import QUERY, ModelSwitch
-from tests.unit.test_switchml_program import SLOTS, Group, ask, expect, switch
+from tests.unit.test_switchml_interleavings import SLOTS, Group, ask, expect, switch
 
 WORKERS = 3
 FIRST, AGAIN, INSISTS = 0, 1, wire.MARK_INSISTS

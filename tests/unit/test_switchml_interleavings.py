@@ -1,0 +1,231 @@
+"""p4/switchml.p4 against the independent model, over random interleavings of loss, duplication and reordering."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.layers.inet import IP, IPOption
+from scapy.layers.l2 import Ether
+
+from hosts.switchml import wire
+from switches.embedded.offline import OfflineSwitch
+from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector, worker_station
+from tests.properties import examples
+from tests.reference import QUERY, RESULT, STATUS, UPDATE, Message, ModelSwitch
+
+SLOTS = 3
+ROUNDS = 5
+
+
+def switch(job: TestJob) -> OfflineSwitch:
+    made = OfflineSwitch(program())
+    for line in job.commands():
+        made.command(line)
+    return made
+
+
+def as_message(data: bytes, kind: str) -> Message:
+    h = read(data)
+    return Message(kind, h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, tuple(h.vector))
+
+
+def values(worker: int, chunk: int) -> list[int]:
+    """Numbers that tell workers and chunks apart, near the ends of int32 too."""
+    return vector(worker * 1000 + chunk % 1000, 2**31 - 1 - worker, -(2**31) + chunk % 1000, -worker - 1)
+
+
+def packet_of(job: TestJob, m: Message) -> bytes:
+    return job.update(m.worker, m.slot, m.chunk, list(m.vector), m.version, m.exponent, m.epoch)
+
+
+def expect(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) -> None:
+    """Send one update to both; the same must come out."""
+    sent = made.send(m.worker, packet_of(job, m))
+    predicted = model.update(m)
+    if predicted is None:
+        assert sent == []
+        return
+    where, out = predicted
+    if where == "up":
+        ((port, data),) = sent
+        assert port == PARENT_PORT
+        assert as_message(data, UPDATE) == replace(out, kind=UPDATE, worker=0)
+        assert read(data).kind == wire.KIND_UPDATE
+        return
+    receivers = range(job.workers) if where == "all" else [m.worker]
+    assert [port for port, _ in sent] == list(receivers)
+    for port, data in sent:
+        assert read(data).kind == wire.KIND_RESULT
+        assert as_message(data, RESULT) == replace(out, kind=RESULT, worker=port)
+
+
+KINDS = {wire.KIND_UPDATE: UPDATE, wire.KIND_RESULT: RESULT, wire.KIND_QUERY: QUERY, wire.KIND_STATUS: STATUS}
+
+
+def told(data: bytes) -> Message:
+    """What a packet of any kind says."""
+    h = read(data)
+    seen = frozenset(w for w in range(32) if (h.seen or 0) >> w & 1)
+    again, insists = h.kind != wire.KIND_STATUS and h.mark == 1, h.kind == wire.KIND_QUERY and h.mark == wire.MARK_INSISTS
+    seen = seen if h.kind == wire.KIND_STATUS else frozenset()
+    return Message(KINDS[h.kind], h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, tuple(h.vector), again, insists, seen)
+
+
+def ask(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) -> None:
+    """Send one query to both; the same must come out."""
+    header = {
+        "job": job.number, "worker": m.worker, "kind": wire.KIND_QUERY, "version": m.version, "slot": m.slot, "chunk": m.chunk,
+        "exponent": m.exponent, "epoch": m.epoch, "mark": wire.MARK_INSISTS if m.insists else int(m.again),
+    }  # fmt: skip
+    sent = made.send(m.worker, frame(worker_station(m.worker), SWITCH, header, []))
+    predicted = model.query(m)
+    if predicted is None:
+        assert sent == []
+        return
+    where, out = predicted
+    ((port, data),) = sent
+    assert (port, told(data)) == ((PARENT_PORT, replace(out, worker=0)) if where == "up" else (m.worker, out))
+
+
+def deliver_status(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message, has_us: bool, level: int) -> None:
+    """Let a status come to both: of the parent, or of a level above it, where bits are about others."""
+    header = {
+        "job": job.number, "kind": wire.KIND_STATUS, "version": m.version, "slot": m.slot, "chunk": m.chunk,
+        "exponent": m.exponent, "epoch": m.epoch, "seen": 0b1000 | has_us, "mark": level,
+    }  # fmt: skip
+    sent = made.send(PARENT_PORT, frame(PARENT, SWITCH, header, []))
+    predicted = model.status(m, has_us or level > 0)
+    if predicted is None:
+        assert sent == []
+        return
+    where, out = predicted
+    if where == "up":
+        ((port, data),) = sent
+        assert (port, told(data)) == (PARENT_PORT, replace(out, worker=0))
+        return
+    assert [port for port, _ in sent] == list(range(job.workers))
+    for port, data in sent:
+        assert read(data).mark == level + 1
+        assert told(data) == replace(out, worker=port, seen=frozenset({3} | ({0} if has_us else set())))
+
+
+class Group:
+    """The workers of a job between two restarts: their epoch, where their stream starts, and how far each is in each slot."""
+
+    def __init__(self, workers: int, epoch: int, start: int) -> None:
+        self.epoch, self.start = epoch, start
+        self.turn = {(w, s): 0 for w in range(workers) for s in range(SLOTS)}
+
+    def update(self, worker: int, slot: int, turn: int) -> Message:
+        """A worker's packet; its values are of this group alone."""
+        chunk = (self.start + turn * SLOTS + slot) % 2**32
+        numbers = tuple(v ^ self.epoch & 0xFF for v in values(worker, chunk))
+        return Message(UPDATE, self.epoch, worker, turn % 2, slot, chunk, (worker * 37 + chunk * 11) % 256, numbers)
+
+
+STRANGERS = ("port", "address", "job", "kind", "fragment", "options", "tag")
+
+
+def stranger(job: TestJob, m: Message, how: str) -> tuple[int, bytes]:
+    """A frame that claims to be an update, or a result, and must change nothing: where it comes in, and its bytes."""
+    good = packet_of(job, m)
+    if how == "port":
+        return (m.worker + 1) % 8 if m.worker + 1 != PARENT_PORT else 6, good
+    if how == "address":
+        return m.worker, good[:28] + bytes([10, 0, 0, 99]) + good[32:]  # and the checksum is wrong, too
+    if how == "job":
+        return m.worker, job.update(
+            m.worker, m.slot, m.chunk, list(m.vector), m.version, epoch=m.epoch % (2**32 - 1) + 1, change={"job": 1}
+        )
+    if how == "kind":
+        change = {"kind": wire.KIND_RESULT}
+        return m.worker, job.update(m.worker, m.slot, m.chunk, list(m.vector), m.version, epoch=m.epoch, change=change)
+    packet = Ether(good)
+    if how == "tag":
+        return m.worker, good[:12] + bytes.fromhex("81000000") + good[12:]
+    if how == "fragment":
+        packet[IP].flags = "MF"
+    else:
+        packet[IP].options = [IPOption(b"\x01" * 4)]
+        del packet[IP].ihl, packet[IP].len
+    del packet[IP].chksum
+    return m.worker, bytes(packet)
+
+
+# each step of an interleaving: a worker sends the current round of a slot, something old arrives once more, a stranger
+# sends something, or all workers start again
+ACTIONS = ("send",) * 6 + ("older", "late", "late", "stranger", "restart", "ask", "ask", "status")
+steps = st.lists(
+    st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3), st.integers(0, SLOTS - 1), st.integers(0, 999)), max_size=120
+)
+STARTS = (0, 1, 2**31 - 4, 2**31, 2**32 - 4, 2**32 - 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("has_parent", [False, True])
+def test_random_interleavings(workers: int, has_parent: bool) -> None:
+    @examples(25)
+    @given(steps, st.sampled_from([1, 2**31 - 2, 2**32 - 3]))
+    def run(script: list[tuple[str, int, int, int]], epoch: int) -> None:
+        job = TestJob(workers, SLOTS, has_parent=has_parent)
+        with switch(job) as made:
+            play(job, made, script, epoch)
+
+    run()
+
+
+def play(job: TestJob, made: OfflineSwitch, script: list[tuple[str, int, int, int]], epoch: int) -> None:
+    """Go through an interleaving on the switch and on the model at once."""
+    model, group = ModelSwitch(job.workers, job.has_parent), Group(job.workers, epoch, STARTS[epoch % len(STARTS)])
+    history: list[Message] = []
+    for action, w, slot, n in script:
+        worker = w % job.workers
+        now = group.turn[worker, slot]
+        # a worker advances once its round is complete everywhere
+        cell = model.cells.get((now % 2, slot)) if model.epoch == group.epoch else None
+        mine = group.update(worker, slot, now)
+        finished = cell is not None and cell.chunk == mine.chunk and len(cell.seen) == job.workers
+        if action == "restart":
+            epoch = (epoch + n % 3) % (2**32 - 1) + 1
+            group = Group(job.workers, epoch, STARTS[n % len(STARTS)])
+        elif action in ("ask", "status"):
+            m = replace(group.update(worker, slot, max(0, now - n % 4 // 3)), vector=(), exponent=n % 256, again=n % 3 == 0)
+            if action == "ask":
+                ask(job, made, model, replace(m, kind=QUERY, insists=n % 3 > 0 and n % 5 == 0))
+            else:
+                deliver_status(job, made, model, replace(m, kind=STATUS, again=False), n % 2 == 0, n % 5 // 4)
+        elif action == "late" and history:
+            old = history[n % len(history)]
+            deliver_result(job, made, model, old, False) if old.kind == RESULT else expect(job, made, model, old)
+        elif action == "stranger":
+            port, data = stranger(job, mine, STRANGERS[n % len(STRANGERS)])
+            assert made.send(port, data) == []
+        elif job.has_parent and finished and cell is not None and not cell.final:
+            down = replace(mine, kind=RESULT, exponent=200, vector=tuple(v ^ 1 for v in cell.total))
+            history.append(down)
+            deliver_result(job, made, model, down, twice=n % 10 == 9)
+        else:
+            if action == "older":
+                mine = group.update(worker, slot, max(0, now - n % 3))
+            elif finished and now + 1 < ROUNDS:
+                group.turn[worker, slot] += 1
+                mine = group.update(worker, slot, now + 1)
+            history.append(mine)
+            expect(job, made, model, mine)
+
+
+def deliver_result(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message, twice: bool) -> None:
+    header = {
+        "job": job.number, "worker": 0, "kind": wire.KIND_RESULT, "version": m.version, "slot": m.slot, "chunk": m.chunk,
+        "exponent": m.exponent, "epoch": m.epoch,
+    }  # fmt: skip
+    for _ in range(1 + twice):
+        sent = made.send(PARENT_PORT, frame(PARENT, SWITCH, header, list(m.vector)))
+        predicted = model.result(m)
+        assert [port for port, _ in sent] == (list(range(job.workers)) if predicted else [])
+        for port, data in sent:
+            got = as_message(data, RESULT)
+            assert (got.worker, got.epoch, got.vector, got.exponent) == (port, m.epoch, m.vector, m.exponent)
