@@ -36,7 +36,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             admission.apply(hdr, meta, standard);
             if (meta.role == ROLE_STRANGER) {
                 next = STEP_DROP;
-            } else {
+            } else if (meta.role != ROLE_PASSER_BY) {
                 epoch_t newest;
                 bit<1> may_begin = 0;
                 if (hdr.atp.kind == KIND_GRADIENT || hdr.atp.kind == KIND_RAW || hdr.atp.kind == KIND_QUERY) {

@@ -169,10 +169,12 @@ def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> li
     """Admission of a job at the switch `name`."""
     own = plan.switches[name].station
     racks = {r: ranks for r, ranks in enumerate(job.members(plan.topology.racks)) if ranks}
-    if (rack := plan.switches[name].rack) is None:  # in transit for gradients; results go to every rack but the server's own
+    if (rack := plan.switches[name].rack) is None and plan.switches[name] is not plan.root(job.number):
+        return [atp.passing_by(job.number, plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
+    if rack is None:  # in transit for gradients; results go to every rack but the server's own
         below = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}
         spread = [tuple(child for r, child in below.items() if r != s.rack) for s in job.servers]
-        servers = [atp.Server(plan.port(name, f"tor{s.rack}"), s.station, to) for s, to in zip(job.servers, spread, strict=True)]
+        servers = [atp.Server((plan.port(name, f"tor{s.rack}"),), s.station, to) for s, to in zip(job.servers, spread, strict=True)]
         return [*atp.transit(), *atp.job(job.number, own, [], servers, first_node)]
     here = [job.hosts[rank] for rank in racks.get(rack, [])]
     away = {r: ranks for r, ranks in racks.items() if r != rack}
@@ -185,9 +187,9 @@ def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> li
     for server in job.servers:
         at_home = server.rack == rack
         to = tuple(children if at_home else children[: len(here)])
-        port = plan.port(name, server.name) if at_home else up
+        ports = [plan.port(name, server.name)] if at_home else plan.trunks(name)
         bit, fan_in = (0, len(here) + len(away)) if at_home else (atp.rack_bit(rack), len(here))
-        servers.append(atp.Server(port, server.station, to, bit, fan_in))
+        servers.append(atp.Server(tuple(ports), server.station, to, bit, fan_in))
         for i, host in enumerate(here):
             bits = (1 << i, (0, 0xFFFFFFFF)) if at_home else (bit, (1 << i, 0xFFFFFFFF))
             sources.append(atp.Source(plan.port(name, host.name), host.station, server.station, int(at_home), *bits, fan_in))

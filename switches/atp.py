@@ -72,14 +72,19 @@ def transit() -> list[str]:
     return ["table_set_default admission.sources transit"]
 
 
+def passing_by(number: int, port: int, server: Station) -> str:
+    """For a switch that has no part in a job: let through what its server sends, which comes in at this port."""
+    return f"table_add admission.servers pass_by {number} {port} {server.mac} {server.ip} =>"
+
+
 @dataclass(frozen=True)
 class Server:
-    """A parameter server: the port that leads there, its address, and whom its results are passed on to.
+    """A parameter server: the ports at which its packets come in, its address, and whom its results are passed on to.
 
     `rack` is the bit that the switch's rack has there (0 in the server's own), `fan_in` how many children a whole sum has.
     """
 
-    port: int
+    ports: tuple[int, ...]
     station: Station
     children: tuple[Child, ...]
     rack: int = 0
@@ -110,7 +115,7 @@ def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[
             known |= set(server.children)
         mac, ip = server.station.mac, server.station.ip
         told = f"{groups[server.children]} {own.ip} {server.rack} {server.fan_in}"
-        commands.append(f"table_add admission.servers from_server {number} {server.port} {mac} {ip} => {told}")
+        commands += [f"table_add admission.servers from_server {number} {port} {mac} {ip} => {told}" for port in server.ports]
     for s in sources:
         value, mask = s.bitmap0
         commands.append(

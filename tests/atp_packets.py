@@ -95,7 +95,7 @@ class AtpJob:
             inside = (1 << self.other_rack) - 1
             sources.append(atp.Source(UPLINK, REMOTE, SERVER, 1, atp.rack_bit(RACK), (0, 0xFFFFFFFF ^ inside), self.fan_in))
             children.append(atp.Child(100, UPLINK, ROOT))
-        server = atp.Server(toward, SERVER, tuple(children), 0 if self.level else atp.rack_bit(RACK), self.fan_in)
+        server = atp.Server((toward,), SERVER, tuple(children), 0 if self.level else atp.rack_bit(RACK), self.fan_in)
         admitted = atp.job(self.number, SWITCH, sources, [server], first_node)
         routes = {s.mac: w for w, s in enumerate(stations)} | {SERVER.mac: toward, REMOTE.mac: UPLINK}
         return [*(forwarding({*range(self.workers), toward}, routes) if first_node == 1 else []), *admitted]

@@ -249,6 +249,7 @@ actions = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 999)), max
         (LeafSpine(2, 2, **UNPACED, servers=2), 2),
         (LeafSpine(2, 2, **UNPACED, servers=2), 1),
         (Dumbbell(2, 2, **UNPACED, servers=2), 1),
+        (LeafSpine(2, 4, **UNPACED, servers=2), 2),
     ],
     ids=[
         "one rack",
@@ -257,6 +258,7 @@ actions = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 999)), max
         "two jobs at two spines",
         "two spines and servers",
         "dumbbell",
+        "two jobs of four at two spines",
     ],
 )
 def test_sums_are_exact_and_tables_end_empty(racks: Topology, jobs: int, large: bool) -> None:
@@ -332,5 +334,30 @@ def test_a_worker_that_dies_leaves_nothing_behind() -> None:
         net.servers[0].release()
         net.settle()
         assert net.held() == 0
+    finally:
+        net.close()
+
+
+def test_what_a_server_sends_to_another_rack_crosses_the_spine_of_another_job() -> None:
+    """Switches are reached by the first spine, workers by their job's; each rack's switch passes a result on to its workers."""
+    net = Bag(LeafSpine(2, 4, **UNPACED, servers=2), 2, 16, lambda rank: np.full((CHUNKS, K), rank, np.int64))
+    try:
+        for job, server in zip(net.shares, net.servers, strict=True):
+            mine = [worker for worker in net.workers if worker.job is job]
+            for worker in mine:
+                worker.next(0)
+            net.settle()
+            assert all(0 in worker.results for worker in mine)
+            away = [worker for worker in mine if worker.host.rack != server.host.rack]
+            (row,) = (
+                row for row in np.flatnonzero(server.merger.complete) if server.merger.results["owner"][row] % wire.SEQUENCES == 0
+            )
+            for to in (server.switch(1 - server.host.rack), away[0].host.station):
+                for worker in mine:
+                    worker.results.clear()
+                server.leave(to, server.merger.results[row])
+                net.settle()
+                reached = away if to is not away[0].host.station else away[:1]
+                assert [worker for worker in mine if 0 in worker.results] == reached
     finally:
         net.close()

@@ -4,10 +4,11 @@
 #include "configuration.p4"
 
 // What this switch is to a packet
-const bit<2> ROLE_STRANGER = 0;
-const bit<2> ROLE_TRANSIT = 1;     // on the way to somebody else
-const bit<2> ROLE_AGGREGATE = 2;   // of a level that adds
-const bit<2> ROLE_ADDRESSEE = 3;   // of a server's answer, to be passed down
+const bit<3> ROLE_STRANGER = 0;
+const bit<3> ROLE_TRANSIT = 1;     // on the way to somebody else
+const bit<3> ROLE_AGGREGATE = 2;   // of a level that adds
+const bit<3> ROLE_ADDRESSEE = 3;   // of a server's answer, to be passed down
+const bit<3> ROLE_PASSER_BY = 4;   // of a job that other switches aggregate
 
 // What a stage does with an aggregator's values
 const bit<2> OP_NONE = 0;
@@ -29,7 +30,7 @@ const bit<32> REJECT_MALFORMED = 2;  // too short, too long, a fragment, wrong c
 
 struct metadata_t {
     // from admission
-    bit<2> role;
+    bit<3> role;
     bit<16> group;       // multicast group of the job's workers, seen from here
     bit<8> fan_in;       // children of this level that a whole sum has
     bitmap_t rack;       // of what comes from a server: this rack's bit there, 0 in the server's own rack
