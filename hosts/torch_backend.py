@@ -19,17 +19,13 @@ early find nobody, or lose the connection. So the store stays for as long as the
 
 from __future__ import annotations
 
-import atexit
 import os
-import queue
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from typing import Any
 
 import torch
@@ -40,6 +36,7 @@ from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, Barrie
 from hosts.collective import NEVER, AggregationError, Collective, Counters, Sum
 from hosts.epoch import NONE, draw
 from hosts.notes import Notes
+from hosts.pending import PendingAll, PendingSum, Waiting
 from hosts.place import Place, Pulse
 from hosts.tally import tally
 from hosts.tcp.kernel import connections_from, count_segments
@@ -65,75 +62,6 @@ class Options:
         if PLACE not in os.environ:
             raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
         return cls(Place.loads(os.environ[PLACE]), Notes.from_environment().reason)
-
-
-class PendingSum(dist.Work):
-    """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        super().__init__()
-        self.tensor = tensor
-        self.begun = time.monotonic()
-        self.error: Exception | None = None
-        self.over = threading.Event()
-        self.signal: torch.futures.Future[None] = torch.futures.Future()
-        # a future that was given an exception holds it as a value, which DDP takes for a gradient; one whose callback
-        # raises has failed
-        self.future = self.signal.then(self._outcome)
-
-    def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
-        if self.error is not None:
-            raise self.error
-        return [self.tensor]
-
-    def finish(self, error: Exception | None = None) -> None:
-        """The sum is in the tensor, or there is none."""
-        self.error = error
-        if error is None:
-            tally.summed(self.tensor.nbytes, time.monotonic() - self.begun)
-        self.over.set()
-        self.signal.set_result(None)
-
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Wait until it is over; 0 is for as long as it takes. Raises AggregationError, or TimeoutError."""
-        if not self.over.wait(timeout.total_seconds() or None):
-            raise TimeoutError(f"an all-reduce was not over after {timeout.total_seconds():g} s")
-        if self.error is not None:
-            raise self.error
-        return True
-
-    def synchronize(self) -> None:
-        """See wait."""
-        self.wait()
-
-    def is_completed(self) -> bool:
-        return self.over.is_set()
-
-    def is_success(self) -> bool:
-        return self.over.is_set() and self.error is None
-
-    def exception(self) -> Exception | None:
-        return self.error
-
-    def result(self) -> list[torch.Tensor]:
-        return [self.tensor]
-
-    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
-        return self.future
-
-
-class PendingAll(dist.Work):
-    """Several pieces of work that are waited for as one."""
-
-    def __init__(self, pieces: list[dist.Work]) -> None:
-        super().__init__()
-        self.pieces = pieces
-
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Wait until all are over; 0 is for as long as it takes."""
-        for piece in self.pieces:
-            piece.wait(timeout) if timeout else piece.wait()
-        return True
 
 
 class InaProcessGroup(dist.ProcessGroup):
@@ -236,6 +164,38 @@ class InaProcessGroup(dist.ProcessGroup):
         """See torch.distributed.barrier."""
         return _noted(self.gloo, []).barrier(opts or BarrierOptions())
 
+    # torch does not call the following with the lock held: they are noted, and done as torch does them
+
+    def all_gather_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+        """See torch.distributed.all_gather_into_tensor."""
+        tally.left_to_gloo(given)
+        return super().all_gather_single(output, given, *options, **named)
+
+    def reduce_scatter_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+        """See torch.distributed.reduce_scatter_tensor."""
+        tally.left_to_gloo(given)
+        return super().reduce_scatter_single(output, given, *options, **named)
+
+    def reduce(self, tensors: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+        """See torch.distributed.reduce."""
+        tally.left_to_gloo(tensors)
+        return super().reduce(tensors, *options, **named)
+
+    def gather(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+        """See torch.distributed.gather."""
+        tally.left_to_gloo(inputs)
+        return super().gather(outputs, inputs, *options, **named)
+
+    def scatter(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+        """See torch.distributed.scatter."""
+        tally.left_to_gloo(inputs)
+        return super().scatter(outputs, inputs, *options, **named)
+
+    def alltoall(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+        """See torch.distributed.all_to_all."""
+        tally.left_to_gloo(inputs)
+        return super().alltoall(outputs, inputs, *options, **named)
+
     def _sum_in_turn(self, collective: Collective) -> None:
         """The thread: sums start as they come, and end in that order. After one that failed, all behind it fail likewise.
 
@@ -337,43 +297,14 @@ def _reporting(pending: PendingSum) -> Iterator[None]:
         pending.finish(AggregationError(f"{type(error).__name__}: {error}"))
 
 
-class Waiting:
-    """Sums that have not been started; `descriptor` is readable while there are any."""
-
-    def __init__(self) -> None:
-        self.sums: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
-        self.descriptor = os.eventfd(0, os.EFD_SEMAPHORE)
-
-    def put(self, pending: PendingSum | None) -> None:
-        self.sums.put(pending)
-        os.eventfd_write(self.descriptor, 1)
-
-    def get(self) -> PendingSum | None:
-        """The next one, as soon as there is one."""
-        os.eventfd_read(self.descriptor)
-        return self.sums.get()
-
-    def __len__(self) -> int:
-        return self.sums.qsize()
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-
-
-@cache
-def _tell_at_the_end() -> None:
-    """Once a process: have its tally left for the launcher when the script ends."""
-    atexit.register(_leave_tally)
-
-
-def _leave_tally() -> None:
+def leave_tally() -> None:
+    """Leave word for the launcher of what the collectives of this process used."""
     for collective in summing:  # of a group that was not destroyed
         tally.count(collective.counters)
     tally.leave()
 
 
 def _create(given: Any, options: Options | None) -> InaProcessGroup:
-    _tell_at_the_end()
     identity = (given.group_id, tuple(given.global_ranks_in_group))
     made[identity] += 1
     stores.append(given.store)

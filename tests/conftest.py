@@ -1,4 +1,4 @@
-"""Shared fixtures: programs built once; how many examples are drawn; and the sentence for who is not root."""
+"""Shared fixtures: programs built once; how many examples are drawn; and the sentence for who may not make namespaces."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def enter_network(pid: int) -> None:
 
 def _enter_new_world() -> None:
     """Fresh namespaces with a /proc and /sys that show them and an empty /run (control sockets)."""
-    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # of ip and tc, where an ordinary user does not search
+    searched = os.environ.get("PATH") or os.defpath
+    os.environ["PATH"] = f"{searched}:/usr/sbin:/sbin"  # where ip and tc are, and an ordinary user does not search
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     _mount("proc", "/proc", "proc", 0)
     _mount("sysfs", "/sys", "sysfs", 0)

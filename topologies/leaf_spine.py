@@ -12,7 +12,7 @@ MAX_SPINES = 8
 
 @dataclass(frozen=True)
 class LeafSpine(Topology):
-    """A Clos network of two tiers. A job that switches aggregate uses one spine, the next job the next.
+    """A Clos network of two tiers. Each job that switches aggregate uses one spine; jobs take the spines in turn.
 
     Other traffic takes the spine that the rank of its destination chooses: one path for each host, so nothing is reordered.
     """

@@ -12,7 +12,7 @@ from mininet.topo import Topo
 
 from switches.forwarding import Station, forwarding
 from topologies.links import RateLink
-from topologies.topology import Topology
+from topologies.topology import Topology, TopologyError
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,20 @@ class NetworkPlan:
         self.racks: list[SwitchPlan] = []  # their switches
         self.roots: list[SwitchPlan] = []  # switches without hosts, which join racks
         topology.build(self)
+        self._check()
+
+    def _check(self) -> None:
+        """Raise TopologyError for what the control planes cannot serve."""
+        name = type(self.topology).__name__
+        for switch in self.switches.values():
+            ports = [a.port for a in switch.attachments]
+            if len(set(ports)) < len(ports):
+                raise TopologyError(f"topology {name} uses a port of {switch.name} twice: its uplinks are {self.topology.uplinks}")
+        for root in self.roots:
+            if [a.peer for a in root.attachments] != [rack.name for rack in self.racks]:
+                raise TopologyError(f"topology {name} does not link each rack to {root.name} once, in their order")
+        if not self.roots and len(self.racks) > 2:
+            raise TopologyError(f"topology {name} has {len(self.racks)} racks and no root: more than two racks need one")
 
     # --- what a topology's build calls
 

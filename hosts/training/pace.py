@@ -8,13 +8,13 @@
         loss.backward()
 
 Each block takes as long as a step's virtual compute time, `--set compute_ms=50`, times the worker's slow-down in that step,
-`--set straggler=slow`. A block that computes for longer takes its own time, and the launcher says how many there were.
+`--set straggler=slow`. A block that computes for longer takes its own time, and the launcher says how many there were. One that
+raises is no step. backward() is outside, because DDP's communication is in it. Blocks do not nest, and belong in one thread.
 Without `inalab launch` nothing is padded.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import time
@@ -57,7 +57,6 @@ class _OfTheEnvironment:
 
 @cache
 def _pace() -> Pace:
-    atexit.register(tally.leave)
     given = json.loads(os.environ[VARIABLE])
     return Pace(given["compute_ms"], given["seed"], given["rank"], Straggler(**given["straggler"]))
 

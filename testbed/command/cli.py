@@ -81,7 +81,7 @@ def launch(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers, host_rate, k, loss, ...")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses and stragglers")] = 1,
     torchrun: Annotated[bool, typer.Option(help="start the script by torchrun on each host")] = False,
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""

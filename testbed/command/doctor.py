@@ -30,7 +30,7 @@ class Check:
 
 
 def _tool(name: str) -> Callable[[], str]:
-    return lambda: shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
+    return lambda: shutil.which(name, path=f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/sbin") or ""
 
 
 def _qdisc(words: str) -> str:

@@ -55,8 +55,7 @@ def show_settings(console: Console, name: str) -> None:
     rest = [key for key in TrialSettings.model_fields if key not in {"own", *own, *grouped}]
     _show(console, f"of its trials{note}", headings, _rows(kind, rest))
     for group_name, group in GROUPS.items():
-        keys = [key for key in group.model_fields if key not in own]
-        _show(console, f"{group_name}: {inspect.getdoc(group)}", headings, _rows(kind, keys))
+        _show(console, f"{group_name}: {inspect.getdoc(group)}", headings, _rows(kind, group.model_fields))
     for scheme_name in registry.names():
         if mine := own_names(scheme_name):
             rows = _rows(registry.find(scheme_name).Settings, mine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import signal
 import sys
 import time
@@ -306,4 +307,6 @@ def results_table(run: Run) -> Table:
 def need_namespaces() -> None:
     """Raise SettingsError unless this process may make namespaces, in which it may use raw sockets."""
     if not isolation.possible():
+        if os.geteuid() == 0:
+            raise SettingsError("network namespaces cannot be made here, perhaps because this is a container that bars them")
         raise SettingsError("this kernel does not let an ordinary user make network namespaces: run inalab with sudo")

@@ -1,6 +1,7 @@
 """The settings of a trial in groups, each with what is made of it.
 
-A group's name may stand before a setting's: `loss.burst` is `burst`, `outage.at` is `outage_at`, `straggler.kind` is `straggler`.
+A setting may be written with its group's name: `loss.burst` is `burst`, `outage.at` is `outage_at`, and `straggler.kind` is
+`straggler`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class NetworkSettings(Group):
     racks: int = Field(2, description="one rack has no root switch")
     workers: int = Field(4, description="workers in each rack")
     host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
-    uplink_rate: float = Field(10.0, description="Mbit/s between a rack's switch and the root")
+    uplink_rate: float = Field(10.0, description="Mbit/s of links between switches")
     spines: int = Field(2, description="leaf-spine: roots, which the jobs have in turn")
     slow_share: float = Field(0.1, description="mixed-rates: share of the workers whose links are slow")
     slow_rate: float = Field(5.0, description="mixed-rates: Mbit/s of their links")
@@ -39,10 +40,10 @@ class NetworkSettings(Group):
         """The topology with so many workers in each rack. TopologyError for what cannot be, or is of another topology."""
         kind = find(self.topology)
         for other in TOPOLOGIES.values():
-            for name in set(own_fields(other)) - set(own_fields(kind)):
+            for name in (set(own_fields(other)) - set(own_fields(kind))) & NetworkSettings.model_fields.keys():
                 if getattr(self, name) != NetworkSettings.model_fields[name].default:
                     raise TopologyError(f"topology {self.topology} has no {name}: leave it out, or choose another topology")
-        own = {name: getattr(self, name) for name in own_fields(kind)}
+        own = {name: getattr(self, name) for name in own_fields(kind) if name in NetworkSettings.model_fields}
         return kind(self.racks, workers, self.host_rate, self.uplink_rate, servers, **own)
 
 

@@ -31,9 +31,6 @@ def on_host(writer: int, given: dict[str, str], script: list[str], torchrun: boo
     os.environ.update(given)
     if torchrun:
         return _below_torchrun(given, script)
-    import torch
-
-    torch.set_num_threads(1)
     return _to_the_end(script)
 
 
@@ -59,6 +56,12 @@ def _to_the_end(script: list[str]) -> int:
     The rest is left out (the process ends with os._exit): a thread of Gloo's that still runs while its library is taken down
     aborts the process, and says so in the worker's output.
     """
+    import torch  # which loads the backend, and cannot be loaded by it
+
+    from hosts.torch_backend import leave_tally
+
+    torch.set_num_threads(1)
+    atexit.register(leave_tally)
     try:
         return run(script)
     finally:

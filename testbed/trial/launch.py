@@ -200,19 +200,24 @@ class _Launch:
 
 
 def summary(tallies: list[Tally], settings: TrialSettings) -> list[str]:
-    """What a script's collectives used, as sentences; calls and bytes are a worker's, packets all workers'."""
+    """What a script's collectives used, as sentences; calls and bytes are a worker's, packets all workers'.
+
+    Nothing where no worker left a tally, because its script did not come to the interpreter's end.
+    """
+    if not tallies:
+        return []
     scheme, whole, said = settings.of_scheme(), Tally(), []
     for tally in tallies:
         whole.add(tally)
-    n = max(1, len(tallies))
+    n = len(tallies)
     if whole.sums:
-        resent = f", {whole.retransmissions:,} of {whole.sent:,} packets retransmitted" if whole.sent else ""
-        said.append(
-            f"{scheme.name} summed {_counted(whole.sums // n, 'all-reduce')} of {_megabytes(whole.sum_bytes / n)}, "
-            f"median TAT {1000 * statistics.median(whole.seconds):.0f} ms{resent}"
-        )
+        resent = f"; {whole.retransmissions:,} of all workers' {whole.sent:,} packets were retransmitted" if whole.sent else ""
+        calls, size = _counted(whole.sums // n, "all-reduce"), _megabytes(whole.sum_bytes / n)
+        tat = 1000 * statistics.median(whole.seconds)
+        said.append(f"{scheme.name} summed {calls} of each worker, {size} in all; median TAT {tat:.0f} ms{resent}")
     if whole.gloo_calls:
-        said.append(f"Gloo carried {_counted(whole.gloo_calls // n, 'call')} with {_megabytes(whole.gloo_bytes / n)}")
+        calls, size = _counted(whole.gloo_calls // n, "call"), _megabytes(whole.gloo_bytes / n)
+        said.append(f"Gloo carried {calls} of each worker, {size} in all")
     if not whole.sums and not scheme.native:
         said.append(
             f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'

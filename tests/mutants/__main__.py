@@ -24,7 +24,7 @@ def main(
     area: Annotated[list[str] | None, typer.Option(help="only this list's mutants; may be repeated")] = None,
     name: Annotated[str, typer.Option(help="only mutants whose name contains this")] = "",
     share_: Annotated[str, typer.Option("--share", metavar="I/N", help="only the I-th of N equal shares")] = "1/1",
-    unit_only: Annotated[bool, typer.Option("--unit-only", help="no network tests, so no root")] = False,
+    unit_only: Annotated[bool, typer.Option("--unit-only", help="no network tests")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="mutants tried at a time")] = 2,
     patience: Annotated[float, typer.Option(help="seconds until a mutant's tests are ended; it counts as stopped")] = 300,
     root: Annotated[Path, typer.Option(help="the repository")] = Path(),

@@ -13,7 +13,7 @@ KINDS = ("net", "mnt", "pid")
 
 def interfaces() -> set[str]:
     """Interfaces in this namespace with the names that a trial gives (others may come and go meanwhile)."""
-    return {name for name in os.listdir("/sys/class/net") if name.startswith(("tor", "root-", "mgmt", "h"))}
+    return {name for name in os.listdir("/sys/class/net") if name.startswith(("tor", "root-", "spine", "mgmt", "h"))}
 
 
 class Leftovers:

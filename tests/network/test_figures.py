@@ -17,7 +17,7 @@ UNDISTURBED = 0.01  # share of the processors that may be withheld; two pauses o
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_quick_figure_takes_less_than_a_minute(name: str, tmp_path: Path) -> None:
+def test_every_figure_is_drawn_from_a_quick_run(name: str, tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     steps = [] if name == "packet_size" else ["--set", "steps=2"]  # what it finds is asserted below
     done = inalab("run", name, "--quick", *steps, "--results", str(tmp_path))

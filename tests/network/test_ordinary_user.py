@@ -16,7 +16,6 @@ from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.plan.targets import target_for
 from testbed.trial.coordinator import run_trial
-from tests.network.leftovers import Leftovers
 from tests.network.test_trials import SMALL, trial
 from topologies import isolation
 
@@ -57,7 +56,6 @@ def test_an_ordinary_users_trial_is_that_of_root(
     settings = TrialSettings(**{**SMALL, "scheme": scheme, "loss": 0.02})
     of_root = trial(target, scheme=scheme)  # which also imports what the user may not be allowed to read
     monkeypatch.setenv("XDG_CACHE_HOME", str(open_folder))  # root's own cache is closed to others
-    left = Leftovers()
 
     def run() -> int:
         if not isolation.possible():
@@ -71,7 +69,6 @@ def test_an_ordinary_users_trial_is_that_of_root(
     if code == 77:
         pytest.skip("this kernel does not let an ordinary user make namespaces")
     assert code == 0
-    left.check()
     metrics = json.loads((open_folder / "result.json").read_text())
     assert metrics["loss_packets"] > 0 and metrics["queue_drops"] == 0
     assert metrics["model_digest"] == of_root["metrics"]["model_digest"]

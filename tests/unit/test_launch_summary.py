@@ -27,14 +27,18 @@ def used(sums: int = 3, gloo: int = 2) -> Tally:
 
 def test_calls_and_bytes_are_a_workers_and_packets_are_of_all() -> None:
     assert summary([used(), used()], TrialSettings()) == [
-        "switchml summed 3 all-reduces of 1.5 MB, median TAT 110 ms, 14 of 2,000 packets retransmitted",
-        "Gloo carried 2 calls with 0.2 kB",
+        "switchml summed 3 all-reduces of each worker, 1.5 MB in all; median TAT 110 ms; "
+        "14 of all workers' 2,000 packets were retransmitted",
+        "Gloo carried 2 calls of each worker, 0.2 kB in all",
     ]
 
 
 def test_one_call_is_singular_and_nothing_is_not_mentioned() -> None:
-    assert summary([used(1, 0)], TrialSettings())[0].startswith("switchml summed 1 all-reduce of 0.5 MB, median TAT 100 ms")
-    assert summary([used(0, 1)], TrialSettings(scheme="gloo")) == ["Gloo carried 1 call with 0.1 kB"]
+    assert summary([used(1, 0)], TrialSettings())[0].startswith(
+        "switchml summed 1 all-reduce of each worker, 0.5 MB in all; median TAT 100 ms"
+    )
+    assert summary([used(0, 1)], TrialSettings(scheme="gloo")) == ["Gloo carried 1 call of each worker, 0.1 kB in all"]
+    assert summary([], TrialSettings()) == []
 
 
 def test_who_does_not_use_the_scheme_or_the_pace_is_told() -> None:

@@ -176,7 +176,9 @@ def test_the_path_of_a_message_is_the_one_that_switches_forward_on() -> None:
                     begin, end = (link.lower, link.upper) if up else (link.upper, link.lower)
                     assert begin == at
                     if at in plan.switches:
-                        assert f"forward {destination.station.mac} => {plan.port(at, end)}" in "\n".join(plan.forwarding(at)) + "\n"
+                        assert (
+                            f"forward {destination.station.mac} => {plan.port(at, end)}\n" in "\n".join(plan.forwarding(at)) + "\n"
+                        )
                     at = end
                 assert at == destination.name
 
@@ -361,3 +363,31 @@ def test_a_forked_process_ends_with_the_one_that_made_it() -> None:
     finally:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
+
+
+class Crooked(Topology):
+    """Built by what the test says."""
+
+    how = "unlinked"
+
+    def build(self, net: NetworkPlan) -> None:
+        racks = net.add_racks()
+        roots = {"unlinked": ["a", "b"], "rootless": [], "crowded": ["a", "b"]}[self.how]
+        for name in roots:
+            root = net.add_root(name)
+            for rack in racks[: 1 if self.how == "unlinked" else None]:
+                net.add_link(rack, root, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("unlinked", "does not link each rack to a once"),
+        ("rootless", "has 3 racks and no root: more than two racks need one"),
+        ("crowded", "uses a port of tor0 twice: its uplinks are 1"),
+    ],
+)
+def test_what_a_build_makes_is_checked(how: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Crooked, "how", how)
+    with pytest.raises(TopologyError, match=message):
+        NetworkPlan(Crooked(3, 2, servers=3 if how == "crowded" else 0))

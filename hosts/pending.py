@@ -1,0 +1,106 @@
+"""All-reduces that somebody waits for, and the queue of those that have not been started."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from hosts.tally import tally
+
+
+class PendingSum(dist.Work):
+    """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__()
+        self.tensor = tensor
+        self.begun = time.monotonic()
+        self.error: Exception | None = None
+        self.over = threading.Event()
+        self.signal: torch.futures.Future[None] = torch.futures.Future()
+        # a future that was given an exception holds it as a value, which DDP takes for a gradient; one whose callback
+        # raises has failed
+        self.future = self.signal.then(self._outcome)
+
+    def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
+        if self.error is not None:
+            raise self.error
+        return [self.tensor]
+
+    def finish(self, error: Exception | None = None) -> None:
+        """The sum is in the tensor, or there is none."""
+        self.error = error
+        if error is None:
+            tally.summed(self.tensor.nbytes, time.monotonic() - self.begun)
+        self.over.set()
+        self.signal.set_result(None)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait until it is over; 0 is for as long as it takes. Raises AggregationError, or TimeoutError."""
+        if not self.over.wait(timeout.total_seconds() or None):
+            raise TimeoutError(f"an all-reduce was not over after {timeout.total_seconds():g} s")
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def synchronize(self) -> None:
+        """See wait."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        return self.over.is_set()
+
+    def is_success(self) -> bool:
+        return self.over.is_set() and self.error is None
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def result(self) -> list[torch.Tensor]:
+        return [self.tensor]
+
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
+        return self.future
+
+
+class PendingAll(dist.Work):
+    """Several pieces of work that are waited for as one."""
+
+    def __init__(self, pieces: list[dist.Work]) -> None:
+        super().__init__()
+        self.pieces = pieces
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait until all are over; 0 is for as long as it takes."""
+        for piece in self.pieces:
+            piece.wait(timeout) if timeout else piece.wait()
+        return True
+
+
+class Waiting:
+    """Sums that have not been started; `descriptor` is readable while there are any."""
+
+    def __init__(self) -> None:
+        self.sums: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
+        self.descriptor = os.eventfd(0, os.EFD_SEMAPHORE)
+
+    def put(self, pending: PendingSum | None) -> None:
+        self.sums.put(pending)
+        os.eventfd_write(self.descriptor, 1)
+
+    def get(self) -> PendingSum | None:
+        """The next one, as soon as there is one."""
+        os.eventfd_read(self.descriptor)
+        return self.sums.get()
+
+    def __len__(self) -> int:
+        return self.sums.qsize()
+
+    def close(self) -> None:
+        os.close(self.descriptor)
