@@ -366,7 +366,7 @@ def test_a_forked_process_ends_with_the_one_that_made_it() -> None:
 
 
 class Crooked(Topology):
-    """Built by what the test says."""
+    """Built in one of three wrong ways."""
 
     how = "unlinked"
 
