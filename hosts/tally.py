@@ -22,7 +22,6 @@ class Tally:
     gloo_bytes: int = 0
     sent: int = 0  # packets with a vector, retransmissions included; or TCP segments
     retransmissions: int = 0
-    queries: int = 0
     paced: int = 0  # steps padded to a virtual time (hosts.training.pace)
     late: int = 0  # steps that took longer than that
 
@@ -41,7 +40,6 @@ class Tally:
         """What a group has sent until its end."""
         self.sent += counters.sent
         self.retransmissions += counters.retransmissions
-        self.queries += counters.queries
 
     def add(self, other: Tally) -> None:
         """Another process's."""

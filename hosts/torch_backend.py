@@ -42,8 +42,7 @@ from hosts.tally import tally
 from hosts.tcp.kernel import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
-joined: list[Place] = []  # the job that a group of this process takes part in
-summing: list[Collective] = []  # its scheme
+joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
 stores: list[Any] = []  # of all groups so far
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
 SUMMED = (torch.float32, torch.float16, torch.int32)
@@ -73,29 +72,27 @@ class InaProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self.place = options.place
-        self.collective = self._join(store, rank, size, options)
+        self.collective = self._join(store, options)
         self.waiting = Waiting()
         if self.collective is not None:
             self.thread = threading.Thread(target=self._sum_in_turn, args=(self.collective,), name="ina", daemon=True)
             self.thread.start()
 
-    @staticmethod
-    def _join(store: Any, rank: int, size: int, options: Options) -> Collective | None:
+    def _join(self, store: Any, options: Options) -> Collective | None:
         """The scheme, for a group of all workers while no other has it; None where the group is Gloo's alone."""
-        place = options.place
+        place, rank, size = self.place, self.rank(), self.size()
         if place.scheme.native or size != place.membership.size:
             return None
         if rank != place.membership.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
         if (epoch := _agree(PrefixStore("ina", store), rank, size, not joined)) == NONE:
             return None
-        joined.append(place)
+        joined.append(self)
         try:
-            summing.append(place.scheme.join(place, epoch, options.pulse))
+            return place.scheme.join(place, epoch, options.pulse)
         except BaseException:
             joined.clear()
             raise
-        return summing[0]
 
     def counters(self) -> Counters:
         """What the scheme has sent so far; for Gloo the segments of its connections over the data network."""
@@ -164,37 +161,31 @@ class InaProcessGroup(dist.ProcessGroup):
         """See torch.distributed.barrier."""
         return _noted(self.gloo, []).barrier(opts or BarrierOptions())
 
-    # torch does not call the following with the lock held: they are noted, and done as torch does them
+    # the following release the lock by themselves: they are only noted
 
-    def all_gather_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+    def all_gather_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_gather_into_tensor."""
-        tally.left_to_gloo(given)
-        return super().all_gather_single(output, given, *options, **named)
+        return _noted(super(), given).all_gather_single(output, given, *options, **named)
 
-    def reduce_scatter_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+    def reduce_scatter_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce_scatter_tensor."""
-        tally.left_to_gloo(given)
-        return super().reduce_scatter_single(output, given, *options, **named)
+        return _noted(super(), given).reduce_scatter_single(output, given, *options, **named)
 
-    def reduce(self, tensors: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+    def reduce(self, tensors: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce."""
-        tally.left_to_gloo(tensors)
-        return super().reduce(tensors, *options, **named)
+        return _noted(super(), tensors).reduce(tensors, *options, **named)
 
-    def gather(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+    def gather(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.gather."""
-        tally.left_to_gloo(inputs)
-        return super().gather(outputs, inputs, *options, **named)
+        return _noted(super(), inputs).gather(outputs, inputs, *options, **named)
 
-    def scatter(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+    def scatter(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.scatter."""
-        tally.left_to_gloo(inputs)
-        return super().scatter(outputs, inputs, *options, **named)
+        return _noted(super(), inputs).scatter(outputs, inputs, *options, **named)
 
-    def alltoall(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch\'s overloads
+    def alltoall(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_to_all."""
-        tally.left_to_gloo(inputs)
-        return super().alltoall(outputs, inputs, *options, **named)
+        return _noted(super(), inputs).alltoall(outputs, inputs, *options, **named)
 
     def _sum_in_turn(self, collective: Collective) -> None:
         """The thread: sums start as they come, and end in that order. After one that failed, all behind it fail likewise.
@@ -225,13 +216,12 @@ class InaProcessGroup(dist.ProcessGroup):
             tally.count(self.collective.counters)
             self.collective = None
             joined.clear()
-            summing.clear()
 
 
-def _noted(gloo: Any, tensors: Any) -> Any:
-    """Gloo, for a call with these tensors, which the tally notes."""
+def _noted(carrier: Any, tensors: Any) -> Any:
+    """What carries a call with these tensors, Gloo or torch's own way to it; the tally notes the call."""
     tally.left_to_gloo(tensors)
-    return gloo
+    return carrier
 
 
 def _advance_first(collective: Collective, under_way: deque[tuple[PendingSum, Sum]], interrupt: int) -> None:
@@ -299,8 +289,8 @@ def _reporting(pending: PendingSum) -> Iterator[None]:
 
 def leave_tally() -> None:
     """Leave word for the launcher of what the collectives of this process used."""
-    for collective in summing:  # of a group that was not destroyed
-        tally.count(collective.counters)
+    for group in joined:  # which was not destroyed
+        tally.count(group.counters())
     tally.leave()
 
 

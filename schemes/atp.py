@@ -167,9 +167,10 @@ def _paced(plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[str]:
 
 def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> list[str]:
     """Admission of a job at the switch `name`."""
-    own = plan.switches[name].station
+    switch = plan.switches[name]
+    own, rack = switch.station, switch.rack
     racks = {r: ranks for r, ranks in enumerate(job.members(plan.topology.racks)) if ranks}
-    if (rack := plan.switches[name].rack) is None and plan.switches[name] is not plan.root(job.number):
+    if rack is None and switch is not plan.root(job.number):
         return [atp.passing_by(job.number, plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
     if rack is None:  # in transit for gradients; results go to every rack but the server's own
         below = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}

@@ -47,10 +47,14 @@ def enter_network(pid: int) -> None:
         os.close(descriptor)
 
 
+def search_path() -> str:
+    """The PATH with the folders of ip and tc, where an ordinary user does not search."""
+    return f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/sbin"
+
+
 def _enter_new_world() -> None:
     """Fresh namespaces with a /proc and /sys that show them and an empty /run (control sockets)."""
-    searched = os.environ.get("PATH") or os.defpath
-    os.environ["PATH"] = f"{searched}:/usr/sbin:/sbin"  # where ip and tc are, and an ordinary user does not search
+    os.environ["PATH"] = search_path()
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     _mount("proc", "/proc", "proc", 0)
     _mount("sysfs", "/sys", "sysfs", 0)
@@ -74,12 +78,12 @@ def _unshare() -> None:
         os._exit(1)
 
 
-def possible() -> bool:
-    """Whether this process may make namespaces."""
+def possible(work: Callable[[], int] = lambda: 0) -> bool:
+    """Whether this process may make namespaces, and `work` succeeds in them; what goes wrong is not printed."""
 
     def attempt() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the reason is the doctor's to tell
-        return isolated(lambda: 0)
+        return isolated(work)
 
     return wait(fork(attempt)) == 0
 

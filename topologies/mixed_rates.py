@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from topologies.racks import Racks
-from topologies.topology import TopologyError
+from topologies.topology import TopologyError, check_rate
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,7 @@ class MixedRates(Racks):
     def __post_init__(self) -> None:
         if not 0 < self.slow_share <= 1:
             raise TopologyError(f"slow_share is {self.slow_share:g}: it is more than 0 and at most 1")
-        if not 0.1 <= self.slow_rate <= 100_000:
-            raise TopologyError(f"slow_rate is {self.slow_rate:g} Mbit/s: from 0.1 to 100000 is possible")
+        check_rate("slow_rate", self.slow_rate)
         super().__post_init__()
 
     def rate(self, rank: int) -> float | None:

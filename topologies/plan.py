@@ -191,11 +191,6 @@ class NetworkPlan:
         """The ports of the switch `name` that lead to other switches."""
         return [a.port for a in self.switches[name].attachments if a.peer in self.switches]
 
-    @property
-    def host_rates(self) -> list[float]:
-        """The rates of workers' and servers' links, as far as they are limited."""
-        return [link.rate for link in self.links if link.lower not in self.switches and link.rate is not None]
-
     # --- ordinary traffic
 
     @cached_property

@@ -22,6 +22,12 @@ class TopologyError(ValueError):
     """A network that cannot be built; str() is one sentence that says what to change."""
 
 
+def check_rate(name: str, rate: float | None) -> None:
+    """Raise TopologyError for a rate in Mbit/s that no link can have; None is no limit."""
+    if rate is not None and not 0.1 <= rate <= 100_000:
+        raise TopologyError(f"{name} is {rate} Mbit/s: from 0.1 to 100000 is possible")
+
+
 @dataclass(frozen=True)
 class Topology:
     """R racks of m workers, and dedicated servers spread over the racks.
@@ -59,9 +65,8 @@ class Topology:
         ports = self.workers + self.uplinks + -(-self.servers // self.racks)
         if ports > MAX_PORTS:
             raise TopologyError(f"a rack's switch would have {ports} ports, and has {MAX_PORTS}: fewer workers or servers a rack")
-        for name, rate in (("host_rate", self.host_rate), ("uplink_rate", self.uplink_rate)):
-            if rate is not None and not 0.1 <= rate <= 100_000:
-                raise TopologyError(f"{name} is {rate} Mbit/s: from 0.1 to 100000 is possible")
+        check_rate("host_rate", self.host_rate)
+        check_rate("uplink_rate", self.uplink_rate)
 
     @property
     def size(self) -> int:

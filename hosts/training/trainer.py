@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from hosts.collective import Counters
-from hosts.training.pace import padded_sleep
+from hosts.training.pace import Pace, padded_sleep
 from hosts.training.stragglers import Straggler
 from hosts.training.workloads import find
 
@@ -67,6 +67,7 @@ class Trainer:
         torch.set_num_threads(1)
         torch.manual_seed(settings.seed)
         self.settings, self.rank, self.size = settings, rank, size
+        self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler)
         self.workload = find(settings.workload)
         self.data = self.workload.data()
         self.model = self.workload.model()
@@ -121,8 +122,7 @@ class Trainer:
             evaluated = (step + 1) % self.settings.evaluate_every == 0 or step + 1 == self.settings.steps
             own = gradient.clone() if evaluated and self.settings.measure_error else gradient
             computed = time.monotonic()
-            slowdown = self.settings.straggler.slowdown(self.settings.seed, self.rank, step)
-            due = begun + self.settings.compute_ms / 1000 * slowdown
+            due = self.pace.due(begun, step)
             padded_sleep(due)
             summing = time.monotonic()
             dist.all_reduce(gradient)

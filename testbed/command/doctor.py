@@ -30,7 +30,7 @@ class Check:
 
 
 def _tool(name: str) -> Callable[[], str]:
-    return lambda: shutil.which(name, path=f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/sbin") or ""
+    return lambda: shutil.which(name, path=isolation.search_path()) or ""
 
 
 def _qdisc(words: str) -> str:
@@ -42,9 +42,7 @@ def _qdisc(words: str) -> str:
             ["tc", "qdisc", "add", "dev", "probe0", "root", *words.split()], capture_output=True, check=False
         ).returncode
 
-    if not _tool("tc")() or not isolation.possible():
-        return ""
-    return "in this kernel" if isolation.isolated(attempt) == 0 else ""
+    return "in this kernel" if _tool("tc")() and isolation.possible(attempt) else ""
 
 
 def _namespaces() -> str:

@@ -243,7 +243,7 @@ def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
 
 
 def test_where_no_namespaces_can_be_made_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(isolation, "possible", lambda: False)
+    monkeypatch.setattr(isolation, "possible", lambda *work: False)
     done = inalab("run", "quickstart", "--results", str(tmp_path))
     assert done.returncode != 0
     whose = "cannot be made here" if os.geteuid() == 0 else "does not let an ordinary user make network namespaces: run inalab with"
