@@ -274,8 +274,7 @@ class _Trial:
                     continue
                 self.jobs[key[0]].hear(message)
                 self.sender.send(message)
-            for (job, rank), how in self._reap().items():
-                self.jobs[job].fail(rank, how)
+            self._fail_dead()
             if why := watch.trouble():
                 raise TrialError(why)
             if self.lost:
@@ -287,10 +286,22 @@ class _Trial:
                 for (job, rank), connection in open_.items():
                     if rank not in self.jobs[job].failures:
                         _send(connection, Abort(reason))
+        self._wait_for_ends({(job.plan.number, rank) for job in told for rank in job.silent()} - set(open_))
         for run in told:
-            for rank in set(range(run.plan.size)) - set(run.done):
+            for rank in run.silent():
                 run.fail(rank, f"worker {rank} said nothing more")
         self.blamed = told
+
+    def _fail_dead(self) -> None:
+        for (job, rank), how in self._reap().items():
+            self.jobs[job].fail(rank, how)
+
+    def _wait_for_ends(self, silent: set[Key]) -> None:
+        """Learn how these workers end: the kernel closes a killed process's connections before its parent can know of it."""
+        end = time.monotonic() + GRACE
+        while silent & set(self.pids.values()) and time.monotonic() < end:
+            self._fail_dead()
+            time.sleep(WINDOW)
 
     def _cut(self, open_: dict[Key, Connection]) -> str:
         """A sentence that names the lost workers, and those whose connections the same cut ends a little later."""

@@ -42,6 +42,10 @@ class JobRun:
         """A worker has failed and did not say why; what it did say before stays."""
         self.failures.setdefault(rank, Failure(self.plan.number, rank, text))
 
+    def silent(self) -> set[int]:
+        """Ranks that have told neither their results nor how they failed."""
+        return set(range(self.plan.size)) - set(self.done) - set(self.failures)
+
     def named(self, text: str) -> str:
         """A message, with the job that it is about where there are several."""
         return f"job {self.plan.number}: {text}" if self.several and f"job {self.plan.number}" not in text else text

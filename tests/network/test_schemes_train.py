@@ -13,7 +13,9 @@ from schemes import registry
 from switches.target import Target
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.theory import bounds
+from testbed.trial import coordinator
 from testbed.trial.coordinator import TrialError, run_trial
+from testbed.trial.watch import ended
 from tests.network.test_trials import SMALL, trial, worker_pid
 from topologies.catalog import TOPOLOGIES
 
@@ -40,6 +42,24 @@ def test_a_worker_that_dies_ends_the_trial_by_name(scheme: str, target: Target) 
     with pytest.raises(TrialError, match=r"worker 1 was killed by SIGKILL; worker \d: job 0 cannot be completed: "):
         run_trial(TrialSettings(**{**SMALL, "steps": 2000, "scheme": scheme}), 1, target, on_event)
     assert time.monotonic() - begun < 30
+
+
+def test_how_a_worker_died_is_told_also_when_its_parent_learns_it_last(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    died: dict[int, tuple[float, int]] = {}
+
+    def late(pid: int) -> int | None:
+        if pid not in died and (code := ended(pid)) is not None:
+            died[pid] = time.monotonic() + 0.5, code
+        return died[pid][1] if pid in died and time.monotonic() > died[pid][0] else None
+
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and message.number == 2 and message.rank == 1:
+            for rank in range(4):
+                os.kill(worker_pid(rank), signal.SIGKILL)
+
+    monkeypatch.setattr(coordinator, "ended", late)
+    with pytest.raises(TrialError, match=r"^worker \d was killed by SIGKILL(; worker \d was killed by SIGKILL){3}$"):
+        run_trial(TrialSettings(**{**SMALL, "steps": 2000}), 1, target, on_event)
 
 
 def test_a_fixed_factor_learns_on_its_plateau_and_not_beyond(target: Target) -> None:
