@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from hosts.tally import Tally, tally
+from testbed.trial import launch
 from topologies import isolation
 
 
@@ -26,6 +28,8 @@ def inalab(*words: str, env: Mapping[str, str] | None = None, timeout: float = 1
 
     Raises AssertionError if it does not end in time, with what was printed and where each process was.
     """
+    if words[0] == "launch":
+        importlib.import_module(launch.LATE)  # once for all commands
     folder = Path(tempfile.mkdtemp())  # a TemporaryDirectory would be removed at the end of every process that is forked
     try:
         files = folder / "output", folder / "errors"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import selectors
@@ -37,6 +38,7 @@ from topologies.plan import HostPlan, NetworkPlan
 OF_TRAINING = (
     "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "timeline", "jobs", "background",
 )  # fmt: skip
+LATE = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
 MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum with it then gives up
@@ -47,6 +49,8 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
     check_script(Path(script[0]))
     if unknown := [key for key in OF_TRAINING if getattr(settings, key) != TrialSettings.model_fields[key].default]:
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
+    if not torchrun:
+        importlib.import_module(LATE)
     pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun))
     try:
         return isolation.wait(pid)
