@@ -28,23 +28,23 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
 
     apply {
         bit<1> lost;
-        bit<3> next = STEP_ON;
+        step_t next = step_t.ON;
         loss_in.apply(standard.ingress_port, lost);
         if (lost == 1) {
-            next = STEP_DROP;
+            next = step_t.DROP;
         } else if (hdr.atp.isValid() || (hdr.udp.isValid() && hdr.udp.dst == UDP_PORT_ATP)) {
             admission.apply(hdr, meta, standard);
-            if (meta.role == ROLE_STRANGER) {
-                next = STEP_DROP;
-            } else if (meta.role != ROLE_PASSER_BY) {
+            if (meta.role == role_t.STRANGER) {
+                next = step_t.DROP;
+            } else if (meta.role != role_t.PASSER_BY) {
                 epoch_t newest;
                 bit<1> may_begin = 0;
-                if (hdr.atp.kind == KIND_GRADIENT || hdr.atp.kind == KIND_RAW || hdr.atp.kind == KIND_QUERY) {
+                if (hdr.atp.kind == kind_t.GRADIENT || hdr.atp.kind == kind_t.RAW || hdr.atp.kind == kind_t.QUERY) {
                     may_begin = 1;
                 }
                 epoch.apply(hdr.atp.job, hdr.atp.epoch, may_begin, newest, meta.outdated);
-                if (meta.outdated == 1 && hdr.atp.kind != KIND_RELEASE && hdr.atp.kind != KIND_RELEASED) {
-                    next = STEP_DROP;  // but what an earlier group holds may still be released
+                if (meta.outdated == 1 && hdr.atp.kind != kind_t.RELEASE && hdr.atp.kind != kind_t.RELEASED) {
+                    next = step_t.DROP;  // but what an earlier group holds may still be released
                 } else {
                     aggregator.apply(hdr, meta, standard, next);
                     sender.apply(hdr, meta, standard, next);
@@ -54,13 +54,13 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             bit<1> refused;
             source_guard.apply(hdr, standard, refused);
             if (refused == 1) {
-                next = STEP_DROP;
+                next = step_t.DROP;
             }
         }
 
-        if (next == STEP_DROP) {
+        if (next == step_t.DROP) {
             mark_to_drop(standard);
-        } else if (next == STEP_ON || next == STEP_ON_ALONE || next == STEP_ON_SUM) {
+        } else if (next == step_t.ON || next == step_t.ON_ALONE || next == step_t.ON_SUM) {
             forwarder.apply(hdr, standard);
         }
     }

@@ -47,9 +47,9 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
         } else if (hdr.switchml.isValid() || (hdr.udp.isValid() && hdr.udp.dst == UDP_PORT_SWITCHML)) {
             admission.apply(hdr, meta, standard);
             if (meta.admitted == 1) {
-                bit<3> next;
+                step_t next;
                 bit<1> may_begin = 0;
-                if (hdr.switchml.kind == KIND_UPDATE || hdr.switchml.kind == KIND_QUERY) {
+                if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY) {
                     may_begin = 1;  // a worker's first update may be lost
                 }
                 epoch.apply(hdr.switchml.job, hdr.switchml.epoch, may_begin, meta.epoch, meta.outdated);

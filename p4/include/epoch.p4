@@ -5,7 +5,7 @@
 #define EPOCH_P4
 #include "sizes.p4"
 
-control Epoch(in bit<8> job, in epoch_t epoch, in bit<1> may_begin, out epoch_t current, out bit<1> outdated) {
+control Epoch(in job_t job, in epoch_t epoch, in bit<1> may_begin, out epoch_t current, out bit<1> outdated) {
     register<epoch_t>(MAX_JOBS) newest;
     counter(MAX_JOBS, CounterType.packets) outdated_packets;  // of another group than the newest
 

@@ -2,15 +2,16 @@
 // A program includes this behind its headers_t, which has an `ethernet`.
 #ifndef FORWARDER_P4
 #define FORWARDER_P4
+#include "sizes.p4"
 
 control Forwarder(inout headers_t hdr, inout standard_metadata_t standard) {
     counter(1, CounterType.packets) unknown;  // unicast to nobody we know
 
-    action forward(bit<9> port) {
+    action forward(port_t port) {
         standard.egress_spec = port;
     }
 
-    action flood(bit<16> group) {
+    action flood(group_t group) {
         standard.mcast_grp = group;
     }
 

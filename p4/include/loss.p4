@@ -18,7 +18,7 @@ bit<32> mix(in bit<32> x) {
     return h ^ (h >> 16);
 }
 
-control Loss(in bit<9> link, out bit<1> lost) {
+control Loss(in port_t link, out bit<1> lost) {
     register<bit<1>>(MAX_PORTS) mode;
     register<bit<32>>(MAX_PORTS) seed;
     register<bit<32>>(MAX_PORTS) good;

@@ -4,6 +4,7 @@
 
 typedef bit<48> mac_t;
 typedef bit<32> ip4_t;
+typedef bit<16> udp_port_t;
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP = 0x0806;
@@ -51,8 +52,8 @@ header ipv4_options_t {
 }
 
 header udp_t {
-    bit<16> src;
-    bit<16> dst;
+    udp_port_t src;
+    udp_port_t dst;
     bit<16> length;
     bit<16> checksum;
 }

@@ -2,12 +2,13 @@
 // A program includes this behind its headers_t.
 #ifndef TURN_ROUND_P4
 #define TURN_ROUND_P4
+#include "network.p4"
 
 control TurnRound(inout headers_t hdr) {
     apply {
         mac_t mac = hdr.ethernet.dst;
         ip4_t ip = hdr.ipv4.dst;
-        bit<16> port = hdr.udp.dst;
+        udp_port_t port = hdr.udp.dst;
         hdr.ethernet.dst = hdr.ethernet.src;
         hdr.ethernet.src = mac;
         hdr.ipv4.dst = hdr.ipv4.src;

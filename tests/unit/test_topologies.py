@@ -8,14 +8,12 @@ import signal
 import time
 from contextlib import suppress
 from multiprocessing import Pipe
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from switches import atp, switchml
 from topologies import isolation, links
 from topologies.dumbbell import Dumbbell
 from topologies.jobs import deal
@@ -237,17 +235,6 @@ def test_what_is_possible_and_what_is_just_beyond(racks: tuple[int, ...], wrong:
     NetworkPlan(Racks(*racks))
     with pytest.raises(TopologyError, match=message):
         Racks(*wrong)
-
-
-def test_sizes_are_those_of_the_programs() -> None:
-    def defined(name: str) -> int:
-        sources = "\n".join(path.read_text() for path in Path("p4").rglob("*.p4"))
-        (value,) = set(re.findall(rf"#define {name} (\d+)", sources))
-        return int(value)
-
-    assert defined("MAX_PORTS") == MAX_PORTS
-    assert defined("MAX_WORKERS") == switchml.MAX_WORKERS
-    assert defined("MAX_JOBS") == switchml.MAX_JOBS == atp.MAX_JOBS
 
 
 def test_a_message_crosses_its_racks_links_and_no_others() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field as with_default
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,30 +18,46 @@ from switches.embedded.expressions import Expressions
 from switches.embedded.parse import parse
 from switches.embedded.preprocess import preprocess
 from switches.embedded.scope import ConstantSymbol
-from switches.embedded.types import Header, bit_width
+from switches.embedded.types import EnumType, Header, bit_width
+from topologies.topology import MAX_PORTS
 
 
-def p4_headers(k: int, program: str = "switchml") -> tuple[dict[str, Header], dict[str, int]]:
-    """Headers and constants that a P4 program declares."""
-    unit = Expressions()
-    headers, constants = {}, {}
-    for node in parse(preprocess(Path(f"p4/include/{program}/headers.p4"), {"K": str(k)}, [])).declarations:
+@dataclass(frozen=True)
+class Declared:
+    """What a P4 source declares: headers, constants with their values, and enums with their members' values."""
+
+    headers: dict[str, Header] = with_default(default_factory=dict)
+    constants: dict[str, int] = with_default(default_factory=dict)
+    enums: dict[str, dict[str, int]] = with_default(default_factory=dict)
+
+
+def declared(source: Path, k: int = 64, include_dirs: Sequence[Path] = ()) -> Declared:
+    """The declarations of a file and of what it includes."""
+    unit, found = Expressions(), Declared()
+    for node in parse(preprocess(source, {"K": str(k)}, list(include_dirs))).declarations:
         if isinstance(node, s.Constant):
             unit.declare_constant(node, unit.top)
             symbol = unit.top.find(node.name)
             assert isinstance(symbol, ConstantSymbol) and isinstance(symbol.value.constant, int)
-            constants[node.name] = symbol.value.constant
-        elif isinstance(node, (s.Composite, s.Typedef)):
+            found.constants[node.name] = symbol.value.constant
+        elif isinstance(node, (s.Composite, s.Typedef, s.Enum)):
             unit.declare_type(node, unit.top)
-            found = unit.top.find(node.name).type  # type: ignore[union-attr]
-            if isinstance(found, Header):
-                headers[node.name] = found
-    return headers, constants
+            type_ = unit.top.find(node.name).type  # type: ignore[union-attr]
+            if isinstance(type_, Header):
+                found.headers[node.name] = type_
+            elif isinstance(type_, EnumType) and type_.underlying:
+                found.enums[node.name] = dict(zip(type_.members, type_.values, strict=True))
+    return found
+
+
+def of_program(program: str, k: int = 64) -> Declared:
+    """Headers, constants and enums of a program's packets."""
+    return declared(Path(f"p4/include/{program}/headers.p4"), k)
 
 
 @pytest.mark.parametrize("k", [32, 64, 256])
 def test_same_layout_as_the_program(k: int) -> None:
-    headers, constants = p4_headers(k)
+    headers = of_program("switchml", k).headers
     offset = 0
     record = wire.packet(k)
     for field in headers["switchml_t"].fields:
@@ -46,9 +66,6 @@ def test_same_layout_as_the_program(k: int) -> None:
         offset += bit_width(field.type)
     assert [f.name for f in headers["switchml_t"].fields] == list(wire.HEADER.names or ())
     assert headers["vector_t"].width == 32 * k == 8 * (record.itemsize - wire.HEADER.itemsize)
-    for kind in ("UPDATE", "RESULT", "QUERY", "STATUS"):
-        assert constants[f"KIND_{kind}"] == getattr(wire, f"KIND_{kind}")
-    assert wire.UDP_PORT == switchml.UDP_PORT
 
 
 def test_overhead_is_the_papers() -> None:
@@ -61,13 +78,14 @@ def test_overhead_is_the_papers() -> None:
 @pytest.mark.parametrize("k", [32, 64, 256])
 def test_same_layout_as_the_atp_program(k: int) -> None:
     """Bit fields of the program lie in one byte, `flags`, or in one word, `owner`, of the hosts' record."""
-    headers, constants = p4_headers(k, "atp")
+    atp_packet = of_program("atp", k)
+    headers = atp_packet.headers
     record = atp_wire.packet(k)
     at, offset = {}, 0
     for field in headers["atp_t"].fields:
         at[field.name] = (offset, bit_width(field.type))
         offset += bit_width(field.type)
-    assert offset == 8 * atp_wire.HEADER.itemsize == 8 * constants["BYTES_ATP"]
+    assert offset == 8 * atp_wire.HEADER.itemsize == 8 * atp_packet.constants["BYTES_ATP"]
     for name in ("bitmap0", "bitmap1", "epoch", "kind", "index", "next_index"):
         kind, byte = record.fields[name][:2]  # type: ignore[index]
         assert at[name] == (8 * byte, 8 * kind.itemsize), name
@@ -77,7 +95,48 @@ def test_same_layout_as_the_atp_program(k: int) -> None:
     assert at["job"] == (8 * record.fields["owner"][1], 8)  # type: ignore[index]
     assert at["sequence"] == (at["job"][0] + 8, 24)
     assert headers["vector_t"].width == 32 * k == 8 * (record.itemsize - atp_wire.HEADER.itemsize)
-    for kind in ("GRADIENT", "RAW", "RESULT", "RELEASE", "RELEASED"):
-        assert constants[f"KIND_{kind}"] == getattr(atp_wire, f"KIND_{kind}")
-    assert atp_wire.UDP_PORT == atp.UDP_PORT
     assert atp_wire.bits_on_wire(64) == wire.bits_on_wire(64) + 8 * 6
+
+
+@pytest.mark.parametrize(("program", "of_hosts"), [("switchml", wire), ("atp", atp_wire)])
+def test_kinds_are_the_programs(program: str, of_hosts: ModuleType) -> None:
+    of_p4 = {f"KIND_{name}": number for name, number in of_program(program).enums["kind_t"].items()}
+    assert of_p4 == {name: number for name, number in vars(of_hosts).items() if name.startswith("KIND_")}
+
+
+SWITCHML_SIZES = {
+    "UDP_PORT_SWITCHML": (wire.UDP_PORT, switchml.UDP_PORT),
+    "MARK_INSISTS": (wire.MARK_INSISTS,),
+    "BYTES_SWITCHML": (wire.HEADER.itemsize,),
+    "BYTES_SWITCHML + BYTES_STATUS": (wire.STATUS.itemsize,),
+    "MAX_JOBS": (switchml.MAX_JOBS,),
+    "MAX_WORKERS": (switchml.MAX_WORKERS,),
+    "MAX_PORTS": (MAX_PORTS,),
+    "POOL_CELLS": (switchml.CELLS,),
+    "REASONS": (switchml.REASONS,),
+}
+ATP_SIZES = {
+    "UDP_PORT_ATP": (atp_wire.UDP_PORT, atp.UDP_PORT),
+    "BYTES_ATP": (atp_wire.HEADER.itemsize,),
+    "MAX_JOBS": (atp.MAX_JOBS,),
+    "MAX_PORTS": (MAX_PORTS,),
+    "AGGREGATORS": (atp.AGGREGATORS,),
+    "REASONS": (atp.REASONS,),
+    "EVENTS": (atp.EVENTS_PER_JOB, len(atp.EVENTS)),
+}
+
+
+@pytest.mark.parametrize(("program", "sizes"), [("switchml", SWITCHML_SIZES), ("atp", ATP_SIZES)])
+def test_sizes_are_the_programs(program: str, sizes: dict[str, tuple[int, ...]], tmp_path: Path) -> None:
+    names = {f"SIZE_{i}": name for i, name in enumerate(sizes)}
+    source = tmp_path / "sizes.p4"
+    includes = ["#include <core.p4>", "#include <v1model.p4>"]
+    includes += [f'#include "{program}/{file.name}"' for file in sorted(Path(f"p4/include/{program}").glob("*.p4"))]
+    source.write_text(
+        "\n".join([*includes, *(f"const bit<32> {constant} = (bit<32>)({name});" for constant, name in names.items())])
+    )
+    found = declared(source, include_dirs=[Path("p4/include")])
+    assert {name: {found.constants[constant]} for constant, name in names.items()} == {name: set(of) for name, of in sizes.items()}
+    assert len(found.enums["reject_t"]) == found.constants[next(c for c, name in names.items() if name == "REASONS")]
+    if program == "atp":
+        assert [event[:4] for event in found.enums["event_t"]] == [event[:4].upper() for event in atp.EVENTS]

@@ -10,30 +10,30 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
     counter(REASONS, CounterType.packets) rejected;
 
     action aggregate(bit<8> fan_in) {
-        meta.role = ROLE_AGGREGATE;
+        meta.role = role_t.AGGREGATE;
         meta.fan_in = fan_in;
     }
 
     action transit() {
-        meta.role = ROLE_TRANSIT;
+        meta.role = role_t.TRANSIT;
     }
 
     // of a job that is aggregated elsewhere: this switch does not know its epoch, and the next one looks at it
     action pass_by() {
-        meta.role = ROLE_PASSER_BY;
+        meta.role = role_t.PASSER_BY;
     }
 
     action reject() {
-        meta.role = ROLE_STRANGER;
+        meta.role = role_t.STRANGER;
     }
 
-    action from_server(bit<16> group, ip4_t own, bitmap_t rack, bit<8> fan_in) {
+    action from_server(group_t group, ip4_t own, bitmap_t rack, bit<8> fan_in) {
         meta.group = group;
         meta.rack = rack;
         meta.fan_in = fan_in;
-        meta.role = ROLE_TRANSIT;
+        meta.role = role_t.TRANSIT;
         if (hdr.ipv4.dst == own) {
-            meta.role = ROLE_ADDRESSEE;
+            meta.role = role_t.ADDRESSEE;
         }
     }
 
@@ -81,22 +81,23 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP + BYTES_VECTOR;
         } else {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP
-                          && hdr.atp.kind >= KIND_RELEASE && hdr.atp.kind <= KIND_STATUS;
+                          && (hdr.atp.kind == kind_t.RELEASE || hdr.atp.kind == kind_t.RELEASED
+                              || hdr.atp.kind == kind_t.QUERY || hdr.atp.kind == kind_t.STATUS);
         }
         if (!well_formed || hdr.atp.epoch == 0) {
-            rejected.count(REJECT_MALFORMED);
+            rejected.count(reject_t.MALFORMED);
         } else if ((bit<32>)hdr.atp.index >= AGGREGATORS || hdr.atp.job >= MAX_JOBS) {
-            rejected.count(REJECT_INDEX);
+            rejected.count(reject_t.INDEX);
         } else {
-            if (hdr.atp.kind == KIND_GRADIENT || hdr.atp.kind == KIND_RAW || hdr.atp.kind == KIND_QUERY) {
+            if (hdr.atp.kind == kind_t.GRADIENT || hdr.atp.kind == kind_t.RAW || hdr.atp.kind == kind_t.QUERY) {
                 sources.apply();
-            } else if (hdr.atp.kind == KIND_RELEASED) {
+            } else if (hdr.atp.kind == kind_t.RELEASED) {
                 confirmations.apply();
             } else {
                 servers.apply();
             }
-            if (meta.role == ROLE_STRANGER) {
-                rejected.count(REJECT_SOURCE);
+            if (meta.role == role_t.STRANGER) {
+                rejected.count(reject_t.SOURCE);
             }
         }
     }

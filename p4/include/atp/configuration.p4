@@ -10,7 +10,11 @@
 
 #define UDP_PORT_ATP 48866
 
-// microseconds in which no job sends so many chunks that a sequence number of 24 bits comes round
-const bit<48> AGE_SEQUENCE = 1 << 24;
+typedef bit<24> sequence_t;      // of a chunk in its job, modulo 2^24
+typedef bit<64> owner_t;         // of an aggregator: epoch (32 bits), job (8) and sequence (24)
+typedef bit<48> microseconds_t;
+
+// time in which no job sends so many chunks that a sequence number of 24 bits comes round
+const microseconds_t AGE_SEQUENCE = 1 << 24;
 
 #endif

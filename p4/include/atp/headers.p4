@@ -6,13 +6,15 @@
 #include "../network.p4"
 
 // What an ATP packet is
-const bit<8> KIND_GRADIENT = 1;  // worker to server: integers, to be added on the way
-const bit<8> KIND_RAW = 2;       // worker to server: values of the tensor's own type, to be added at the server
-const bit<8> KIND_RESULT = 3;    // server to workers: the sum, and the acknowledgement that frees the aggregators
-const bit<8> KIND_RELEASE = 4;   // server to a switch: the job is over; free this aggregator if the job holds it
-const bit<8> KIND_RELEASED = 5;  // switch to server: done
-const bit<8> KIND_QUERY = 6;     // worker to server: what has become of this chunk?
-const bit<8> KIND_STATUS = 7;    // switch or server to worker: who is in, where it is incomplete
+enum bit<8> kind_t {
+    GRADIENT = 1,  // worker to server: integers, to be added on the way
+    RAW = 2,       // worker to server: values of the tensor's own type, to be added at the server
+    RESULT = 3,    // server to workers: the sum, and the acknowledgement that frees the aggregators
+    RELEASE = 4,   // server to a switch: the job is over; free this aggregator if the job holds it
+    RELEASED = 5,  // switch to server: done
+    QUERY = 6,     // worker to server: what has become of this chunk?
+    STATUS = 7     // switch or server to worker: who is in, where it is incomplete
+}
 
 header atp_t {
     // Whom a gradient has, for whom a query asks, whom the sender of a status has. A result: the sequence numbers of the two
@@ -20,7 +22,7 @@ header atp_t {
     bitmap_t bitmap0;     // workers of one rack; 0: all of that rack (or of the server's own rack: bitmap1)
     bitmap_t bitmap1;     // racks, and workers of the server's own rack
     epoch_t epoch;        // of the group
-    bit<8> kind;
+    kind_t kind;
     bit<1> asked;         // gradient: some of it was sent again for an answer; query: not the first
     bit<1> integer;       // raw values are int32, else float32
     bit<1> raw;           // result: the vector is the sum of raw values; query, status: about raw values
@@ -34,8 +36,8 @@ header atp_t {
     bit<1> edge_switch;   // which level comes next; 0: the workers' rack, 1: the server's rack
     bit<16> index;        // of the aggregator
     bit<16> next_index;   // result: of the aggregator for the chunk one window later; others: comes back as it was
-    bit<8> job;
-    bit<24> sequence;     // number of the chunk, modulo 2^24
+    job_t job;
+    sequence_t sequence;  // number of the chunk, modulo 2^24
 }
 
 const bit<16> BYTES_ATP = 22;

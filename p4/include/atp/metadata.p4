@@ -2,43 +2,44 @@
 #ifndef METADATA_P4
 #define METADATA_P4
 #include "configuration.p4"
+#include "../operation.p4"
 
 // What this switch is to a packet
-const bit<3> ROLE_STRANGER = 0;
-const bit<3> ROLE_TRANSIT = 1;     // on the way to somebody else
-const bit<3> ROLE_AGGREGATE = 2;   // of a level that adds
-const bit<3> ROLE_ADDRESSEE = 3;   // of a server's answer, to be passed down
-const bit<3> ROLE_PASSER_BY = 4;   // of a job that other switches aggregate
-
-// What a stage does with an aggregator's values
-const bit<2> OP_NONE = 0;
-const bit<2> OP_STORE = 1;    // the packet's value replaces the aggregator's
-const bit<2> OP_COMBINE = 2;  // the sum, in the aggregator and in the packet
-const bit<2> OP_READ = 3;     // the aggregator's value replaces the packet's
+enum bit<3> role_t {
+    STRANGER = 0,
+    TRANSIT = 1,     // on the way to somebody else
+    AGGREGATE = 2,   // of a level that adds
+    ADDRESSEE = 3,   // of a server's answer, to be passed down
+    PASSER_BY = 4    // of a job that other switches aggregate
+}
 
 // What becomes of its owner, bitmap and count
-const bit<2> SLOT_KEEP = 0;
-const bit<2> SLOT_CLAIM = 1;
-const bit<2> SLOT_ADD = 2;
-const bit<2> SLOT_FREE = 3;
+enum bit<2> change_t {
+    KEEP = 0,
+    CLAIM = 1,
+    ADD = 2,
+    FREE = 3
+}
 
 // Why a packet was turned away; index of the counter `rejected`
-const bit<32> REJECT_SOURCE = 0;     // not of this job, or not at that port and address, or not with that bit
-const bit<32> REJECT_INDEX = 1;      // beyond the table
-const bit<32> REJECT_MALFORMED = 2;  // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
+enum bit<32> reject_t {
+    SOURCE = 0,     // not of this job, or not at that port and address, or not with that bit
+    INDEX = 1,      // beyond the table
+    MALFORMED = 2   // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
+}
 #define REASONS 3
 
 struct metadata_t {
     // from admission
-    bit<3> role;
-    bit<16> group;       // multicast group of the job's workers, seen from here
+    role_t role;
+    group_t group;       // multicast group of the job's workers, seen from here
     bit<8> fan_in;       // children of this level that a whole sum has
     bitmap_t rack;       // of what comes from a server: this rack's bit there, 0 in the server's own rack
 
     bit<1> outdated;     // not of the job's newest group
 
     // of the aggregator
-    bit<64> owner;       // (epoch, job, sequence) of the packet
+    owner_t owner;       // the packet's, where it is claimed
     bit<1> held;         // somebody's, and not for longer than its lifetime
     bit<1> own;          // the packet's (for a release: its job's)
     bit<1> mergeable;    // the packet is of a whole child of this level: a worker, or a complete rack
@@ -51,8 +52,8 @@ struct metadata_t {
     bit<8> count;
     bit<1> ecn;          // of the packets in
     bit<1> again;        // some of them were sent again for an answer
-    bit<2> operation;
-    bit<2> change;
+    operation_t operation;
+    change_t change;
 }
 
 #endif

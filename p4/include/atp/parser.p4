@@ -11,9 +11,9 @@ parser AtpParser(packet_in packet, out headers_t hdr, inout metadata_t meta, ino
     state parse_protocol {
         packet.extract(hdr.atp);
         transition select(hdr.atp.kind) {
-            KIND_GRADIENT: parse_vector;
-            KIND_RAW: parse_vector;
-            KIND_RESULT: parse_vector;
+            kind_t.GRADIENT: parse_vector;
+            kind_t.RAW: parse_vector;
+            kind_t.RESULT: parse_vector;
             default: accept;
         }
     }

@@ -6,7 +6,7 @@
 #include "next_step.p4"
 #include "../turn_round.p4"
 
-control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in bit<3> next) {
+control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in step_t next) {
     TurnRound() turn_round;
 
     // What leaves level 0 is told from what leaves level 1 by its bitmaps: a complete rack is a bit of bitmap1 alone.
@@ -16,7 +16,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
     // what is lacking joins the aggregator of whoever says so
     action become_status() {
-        hdr.atp.kind = KIND_STATUS;
+        hdr.atp.kind = kind_t.STATUS;
         hdr.atp.resend = 1;
         hdr.atp.asked = 1;
         if (hdr.atp.edge_switch == 0) {
@@ -27,7 +27,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     action become_gradient() {
-        hdr.atp.kind = KIND_GRADIENT;
+        hdr.atp.kind = kind_t.GRADIENT;
         hdr.atp.asked = 1;
         hdr.atp.ecn = hdr.atp.ecn | meta.ecn;
         hdr.atp.bitmap0 = 0;
@@ -43,9 +43,9 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
     apply {
         hdr.udp.checksum = 0;
-        if (next == STEP_ON_SUM) {
+        if (next == step_t.ON_SUM) {
             hdr.atp.ecn = hdr.atp.ecn | meta.ecn;
-            if (hdr.atp.kind == KIND_GRADIENT && hdr.atp.resend == 0) {
+            if (hdr.atp.kind == kind_t.GRADIENT && hdr.atp.resend == 0) {
                 hdr.atp.asked = hdr.atp.asked | meta.again;
             }
             if (hdr.atp.edge_switch == 1) {
@@ -56,24 +56,24 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 hdr.atp.bitmap0 = meta.bitmap;
             }
             leave_level();
-        } else if (next == STEP_ON_ALONE) {
+        } else if (next == step_t.ON_ALONE) {
             if (hdr.atp.edge_switch == 0 && meta.fan_in == 1) {
                 hdr.atp.bitmap0 = 0;
             }
             leave_level();
         }
 
-        if (next == STEP_SPREAD) {
+        if (next == step_t.SPREAD) {
             standard.mcast_grp = meta.group;
-        } else if (next == STEP_RETURN) {
-            hdr.atp.kind = KIND_RELEASED;
+        } else if (next == step_t.RETURN) {
+            hdr.atp.kind = kind_t.RELEASED;
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
-        } else if (next == STEP_ANSWER) {
+        } else if (next == step_t.ANSWER) {
             become_status();
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
-        } else if (next == STEP_REPAIR) {
+        } else if (next == step_t.REPAIR) {
             become_gradient();
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;

@@ -43,16 +43,16 @@ control Values(inout headers_t hdr, inout metadata_t meta) {
         bit<1> before;
         bit<1> saturated = 0;
         overflow.read(before, cell);
-        if (meta.operation == OP_STORE) {
+        if (meta.operation == operation_t.STORE) {
             store(cell);
-        } else if (meta.operation == OP_COMBINE) {
+        } else if (meta.operation == operation_t.COMBINE) {
             add(cell, saturated);
             hdr.atp.overflow = hdr.atp.overflow | before | saturated;
-        } else if (meta.operation == OP_READ) {
+        } else if (meta.operation == operation_t.READ) {
             load(cell);
             hdr.atp.overflow = before;
         }
-        if (meta.operation != OP_NONE) {
+        if (meta.operation != operation_t.NONE) {
             overflow.write(cell, hdr.atp.overflow);
         }
     }

@@ -8,7 +8,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
     counter(REASONS, CounterType.packets) rejected;
     counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) received;  // by job and worker
 
-    action set_job(cell_t base, bit<16> slots, bitmap_t everyone, bit<16> group, bit<1> has_parent, bit<8> number) {
+    action set_job(cell_t base, slot_t slots, bitmap_t everyone, group_t group, bit<1> has_parent, worker_t number) {
         meta.base = base;
         meta.slots = slots;
         meta.everyone = everyone;
@@ -70,19 +70,19 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         well_formed = well_formed && hdr.switchml.version < 2 && hdr.switchml.epoch != 0;
 
         if (!well_formed) {
-            rejected.count(REJECT_MALFORMED);
+            rejected.count(reject_t.MALFORMED);
         } else if (!jobs.apply().hit) {
-            rejected.count(REJECT_JOB);
+            rejected.count(reject_t.JOB);
         } else if (hdr.switchml.slot >= meta.slots) {
-            rejected.count(REJECT_SLOT);
+            rejected.count(reject_t.SLOT);
         } else {
-            if (hdr.switchml.kind == KIND_UPDATE || hdr.switchml.kind == KIND_QUERY) {
+            if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY) {
                 workers.apply();
             } else {
                 parents.apply();
             }
             if (meta.admitted == 0) {
-                rejected.count(REJECT_SOURCE);
+                rejected.count(reject_t.SOURCE);
             }
         }
         meta.cell = meta.base + (bit<32>)hdr.switchml.slot;

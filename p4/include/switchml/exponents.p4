@@ -5,15 +5,15 @@
 #include "metadata.p4"
 
 control Exponents(inout headers_t hdr, in metadata_t meta) {
-    register<bit<8>>(POOL_CELLS) exponent;
+    register<exponent_t>(POOL_CELLS) exponent;
 
     apply {
-        bit<8> held;
+        exponent_t held;
         exponent.read(held, meta.cell);
-        if (meta.operation == OP_READ || (meta.operation == OP_COMBINE && held > hdr.switchml.exponent)) {
+        if (meta.operation == operation_t.READ || (meta.operation == operation_t.COMBINE && held > hdr.switchml.exponent)) {
             hdr.switchml.exponent = held;
         }
-        if (meta.operation != OP_NONE) {
+        if (meta.operation != operation_t.NONE) {
             exponent.write(meta.cell, hdr.switchml.exponent);
         }
     }

@@ -6,18 +6,20 @@
 #include "../network.p4"
 
 // What a SwitchML packet is
-const bit<8> KIND_UPDATE = 1;  // worker to switch: add this vector
-const bit<8> KIND_RESULT = 2;  // switch to worker: the sum over all workers
-const bit<8> KIND_QUERY = 3;   // worker to switch: whom has this slot not seen?
-const bit<8> KIND_STATUS = 4;  // switch to worker: the bitmap of whom it has
+enum bit<8> kind_t {
+    UPDATE = 1,  // worker to switch: add this vector
+    RESULT = 2,  // switch to worker: the sum over all workers
+    QUERY = 3,   // worker to switch: whom has this slot not seen?
+    STATUS = 4   // switch to worker: the bitmap of whom it has
+}
 
 header switchml_t {
-    bit<8> job;
-    bit<8> worker;
-    bit<8> kind;
+    job_t job;
+    worker_t worker;
+    kind_t kind;
     bit<8> version;     // which of a slot's two sets
-    bit<16> slot;
-    bit<8> exponent;    // block exponent of the chunk that this slot carries next;
+    slot_t slot;
+    exponent_t exponent;  // block exponent of the chunk that this slot carries next;
                         // query: how often the update has been sent again, which the status repeats
     bit<8> mark;        // update: 1 if it is sent again;
                         // query: 1 if the worker has asked, or had an answer, before; 2 if it has to go up;

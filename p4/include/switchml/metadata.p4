@@ -2,28 +2,25 @@
 #ifndef METADATA_P4
 #define METADATA_P4
 #include "configuration.p4"
-
-// What a stage does with the state of a cell
-const bit<2> OP_NONE = 0;
-const bit<2> OP_STORE = 1;    // the packet's value replaces the cell's
-const bit<2> OP_COMBINE = 2;  // both are combined (sum, maximum), in the cell and in the packet
-const bit<2> OP_READ = 3;     // the cell's value replaces the packet's
+#include "../operation.p4"
 
 // Why a packet was turned away; index of the counter `rejected`
-const bit<32> REJECT_JOB = 0;        // no such job
-const bit<32> REJECT_SOURCE = 1;     // not that worker, or not the parent, at that port and address
-const bit<32> REJECT_SLOT = 2;       // beyond the job's pool
-const bit<32> REJECT_MALFORMED = 3;  // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
+enum bit<32> reject_t {
+    JOB = 0,        // no such job
+    SOURCE = 1,     // not that worker, or not the parent, at that port and address
+    SLOT = 2,       // beyond the job's pool
+    MALFORMED = 3   // too short, too long, a fragment, wrong checksum, unknown kind or no epoch
+}
 #define REASONS 4
 
 struct metadata_t {
     // from the job's configuration
     cell_t base;            // of the job's pool
-    bit<16> slots;
+    slot_t slots;
     bitmap_t everyone;      // bitmap of all workers below this switch
-    bit<16> group;          // multicast group of the workers
+    group_t group;          // multicast group of the workers
     bit<1> has_parent;      // this switch sends its sums up
-    bit<8> number;          // of this switch below its parent
+    worker_t number;        // of this switch below its parent
     bit<1> admitted;
     bit<1> from_parent;
 
@@ -41,7 +38,7 @@ struct metadata_t {
     bit<1> has_final;       // the sum over all racks is in the pool (switches with a parent)
     bit<1> asked;           // it is another worker whose queries go up
     bitmap_t seen;
-    bit<2> operation;
+    operation_t operation;
 }
 
 #endif

@@ -11,10 +11,10 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
     state parse_protocol {
         packet.extract(hdr.switchml);
         transition select(hdr.switchml.kind) {
-            KIND_UPDATE: parse_vector;
-            KIND_RESULT: parse_vector;
-            KIND_QUERY: parse_status;
-            KIND_STATUS: parse_status;
+            kind_t.UPDATE: parse_vector;
+            kind_t.RESULT: parse_vector;
+            kind_t.QUERY: parse_status;
+            kind_t.STATUS: parse_status;
             default: accept;
         }
     }

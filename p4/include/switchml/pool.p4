@@ -30,11 +30,11 @@ control Pool(inout headers_t hdr, in metadata_t meta) {
 #undef LANE
 
     apply {
-        if (meta.operation == OP_STORE) {
+        if (meta.operation == operation_t.STORE) {
             store();
-        } else if (meta.operation == OP_COMBINE) {
+        } else if (meta.operation == operation_t.COMBINE) {
             add();
-        } else if (meta.operation == OP_READ) {
+        } else if (meta.operation == operation_t.READ) {
             load();
         }
     }

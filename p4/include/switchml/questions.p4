@@ -8,17 +8,17 @@
 const bit<8> MARK_INSISTS = 2;  // of a query
 
 control Questions(in headers_t hdr, inout metadata_t meta) {
-    register<bit<8>>(POOL_CELLS) asking;  // worker that asks in this round, plus 1; 0: nobody does
+    register<worker_t>(POOL_CELLS) asking;  // worker that asks in this round, plus 1; 0: nobody does
 
     apply {
-        bit<8> asker;
+        worker_t asker;
         asking.read(asker, meta.cell);
         meta.asked = 0;
         if (meta.stale == 0) {
             if (meta.first == 1) {
                 asking.write(meta.cell, 0);
-            } else if (hdr.switchml.kind == KIND_QUERY && meta.complete == 1) {
-                bit<8> worker = hdr.switchml.worker + 1;
+            } else if (hdr.switchml.kind == kind_t.QUERY && meta.complete == 1) {
+                worker_t worker = hdr.switchml.worker + 1;
                 if (asker == 0 || hdr.switchml.mark == MARK_INSISTS) {
                     asking.write(meta.cell, worker);
                 } else if (asker != worker || hdr.switchml.mark == 0) {

@@ -7,18 +7,18 @@
 #include "metadata.p4"
 
 control Round(in headers_t hdr, inout metadata_t meta) {
-    register<bit<64>>(POOL_CELLS) round;             // epoch and chunk
+    register<round_t>(POOL_CELLS) round;
     counter(POOL_CELLS, CounterType.packets) stale;  // packets that came too late
 
     apply {
-        bit<64> current;
+        round_t current;
         round.read(current, meta.cell);
         int<32> ahead = (int<32>)(hdr.switchml.chunk - current[31:0]);
         if (meta.outdated == 1) {
             meta.stale = 1;
         } else if (current[63:32] != hdr.switchml.epoch || ahead > 0) {
             meta.fresh = 1;
-            if (hdr.switchml.kind == KIND_UPDATE) {
+            if (hdr.switchml.kind == kind_t.UPDATE) {
                 round.write(meta.cell, hdr.switchml.epoch ++ hdr.switchml.chunk);
             }
         } else if (ahead < 0) {

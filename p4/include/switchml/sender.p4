@@ -6,13 +6,13 @@
 #include "next_step.p4"
 #include "../turn_round.p4"
 
-control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in bit<3> next) {
+control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in step_t next) {
     TurnRound() turn_round;
     counter(POOL_CELLS, CounterType.packets) broadcasts;       // by cell
     counter(POOL_CELLS, CounterType.packets) retransmissions;  // results sent again to one worker, and sums sent up again
     counter(POOL_CELLS, CounterType.packets) drops;            // absorbed or ignored
 
-    action to_parent(bit<9> port, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
+    action to_parent(port_t port, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
         standard.egress_spec = port;
         hdr.switchml.worker = meta.number;
         hdr.ethernet.src = mac;
@@ -37,37 +37,37 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     action become_status() {
-        hdr.switchml.kind = KIND_STATUS;
+        hdr.switchml.kind = kind_t.STATUS;
         hdr.switchml.epoch = meta.epoch;
         hdr.switchml.mark = 0;
         hdr.status.seen = meta.seen;
     }
 
     apply {
-        if (next == STEP_BROADCAST) {
+        if (next == step_t.BROADCAST) {
             turn_round.apply(hdr);
-            if (hdr.switchml.kind == KIND_STATUS) {
+            if (hdr.switchml.kind == kind_t.STATUS) {
                 hdr.switchml.mark = hdr.switchml.mark + 1;
             } else {
-                hdr.switchml.kind = KIND_RESULT;
+                hdr.switchml.kind = kind_t.RESULT;
             }
             standard.mcast_grp = meta.group;
             broadcasts.count(meta.cell);
-        } else if (next == STEP_UP) {
+        } else if (next == step_t.UP) {
             uplinks.apply();
-            if (hdr.switchml.kind == KIND_STATUS) {
-                hdr.switchml.kind = KIND_UPDATE;
+            if (hdr.switchml.kind == kind_t.STATUS) {
+                hdr.switchml.kind = kind_t.UPDATE;
             }
-            if (meta.operation == OP_READ) {
+            if (meta.operation == operation_t.READ) {
                 retransmissions.count(meta.cell);
             }
-        } else if (next == STEP_REPLY || next == STEP_STATUS) {
+        } else if (next == step_t.REPLY || next == step_t.STATUS) {
             turn_round.apply(hdr);
             standard.egress_spec = standard.ingress_port;
-            if (next == STEP_STATUS) {
+            if (next == step_t.STATUS) {
                 become_status();
             } else {
-                hdr.switchml.kind = KIND_RESULT;
+                hdr.switchml.kind = kind_t.RESULT;
                 retransmissions.count(meta.cell);
             }
         } else {
@@ -81,11 +81,11 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 control Addresser(inout headers_t hdr, inout standard_metadata_t standard) {
     counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) sent;  // by job and worker
 
-    action to_worker(mac_t mac, ip4_t ip, bit<16> port) {
+    action to_worker(mac_t mac, ip4_t ip, udp_port_t port) {
         hdr.ethernet.dst = mac;
         hdr.ipv4.dst = ip;
         hdr.udp.dst = port;
-        hdr.switchml.worker = (bit<8>)(standard.egress_rid - 1);
+        hdr.switchml.worker = (worker_t)(standard.egress_rid - 1);
         sent.count((bit<32>)hdr.switchml.job * MAX_WORKERS + (bit<32>)(standard.egress_rid - 1));
     }
 

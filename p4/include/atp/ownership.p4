@@ -1,0 +1,36 @@
+// Whose an aggregator is, as one packet sees it. It is the packet's where its owner is the packet's (epoch, job, sequence),
+// and was not left there so long ago that sequence numbers have come round. What an earlier group of the job has left behind
+// counts as free; so does, for others, what nobody has touched within its lifetime.
+#ifndef OWNERSHIP_P4
+#define OWNERSHIP_P4
+#include "headers.p4"
+#include "metadata.p4"
+
+control Ownership(in headers_t hdr, inout metadata_t meta, in owner_t held_by, in microseconds_t age, in microseconds_t lifetime) {
+    apply {
+        meta.owner = hdr.atp.epoch ++ hdr.atp.job ++ hdr.atp.sequence;
+        meta.own = 0;
+        int<32> later = (int<32>)(hdr.atp.epoch - held_by[63:32]);
+        if (held_by[31:24] == hdr.atp.job && later >= 0 && hdr.atp.kind == kind_t.RELEASE) {
+            if (meta.bitmap != 0) {
+                meta.own = 1;  // a release is for all that this group and earlier ones have left
+            }
+        } else if (held_by[31:24] == hdr.atp.job && later > 0) {
+            meta.bitmap = 0;  // left behind by an earlier group of the job
+        } else if (meta.bitmap != 0 && held_by == meta.owner && age < AGE_SEQUENCE) {
+            meta.own = 1;
+        }
+        meta.held = 0;
+        if (meta.own == 1 || (meta.bitmap != 0 && (lifetime == 0 || age <= lifetime))) {
+            meta.held = 1;
+        }
+        if (meta.own == 0) {
+            meta.bitmap = 0;  // what it holds is not about this packet's chunk
+            meta.count = 0;
+            meta.ecn = 0;
+            meta.again = 0;
+        }
+    }
+}
+
+#endif
