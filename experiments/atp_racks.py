@@ -61,8 +61,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     points = []
     for racks in settings.shapes:
         for variant in VARIANTS if racks > 1 else VARIANTS[:2]:
-            scheme, servers = variant.partition(",")[0], racks if variant == VARIANTS[2] else 1
-            changes = {"racks": racks, "workers": settings.size // racks, "scheme": scheme, "servers": servers}
+            scheme, comma, _ = variant.partition(",")
+            servers = {"servers": racks if variant == VARIANTS[2] else 1} if comma else {}
+            changes = {"racks": racks, "workers": settings.size // racks, "scheme": scheme, **servers}
             points.append(Point(f"{variant}, {racks} rack{'s' * (racks > 1)}", {"variant": variant, "racks": racks}, changes))
     return paired(points, settings, seed)
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-KINDS = ("none", "slow", "exponential", "pareto", "bimodal", "lognormal")
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "slow": ("rank", "factor"),
+    "exponential": ("mean",),
+    "pareto": ("shape",),
+    "bimodal": ("factor", "probability"),
+    "lognormal": ("sigma",),
+}  # of each kind
+KINDS = tuple(PARAMETERS)
 
 
 @dataclass(frozen=True)

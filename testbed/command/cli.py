@@ -36,6 +36,7 @@ def run(
     """Run an experiment, or all, and write results, plots and report."""
     from testbed.command.runner import INTERRUPTED, Asked, run_experiment
     from testbed.plan import experiment as registry
+    from testbed.plan.effect import refuse_without_effect
     from testbed.plan.settings import make_settings, named_scheme, parse_overrides, with_scheme
     from testbed.plan.targets import defaults
 
@@ -47,8 +48,11 @@ def run(
         overrides = list(set_ or [])
         if chosen_scheme:
             overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), chosen_scheme)
-        settings = make_settings(chosen.Settings, values | parse_overrides(overrides, chosen.Settings))
-        plans.append((Asked(name, target, seed, overrides, quick, resume, alone=experiment != "all"), chosen, settings))
+        given = parse_overrides(overrides, chosen.Settings)
+        settings = make_settings(chosen.Settings, values | given)
+        if experiment != "all":  # of which some have a setting and others do not
+            refuse_without_effect(chosen, values, given, seed)
+        plans.append((Asked(name, target, seed, overrides, quick, resume), chosen, settings))
     code = 0
     for asked, chosen, settings in plans:
         if (ended := run_experiment(asked, chosen, settings, results, console)) == INTERRUPTED:
@@ -86,14 +90,15 @@ def launch(
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
     from testbed.command.runner import need_namespaces
-    from testbed.plan.settings import TrialSettings, make_settings, named_scheme, parse_overrides, refuse_idle
+    from testbed.plan.effect import refuse_idle
+    from testbed.plan.settings import TrialSettings, make_settings, named_scheme, parse_overrides
     from testbed.plan.targets import defaults, target_for
     from testbed.trial.launch import launch as launch_on_hosts
 
-    values = defaults(target) | parse_overrides(set_ or [], TrialSettings) | {"scheme": named_scheme(scheme)}
-    settings = make_settings(TrialSettings, values)
+    given = parse_overrides(set_ or [], TrialSettings)
+    settings = make_settings(TrialSettings, defaults(target) | given | {"scheme": named_scheme(scheme)})
     settings.check()
-    refuse_idle(settings, {settings.scheme})
+    refuse_idle(settings, given)
     need_namespaces()
     raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.running(), settings.k), script, torchrun))
 
@@ -107,7 +112,8 @@ def export_p4app(
     out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
-    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides, refuse_idle
+    from testbed.plan.effect import refuse_idle
+    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
     from testbed.plan.targets import defaults
     from testbed.trial.configuration import commands_for
     from topologies.p4app import export, named
@@ -119,7 +125,7 @@ def export_p4app(
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
     settings = make_settings(TrialSettings, defaults(target) | asked | size)
     settings.check()
-    refuse_idle(settings, {settings.scheme})
+    refuse_idle(settings, asked)
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)
     program = settings.running().program

@@ -24,7 +24,7 @@ from hosts.messages import Hello, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
 from testbed.plan.experiment import Experiment, Trial, short, summary
-from testbed.plan.settings import SettingsError, refuse_idle
+from testbed.plan.settings import SettingsError
 from testbed.plan.targets import target_for
 from testbed.record.provenance import environment
 from testbed.record.runs import (
@@ -131,7 +131,6 @@ class Asked:
     overrides: list[str]
     quick: bool = False
     resume: bool = False
-    alone: bool = True  # not one of all experiments, of which some have a setting and others do not
 
 
 def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> int:
@@ -142,8 +141,6 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     plan = experiment.trials(settings, asked.seed)
     for trial in plan:
         trial.settings.check()
-    if asked.alone:
-        refuse_idle(settings, {job.scheme for trial in plan for job in trial.settings.each()})
     programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
     need_namespaces()
     record = {

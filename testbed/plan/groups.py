@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hosts.training.stragglers import KINDS, Straggler
+from hosts.training.stragglers import KINDS, PARAMETERS, Straggler
 from hosts.training.workloads import WORKLOADS
 from switches.loss import Loss
 from topologies.catalog import TOPOLOGIES, find, own_fields
@@ -19,6 +19,10 @@ from topologies.topology import Topology, TopologyError
 
 class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def idle(self) -> dict[str, str]:
+        """The group's settings that count for nothing as the others are set, each with what to change."""
+        return {}
 
 
 class NetworkSettings(Group):
@@ -65,6 +69,9 @@ class LossSettings(Group):
     loss: float = Field(0.0, ge=0, lt=1, description="loss rate on every link, in each direction")
     burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
 
+    def idle(self) -> dict[str, str]:
+        return {} if self.loss else {"burst": "there is no loss: set loss.rate"}
+
     def loss_model(self) -> Loss | None:
         if not self.loss:
             return None
@@ -76,6 +83,9 @@ class OutageSettings(Group):
 
     outage_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: worker 0's link loses all")
     outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
+
+    def idle(self) -> dict[str, str]:
+        return {} if self.outage_at is not None else {"outage_ms": "there is no outage: set outage.at"}
 
 
 class StragglerSettings(Group):
@@ -89,9 +99,17 @@ class StragglerSettings(Group):
     straggler_probability: float = Field(0.1, ge=0, le=1, description="bimodal: of a slow step")
     straggler_sigma: float = Field(0.5, ge=0, le=10, description="lognormal: of the exponent")
 
+    def idle(self) -> dict[str, str]:
+        of_others = {name for names in PARAMETERS.values() for name in names} - set(PARAMETERS[self.straggler])
+        return {f"straggler_{name}": f"straggler {self.straggler} has no {name}: choose {_with(name)}" for name in of_others}
+
     def straggler_model(self) -> Straggler:
         parameters = [field.name for field in fields(Straggler) if field.name != "kind"]
         return Straggler(self.straggler, **{name: getattr(self, f"straggler_{name}") for name in parameters})
+
+
+def _with(parameter: str) -> str:
+    return " or ".join(kind for kind, names in PARAMETERS.items() if parameter in names)
 
 
 GROUPS: dict[str, type[Group]] = {

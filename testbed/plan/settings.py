@@ -23,7 +23,7 @@ from schemes import registry
 from schemes.scheme import Admitted, Scheme
 from schemes.streaming import StreamSettings
 from switches.switchml import MAX_JOBS
-from testbed.plan.groups import LossSettings, NetworkSettings, OutageSettings, StragglerSettings, WorkSettings, ungrouped
+from testbed.plan.groups import GROUPS, LossSettings, NetworkSettings, OutageSettings, StragglerSettings, WorkSettings, ungrouped
 from topologies.jobs import JobPlan, deal
 from topologies.plan import NetworkPlan
 from topologies.topology import TopologyError
@@ -85,7 +85,7 @@ def own_names(scheme: str) -> list[str]:
     return [name for name in registry.find(scheme).Settings.model_fields if name not in TrialSettings.model_fields]
 
 
-def refuse_idle(settings: WithSchemes, schemes: set[str]) -> None:
+def refuse_others(settings: WithSchemes, schemes: set[str]) -> None:
     """Raise SettingsError where something is set that none of the schemes in use has."""
     own = {name for its in settings.own.values() for name in its}
     for name in sorted(own - {name for scheme in schemes for name in settings.own.get(scheme, {})}):
@@ -152,13 +152,17 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
         return [self.changed(**job.changes(), jobs=()) for job in self.jobs] or [self]
 
     def changed(self, **changes: Any) -> TrialSettings:
-        """The same with these settings changed. SettingsError for what cannot be."""
+        """The same with these settings changed. SettingsError for what cannot be, or is another scheme's than the trial's."""
         record = self.model_dump()
         common = {key: value for key, value in record.items() if key in TrialSettings.model_fields or "." in key}
         for key in changes:
             for scheme, name in owners(key):
                 common.pop(f"{scheme}.{name}", None)
         settings: TrialSettings = make_settings(TrialSettings, common | changes)
+        for key in changes:
+            whose = [scheme for scheme, _ in owners(key)]
+            if whose and settings.scheme not in whose and not settings.jobs:
+                raise SettingsError(f"{key} differs from trial to trial, and scheme {settings.scheme} has no such setting")
         return settings
 
     def resolved(self) -> dict[str, Any]:
@@ -181,6 +185,10 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
         kind = self.of_scheme().Settings
         shared = {name: getattr(self, name) for name in kind.model_fields.keys() & TrialSettings.model_fields.keys()}
         return make_settings(kind, shared | self.own.get(self.scheme, {}))
+
+    def idle(self) -> dict[str, str]:
+        """Settings that count for nothing as the others are set, each with what to change."""
+        return {name: why for group in GROUPS.values() for name, why in group.idle(self).items()}
 
     def running(self) -> Scheme:
         """The scheme whose program the switches run. SettingsError where the jobs' schemes need different ones."""
@@ -225,7 +233,7 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
         for job in each:
             job._check_job()
         for given, job in zip(self.jobs, each, strict=False):  # one job alone is not in `jobs`
-            refuse_idle(given, {job.scheme})
+            refuse_others(given, {job.scheme})
         self.running()
         try:
             plan = self.plan()

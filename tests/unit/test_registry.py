@@ -12,7 +12,7 @@ from hosts.place import Place
 from schemes import registry
 from schemes.registry import SchemeError
 from testbed.plan import experiment
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, refuse_idle, with_scheme
+from testbed.plan.settings import SettingsError, TrialSettings, make_settings, refuse_others, with_scheme
 from topologies.plan import NetworkPlan
 from topologies.racks import Racks
 
@@ -113,9 +113,9 @@ def test_a_file_that_is_no_experiment_is_told_what_it_lacks(tmp_path: Path) -> N
 
 def test_what_nobody_has_is_refused_where_it_is_set() -> None:
     settings = TrialSettings(aggregators=64, scaling=1e6)  # type: ignore[call-arg] # settings of schemes
-    refuse_idle(settings, {"ring", "atp"})
+    refuse_others(settings, {"ring", "atp"})
     with pytest.raises(SettingsError, match=r"^aggregators is of atp: ring and switchml have no such setting$"):
-        refuse_idle(settings, {"switchml", "ring"})
+        refuse_others(settings, {"switchml", "ring"})
     with pytest.raises(SettingsError, match=r"^aggregators is 5000: a switch has from 1 to 4096$"):
         make_settings(TrialSettings, {"atp.aggregators": "5000"})
 

@@ -1,0 +1,61 @@
+"""What is set and would change nothing is refused, with a sentence that says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.plan import experiment as registry
+from testbed.plan.effect import refuse_idle, refuse_without_effect
+from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+
+
+def refuse(name: str, *words: str, quick: bool = False) -> None:
+    experiment = registry.load(name)
+    refuse_without_effect(experiment, experiment.QUICK if quick else {}, parse_overrides(list(words), experiment.Settings), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("workers", ("loss=0.01", "loss.burst=4")),
+        ("quickstart", ("burst=4",)),  # it has trials with loss
+        ("workers", ("straggler=bimodal", "straggler.factor=5")),
+        ("workers", ("schemes=switchml", "sizes=2")),
+        ("workers", ("seeds=2", "k=256", "patience=10")),
+        ("atp_memory", ("slots=32",)),
+        ("workers", ("burst=1", "outage_ms=50")),  # as they are anyway
+        ("workers", ("topology=leaf-spine", "racks=2", "spines=3")),  # which need each other
+    ],
+)
+def test_what_counts_is_taken(name: str, words: tuple[str, ...]) -> None:
+    refuse(name, *words)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "why"),
+    [
+        ("workers", ("loss.burst=4",), "burst would change nothing: there is no loss: set loss.rate"),
+        ("workers", ("outage.ms=5",), "outage_ms would change nothing: there is no outage: set outage.at"),
+        ("workers", ("straggler.mean=2",), "straggler_mean would change nothing: straggler none has no mean: choose exponential"),
+        ("workers", ("straggler=slow", "straggler.sigma=1"), "straggler_sigma .* straggler slow has no sigma: choose lognormal"),
+        ("recovery", ("scheme=gloo",), "recovery differs from trial to trial, and scheme gloo has no such setting"),
+        ("atp_loss", ("scheme=atp",), "scheme would change nothing here: the experiment sets it in every trial itself"),
+        ("workers", ("workers=3",), "workers would change nothing here"),
+        ("loss", ("loss=0.1", "steps=2"), "loss would change nothing here"),
+    ],
+)
+def test_what_does_not_is_refused(name: str, words: tuple[str, ...], why: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{why}"):
+        refuse(name, *words)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_more_steps_count_in_every_experiment(name: str) -> None:
+    refuse(name, "steps=7", quick=True)
+
+
+def test_of_a_single_trial() -> None:
+    given = parse_overrides(["loss=0.01", "burst=4", "straggler=pareto", "straggler.shape=3"], TrialSettings)
+    refuse_idle(make_settings(TrialSettings, given), given)
+    with pytest.raises(SettingsError, match=r"^straggler_rank would change nothing: straggler none has no rank: choose slow$"):
+        refuse_idle(make_settings(TrialSettings, {"straggler_rank": 2}), ["straggler_rank"])
