@@ -15,7 +15,7 @@ from pydantic import Field
 from schemes.scheme import Look
 from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
 from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import ATE, metric, sent_again
+from testbed.measures import ATE, metric, retransmitted
 from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
 from testbed.record.runs import Run
@@ -86,7 +86,7 @@ def findings(run: Run) -> list[str]:
         on, off = ({"control": name, "background": rate} for name in CONTROL)
         told = [
             f"control {here['control']}: {words(estimate(run, DROPS, **here), '.0f')} packets dropped, "
-            f"{words(estimate(run, sent_again, **here), '.1f')} % sent again, "
+            f"{words(estimate(run, retransmitted, **here), '.1f')} % retransmitted, "
             f"round trip {words(estimate(run, RTT, **here), '.1f')} ms"
             for here in (on, off)
         ]

@@ -15,7 +15,7 @@ from pydantic import Field
 from schemes.scheme import Look
 from testbed.draw.curves import curve, estimate, in_order, levels, look_of, not_valid, over_base, ratio, words
 from testbed.draw.plots import COLOURS, new_figure, readable
-from testbed.measures import metric, sent_again
+from testbed.measures import metric, retransmitted
 from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
 from testbed.record.runs import Run
@@ -62,27 +62,27 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
-    """Inflation, and what is sent again, against the rate."""
+    """Inflation and retransmissions against the loss rate."""
     figure, (longer, again) = new_figure(2, size=(9.6, 4.2))
     rates = levels(run, "loss")
     for j, variant in enumerate(VARIANTS):
         place = in_order(rates, 0.07 * (j - 1.5))  # so that intervals do not hide each other
         longer_than = over_base(run, TAT, variant=variant, loss=0.0)
         curve(longer, run, "loss", longer_than, LOOKS[variant], place, variant=variant)
-        curve(again, run, "loss", sent_again, LOOKS[variant], place, variant=variant)
+        curve(again, run, "loss", retransmitted, LOOKS[variant], place, variant=variant)
     longer.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
     longer.set_ylabel("TAT, times that without loss")
     longer.set_yscale("log")
     readable(longer.yaxis)
     longer.legend(frameon=False, fontsize=8)
-    again.set_ylabel("packets sent again (%)")
+    again.set_ylabel("retransmissions (% of packets)")
     again.set_ylim(bottom=0)
     for ax in (longer, again):
         ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])
         ax.set_xlabel("loss rate of every link and direction")
     caption = (
         "Mean tensor aggregation time under Bernoulli loss over that without, of the same variant and seed, and the share of "
-        "packets that the workers sent again: medians with bootstrap 95 % intervals, a point for each seed."
+        "retransmissions of the workers: medians with bootstrap 95 % intervals, a point for each seed."
     )
     yield "atp_loss", caption, figure
 
@@ -95,7 +95,9 @@ def findings(run: Run) -> list[str]:
         for variant in VARIANTS:
             here = {"variant": variant, "loss": rate}
             cost = ratio(run, TAT, here, {"variant": variant, "loss": 0.0})
-            told.append(f"{LOOKS[variant].label} {words(cost)} (sent again: {words(estimate(run, sent_again, **here), '.1f')} %)")
+            told.append(
+                f"{LOOKS[variant].label} {words(cost)} (retransmitted: {words(estimate(run, retransmitted, **here), '.1f')} %)"
+            )
         said.append(f"{100 * rate:g} %: TAT is {'; '.join(told)} times that without loss.")
     fixed = ratio(run, TAT, {"variant": "atp", "loss": 0.0}, {"variant": "switchml", "loss": 0.0})
     said.append(f"Without loss ATP's TAT is {words(fixed)} times SwitchML's.")

@@ -25,7 +25,7 @@ KINDS = {"Bernoulli": 1.0, "bursts of 4": 4.0}  # mean burst
 
 
 class Settings(SweepSettings):
-    """One rack of four; a tensor that takes some 50 ms, so that a time-out shows."""
+    """One rack of four; a tensor that takes some 50 ms, so that a timeout shows."""
 
     rates: Numbers = Field((0.0, 0.0001, 0.001, 0.01, 0.03), description="loss rates, 0 among them")
     schemes: Words = Field(("switchml", "ring", "gloo"), description="what is compared")
@@ -73,7 +73,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     axes[0].legend(frameon=False, fontsize=8)
     caption = (
         "Mean tensor aggregation time under loss over that without, of the same scheme and seed: medians with bootstrap 95 % "
-        "intervals, a point for each seed. Gloo and ring run over the kernel's TCP, which waits 200 ms for a first time-out and "
+        "intervals, a point for each seed. Gloo and ring run over the kernel's TCP, which waits 200 ms for a first timeout and "
         "twice as long for each further one; a burst ends after so many packets, so it can last a minute, and such a trial fails."
     )
     yield "loss", caption, figure

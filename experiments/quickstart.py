@@ -50,8 +50,8 @@ CAPTIONS = {
     "learning": "Loss (running median of 5 steps) and accuracy against steps, and against seconds",
     "tat": "Tensor aggregation time (TAT) of each step, from when the last worker came to it until the last one had it. A link "
     "may send 1,600 bytes ahead of its rate, so a step can end a millisecond before the line-rate bound",
-    "retransmissions": "Packets with a vector that were sent again, all workers together. One lost packet holds up its chunk for "
-    "everybody, and every worker asks the switch; queries are headers, and are not counted here",
+    "retransmissions": "Retransmitted packets (those with a vector) of all workers together. One lost packet holds up its chunk "
+    "for everybody, and every worker asks the switch; queries are headers, and are not counted here",
     "step_time": "Where a step's time goes, for each worker: medians over the steps",
 }
 

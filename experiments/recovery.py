@@ -69,7 +69,7 @@ AGAIN, QUERIES = per_loss("retransmissions"), per_loss("queries")
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
-    """TAT against loss and against the number of workers, and packets sent again for each lost."""
+    """TAT against loss and against the number of workers, and retransmissions per lost packet."""
     settings = run.record["settings"]
     most, at = max(settings["sizes"]), settings["at"]
     figure, (loss, size, again) = new_figure(3, size=(12.0, 3.8))
@@ -95,13 +95,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     loss.set_ylabel("TAT, times that without loss")
     loss.set_title(f"{most} workers", fontsize=10)
     size.set_title(f"{100 * at:g} % loss", fontsize=10)
-    again.set_ylabel("packets sent again for each lost")
+    again.set_ylabel("retransmissions per lost packet")
     again.set_title(f"{most} workers", fontsize=10)
     again.set_ylim(bottom=0)
     loss.legend(frameon=False, fontsize=8)
     caption = (
         "Left and middle: mean tensor aggregation time over that without loss, of the same recovery, number of workers and seed. "
-        "Right: packets with a vector that workers sent again, for each packet of any kind that was lost. Queries are headers of "
+        "Right: retransmissions (packets with a vector) per lost packet of any kind. Queries are headers of "
         "82 bytes on the wire, and are not counted there. Medians with bootstrap 95 % intervals, a point for each seed."
     )
     yield "recovery", caption, figure
@@ -128,6 +128,8 @@ def findings(run: Run) -> list[str]:
                 queries = estimate(run, QUERIES, **point)
                 sent = words(estimate(run, AGAIN, **point))
                 asked = f" and {words(queries, '.1f')} queries" if how == "ask" else ""
-                told.append(f"{look.label}, TAT is {words(longer)} times that without loss, with {sent} packets sent again{asked}")
-            said.append(f"{n} workers, {100 * rate:g} %: {'; '.join(told)}, each for a packet lost.")
+                told.append(
+                    f"{look.label}, TAT is {words(longer)} times that without loss, with {sent} retransmissions{asked} per lost packet"
+                )
+            said.append(f"{n} workers, {100 * rate:g} %: {'; '.join(told)}.")
     return said

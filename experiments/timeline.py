@@ -1,6 +1,6 @@
 """Packets in bins of 10 ms through the second after a burst of losses, and the window (SwitchML's packets-over-time figure).
 
-Worker 0's link loses everything for a while, in both directions. What is lost is sent again after a time-out; the others
+Worker 0's link loses everything for a while, in both directions. What is lost is retransmitted after a timeout; the others
 wait, for their chunks cannot be completed without worker 0; then all go on where they were.
 """
 
@@ -26,7 +26,7 @@ from testbed.record.runs import Run
 from testbed.record.statistics import median_interval
 
 BEFORE, AFTER = 0.2, 1.0  # seconds around the outage's beginning that are shown
-SERIES = ("sent first", "sent again", "results", "outstanding")
+SERIES = ("first transmissions", "retransmissions", "results", "outstanding")
 
 
 class Settings(SweepSettings):
@@ -117,7 +117,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 
 def findings(run: Run) -> list[str]:
-    """How long results stay away, and what is sent again."""
+    """How long results stay away, and what is retransmitted."""
     said = not_valid(run)
     for name, measured in by_name(run).items():
         here = [t for t in measured if t["valid"]]
@@ -125,6 +125,6 @@ def findings(run: Run) -> list[str]:
         times = [1000 * back for t in here if np.isfinite(back := _back(t))]
         said.append(
             f"Outage of {name}: worker 1 has results again {words(median_interval(times), '.0f')} ms after its beginning, in "
-            f"{len(times)} of {len(here)} trials within the second; {words(again, '.0f')} packets are sent again by all together."
+            f"{len(times)} of {len(here)} trials within the second; {words(again, '.0f')} retransmissions by all workers together."
         )
     return said

@@ -12,7 +12,6 @@ from hosts.plugins import PluginError, is_file, load
 from schemes.scheme import Scheme, SchemeSettings
 
 REQUIRED = ("name", "look")
-METHODS = ("join", "bound", "framing", "uplink_tensors")
 
 
 class SchemeError(ValueError):
@@ -58,9 +57,9 @@ def add(source: str) -> Scheme:
         raise SchemeError(f"SCHEME of {source} lacks {' and '.join(lacks)}")
     if not (isinstance(scheme.Settings, type) and issubclass(scheme.Settings, SchemeSettings)):
         raise SchemeError(f"Settings of {source} is no class of settings: make it a subclass of schemes.scheme.SchemeSettings")
-    own = [name for name in METHODS if getattr(type(scheme), name) is getattr(Scheme, name)]
-    if own:
-        raise SchemeError(f"scheme {scheme.name} of {source} lacks {', '.join(f'{name}()' for name in own)}")
+    members = ((name, getattr(type(scheme), name)) for name in dir(type(scheme)))
+    if lacks := [f"{name}()" for name, member in members if getattr(member, "__isabstractmethod__", False)]:
+        raise SchemeError(f"scheme {scheme.name} of {source} lacks {', '.join(lacks)}")
     if (other := _known().get(scheme.name)) is not None and other is not scheme:
         raise SchemeError(f"there is a scheme {scheme.name} already: give SCHEME of {source} another name")
     scheme.source = str(Path(source).resolve())

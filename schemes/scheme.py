@@ -3,6 +3,7 @@ and how fast it can be at best."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,7 @@ class Scheme:
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         """Raise ValueError for jobs of this scheme that cannot run on the network: a sentence that says what to change."""
 
+    @abstractmethod
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         """Take part as a worker of the group with this epoch (hosts.epoch), the same on all of them.
 
@@ -119,14 +121,17 @@ class Scheme:
 
     # --- theory
 
+    @abstractmethod
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """The least time of an all-reduce over all workers of the network, headers on the wire included, latency left out."""
         raise NotImplementedError
 
+    @abstractmethod
     def framing(self, settings: Any, elements: int) -> float:
         """Bytes in frames, without preamble and gap, over those of the tensor."""
         raise NotImplementedError
 
+    @abstractmethod
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """Up the busiest rack's uplink for one sum, in sizes of the tensor, framing included."""
         raise NotImplementedError

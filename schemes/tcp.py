@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from hosts.collective import Collective
@@ -21,6 +22,7 @@ TCP_OVERHEAD = (TCP_FRAME + PHYSICAL_BYTES) / SEGMENT
 class Scheduled(Scheme):
     """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
 
+    @abstractmethod
     def schedule(self, workers: int, servers: int) -> Schedule:
         """Raises ValueError for numbers of workers and servers that it does not exist for."""
         raise NotImplementedError

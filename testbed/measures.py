@@ -20,8 +20,8 @@ def metric(name: str, factor: float = 1.0) -> Measure:
 ATE = metric("ate_per_second", 1e-6)
 
 
-def sent_again(trial: Record) -> float:
-    """Packets sent again, in percent of those sent."""
+def retransmitted(trial: Record) -> float:
+    """Retransmissions, in percent of the packets sent."""
     return float(100 * trial["metrics"]["retransmissions"] / trial["metrics"]["packets_sent"])
 
 

@@ -2,7 +2,7 @@
 
 Where switches mark before they drop, a loss without a mark says nothing of queues. In the paper's way a chunk of which one
 worker's packet has found its aggregator taken and another's has not looks lost too, until its result says so. The window is
-restored then, as TCP does after a time-out that proves needless (RFC 4015).
+restored then, as TCP does after a timeout that proves needless (RFC 4015).
 """
 
 from __future__ import annotations

@@ -115,6 +115,21 @@ def lead(record: np.dtype) -> int:
     return -offset(record, "vector") % 4
 
 
+def _enlarge(udp: socket.socket) -> None:
+    for option, plain in ((SO_SNDBUFFORCE, socket.SO_SNDBUF), (SO_RCVBUFFORCE, socket.SO_RCVBUF)):
+        try:
+            udp.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
+        except PermissionError:
+            udp.setsockopt(socket.SOL_SOCKET, plain, SOCKET_BUFFER)
+
+
+def granted_buffer() -> int:
+    """Bytes that a socket of this user holds: SOCKET_BUFFER as root, else at most net.core.rmem_max and wmem_max (socket(7))."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        _enlarge(udp)
+        return min(udp.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) // 2
+
+
 class BatchSocket:
     """A UDP socket: takes datagrams from `sender` rows, puts received ones into `receiver` rows.
 
@@ -127,11 +142,7 @@ class BatchSocket:
         segments: int = 1,
     ) -> None:  # fmt: skip
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        for option, plain in ((SO_SNDBUFFORCE, socket.SO_SNDBUF), (SO_RCVBUFFORCE, socket.SO_RCVBUF)):
-            try:
-                self.socket.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
-            except PermissionError:
-                self.socket.setsockopt(socket.SOL_SOCKET, plain, SOCKET_BUFFER)
+        _enlarge(self.socket)
         self.socket.bind(local)
         self._peers = np.zeros(len(peers), ADDRESS)
         self._peers["family"] = socket.AF_INET

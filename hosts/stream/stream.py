@@ -257,7 +257,7 @@ class Stream(Summing):
         self.heard_at = now
         first = rows[once & (self.tries[rows] == 0)]  # what can overtake others
         self.heard_on[self.path[first]] = now
-        # what waited through a time-out, of this worker or of others at the same time, tells nothing of the network
+        # what waited through a timeout, of this worker or of others at the same time, tells nothing of the network
         waited, telling, paths = loops.settle(
             rows, once, now, self.timed_out_at, self.path, self.tries, self.sent_at, self.chunk, self.deadline
         )

@@ -12,7 +12,7 @@ BIN = 0.01  # seconds
 class Timeline:
     """Packets by bins of the monotonic clock; `outstanding` is how many slots wait for a result at the end of a bin."""
 
-    bins: dict[int, list[int]] = field(default_factory=dict)  # sent first, sent again, results, outstanding
+    bins: dict[int, list[int]] = field(default_factory=dict)  # first transmissions, retransmissions, results, outstanding
 
     def note(self, outstanding: int, sent: int = 0, again: int = 0, results: int = 0) -> None:
         """Count packets at this moment."""

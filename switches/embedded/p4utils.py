@@ -169,7 +169,7 @@ class SimpleSwitchThriftAPI:
     """The calls of P4-utils' SimpleSwitchThriftAPI that the embedded switch has, by the same names. All may raise ControlError.
 
     Not here, because the switch has no such thing: meters, action profiles, value sets, link aggregation groups, priority
-    queues, time-outs of entries, swapping of programs.
+    queues, timeouts of entries, swapping of programs.
     """
 
     def __init__(self, thrift_port: int, thrift_ip: str = "localhost", json_path: str | None = None) -> None:

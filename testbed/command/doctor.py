@@ -14,6 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from hosts.stream.datagrams import SOCKET_BUFFER, granted_buffer
 from switches.bmv2 import installation
 from topologies import isolation
 
@@ -64,6 +65,15 @@ def _cores() -> str:
     return f"{os.cpu_count()}"
 
 
+def _socket_buffers() -> str:
+    granted = granted_buffer()
+    return f"{granted // 1024:,} KiB" if granted >= SOCKET_BUFFER else ""
+
+
+def _small_buffers() -> str:
+    return f"{granted_buffer() // 1024:,} KiB are granted; raise net.core.rmem_max and net.core.wmem_max to {SOCKET_BUFFER}"
+
+
 CHECKS = (
     Check(
         "namespaces",
@@ -86,6 +96,7 @@ CHECKS = (
         "a kernel with CONFIG_NET_SCH_NETEM",
     ),
     *(Check(p.name, False, p.found, f"target bmv2: {p.means}", p.get) for p in installation.PIECES),
+    Check("large socket buffers", False, _socket_buffers, "hold a burst of packets; small ones lose some of it", _small_buffers()),
     Check("cores", False, _cores, "eight workers at 10 Mbit/s are valid on two", ""),
 )
 
@@ -101,7 +112,7 @@ def examine(console: Console) -> int:
         if check.needed and not found:
             lacking.append(check.name)
         if not found:
-            advice.append(f"{check.name} is missing. To get it: {check.get}")
+            advice.append(f"{check.name} missing: {check.get}")
         mark = "[green]✓[/green]" if found else "[red]✗[/red]" if check.needed else "[dim]–[/dim]"
         table.add_row(mark, check.name, found or "missing", check.means)
     console.print(table)

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 from mininet.net import VERSION as MININET  # Debian's package is no distribution that Python knows
 
+from hosts.stream.datagrams import granted_buffer
 from testbed.record.runs import ROOT
 
 RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
@@ -43,7 +44,12 @@ def environment(experiment: Path) -> dict[str, Any]:
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
     return {
         "versions": {"python": sys.version.split()[0], "kernel": platform.release(), "mininet": MININET, **packages},
-        "machine": {"processor": model, "cores": psutil.cpu_count(), "memory_gib": round(psutil.virtual_memory().total / 2**30, 1)},
+        "machine": {
+            "processor": model,
+            "cores": psutil.cpu_count(),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+            "socket_buffer_kib": granted_buffer() // 1024,
+        },
         "git": git_state(ROOT, experiment),
         "code": {"experiment": _named(ROOT, experiment), "experiment_sha256": _digest(experiment), "sha256": code_digest(ROOT)},
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

@@ -10,7 +10,7 @@ from testbed.plan.settings import TrialSettings
 from testbed.trial.processors import PROCESSORS
 
 MOST_SATURATED = 0.1  # share of the time in which somebody could do no more; beyond, the machine was the bottleneck
-MOST_NEEDLESS = 0.01  # share of packets sent again where nothing is lost and nobody is slow
+MOST_NEEDLESS = 0.01  # share of retransmissions where nothing is lost and nobody is slow
 LEAST_FOREIGN = 0.2  # share of the processors that others hold, from which on they are to blame and not the trial
 MOST_STOLEN = 0.1  # of the processors' time; what is withheld comes in pauses, and links idle in them however idle the rest is
 MOST_IDLE = 0.3  # share of idle time up to which others can have been in the trial's way
@@ -46,7 +46,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
     faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())
     if faultless and again > MOST_NEEDLESS * sent:
-        needless = f"{again} of {sent} packets were sent again although none was to be lost"
+        needless = f"{again} of {sent} packets were retransmitted although none was to be lost"
         problems.append(f"{needless}, and {crowded.text}" if crowded else f"{needless}: lower host_rate")
         withheld |= crowded.stolen
     if (stolen := metrics.get("cpu_stolen", 0.0)) > MOST_STOLEN and not withheld:

@@ -73,7 +73,7 @@ def test_three_later_results_make_atp_resend_once(monkeypatch: pytest.MonkeyPatc
     sent = [(when, bool(p["flags"] & wire.RESEND)) for when, _, p in net.sent if sequence(p) == lost]
     assert [again for _, again in sent][:2] == [False, True]
     third = sorted(when for when, _, p in net.sent if lost < sequence(p) <= lost + 3)[0] + RTT + 0.001 * (lost + 3)
-    assert sent[1][0] == pytest.approx(third, abs=0.006)  # not later, by a time-out
+    assert sent[1][0] == pytest.approx(third, abs=0.006)  # not later, by a timeout
     assert not [p for _, _, p in net.sent if sequence(p) != lost and p["flags"] & wire.RESEND]
 
 

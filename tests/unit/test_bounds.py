@@ -12,7 +12,7 @@ from hosts.atp import wire as atp_wire
 from hosts.switchml import wire
 from switches.loss import Loss, decisions, link_seed, threshold
 from testbed.draw.curves import Tolerance, over_base, words
-from testbed.measures import ATE, of_bound, sent_again
+from testbed.measures import ATE, of_bound, retransmitted
 from testbed.plan.settings import TrialSettings
 from testbed.record.runs import Run
 from testbed.record.statistics import Interval
@@ -97,7 +97,7 @@ def test_a_trials_share_of_its_bound() -> None:
     assert bounds.ate(entry) == pytest.approx(25_600 / least)
     assert of_bound(entry) == pytest.approx(0.5)
     assert ATE(entry) == pytest.approx(25_600 / (2 * least) / 1e6)
-    assert sent_again(entry | {"metrics": {"retransmissions": 5, "packets_sent": 200}}) == pytest.approx(2.5)
+    assert retransmitted(entry | {"metrics": {"retransmissions": 5, "packets_sent": 200}}) == pytest.approx(2.5)
 
 
 def test_a_ratio_to_a_base_is_seed_by_seed_and_of_valid_trials() -> None:

@@ -114,7 +114,7 @@ def test_unknown_settings_name_those_there_are() -> None:
             {"cpu_idle": 0.65, "cpu_stolen": 0.16},
             "the machine below this virtual one withheld 16 % of the processors (steal): run again when it is idle",
         ),
-        ({"retransmissions": 11}, "11 of 1000 packets were sent again although none was to be lost"),
+        ({"retransmissions": 11}, "11 of 1000 packets were retransmitted although none was to be lost"),
         ({"queue_drops": 3}, "3 packets were dropped"),
         ({"loss_achieved": 0.02, "loss_packets": 100_000}, "loss was 2.000 %"),
         ({"model_digest": ""}, "different models"),
@@ -238,7 +238,7 @@ def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
         if not shutil.which("simple_switch", path="/usr/bin")
         else bare,
     )
-    assert "simple_switch is missing. To get it: p4lang's package p4lang-bmv2" in told.stdout
+    assert "simple_switch missing: p4lang's package p4lang-bmv2" in told.stdout
     assert "target bmv2 cannot run: " in told.stdout
 
 

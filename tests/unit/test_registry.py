@@ -81,6 +81,17 @@ def test_a_scheme_of_a_file_has_settings_of_its_own(tmp_path: Path) -> None:
         make_settings(TrialSettings, {"depth": "deep"})
 
 
+SCHEDULED = """
+from schemes.scheme import Look
+from schemes.tcp import Scheduled
+
+class Mine(Scheduled):
+    name, look = "mine", Look("mine", "black", "o")
+
+SCHEME = Mine()
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -88,6 +99,7 @@ def test_a_scheme_of_a_file_has_settings_of_its_own(tmp_path: Path) -> None:
         ("SCHEME = 3", "is a int: make it an instance of a subclass of schemes.scheme.Scheme"),
         ("from schemes.scheme import Scheme\nSCHEME = Scheme()", "lacks name and look"),
         (WHOLE.replace("    def bound", "    def bounds"), "scheme mine of .* lacks bound()"),
+        (SCHEDULED, r"scheme mine of .* lacks schedule()"),
         (WHOLE.replace('"mine"', '"ring"', 1), "there is a scheme ring already"),
         ("import nosuch", ", line 1, cannot be imported: ModuleNotFoundError"),
         ("def (", ", line 1, cannot be imported: SyntaxError"),
