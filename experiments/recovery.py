@@ -129,7 +129,7 @@ def findings(run: Run) -> list[str]:
                 sent = words(estimate(run, AGAIN, **point))
                 asked = f" and {words(queries, '.1f')} queries" if how == "ask" else ""
                 told.append(
-                    f"{look.label}, TAT is {words(longer)} times that without loss, with {sent} retransmissions{asked} per lost packet"
+                    f"{look.label}, {words(longer)} times the TAT without loss, {sent} retransmissions{asked} per lost packet"
                 )
             said.append(f"{n} workers, {100 * rate:g} %: {'; '.join(told)}.")
     return said
