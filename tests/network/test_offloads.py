@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import struct
 import subprocess
-import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,7 +86,7 @@ def transfer(hosts: list[HostProcess], to: str, size: int) -> int:
 
 @pytest.mark.parametrize("to", ["10.0.0.2", "fd00::2"])
 def test_tcp_between_plain_hosts_arrives(to: str) -> None:
-    """As in the README: the switch starts while both ends of a link are here, and the hosts take theirs then."""
+    """As in docs/own-p4.md: the switch starts while both ends of a link are here, and the hosts take theirs then."""
 
     def body() -> None:
         for setting in ("all", "default"):
@@ -128,38 +125,6 @@ def test_hosts_elsewhere_are_named_what_to_run() -> None:
         assert [p["oversize"] for p in control.ports().values()] == [p["oversize"] for p in before.values()]
         switch.stop(deleteIntfs=False)
         end(hosts)
-
-    isolated_test(body)
-
-
-def readme_blocks() -> list[str]:
-    """The README's example of the switch on its own: what one terminal runs, and what another."""
-    text = Path("README.md").read_text().partition("The embedded switch also runs on its own")[2].partition("`commands.txt` is")[0]
-    parts = re.split(r"\n(?=\S)", text)
-    return [textwrap.dedent(part.partition("\n\n")[2]) for part in parts if "\n\n    " in part]
-
-
-def test_the_example_of_the_readme(tmp_path: Path) -> None:
-    def body() -> None:
-        here, there = (block.replace("python -m", f"{sys.executable} -m") for block in readme_blocks())
-        here = here.replace("commands.txt", str(tmp_path / "commands.txt"))
-        environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
-        switch = subprocess.Popen(["bash", "-ec", here], stdout=subprocess.PIPE, env=environment, start_new_session=True)
-        assert switch.stdout is not None
-        assert switch.stdout.readline() == b"ready\n"
-        subprocess.run(["bash", "-ec", there.partition("ip netns exec")[0]], check=True, env=environment, capture_output=True)
-        at = [["ip", "netns", "exec", name, "python3", "-c"] for name in ("host0", "host1")]
-        taker = subprocess.Popen([*at[1], TAKE, "10.0.0.2"], stdout=subprocess.PIPE, text=True)
-        assert taker.stdout is not None
-        taker.stdout.readline()
-        subprocess.run([*at[0], GIVE, "10.0.0.2", "3000000"], check=True, timeout=60)
-        assert taker.communicate(timeout=60)[0] == "3000000\n"
-        shown = next(line for line in there.splitlines() if "switches.cli" in line)
-        done = subprocess.run(["bash", "-ec", shown], check=True, env=environment, capture_output=True, text=True)
-        assert "seen[0]= 0" in done.stdout
-        assert "forwarder.stations" in there
-        switch.terminate()
-        switch.wait(timeout=10)
 
     isolated_test(body)
 
