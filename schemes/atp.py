@@ -18,6 +18,7 @@ from schemes.scheme import Admitted, Conditions, Look
 from schemes.streaming import P4, Streaming, StreamSettings
 from switches import atp
 from switches.control import Control
+from switches.sizes import MAX_WORKERS
 from topologies.jobs import JobPlan
 from topologies.plan import NetworkPlan
 from topologies.topology import Topology
@@ -183,7 +184,7 @@ def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> li
     above = plan.above(name, job.number)
     up = plan.port(name, above.name) if above else 0
     if away and above:
-        children.append(atp.Child(atp.MAX_FAN_IN + 1, up, above.station))
+        children.append(atp.Child(MAX_WORKERS + 1, up, above.station))
     sources, servers = [], []
     for server in job.servers:
         at_home = server.rack == rack

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from switches.control import Control
 from switches.forwarding import Station
+from switches.sizes import MAX_JOBS, MAX_WORKERS
 
 UDP_PORT = 48866
 FIRST_JOB_GROUP = 100
 GROUPS_PER_JOB = 64
-MAX_JOBS = 16
-MAX_FAN_IN = 32
 AGGREGATORS = 4096  # as p4/include/atp/configuration.p4 has it
 # what happens to packets, as p4/include/atp/next_step.p4 numbers it
 EVENTS = ("claims", "collisions", "completions", "flushes", "passed", "freed", "answers", "repairs")
@@ -25,7 +24,7 @@ REASONS = 3  # why packets are turned away, as p4/include/atp/metadata.p4 number
 
 def rack_bit(rack: int) -> int:
     """The bit of a rack in bitmap1 at another rack's server."""
-    return 1 << (MAX_FAN_IN - 1 - rack)
+    return 1 << (MAX_WORKERS - 1 - rack)
 
 
 @dataclass(frozen=True)

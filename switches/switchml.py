@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from switches.control import Control
 from switches.forwarding import Station
+from switches.sizes import MAX_JOBS, MAX_WORKERS
 
 UDP_PORT = 48864
 FIRST_JOB_GROUP = 100
-MAX_WORKERS = 32  # below one switch
-MAX_JOBS = 16
 CELLS = 4096  # as p4/include/switchml/configuration.p4 has it
 REASONS = 4  # why packets are turned away, as p4/include/switchml/metadata.p4 numbers them
 

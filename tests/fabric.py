@@ -9,10 +9,10 @@ from schemes import registry
 from schemes.scheme import Admitted
 from switches.embedded.offline import OfflineSwitch
 from switches.loss import Loss
+from switches.sizes import MAX_PORTS
 from testbed.trial.configuration import switch_commands
 from topologies.jobs import JobPlan
 from topologies.plan import HostPlan, NetworkPlan
-from topologies.topology import MAX_PORTS
 
 Arrival = tuple[str, bytes]  # at a host
 

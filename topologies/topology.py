@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from switches.switchml import MAX_WORKERS
+from switches.sizes import MAX_PORTS, MAX_WORKERS
 
 if TYPE_CHECKING:
     from topologies.plan import NetworkPlan
 
 MAX_RACKS = 32
 MAX_SERVERS = 32
-MAX_PORTS = 64  # as p4/include/sizes.p4 has it
 
 
 class TopologyError(ValueError):

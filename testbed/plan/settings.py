@@ -22,7 +22,7 @@ from hosts.training.workloads import find
 from schemes import registry
 from schemes.scheme import Admitted, Scheme
 from schemes.streaming import StreamSettings
-from switches.switchml import MAX_JOBS
+from switches.sizes import MAX_JOBS
 from testbed.plan.groups import GROUPS, LossSettings, NetworkSettings, OutageSettings, StragglerSettings, WorkSettings, ungrouped
 from topologies.jobs import JobPlan, deal
 from topologies.plan import NetworkPlan
@@ -142,8 +142,8 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
 
     scheme: str = Field("switchml", description=f"one of {', '.join(registry.names())}")
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
-    slots: int = Field(64, description="chunks under way: slots of the job's pool, or atp's window")
-    timeline: bool = Field(False, description="note packets in bins of 10 ms (switchml, atp)")
+    slots: int = Field(64, description="chunks under way: a pool's slots, or a window")
+    timeline: bool = Field(False, description="note packets in bins of 10 ms, where the scheme can")
     jobs: tuple[JobSettings, ...] = Field((), description="several jobs on one network; each has what differs from the above")
     patience: float = Field(30.0, gt=0, le=86_400, description="seconds of silence before a worker gives up")
 
@@ -152,17 +152,13 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
         return [self.changed(**job.changes(), jobs=()) for job in self.jobs] or [self]
 
     def changed(self, **changes: Any) -> TrialSettings:
-        """The same with these settings changed. SettingsError for what cannot be, or is another scheme's than the trial's."""
+        """The same with these settings changed. SettingsError for what cannot be."""
         record = self.model_dump()
         common = {key: value for key, value in record.items() if key in TrialSettings.model_fields or "." in key}
         for key in changes:
             for scheme, name in owners(key):
                 common.pop(f"{scheme}.{name}", None)
         settings: TrialSettings = make_settings(TrialSettings, common | changes)
-        for key in changes:
-            whose = [scheme for scheme, _ in owners(key)]
-            if whose and settings.scheme not in whose and not settings.jobs:
-                raise SettingsError(f"{key} differs from trial to trial, and scheme {settings.scheme} has no such setting")
         return settings
 
     def resolved(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import TrialSettings
+from testbed.plan.settings import SettingsError, TrialSettings, owners
 
 
 def _words(value: Any) -> Any:
@@ -37,6 +37,16 @@ class Point:
 
 
 def paired(points: Iterable[Point], settings: SweepSettings, seed: int) -> list[Trial]:
-    """Trials of all points, seed by seed: what is interrupted has whole sets."""
-    planned = [(p, settings.changed(**p.changes)) for p in points]
+    """Trials of all points, seed by seed: what is interrupted has whole sets. SettingsError for what cannot be."""
+    planned = [(p, _changed(p, settings)) for p in points]
     return [Trial(p.name, p.factors, changed, s) for s in range(seed, seed + settings.seeds) for p, changed in planned]
+
+
+def _changed(point: Point, settings: SweepSettings) -> TrialSettings:
+    """The settings of a point. SettingsError if what makes the point is another scheme's than the trial's."""
+    changed = settings.changed(**point.changes)
+    for key in point.changes:
+        whose = {scheme for scheme, _ in owners(key)}
+        if whose and whose.isdisjoint(job.scheme for job in changed.each()):
+            raise SettingsError(f"{key} differs from trial to trial, and scheme {changed.scheme} has no such setting")
+    return changed

@@ -150,7 +150,8 @@ class _Trial:
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
-        carried = LinkBytes(network)
+        lower = {"uplink_bytes": list(network.plan.switches), "server_bytes": [server.name for server in network.plan.servers]}
+        carried = LinkBytes(network, lower)
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
         for (job, _), connection in connections.items():
             _send(connection, Start(started + self.jobs[job].start))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 import os
 import runpy
@@ -13,12 +14,16 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from hosts.notes import Notes
 
 CAUSE_SECONDS = 1.0
+GLOO_THREADS = "pt_gloo"  # how their names begin
+CALM_LOOKS, CALM_SECONDS = 3, 5.0
 
 
 def on_host(writer: int, given: dict[str, str], script: list[str], torchrun: bool) -> int:
@@ -61,6 +66,7 @@ def _to_the_end(script: list[str]) -> int:
     from hosts.torch_backend import leave_tally
 
     torch.set_num_threads(1)
+    _calm_gloo_before_its_end()
     atexit.register(leave_tally)
     try:
         return run(script)
@@ -69,6 +75,41 @@ def _to_the_end(script: list[str]) -> int:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+def _calm_gloo_before_its_end() -> None:
+    """Have `destroy_process_group` wait until Gloo's threads have done with every tensor.
+
+    A model in DistributedDataParallel holds its group. Where it goes last, as at the end of a function that has destroyed the
+    group, it joins Gloo's threads while it holds the interpreter's lock, and a thread that has yet to let go of a tensor waits
+    for that lock: neither would ever go on (PyTorch 2.13).
+    """
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d
+
+    destroy = dist.destroy_process_group
+
+    @functools.wraps(destroy)
+    def destroy_process_group(group: Any = None) -> None:
+        end, calm = time.monotonic() + CALM_SECONDS, 0
+        while calm < CALM_LOOKS and time.monotonic() < end:
+            time.sleep(0.002)  # without the lock
+            calm = 0 if _gloo_runs() else calm + 1
+        destroy(group)
+
+    for module in (distributed_c10d, dist):
+        setattr(module, destroy.__name__, destroy_process_group)
+
+
+def _gloo_runs() -> bool:
+    """Whether a thread of Gloo's is doing something, or would if it had a processor."""
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it may end meanwhile
+            if (task / "comm").read_text().startswith(GLOO_THREADS):
+                state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "S":
+                    return True
+    return False
 
 
 def run(script: list[str]) -> int:

@@ -27,6 +27,7 @@ from switches.target import SwitchError, Target
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.trial.configuration import commands_for
 from testbed.trial.hosted import on_host
+from testbed.trial.load import LinkBytes
 from testbed.trial.places import place_of, rendezvous
 from testbed.trial.servers import spawn_servers
 from testbed.trial.watch import Watch, ended
@@ -39,6 +40,7 @@ OF_TRAINING = (
     "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "timeline", "jobs", "background",
 )  # fmt: skip
 LATE = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
+HOSTS = "hosts"
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
 MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum with it then gives up
@@ -106,9 +108,10 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
         network = Network(plan, target, commands, scratch, seed)
         launched = _Launch(network, settings, seed, Notes(notes))
+        carried = LinkBytes(network, {HOSTS: [host.name for host in plan.hosts]})
         code = launched.run(script, torchrun)
         network.stop()
-        for sentence in summary(launched.tallies(), settings) if code == 0 else ():
+        for sentence in summary(launched.tallies(), settings, carried.metrics()[HOSTS]) if code == 0 else ():
             _say(sentence)
         return code
     except (NetworkError, SwitchError, ControlError) as error:
@@ -203,9 +206,10 @@ class _Launch:
         self.deadline = float("inf")
 
 
-def summary(tallies: list[Tally], settings: TrialSettings) -> list[str]:
+def summary(tallies: list[Tally], settings: TrialSettings, carried: list[dict[str, int]]) -> list[str]:
     """What a script's collectives used, as sentences; calls and bytes are a worker's, packets all workers'.
 
+    `carried` are the bytes "up" and "down" of each worker's link: whatever the script sent, also where no tally noted it.
     Nothing where no worker left a tally, because its script did not come to the interpreter's end.
     """
     if not tallies:
@@ -222,6 +226,8 @@ def summary(tallies: list[Tally], settings: TrialSettings) -> list[str]:
     if whole.gloo_calls:
         calls, size = _counted(whole.gloo_calls // n, "call"), _megabytes(whole.gloo_bytes / n)
         said.append(f"Gloo carried {calls} of each worker, {size} in all")
+    up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
+    said.append(f"each worker's data link carried {up} up and {down} down, headers included")
     if not whole.sums and not scheme.native:
         said.append(
             f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'

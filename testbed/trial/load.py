@@ -72,15 +72,14 @@ class LoadMeter:
 
 
 class LinkBytes:
-    """Bytes over the racks' uplinks and the servers' links, as the kernel counts them (Ethernet headers included).
+    """Bytes over some links, as the kernel counts them (Ethernet headers included).
 
     They are counted at the links' upper ends, which are in the trial's own namespace.
     """
 
-    def __init__(self, network: Network) -> None:
-        """Counting begins now."""
+    def __init__(self, network: Network, lower: dict[str, list[str]]) -> None:
+        """Counting begins now. `lower` has the names of what is at the links' lower ends, by a name for these links."""
         plan = network.plan
-        lower = {"uplink_bytes": list(plan.switches), "server_bytes": [server.name for server in plan.servers]}
         links = {kind: [link for name in names for link in plan.links if link.lower == name] for kind, names in lower.items()}
         self.interfaces = {
             kind: [network.mininet.get(link.upper).intfs[link.upper_port].name for link in chosen] for kind, chosen in links.items()
@@ -97,10 +96,7 @@ class LinkBytes:
         }
 
     def metrics(self) -> dict[str, list[dict[str, int]]]:
-        """The bytes "up" and "down" since the beginning; "down" is into the rack or the server.
-
-        `uplink_bytes` are by link between switches, rack 0's first, and `server_bytes` by server.
-        """
+        """The bytes "up" and "down" of each link since the beginning, in the order of the lower ends."""
         now = self._read()
         return {
             kind: [

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.command_line import inalab
 from tests.network.test_torch_backend import SHAPE, launch
 
 KILLED = "tests/scripts/killed_worker.py"
@@ -95,3 +96,11 @@ def test_a_switch_that_is_killed_is_told_to_all(tmp_path: Path) -> None:
 
 def _is_switch(process: psutil.Process, name: str) -> bool:
     return process.name() != "bash" and any(f"{name}-eth0" in word for word in process.cmdline())
+
+
+@pytest.mark.parametrize("backend", ["gloo", "ina"])
+def test_a_model_that_outlives_its_group_does_not_hang(backend: str) -> None:
+    done = inalab("launch", *SHAPE, "--", "tests/scripts/model_outlives_group.py", backend, timeout=60)
+    assert done.returncode == 0, done.stderr
+    ended = [line for line in done.stdout.splitlines() if line.endswith("ended")]  # the store may warn of a group made again
+    assert sorted(ended) == [f"[{rank}] ended" for rank in range(4)]

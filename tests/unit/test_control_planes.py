@@ -15,6 +15,7 @@ from schemes.atp import PACE
 from switches import atp, switchml
 from switches.forwarding import Station, forwarding
 from switches.loss import Loss, decisions, link_seed, mix, set_loss, threshold
+from switches.sizes import MAX_JOBS, MAX_WORKERS
 from switches.switchml import Child, Pool
 from testbed.plan.settings import TrialSettings, make_settings
 from testbed.trial.configuration import QUEUE_DEPTH, commands_for, network_commands
@@ -27,8 +28,8 @@ HERE = Station("02:00:00:00:00:01", "10.0.0.1")
 
 
 def test_jobs_beyond_what_the_program_holds_are_refused() -> None:
-    children = [Child(i, i, HERE) for i in range(switchml.MAX_WORKERS + 1)]
-    assert switchml.job(switchml.MAX_JOBS - 1, Pool(0, 4), children[:-1], None)
+    children = [Child(i, i, HERE) for i in range(MAX_WORKERS + 1)]
+    assert switchml.job(MAX_JOBS - 1, Pool(0, 4), children[:-1], None)
     with pytest.raises(ValueError, match="33 workers below one switch: the program holds 32"):
         switchml.job(0, Pool(0, 4), children, None)
     for number in (-1, 16):
@@ -40,7 +41,7 @@ def test_jobs_beyond_what_the_program_holds_are_refused() -> None:
 
 def test_racks_have_bits_from_the_top_and_workers_from_the_bottom() -> None:
     assert [atp.rack_bit(rack) for rack in range(3)] == [1 << 31, 1 << 30, 1 << 29]
-    bits = [atp.rack_bit(rack) for rack in range(atp.MAX_FAN_IN)]
+    bits = [atp.rack_bit(rack) for rack in range(MAX_WORKERS)]
     assert len(set(bits)) == 32 and all(0 < bit < 2**32 for bit in bits)
 
 

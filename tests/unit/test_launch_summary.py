@@ -14,6 +14,8 @@ from hosts.training.stragglers import Straggler
 from testbed.plan.settings import TrialSettings
 from testbed.trial.launch import summary
 
+CARRIED = [{"up": 3_000_000, "down": 1000}, {"up": 1_000_000, "down": 1000}]
+
 
 def used(sums: int = 3, gloo: int = 2) -> Tally:
     made = Tally()
@@ -26,28 +28,31 @@ def used(sums: int = 3, gloo: int = 2) -> Tally:
 
 
 def test_calls_and_bytes_are_a_workers_and_packets_are_of_all() -> None:
-    assert summary([used(), used()], TrialSettings()) == [
+    assert summary([used(), used()], TrialSettings(), CARRIED) == [
         "switchml summed 3 all-reduces of each worker, 1.5 MB in all; median TAT 110 ms; "
         "14 of all workers' 2,000 packets were retransmitted",
         "Gloo carried 2 calls of each worker, 0.2 kB in all",
+        "each worker's data link carried 2.0 MB up and 1.0 kB down, headers included",
     ]
 
 
 def test_one_call_is_singular_and_nothing_is_not_mentioned() -> None:
-    assert summary([used(1, 0)], TrialSettings())[0].startswith(
+    assert summary([used(1, 0)], TrialSettings(), CARRIED)[0].startswith(
         "switchml summed 1 all-reduce of each worker, 0.5 MB in all; median TAT 100 ms"
     )
-    assert summary([used(0, 1)], TrialSettings(scheme="gloo")) == ["Gloo carried 1 call of each worker, 0.1 kB in all"]
-    assert summary([], TrialSettings()) == []
+    assert summary([used(0, 1)], TrialSettings(scheme="gloo"), CARRIED)[:-1] == [
+        "Gloo carried 1 call of each worker, 0.1 kB in all"
+    ]
+    assert summary([], TrialSettings(), CARRIED) == []
 
 
 def test_who_does_not_use_the_scheme_or_the_pace_is_told() -> None:
-    first, second = summary([used(0, 0)], TrialSettings(compute_ms=80, straggler="pareto"))
+    _, first, second = summary([used(0, 0)], TrialSettings(compute_ms=80, straggler="pareto"), CARRIED)
     assert first.startswith("nothing was summed by switchml")
     assert second.startswith("compute_ms and straggler had no effect")
     late = used()
     late.paced, late.late = 9, 2
-    assert summary([late], TrialSettings(compute_ms=80))[-1] == (
+    assert summary([late], TrialSettings(compute_ms=80), CARRIED)[-1] == (
         "2 of 9 steps computed for longer than their virtual time: raise compute_ms"
     )
 

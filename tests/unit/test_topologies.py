@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from switches.sizes import MAX_PORTS
 from topologies import isolation, links
 from topologies.dumbbell import Dumbbell
 from topologies.jobs import deal
@@ -23,7 +24,7 @@ from topologies.mixed_rates import MixedRates
 from topologies.network import MANAGEMENT_ADDRESS
 from topologies.plan import NetworkPlan
 from topologies.racks import Racks
-from topologies.topology import MAX_PORTS, MAX_RACKS, MAX_SERVERS, Topology, TopologyError
+from topologies.topology import MAX_RACKS, MAX_SERVERS, Topology, TopologyError
 
 LONGEST_NAME = 15  # of an interface, in Linux
 SHAPES = [

@@ -12,14 +12,13 @@ import pytest
 
 from hosts.atp import wire as atp_wire
 from hosts.switchml import wire
-from switches import atp, switchml
+from switches import atp, sizes, switchml
 from switches.embedded import syntax as s
 from switches.embedded.expressions import Expressions
 from switches.embedded.parse import parse
 from switches.embedded.preprocess import preprocess
 from switches.embedded.scope import ConstantSymbol
 from switches.embedded.types import EnumType, Header, bit_width
-from topologies.topology import MAX_PORTS
 
 
 @dataclass(frozen=True)
@@ -109,26 +108,26 @@ SWITCHML_SIZES = {
     "MARK_INSISTS": (wire.MARK_INSISTS,),
     "BYTES_SWITCHML": (wire.HEADER.itemsize,),
     "BYTES_SWITCHML + BYTES_STATUS": (wire.STATUS.itemsize,),
-    "MAX_JOBS": (switchml.MAX_JOBS,),
-    "MAX_WORKERS": (switchml.MAX_WORKERS,),
-    "MAX_PORTS": (MAX_PORTS,),
+    "MAX_JOBS": (sizes.MAX_JOBS,),
+    "MAX_WORKERS": (sizes.MAX_WORKERS,),
+    "MAX_PORTS": (sizes.MAX_PORTS,),
     "POOL_CELLS": (switchml.CELLS,),
     "REASONS": (switchml.REASONS,),
 }
 ATP_SIZES = {
     "UDP_PORT_ATP": (atp_wire.UDP_PORT, atp.UDP_PORT),
     "BYTES_ATP": (atp_wire.HEADER.itemsize,),
-    "MAX_JOBS": (atp.MAX_JOBS,),
-    "MAX_PORTS": (MAX_PORTS,),
+    "MAX_JOBS": (sizes.MAX_JOBS,),
+    "MAX_PORTS": (sizes.MAX_PORTS,),
     "AGGREGATORS": (atp.AGGREGATORS,),
     "REASONS": (atp.REASONS,),
     "EVENTS": (atp.EVENTS_PER_JOB, len(atp.EVENTS)),
 }
 
 
-@pytest.mark.parametrize(("program", "sizes"), [("switchml", SWITCHML_SIZES), ("atp", ATP_SIZES)])
-def test_sizes_are_the_programs(program: str, sizes: dict[str, tuple[int, ...]], tmp_path: Path) -> None:
-    names = {f"SIZE_{i}": name for i, name in enumerate(sizes)}
+@pytest.mark.parametrize(("program", "named"), [("switchml", SWITCHML_SIZES), ("atp", ATP_SIZES)])
+def test_sizes_are_the_programs(program: str, named: dict[str, tuple[int, ...]], tmp_path: Path) -> None:
+    names = {f"SIZE_{i}": name for i, name in enumerate(named)}
     source = tmp_path / "sizes.p4"
     includes = ["#include <core.p4>", "#include <v1model.p4>"]
     includes += [f'#include "{program}/{file.name}"' for file in sorted(Path(f"p4/include/{program}").glob("*.p4"))]
@@ -136,7 +135,7 @@ def test_sizes_are_the_programs(program: str, sizes: dict[str, tuple[int, ...]],
         "\n".join([*includes, *(f"const bit<32> {constant} = (bit<32>)({name});" for constant, name in names.items())])
     )
     found = declared(source, include_dirs=[Path("p4/include")])
-    assert {name: {found.constants[constant]} for constant, name in names.items()} == {name: set(of) for name, of in sizes.items()}
+    assert {name: {found.constants[constant]} for constant, name in names.items()} == {name: set(of) for name, of in named.items()}
     assert len(found.enums["reject_t"]) == found.constants[next(c for c, name in names.items() if name == "REASONS")]
     if program == "atp":
         assert [event[:4] for event in found.enums["event_t"]] == [event[:4].upper() for event in atp.EVENTS]
