@@ -37,7 +37,11 @@ def run(folder: Path, *words: str) -> tuple[dict[str, Any], list[dict[str, Any]]
 
 @pytest.mark.parametrize(
     ("experiment", "own"),
-    [("workers", ["--set", "sizes=2,4"]), ("loss", ["--set", "rates=0,0.01"]), ("speedup", ["--set", "steps=3"])],
+    [
+        ("workers", ["--set", "sizes=2", "--set", "steps=2"]),
+        ("loss", ["--set", "rates=0,0.01", "--set", "steps=2"]),
+        ("speedup", ["--set", "steps=2"]),
+    ],
 )
 def test_a_scheme_from_a_file_stands_beside_the_others(experiment: str, own: list[str], folder: Path) -> None:
     record, trials, made = run(folder, experiment, "--scheme", str(folder / "star.py"), "--set", "schemes=switchml", *own)

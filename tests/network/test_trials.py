@@ -202,7 +202,7 @@ def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_two_experiments_at_once_do_not_touch_each_other(tmp_path: Path) -> None:
-    processes = [start_run(tmp_path / name, steps=5, compute_ms=40) for name in ("a", "b")]
+    processes = [start_run(tmp_path / name, steps=2, compute_ms=40) for name in ("a", "b")]
     for process in processes:
         output, errors = process.communicate(timeout=120)
         assert process.returncode == 0, output + errors
