@@ -35,7 +35,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     Faults that are set by hand make one more trial, "as set".
     """
     planned = {name: settings.changed(**NO_FAULTS | _fitted(faults, settings)) for name, faults in FAULTS.items()}
-    if any(getattr(settings, key) != value for key, value in NO_FAULTS.items()):
+    if settings.loss or settings.straggler != NO_FAULTS["straggler"]:
         planned["as set"] = settings
     return [Trial(name, {"faults": name}, chosen, seed) for name, chosen in planned.items()]
 

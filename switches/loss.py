@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from switches.control import Control
+
+DIRECTIONS = ("loss_in", "loss_out")  # the programs' instances: into the switch, out of it
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -67,10 +71,10 @@ def decisions(loss: Loss, seed: int, packets: int) -> list[bool]:
     return lost
 
 
-def set_loss(direction: int, port: int, loss: Loss, seed: int) -> list[str]:
-    """Lose packets from now on; direction 0 is into the switch, 1 is out of it. `seed` is the link_seed."""
-    name = ("loss_in", "loss_out")[direction]
-    commands = [
+def prepare_loss(direction: int, port: int, loss: Loss, seed: int) -> list[str]:
+    """How packets are to be lost; direction 0 is into the switch, 1 is out of it. `seed` is the link_seed."""
+    name = DIRECTIONS[direction]
+    return [
         f"register_write {name}.{field} {port} {value}"
         for field, value in (
             ("seed", seed),
@@ -82,4 +86,19 @@ def set_loss(direction: int, port: int, loss: Loss, seed: int) -> list[str]:
             ("number", 0),
         )
     ]
-    return [*commands, f"register_write {name}.mode {port} 1"]
+
+
+def switch_loss(direction: int, port: int, on: bool) -> str:
+    """Begin to lose packets as prepared, or stop."""
+    return f"register_write {DIRECTIONS[direction]}.mode {port} {int(on)}"
+
+
+def set_loss(direction: int, port: int, loss: Loss, seed: int) -> list[str]:
+    """Lose packets from now on; see prepare_loss."""
+    return [*prepare_loss(direction, port, loss, seed), switch_loss(direction, port, True)]
+
+
+def counted(control: Control, port: int) -> tuple[int, int]:
+    """Packets lost and passed on a port's link since loss was set, both directions together."""
+    lost, passed = (sum(control.counter(f"{name}.{what}", port) for name in DIRECTIONS) for what in ("dropped", "passed"))
+    return lost, passed

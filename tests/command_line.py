@@ -29,7 +29,7 @@ def inalab(*words: str, env: Mapping[str, str] | None = None, timeout: float = 1
     Raises AssertionError if it does not end in time, with what was printed and where each process was.
     """
     if words[0] == "launch":
-        importlib.import_module(launch.LATE)  # once for all commands
+        importlib.import_module(launch.OF_DDP)  # once for all commands
     folder = Path(tempfile.mkdtemp())  # a TemporaryDirectory would be removed at the end of every process that is forked
     try:
         files = folder / "output", folder / "errors"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# of each kind
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "none": (),
     "slow": ("rank", "factor"),
@@ -15,7 +16,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "pareto": ("shape",),
     "bimodal": ("factor", "probability"),
     "lognormal": ("sigma",),
-}  # of each kind
+}
 KINDS = tuple(PARAMETERS)
 
 

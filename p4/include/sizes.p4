@@ -1,4 +1,4 @@
-// Sizes that all programs share. Each can be set with -D NAME=VALUE when compiling.
+// Sizes and types that all programs share. K and MAX_JOBS can be set with -D NAME=VALUE when compiling.
 #ifndef SIZES_P4
 #define SIZES_P4
 

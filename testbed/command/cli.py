@@ -36,8 +36,8 @@ def run(
     """Run an experiment, or all, and write results, plots and report."""
     from testbed.command.runner import INTERRUPTED, Asked, run_experiment
     from testbed.plan import experiment as registry
-    from testbed.plan.effect import refuse_without_effect
-    from testbed.plan.settings import make_settings, named_scheme, parse_overrides, with_scheme
+    from testbed.plan.effect import checked_plan, refuse_without_effect
+    from testbed.plan.settings import SettingsError, make_settings, named_scheme, parse_overrides, with_scheme
     from testbed.plan.targets import defaults
 
     chosen_scheme = scheme and named_scheme(scheme)
@@ -50,8 +50,14 @@ def run(
             overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), chosen_scheme)
         given = parse_overrides(overrides, chosen.Settings)
         settings = make_settings(chosen.Settings, values | given)
-        if experiment != "all":  # of which some have a setting and others do not
+        if experiment != "all":
             refuse_without_effect(chosen, values, given, seed)
+        else:
+            try:
+                checked_plan(chosen, settings, seed)
+            except SettingsError as error:
+                console.print(f"{name} is left out: {error}", highlight=False, soft_wrap=True)
+                continue
         plans.append((Asked(name, target, seed, overrides, quick, resume), chosen, settings))
     code = 0
     for asked, chosen, settings in plans:
@@ -91,13 +97,18 @@ def launch(
     """Run a PyTorch script on every host of a network, one process a host."""
     from testbed.command.runner import need_namespaces
     from testbed.plan.effect import refuse_idle
-    from testbed.plan.settings import TrialSettings, make_settings, named_scheme, parse_overrides
+    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
     from testbed.plan.targets import defaults, target_for
     from testbed.trial.launch import launch as launch_on_hosts
+    from testbed.trial.launch import refuse_training
 
+    chosen = named_scheme(scheme)
     given = parse_overrides(set_ or [], TrialSettings)
-    settings = make_settings(TrialSettings, defaults(target) | given | {"scheme": named_scheme(scheme)})
+    if "scheme" in given:
+        raise SettingsError("the scheme of a launch is chosen by --scheme")
+    settings = make_settings(TrialSettings, defaults(target) | given | {"scheme": chosen})
     settings.check()
+    refuse_training(settings)
     refuse_idle(settings, given)
     need_namespaces()
     raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.running(), settings.k), script, torchrun))

@@ -27,7 +27,7 @@ class Check:
     needed: bool
     found: Callable[[], str]  # empty: it is missing
     means: str
-    get: str
+    get: str | Callable[[], str]
 
 
 def _tool(name: str) -> Callable[[], str]:
@@ -96,7 +96,7 @@ CHECKS = (
         "a kernel with CONFIG_NET_SCH_NETEM",
     ),
     *(Check(p.name, False, p.found, f"target bmv2: {p.means}", p.get) for p in installation.PIECES),
-    Check("large socket buffers", False, _socket_buffers, "hold a burst of packets; small ones lose some of it", _small_buffers()),
+    Check("large socket buffers", False, _socket_buffers, "hold a burst of packets; small ones lose some of it", _small_buffers),
     Check("cores", False, _cores, "eight workers at 10 Mbit/s are valid on two", ""),
 )
 
@@ -112,7 +112,7 @@ def examine(console: Console) -> int:
         if check.needed and not found:
             lacking.append(check.name)
         if not found:
-            advice.append(f"{check.name} missing: {check.get}")
+            advice.append(f"{check.name} missing: {check.get if isinstance(check.get, str) else check.get()}")
         mark = "[green]✓[/green]" if found else "[red]✗[/red]" if check.needed else "[dim]–[/dim]"
         table.add_row(mark, check.name, found or "missing", check.means)
     console.print(table)

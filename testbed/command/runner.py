@@ -23,6 +23,7 @@ from rich.table import Table
 from hosts.messages import Hello, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
+from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
 from testbed.plan.targets import target_for
@@ -138,9 +139,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
 
     To resume is to go on with the newest run that was asked for in the same words: trials that have a result are kept.
     """
-    plan = experiment.trials(settings, asked.seed)
-    for trial in plan:
-        trial.settings.check()
+    plan = checked_plan(experiment, settings, asked.seed)
     programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
     need_namespaces()
     record = {

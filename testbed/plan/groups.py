@@ -11,7 +11,7 @@ from dataclasses import fields
 from pydantic import BaseModel, ConfigDict, Field
 
 from hosts.training.stragglers import KINDS, PARAMETERS, Straggler
-from hosts.training.workloads import WORKLOADS
+from hosts.training.workloads import TENSOR, WORKLOADS
 from switches.loss import Loss
 from topologies.catalog import TOPOLOGIES, find, own_fields
 from topologies.topology import Topology, TopologyError
@@ -40,6 +40,9 @@ class NetworkSettings(Group):
     latency: float = Field(0.0, ge=0, le=100, description="ms that what a switch sends takes longer (embedded target)")
     background: float = Field(0.0, ge=0, le=10_000, description="Mbit/s of datagrams from the last rack into the first")
 
+    def idle(self) -> dict[str, str]:
+        return {"uplink_rate": "one rack has no uplink; set racks to 2 or more"} if self.racks == 1 else {}
+
     def shape(self, workers: int, servers: int) -> Topology:
         """The topology with so many workers in each rack. TopologyError for what cannot be, or is of another topology."""
         kind = find(self.topology)
@@ -62,6 +65,9 @@ class WorkSettings(Group):
     evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
     measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
 
+    def idle(self) -> dict[str, str]:
+        return {"batch": f"workload {self.workload} has no samples"} if self.workload.startswith(TENSOR) else {}
+
 
 class LossSettings(Group):
     """Packets that every link loses."""
@@ -70,7 +76,7 @@ class LossSettings(Group):
     burst: float = Field(1.0, ge=1, le=1e6, description="mean length of a burst of losses; 1: Bernoulli")
 
     def idle(self) -> dict[str, str]:
-        return {} if self.loss else {"burst": "there is no loss: set loss.rate"}
+        return {} if self.loss else {"burst": "there is no loss; set loss.rate, too"}
 
     def loss_model(self) -> Loss | None:
         if not self.loss:
@@ -85,7 +91,7 @@ class OutageSettings(Group):
     outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
 
     def idle(self) -> dict[str, str]:
-        return {} if self.outage_at is not None else {"outage_ms": "there is no outage: set outage.at"}
+        return {} if self.outage_at is not None else {"outage_ms": "there is no outage; set outage.at, too"}
 
 
 class StragglerSettings(Group):
@@ -100,8 +106,11 @@ class StragglerSettings(Group):
     straggler_sigma: float = Field(0.5, ge=0, le=10, description="lognormal: of the exponent")
 
     def idle(self) -> dict[str, str]:
-        of_others = {name for names in PARAMETERS.values() for name in names} - set(PARAMETERS[self.straggler])
-        return {f"straggler_{name}": f"straggler {self.straggler} has no {name}: choose {_with(name)}" for name in of_others}
+        of_others = {name for names in PARAMETERS.values() for name in names} - set(PARAMETERS.get(self.straggler, ()))
+        return {
+            f"straggler_{name}": f"straggler {self.straggler} has no {name}; leave it out, or set straggler={_with(name)}"
+            for name in of_others
+        }
 
     def straggler_model(self) -> Straggler:
         parameters = [field.name for field in fields(Straggler) if field.name != "kind"]

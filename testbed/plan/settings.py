@@ -86,13 +86,14 @@ def own_names(scheme: str) -> list[str]:
 
 
 def refuse_others(settings: WithSchemes, schemes: set[str]) -> None:
-    """Raise SettingsError where something is set that none of the schemes in use has."""
-    own = {name for its in settings.own.values() for name in its}
-    for name in sorted(own - {name for scheme in schemes for name in settings.own.get(scheme, {})}):
-        whose = " and ".join(sorted(scheme for scheme, its in settings.own.items() if name in its))
-        raise SettingsError(
-            f"{name} is of {whose}: {' and '.join(sorted(schemes))} {'has' if len(schemes) == 1 else 'have'} no such setting"
-        )
+    """Raise SettingsError where something is set that is of none of the schemes in use."""
+    used = {name for scheme in schemes for name in settings.own.get(scheme, {})}
+    for name in sorted({name for its in settings.own.values() for name in its} - used):
+        whose = sorted(scheme for scheme, its in settings.own.items() if name in its)
+        if any(name in own_names(scheme) for scheme in schemes):
+            raise SettingsError(f"{whose[0]}.{name} is set, and no trial uses {whose[0]}: set {name} for every scheme that has it")
+        has = "has" if len(schemes) == 1 else "have"
+        raise SettingsError(f"{name} is of {' and '.join(whose)}: {' and '.join(sorted(schemes))} {has} no such setting")
 
 
 def _checked(kind: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from schemes import registry
+from schemes.streaming import StreamSettings
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError, TrialSettings, owners
 
@@ -38,15 +40,17 @@ class Point:
 
 def paired(points: Iterable[Point], settings: SweepSettings, seed: int) -> list[Trial]:
     """Trials of all points, seed by seed: what is interrupted has whole sets. SettingsError for what cannot be."""
-    planned = [(p, _changed(p, settings)) for p in points]
+    planned = [(p, settings.changed(**p.changes)) for p in points]
+    for key in {key for p, _ in planned for key in p.changes}:
+        users = {job.scheme for p, changed in planned if key in p.changes for job in changed.each()}
+        if (having := _having(key)) and users.isdisjoint(having):
+            told = f"{key} varies in this experiment, and scheme {' or '.join(sorted(users))} does not have it"
+            raise SettingsError(f"{told}: choose {' or '.join(having)}")
     return [Trial(p.name, p.factors, changed, s) for s in range(seed, seed + settings.seeds) for p, changed in planned]
 
 
-def _changed(point: Point, settings: SweepSettings) -> TrialSettings:
-    """The settings of a point. SettingsError if what makes the point is another scheme's than the trial's."""
-    changed = settings.changed(**point.changes)
-    for key in point.changes:
-        whose = {scheme for scheme, _ in owners(key)}
-        if whose and whose.isdisjoint(job.scheme for job in changed.each()):
-            raise SettingsError(f"{key} differs from trial to trial, and scheme {changed.scheme} has no such setting")
-    return changed
+def _having(key: str) -> list[str]:
+    """The schemes that have a setting which not every scheme has; none for one that all trials have."""
+    if key in StreamSettings.model_fields:
+        return [name for name in registry.names() if key in registry.find(name).Settings.model_fields]
+    return [scheme for scheme, _ in owners(key)]

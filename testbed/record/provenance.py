@@ -48,8 +48,8 @@ def environment(experiment: Path) -> dict[str, Any]:
             "processor": model,
             "cores": psutil.cpu_count(),
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-            "socket_buffer_kib": granted_buffer() // 1024,
         },
+        "socket_buffer_kib": granted_buffer() // 1024,  # of the user who runs it
         "git": git_state(ROOT, experiment),
         "code": {"experiment": _named(ROOT, experiment), "experiment_sha256": _digest(experiment), "sha256": code_digest(ROOT)},
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

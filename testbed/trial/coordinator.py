@@ -25,6 +25,7 @@ from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Message, S
 from hosts.place import Place
 from hosts.training.trainer import TrainingSettings, preload
 from hosts.worker import WorkerSettings, run_worker
+from switches import loss as losses
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import TrialSettings
@@ -333,9 +334,9 @@ class _Trial:
             switches[name] = {"ports": control.ports(), **self.running.counted(control, self.plan, name, own)}
             for a in self.plan.switches[name].attachments:
                 if a.upper and self.settings.loss:
-                    for direction in ("loss_in", "loss_out"):
-                        loss["lost"] += control.counter(f"{direction}.dropped", a.port)
-                        loss["passed"] += control.counter(f"{direction}.passed", a.port)
+                    lost, passed = losses.counted(control, a.port)
+                    loss["lost"] += lost
+                    loss["passed"] += passed
         return {"switches": switches, "loss": loss}
 
     def _result(self, measured: dict[str, Any], started: float, setup: float) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from hosts.notes import Notes
 
 CAUSE_SECONDS = 1.0
 GLOO_THREADS = "pt_gloo"  # how their names begin
-CALM_LOOKS, CALM_SECONDS = 3, 5.0
+IDLE_CHECKS, IDLE_TIMEOUT = 3, 5.0  # in a row; seconds
 
 
 def on_host(writer: int, given: dict[str, str], script: list[str], torchrun: bool) -> int:
@@ -66,7 +66,7 @@ def _to_the_end(script: list[str]) -> int:
     from hosts.torch_backend import leave_tally
 
     torch.set_num_threads(1)
-    _calm_gloo_before_its_end()
+    _wait_for_idle_gloo_threads()
     atexit.register(leave_tally)
     try:
         return run(script)
@@ -77,12 +77,13 @@ def _to_the_end(script: list[str]) -> int:
         sys.stderr.flush()
 
 
-def _calm_gloo_before_its_end() -> None:
-    """Have `destroy_process_group` wait until Gloo's threads have done with every tensor.
+def _wait_for_idle_gloo_threads() -> None:
+    """Have `destroy_process_group` wait until no thread of Gloo's has anything left to do that it could do.
 
-    A model in DistributedDataParallel holds its group. Where it goes last, as at the end of a function that has destroyed the
-    group, it joins Gloo's threads while it holds the interpreter's lock, and a thread that has yet to let go of a tensor waits
-    for that lock: neither would ever go on (PyTorch 2.13).
+    A model in DistributedDataParallel holds its group. If it goes last, as at the end of a function that has destroyed the group,
+    it joins Gloo's threads while it holds the interpreter's lock. A thread that has just completed an all-reduce may still need
+    that lock to release the tensor: then neither goes on (PyTorch 2.13). Here the lock is free while such threads finish. One that
+    still waits for a peer, because nobody waited for its all-reduce, is not waited for here either.
     """
     import torch.distributed as dist
     from torch.distributed import distributed_c10d
@@ -91,10 +92,10 @@ def _calm_gloo_before_its_end() -> None:
 
     @functools.wraps(destroy)
     def destroy_process_group(group: Any = None) -> None:
-        end, calm = time.monotonic() + CALM_SECONDS, 0
-        while calm < CALM_LOOKS and time.monotonic() < end:
+        end, idle = time.monotonic() + IDLE_TIMEOUT, 0
+        while idle < IDLE_CHECKS and time.monotonic() < end:
             time.sleep(0.002)  # without the lock
-            calm = 0 if _gloo_runs() else calm + 1
+            idle = 0 if _gloo_runs() else idle + 1
         destroy(group)
 
     for module in (distributed_c10d, dist):
@@ -102,14 +103,18 @@ def _calm_gloo_before_its_end() -> None:
 
 
 def _gloo_runs() -> bool:
-    """Whether a thread of Gloo's is doing something, or would if it had a processor."""
+    """Whether a thread of Gloo's is running, or would if it had a processor."""
+    return "R" in gloo_threads()
+
+
+def gloo_threads() -> list[str]:
+    """The state of each thread of this process's process groups: R where it runs or could, S where it sleeps (proc(5))."""
+    states = []
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # it may end meanwhile
             if (task / "comm").read_text().startswith(GLOO_THREADS):
-                state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-                if state != "S":
-                    return True
-    return False
+                states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def run(script: list[str]) -> int:

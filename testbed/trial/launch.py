@@ -37,10 +37,10 @@ from topologies.network import Network
 from topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
-    "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "timeline", "jobs", "background",
+    "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "outage_ms", "timeline", "jobs",
+    "background",
 )  # fmt: skip
-LATE = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
-HOSTS = "hosts"
+OF_DDP = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
 MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum with it then gives up
@@ -49,10 +49,8 @@ MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum
 def launch(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool) -> int:
     """Run a script with its arguments on every host; what they print comes with their ranks. The first exit code that is not 0."""
     check_script(Path(script[0]))
-    if unknown := [key for key in OF_TRAINING if getattr(settings, key) != TrialSettings.model_fields[key].default]:
-        raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
     if not torchrun:
-        importlib.import_module(LATE)
+        importlib.import_module(OF_DDP)
     pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun))
     try:
         return isolation.wait(pid)
@@ -60,6 +58,12 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
         os.kill(pid, signal.SIGKILL)
         isolation.wait(pid)
         raise
+
+
+def refuse_training(settings: TrialSettings) -> None:
+    """Raise SettingsError for what is of the project's own training."""
+    if unknown := [key for key in OF_TRAINING if getattr(settings, key) != TrialSettings.model_fields[key].default]:
+        raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
 
 
 def check_script(path: Path) -> None:
@@ -108,10 +112,10 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
         network = Network(plan, target, commands, scratch, seed)
         launched = _Launch(network, settings, seed, Notes(notes))
-        carried = LinkBytes(network, {HOSTS: [host.name for host in plan.hosts]})
+        carried = LinkBytes(network, {"hosts": [host.name for host in plan.hosts]})
         code = launched.run(script, torchrun)
         network.stop()
-        for sentence in summary(launched.tallies(), settings, carried.metrics()[HOSTS]) if code == 0 else ():
+        for sentence in summary(launched.tallies(), settings, carried.metrics()["hosts"]) if code == 0 else ():
             _say(sentence)
         return code
     except (NetworkError, SwitchError, ControlError) as error:
@@ -227,7 +231,7 @@ def summary(tallies: list[Tally], settings: TrialSettings, carried: list[dict[st
         calls, size = _counted(whole.gloo_calls // n, "call"), _megabytes(whole.gloo_bytes / n)
         said.append(f"Gloo carried {calls} of each worker, {size} in all")
     up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
-    said.append(f"each worker's data link carried {up} up and {down} down, headers included")
+    said.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
     if not whole.sums and not scheme.native:
         said.append(
             f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'

@@ -6,11 +6,10 @@ import threading
 import time
 
 from switches.control import Control, ControlError
-from switches.loss import Loss, set_loss
+from switches.loss import DIRECTIONS, Loss, prepare_loss, switch_loss
 from testbed.plan.settings import TrialSettings
 
 PORT = 0  # of the first rack's switch: worker 0's link
-DIRECTIONS = {0: "loss_in", 1: "loss_out"}
 
 
 class Outage(threading.Thread):
@@ -29,22 +28,21 @@ class Outage(threading.Thread):
     def run(self) -> None:
         """Begin, wait, end; `begun` and `ended` are when it really did."""
         try:
-            for direction in DIRECTIONS:
-                *prepare, _mode = set_loss(direction, PORT, Loss(good=1.0), seed=0)
-                for line in prepare:
+            for direction in range(len(DIRECTIONS)):
+                for line in prepare_loss(direction, PORT, Loss(good=1.0), seed=0):
                     self.control.command(line)
             if self._wait(self.due):
-                self._switch(1)
+                self._switch(True)
                 self.begun = time.monotonic()
                 if self._wait(self.begun + self.lasts):
-                    self._switch(0)
+                    self._switch(False)
                     self.ended = time.monotonic()
         except ControlError as error:
             self.why = f"the outage could not be applied: {error}"
 
-    def _switch(self, mode: int) -> None:
-        for name in DIRECTIONS.values():
-            self.control.command(f"register_write {name}.mode {PORT} {mode}")
+    def _switch(self, on: bool) -> None:
+        for direction in range(len(DIRECTIONS)):
+            self.control.command(switch_loss(direction, PORT, on))
 
     def _wait(self, until: float) -> bool:
         """Wait; False if the training is over before."""

@@ -102,5 +102,6 @@ def _is_switch(process: psutil.Process, name: str) -> bool:
 def test_a_model_that_outlives_its_group_does_not_hang(backend: str) -> None:
     done = inalab("launch", *SHAPE, "--", "tests/scripts/model_outlives_group.py", backend, timeout=60)
     assert done.returncode == 0, done.stderr
+    assert "gloo threads: none" not in done.stdout  # by the name that launch looks for
     ended = [line for line in done.stdout.splitlines() if line.endswith("ended")]  # the store may warn of a group made again
     assert sorted(ended) == [f"[{rank}] ended" for rank in range(4)]

@@ -7,6 +7,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from testbed.trial.hosted import gloo_threads
+
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
@@ -15,6 +17,8 @@ def train(backend: str, store: dist.Store) -> None:
     replica = DistributedDataParallel(torch.nn.Linear(64, 10))
     for _ in range(2):
         replica(torch.ones(8, 64)).sum().backward()  # whose all-reduce has only just ended
+    if not gloo_threads():
+        print("gloo threads: none")
     dist.destroy_process_group()
 
 

@@ -18,7 +18,9 @@ def refuse(name: str, *words: str, quick: bool = False) -> None:
     ("name", "words"),
     [
         ("workers", ("loss=0.01", "loss.burst=4")),
-        ("quickstart", ("burst=4",)),  # it has trials with loss
+        ("quickstart", ("loss=0.05", "burst=4")),  # a trial "as set"
+        ("atp_memory", ("atp.congestion=none",)),
+        ("atp_memory", ("uplink_rate=10",)),
         ("workers", ("straggler=bimodal", "straggler.factor=5")),
         ("workers", ("schemes=switchml", "sizes=2")),
         ("workers", ("seeds=2", "k=256", "patience=10")),
@@ -34,11 +36,31 @@ def test_what_counts_is_taken(name: str, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("name", "words", "why"),
     [
-        ("workers", ("loss.burst=4",), "burst would change nothing: there is no loss: set loss.rate"),
-        ("workers", ("outage.ms=5",), "outage_ms would change nothing: there is no outage: set outage.at"),
-        ("workers", ("straggler.mean=2",), "straggler_mean would change nothing: straggler none has no mean: choose exponential"),
-        ("workers", ("straggler=slow", "straggler.sigma=1"), "straggler_sigma .* straggler slow has no sigma: choose lognormal"),
-        ("recovery", ("scheme=gloo",), "recovery differs from trial to trial, and scheme gloo has no such setting"),
+        ("workers", ("loss.burst=4",), "burst would change nothing: there is no loss; set loss.rate, too"),
+        ("quickstart", ("loss.burst=4",), "burst would change nothing here"),
+        ("workers", ("outage.ms=5",), "outage_ms would change nothing: there is no outage; set outage.at, too"),
+        ("workers", ("straggler.mean=2",), "straggler_mean .* none has no mean; leave it out, or set straggler=exponential"),
+        (
+            "workers",
+            ("straggler=slow", "straggler.sigma=1"),
+            "straggler_sigma .* straggler slow has no sigma; leave it out, or set",
+        ),
+        ("workers", ("straggler=foo",), "straggler foo is unknown"),
+        ("workers", ("uplink_rate=1",), "uplink_rate would change nothing: one rack has no uplink"),
+        ("workers", ("batch=8",), "batch would change nothing: workload tensor-.* has no samples"),
+        ("atp_memory", ("aggregators=64",), "aggregators would change nothing here"),
+        ("atp_racks", ("servers=2",), "servers would change nothing here"),
+        ("recovery", ("atp.recovery=paper",), "atp.recovery is set, and no trial uses atp"),
+        (
+            "pool_size",
+            ("scheme=ring",),
+            "slots varies in this experiment, and scheme ring does not have it: choose atp or switchml",
+        ),
+        (
+            "recovery",
+            ("scheme=gloo",),
+            "recovery varies in this experiment, and scheme gloo does not have it: choose atp or switchml",
+        ),
         ("atp_loss", ("scheme=atp",), "scheme would change nothing here: the experiment sets it in every trial itself"),
         ("workers", ("workers=3",), "workers would change nothing here"),
         ("loss", ("loss=0.1", "steps=2"), "loss would change nothing here"),
@@ -57,5 +79,8 @@ def test_more_steps_count_in_every_experiment(name: str) -> None:
 def test_of_a_single_trial() -> None:
     given = parse_overrides(["loss=0.01", "burst=4", "straggler=pareto", "straggler.shape=3"], TrialSettings)
     refuse_idle(make_settings(TrialSettings, given), given)
-    with pytest.raises(SettingsError, match=r"^straggler_rank would change nothing: straggler none has no rank: choose slow$"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^straggler_rank would change nothing: straggler none has no rank; leave it out, or set straggler=slow$",
+    ):
         refuse_idle(make_settings(TrialSettings, {"straggler_rank": 2}), ["straggler_rank"])

@@ -7,7 +7,6 @@ from pathlib import Path
 from testbed.plan import experiment as registry
 from testbed.plan.settings import TrialSettings
 from testbed.record.runs import load_run
-from testbed.report.compare import compare
 
 REFERENCE = Path("results/reference/quickstart")
 
@@ -19,8 +18,8 @@ def test_it_is_what_a_users_first_run_is_compared_with() -> None:
     assert [TrialSettings(**t["settings"]).resolved() for t in run.trials] == [p.settings.resolved() for p in planned]
     assert all(t["valid"] for t in run.trials) and run.record["git"]["changed"] is False
     assert len({t["metrics"]["model_digest"] for t in run.trials}) == 1
-    assert compare(run, run).equal
 
 
 def test_it_names_no_folder_of_the_machine_that_made_it() -> None:
-    assert not [word for path in REFERENCE.iterdir() for word in ("/home", "/root", "/tmp", "/work") if word in path.read_text()]
+    texts = [(REFERENCE / name).read_text() for name in ("run.json", "trials.jsonl")]
+    assert not [word for text in texts for word in ("/home", "/root", "/tmp", "/work") if word in text]

@@ -1,5 +1,6 @@
-// An aggregator: who holds it, which children are in, since when nothing has changed, and its values (values.p4). It is read,
-// what to do is decided (next_step.p4), and then it is brought up to date. It is free where its bitmap is 0.
+// An aggregator: its owner, the children that are in, when it was last touched, and its values (values.p4). It is read
+// (ownership.p4, then closing.p4 and children.p4, which build on it), next_step.p4 decides, and it is updated. It is
+// free where its bitmap is 0.
 #ifndef AGGREGATOR_P4
 #define AGGREGATOR_P4
 #include "headers.p4"

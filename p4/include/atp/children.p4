@@ -1,5 +1,5 @@
-// Which child of this level a packet is of, whether that child is in already, and whether all are. A child is a worker, or at
-// level 1 also a complete rack. What is of a part of a rack goes on to the server alone.
+// Which child of this level a packet is from, whether that child is in already, and whether all are. A child is a
+// worker, or at level 1 also a complete rack. A gradient of a partial rack is forwarded unmerged.
 #ifndef CHILDREN_P4
 #define CHILDREN_P4
 #include "headers.p4"

@@ -1,4 +1,4 @@
-// Groups that are over. A server's release closes its group, so that what was still on its way claims no aggregator that
+// Groups that are over. A server's release closes its group: packets still on their way then claim no aggregator, which
 // nobody would free.
 #ifndef CLOSING_P4
 #define CLOSING_P4

@@ -39,7 +39,7 @@ struct metadata_t {
     bit<1> outdated;     // not of the job's newest group
 
     // of the aggregator
-    owner_t owner;       // the packet's, where it is claimed
+    owner_t owner;       // (epoch, job, sequence) of the packet
     bit<1> held;         // somebody's, and not for longer than its lifetime
     bit<1> own;          // the packet's (for a release: its job's)
     bit<1> mergeable;    // the packet is of a whole child of this level: a worker, or a complete rack
@@ -48,8 +48,8 @@ struct metadata_t {
     bit<1> refused;      // another packet of the same chunk has found the aggregator taken, or its result has passed
     bit<1> closed;       // the packet's group is over
     bit<1> asked;        // a query about it has gone on, and waits for its answer
-    bitmap_t bitmap;     // children in, a gradient's included
-    bit<8> count;
+    bitmap_t bitmap;     // children in; from children.p4 on with a gradient's own
+    bit<8> count;        // of them
     bit<1> ecn;          // of the packets in
     bit<1> again;        // some of them were sent again for an answer
     operation_t operation;

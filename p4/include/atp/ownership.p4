@@ -1,6 +1,6 @@
-// Whose an aggregator is, as one packet sees it. It is the packet's where its owner is the packet's (epoch, job, sequence),
-// and was not left there so long ago that sequence numbers have come round. What an earlier group of the job has left behind
-// counts as free; so does, for others, what nobody has touched within its lifetime.
+// Decides whether a packet owns its aggregator: the stored owner is the packet's (epoch, job, sequence), and is not so
+// old that sequence numbers have wrapped. An aggregator that an earlier group of the job left behind is free. One that
+// is untouched for its lifetime is free to others.
 #ifndef OWNERSHIP_P4
 #define OWNERSHIP_P4
 #include "headers.p4"
