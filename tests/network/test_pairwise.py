@@ -39,7 +39,7 @@ def test_exact_sums_and_equal_floats(scheme: str, shape: tuple[int, int], target
 @pytest.mark.parametrize("oversubscribed", [False, True], ids=["one rack", "two racks, 4:1"])
 @pytest.mark.parametrize("scheme", SCHEDULES)
 def test_time_is_that_of_the_oracle(scheme: str, oversubscribed: bool, target: Target) -> None:
-    shape = (2, 2, 10.0, 5.0) if oversubscribed else (1, 4, 10.0, 10.0)
+    shape = (2, 2, 25.0, 12.5) if oversubscribed else (1, 4, 25.0, 25.0)
     racks, elements = Racks(*shape, servers=2 * (scheme == "ps")), 150_000
     turns = all_reduce(Job(racks, scheme=scheme), target, as_tensors(racks, elements), times=TURNS)
     fastest = min(max(host[turn]["seconds"] for host in turns) for turn in range(1, TURNS))
