@@ -1,4 +1,4 @@
-"""What recovering from loss costs SwitchML: sending an overdue chunk again, as the paper does, against asking the switch first.
+"""What recovering from loss costs SwitchML: retransmitting an overdue chunk, as the paper does, against asking the switch first.
 
 A chunk whose result is overdue lacks this worker's packet, or another one's, or only the result. The paper's worker sends its
 packet again in all three cases, and so do all others at the same time. A query is a header, and its answer is the result if
@@ -22,7 +22,7 @@ from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
 from testbed.record.runs import Run
 
-LOOKS = {"ask": Look("asking first", COLOURS[0], "o"), "paper": Look("sending again (the paper's)", COLOURS[1], "D")}
+LOOKS = {"ask": Look("asking first", COLOURS[0], "o"), "paper": Look("retransmitting (the paper's)", COLOURS[1], "D")}
 TAT = metric("tat_mean")
 
 
