@@ -34,6 +34,7 @@ def overflow(value: int, type_: Type) -> str | None:
 
 
 def boolean(value: bool | int) -> Value:
+    """A bool that is known when compiling."""
     return Value("true" if value else "false", BOOL, bool(value))
 
 

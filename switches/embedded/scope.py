@@ -42,11 +42,15 @@ class VariableSymbol:
 
 @dataclass
 class ConstantSymbol:
+    """A `const`, with its value."""
+
     value: Value
 
 
 @dataclass
 class TypeSymbol:
+    """The name of a type."""
+
     type: Type
 
 

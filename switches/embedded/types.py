@@ -77,6 +77,8 @@ class Bits(Type):
 
 @dataclass(frozen=True)
 class Bool(Type):
+    """`bool`."""
+
     def __str__(self) -> str:
         return "bool"
 
@@ -91,12 +93,16 @@ class Integer(Type):
 
 @dataclass(frozen=True)
 class StringType(Type):
+    """A string literal: of annotations and log_msg."""
+
     def __str__(self) -> str:
         return "string"
 
 
 @dataclass(frozen=True)
 class Void(Type):
+    """What a call without a result returns."""
+
     def __str__(self) -> str:
         return "void"
 
@@ -130,6 +136,8 @@ class Varbit(Type):
 
 @dataclass(frozen=True)
 class TupleOf(Type):
+    """tuple<…>, and a list of values."""
+
     members: tuple[Type, ...]
 
     def __str__(self) -> str:
@@ -147,6 +155,8 @@ class FieldOf:
 
 @dataclass(frozen=True)
 class Struct(Type):
+    """A struct. Its name alone says which."""
+
     name: str
     fields: tuple[FieldOf, ...] = field(compare=False)
 
@@ -159,6 +169,8 @@ class Struct(Type):
 
 @dataclass(frozen=True)
 class Header(Struct):
+    """A header: a struct with a place on the wire, which may be valid or not."""
+
     @property
     def width(self) -> int:
         """Bits on the wire, without what a varbit adds."""
@@ -170,6 +182,8 @@ class Header(Struct):
 
 @dataclass(frozen=True)
 class Stack(Type):
+    """A stack of `size` headers of one type."""
+
     element: Header
     size: int
 

@@ -20,6 +20,8 @@ class Node:
 
 @dataclass
 class NamedType(Node):
+    """A type by its name."""
+
     name: str
 
 
@@ -40,17 +42,23 @@ class BareType(Node):
 
 @dataclass
 class VarbitType(Node):
+    """varbit<width>."""
+
     width: Expression
 
 
 @dataclass
 class StackType(Node):
+    """element[size]."""
+
     element: NamedType
     size: Expression
 
 
 @dataclass
 class TupleType(Node):
+    """tuple<members>."""
+
     members: list[TypeRef]
 
 

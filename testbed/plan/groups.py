@@ -18,6 +18,8 @@ from topologies.topology import Topology, TopologyError
 
 
 class Group(BaseModel):
+    """Settings that belong together. An unknown one, and one out of range, is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def idle(self) -> dict[str, str]:
