@@ -40,8 +40,7 @@ def refuse_without_effect(experiment: Experiment, values: dict[str, Any], given:
 def refuse_idle(settings: TrialSettings, given: Iterable[str]) -> None:
     """Raise SettingsError for one of the settings `given` that counts for nothing in this trial, and is not at its default."""
     refuse_others(settings, {settings.scheme})
-    idle = {key for key in settings.idle().keys() & set(given) if getattr(settings, key) != TrialSettings.model_fields[key].default}
-    if idle:
+    if idle := settings.beyond_default(settings.idle().keys() & set(given)):
         raise SettingsError(_why(min(idle), [settings]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import (
@@ -186,6 +187,10 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
     def idle(self) -> dict[str, str]:
         """Settings that count for nothing as the others are set, each with what to change."""
         return {name: why for group in GROUPS.values() for name, why in group.idle(self).items()}
+
+    def beyond_default(self, keys: Iterable[str]) -> list[str]:
+        """Those of the settings `keys` that are not at their defaults."""
+        return [key for key in keys if getattr(self, key) != TrialSettings.model_fields[key].default]
 
     def running(self) -> Scheme:
         """The scheme whose program the switches run. SettingsError where the jobs' schemes need different ones."""

@@ -95,16 +95,11 @@ def _wait_for_idle_gloo_threads() -> None:
         end, idle = time.monotonic() + IDLE_TIMEOUT, 0
         while idle < IDLE_CHECKS and time.monotonic() < end:
             time.sleep(0.002)  # without the lock
-            idle = 0 if _gloo_runs() else idle + 1
+            idle = 0 if "R" in gloo_threads() else idle + 1
         destroy(group)
 
     for module in (distributed_c10d, dist):
         setattr(module, destroy.__name__, destroy_process_group)
-
-
-def _gloo_runs() -> bool:
-    """Whether a thread of Gloo's is running, or would if it had a processor."""
-    return "R" in gloo_threads()
 
 
 def gloo_threads() -> list[str]:

@@ -62,7 +62,7 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
 
 def refuse_training(settings: TrialSettings) -> None:
     """Raise SettingsError for what is of the project's own training."""
-    if unknown := [key for key in OF_TRAINING if getattr(settings, key) != TrialSettings.model_fields[key].default]:
+    if unknown := settings.beyond_default(OF_TRAINING):
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
 
 
@@ -236,8 +236,7 @@ def summary(tallies: list[Tally], settings: TrialSettings, carried: list[dict[st
         said.append(
             f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'
         )
-    defaults = TrialSettings.model_fields
-    paced = [key for key in ("compute_ms", "straggler") if getattr(settings, key) != defaults[key].default]
+    paced = settings.beyond_default(("compute_ms", "straggler"))
     if paced and not whole.paced:
         said.append(f"{' and '.join(paced)} had no effect: the script has no block of hosts.training.pace, see docs/torch.md")
     if whole.late:
