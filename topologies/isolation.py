@@ -101,19 +101,26 @@ def fork(work: Callable[[], int]) -> int:
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         pid = os.fork()
-    finally:
+    except OSError:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        raise
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         return pid
     code = 1
     try:
-        die_with_parent()
-        code = work()
-    except BaseException:
-        traceback.print_exc()
-    finally:
+        try:
+            die_with_parent()
+            # a signal may wait here since the fork: what it raises must not leave through the caller's frames
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            code = work()
+        except KeyboardInterrupt:
+            code = 128 + signal.SIGINT
+        except BaseException:
+            traceback.print_exc()
         sys.stdout.flush()
         sys.stderr.flush()
+    finally:
         os._exit(code & 0xFF)
 
 

@@ -1,6 +1,10 @@
-"""How a process ended, in words."""
+"""How a forked process begins and ends."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+from subprocess import PIPE
 
 import pytest
 
@@ -17,3 +21,25 @@ from topologies.isolation import ending
 )  # fmt: skip
 def test_every_signal_has_its_name(code: int, words: str) -> None:
     assert ending(code) == words
+
+
+INTERRUPTED_IN_ITS_FORK = """
+import os, signal
+from topologies.isolation import fork, wait
+
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    code = wait(fork(lambda: 0))
+finally:
+    print(f"the caller's frames end in the caller: {os.getpid()}")
+print(code)
+"""
+
+
+def test_an_interrupt_during_a_fork_stays_in_the_child() -> None:
+    """Ctrl-C reaches the whole process group, and so a child that has not yet begun its work."""
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED_IN_ITS_FORK], stdout=PIPE, stderr=PIPE, text=True) as process:
+        output, errors = process.communicate(timeout=30)
+    assert output == f"the caller's frames end in the caller: {process.pid}\n130\n"
+    assert errors == ""
+    assert process.returncode == 0
