@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -73,6 +74,18 @@ class AggregationError(RuntimeError):
         return AggregationError(str(self), self.incomplete, self.missing)
 
 
+@dataclass(frozen=True)
+class Label:
+    """What a tensor is called in messages, and how urgent its sum is: the lower the number, the more. Most schemes keep the order
+    in which sums start."""
+
+    name: str = ""
+    priority: int = 0
+
+
+UNNAMED = Label()
+
+
 @dataclass(eq=False)
 class Sum:
     """An all-reduce that has been started. `total` has the shape of the caller's tensor, once it is over."""
@@ -80,13 +93,16 @@ class Sum:
     flat: NDArray[Any]  # (elements,)
     shape: tuple[int, ...]
     overwrite: bool = False  # the sum may be written over `flat`
+    label: Label = UNNAMED
+    then: Callable[[Sum], None] | None = None  # called once it is over
     total: NDArray[Any] | None = None
 
 
 class Summing(ABC):
     """All-reduces, until one fails: after that nobody knows what the others have, and every further one is refused.
 
-    Several may be under way. All workers start the same ones in the same order. Not thread-safe.
+    Several may be under way. All workers start the same ones in the same order; which one is over first is the scheme's to
+    decide. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -102,19 +118,21 @@ class Summing(ABC):
         assert started.total is not None
         return started.total
 
-    def start(self, x: NDArray[Any], overwrite: bool = False) -> Sum:
+    def start(
+        self, x: NDArray[Any], overwrite: bool = False, label: Label = UNNAMED, then: Callable[[Sum], None] | None = None
+    ) -> Sum:
         """Begin an all-reduce, which `advance` brings to its end; x must stay as it is until then. Raises as all_reduce does.
 
         `overwrite` allows to write the sum over x, which then shares no memory with another sum under way. After an error x is
-        undefined.
+        undefined. `then` is called with the sum once it is over, while this or another one is advanced.
         """
         if self.broken is not None:
             raise self.broken.again()
         if x.dtype not in (np.float32, np.int32):
             raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite)
+        started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite, label, then)
         if x.size == 0:
-            started.total = x.copy()
+            self._guarded(lambda: self._over(started, x.copy()))
         else:
             self._guarded(lambda: self._start(started))
         return started
@@ -152,6 +170,8 @@ class Summing(ABC):
     def _over(started: Sum, total: NDArray[Any]) -> None:
         """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off."""
         started.total = total.reshape(-1)[: started.flat.size].reshape(started.shape)
+        if started.then is not None:
+            started.then(started)
 
 
 class Collective(Protocol):
@@ -163,7 +183,9 @@ class Collective(Protocol):
         """The sum of x over all workers, in x's shape and dtype; bit-identical on every worker."""
         ...
 
-    def start(self, x: NDArray[Any], overwrite: bool = False) -> Sum: ...
+    def start(
+        self, x: NDArray[Any], overwrite: bool = False, label: Label = UNNAMED, then: Callable[[Sum], None] | None = None
+    ) -> Sum: ...
 
     def advance(self, started: Sum, interrupt: int = NEVER) -> bool: ...
 

@@ -11,16 +11,18 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from hosts.collective import UNNAMED, Label
 from hosts.tally import tally
 
 
 class PendingSum(dist.Work):
     """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(self, tensor: torch.Tensor, label: Label = UNNAMED) -> None:
         super().__init__()
-        self.tensor = tensor
+        self.tensor, self.label = tensor, label
         self.begun = time.monotonic()
+        self.ended = 0.0  # likewise, once it is over
         self.error: Exception | None = None
         self.over = threading.Event()
         self.signal: torch.futures.Future[None] = torch.futures.Future()
@@ -35,9 +37,9 @@ class PendingSum(dist.Work):
 
     def finish(self, error: Exception | None = None) -> None:
         """The sum is in the tensor, or there is none."""
-        self.error = error
+        self.error, self.ended = error, time.monotonic()
         if error is None:
-            tally.summed(self.tensor.nbytes, time.monotonic() - self.begun)
+            tally.summed(self.tensor.nbytes, self.ended - self.begun)
         self.over.set()
         self.signal.set_result(None)
 

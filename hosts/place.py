@@ -34,6 +34,7 @@ class Participant(Protocol):
     name: str
     source: str  # the module or file that defines it as SCHEME
     native: bool  # PyTorch's own group sums
+    serves_on_workers: bool  # `serve` is called on every worker's host, too
     Settings: type[BaseModel]
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective: ...
@@ -52,10 +53,11 @@ class Place:
     server_racks: list[int]
     switches: list[str]  # by rack
     control: list[str]  # addresses of all nodes by rank, on the management network
+    rates: list[float]  # Mbit/s of the links of all nodes by rank; 0 where it is not limited
 
     def dumps(self) -> str:
         """As text, for an environment variable."""
-        fields = {name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control")}
+        fields = {name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control", "rates")}
         own = {"scheme": self.scheme.source, "settings": self.settings.model_dump(), "membership": asdict(self.membership)}
         return json.dumps(fields | own)
 

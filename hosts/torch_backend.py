@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
-from hosts.collective import NEVER, AggregationError, Collective, Counters, Sum
+from hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Sum
 from hosts.epoch import NONE, draw
 from hosts.notes import Notes
 from hosts.pending import PendingAll, PendingSum, Waiting
@@ -115,7 +116,14 @@ class InaProcessGroup(dist.ProcessGroup):
         if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
             gloo = _noted(self.gloo, given)
             return gloo.allreduce(given, opts) if opts is not None else gloo.allreduce(given)
-        pending = PendingSum(given[0])
+        return self.sum(given[0])
+
+    def sum(self, tensor: torch.Tensor, label: Label = UNNAMED) -> Any:
+        """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
+        label counts for nothing. float32, float16 and int32."""
+        if self.collective is None:
+            return _noted(self.gloo, [tensor]).allreduce([tensor])
+        pending = PendingSum(tensor, label)
         self.waiting.put(pending)
         return pending
 
@@ -188,11 +196,11 @@ class InaProcessGroup(dist.ProcessGroup):
         return _noted(super(), inputs).alltoall(outputs, inputs, *options, **named)
 
     def _sum_in_turn(self, collective: Collective) -> None:
-        """The thread: sums start as they come, and end in that order. After one that failed, all behind it fail likewise.
+        """The thread: sums start as they come. After one that failed, all that have not ended fail likewise.
 
         One whose tensor shares memory with another that is under way starts when that is over.
         """
-        under_way: deque[tuple[PendingSum, Sum]] = deque()
+        under_way: list[tuple[PendingSum, Sum]] = []
         leaving = False
         while under_way or not leaving:
             while not leaving and (self.waiting or not under_way):
@@ -202,7 +210,9 @@ class InaProcessGroup(dist.ProcessGroup):
                 while any(_overlap(pending.tensor, earlier.tensor) for earlier, _ in under_way):
                     _advance_first(collective, under_way, NEVER)
                 with _reporting(pending):
-                    under_way.append((pending, collective.start(_values(pending.tensor), overwrite=True)))
+                    then = partial(_keep, pending)
+                    started = collective.start(_values(pending.tensor), overwrite=True, label=pending.label, then=then)
+                    under_way.append((pending, started))
             if under_way:
                 _advance_first(collective, under_way, NEVER if leaving else self.waiting.descriptor)
         collective.close()
@@ -224,15 +234,12 @@ def _noted(carrier: Any, tensors: Any) -> Any:
     return carrier
 
 
-def _advance_first(collective: Collective, under_way: deque[tuple[PendingSum, Sum]], interrupt: int) -> None:
-    """Go on until the first sum is over, or the descriptor is readable."""
+def _advance_first(collective: Collective, under_way: list[tuple[PendingSum, Sum]], interrupt: int) -> None:
+    """Go on until the first sum is over, or the descriptor is readable; others may be over before."""
     pending, started = under_way[0]
     with _reporting(pending):
-        if collective.advance(started, interrupt):
-            _keep(pending.tensor, started)
-            pending.finish()
-    if pending.is_completed():
-        under_way.popleft()
+        collective.advance(started, interrupt)
+    under_way[:] = [both for both in under_way if not both[0].is_completed()]
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -266,25 +273,25 @@ def _values(tensor: torch.Tensor) -> NDArray[Any]:
     return found
 
 
-def _keep(tensor: torch.Tensor, started: Sum) -> None:
+def _keep(pending: PendingSum, started: Sum) -> None:
     """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
-    total = torch.from_numpy(started.total)
+    tensor, total = pending.tensor, torch.from_numpy(started.total)
     if total.data_ptr() != tensor.data_ptr():
         with torch.no_grad():
             tensor.copy_(total.view_as(tensor))
     elif not tensor.is_inference():
         torch.autograd.graph.increment_version(tensor)
+    pending.finish()
 
 
 @contextmanager
 def _reporting(pending: PendingSum) -> Iterator[None]:
-    """What goes wrong with a sum is raised where somebody waits for it."""
+    """What goes wrong with a sum is raised where somebody waits for it. If it was over before, the others learn of it in turn."""
     try:
         yield
-    except AggregationError as error:
-        pending.finish(error)
     except Exception as error:
-        pending.finish(AggregationError(f"{type(error).__name__}: {error}"))
+        if not pending.is_completed():
+            pending.finish(error if isinstance(error, AggregationError) else AggregationError(f"{type(error).__name__}: {error}"))
 
 
 def leave_tally() -> None:

@@ -70,7 +70,7 @@ def run_worker(settings: WorkerSettings) -> int:
         return None
 
     def wait_for_start() -> None:
-        connection.send(Hello(job, rank, trainer.elements, trainer.data.sha256))
+        connection.send(Hello(job, rank, trainer.elements, trainer.replica.data.sha256))
         told: Start | Abort = connection.recv()
         if isinstance(told, Abort):
             raise AggregationError(f"worker {rank} was not started: {told.reason}")
@@ -82,7 +82,7 @@ def run_worker(settings: WorkerSettings) -> int:
         timeline = Timeline()
         if settings.timeline and isinstance(group.collective, Stream):
             group.collective.timeline = timeline
-        for record in trainer.run(group.counters, wait_for_start):
+        for record in trainer.run(group.sum, group.counters, wait_for_start):
             connection.send(Step(record))
         connection.send(Done(rank, trainer.digest(), asdict(group.counters()), timeline.since(0.0)))
         return 0
@@ -132,7 +132,8 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
 
 def run_server(place: Place) -> int:
     """Serve one group of workers after another; SIGTERM ends it once nobody is being served. The exit code is 0."""
-    Path("/proc/self/comm").write_text(f"server{place.membership.rank - place.membership.size}")
+    rank, size = place.membership.rank, place.membership.size
+    Path("/proc/self/comm").write_text(f"server{rank - size}" if rank >= size else f"server-of{rank}")
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
     serve(place, over=lambda: bool(ended))

@@ -66,6 +66,7 @@ class Scheme:
     Settings: type[Any] = SchemeSettings
     of_bound: tuple[float, float] = (0.8, 1.02)  # ATE/s over the bound's that an experiment is to find
     native = False  # PyTorch's own group sums, over Gloo
+    serves_on_workers = False  # a server runs on every worker's host, too
     timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
     resends_without_loss = False  # a packet may be sent again although none was lost
 
@@ -87,7 +88,10 @@ class Scheme:
         raise NotImplementedError
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        """The server of the next group of workers; None where it is `over` before one has come."""
+        """The server of the next group of workers; None where it is `over` before one has come.
+
+        On a worker's host the place is that worker's.
+        """
         raise NotImplementedError
 
     # --- switches
@@ -125,6 +129,10 @@ class Scheme:
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """The least time of an all-reduce over all workers of the network, headers on the wire included, latency left out."""
         raise NotImplementedError
+
+    def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
+        """Likewise, of tensors of so many elements one after the other, without a pause."""
+        return sum(self.bound(plan, settings, elements) for elements in tensors)
 
     @abstractmethod
     def framing(self, settings: Any, elements: int) -> float:

@@ -72,6 +72,15 @@ class SwitchMLScheme(Streaming):
         chunks = super().packets(settings, elements)
         return chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)
 
+    def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
+        """One window of exponents before the first tensor, and before each other one the round that announces it."""
+        whole, saved = super().bound_of_step(plan, settings, tensors), 0.0
+        for elements in tensors[1:]:
+            chunks = Streaming.packets(self, settings, elements)
+            ahead = self.packets(settings, elements) - chunks
+            saved += self.bound(plan, settings, elements) * max(ahead - 1, 0) / (chunks + ahead)
+        return whole - saved
+
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """The slowest link carries each packet once in each direction."""
         slowest = min(link.rate for link in plan.links if link.rate is not None)

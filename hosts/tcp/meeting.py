@@ -67,6 +67,19 @@ def meet(me: int, partners: Iterable[int], workers: int, peers: list[str], port:
     return _ready(meeting)
 
 
+def reach(me: int, ranks: Iterable[int], peers: list[str], port: int, patience: float, epoch: int) -> Meeting:
+    """Connections of a worker to all of these ranks, which wait for its group. Raises MeetingError after `patience` seconds."""
+    meeting, end = Meeting(epoch), time.monotonic() + patience
+    try:
+        for rank in ranks:
+            made = meeting.sockets[rank] = _reach(rank, (peers[rank], port), peers[me], end)
+            made.sendall(GREETING.pack(me, epoch))
+    except BaseException:
+        meeting.close()
+        raise
+    return _ready(meeting)
+
+
 def await_group(
     me: int, partners: Iterable[int], peers: list[str], port: int, patience: float, over: Callable[[], bool]
 ) -> Meeting | None:

@@ -35,16 +35,16 @@ class Pace:
         self.compute_ms, self.seed, self.rank, self.straggler = compute_ms, seed, rank, straggler
         self.step = 0
 
-    def due(self, begun: float, step: int) -> float:
-        """When a step's virtual compute time ends that began at `begun`; both are time.monotonic()."""
-        return begun + self.compute_ms / 1000 * self.straggler.slowdown(self.seed, self.rank, step)
+    def seconds(self, step: int) -> float:
+        """A step's virtual compute time."""
+        return self.compute_ms / 1000 * self.straggler.slowdown(self.seed, self.rank, step)
 
     @contextmanager
     def compute(self) -> Iterator[None]:
         """A step's computation: leaving the block waits for the end of its virtual time."""
         begun = time.monotonic()
         yield
-        due = self.due(begun, self.step)
+        due = begun + self.seconds(self.step)
         self.step += 1
         tally.paced += 1
         tally.late += time.monotonic() > due

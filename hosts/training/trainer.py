@@ -1,23 +1,26 @@
-"""Data-parallel training over torch.distributed's default group, with compute padded to a virtual time."""
+"""Data-parallel training: a worker's steps in virtual time, and a record of each."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
 from hosts.collective import Counters
+from hosts.training.exchange import BeginSum, Exchange
+from hosts.training.layers import FORWARD
 from hosts.training.pace import Pace, padded_sleep
+from hosts.training.pipeline import BLOCKING, Pass, ready, scheduled
+from hosts.training.replica import Replica
 from hosts.training.stragglers import Straggler
-from hosts.training.workloads import find
+
+NICENESS = 10  # of the threads that compute
 
 
 @dataclass(frozen=True)
@@ -33,21 +36,22 @@ class TrainingSettings:
     batch: int | None = None
     learning_rate: float | None = None
     measure_error: bool = False
+    pipeline: str = BLOCKING
+    forward: float = FORWARD  # share of a layer's compute time
 
 
-MOMENTUM = 0.9
-NICENESS = 10  # of the threads that compute
+@dataclass
+class _Step:
+    """A step whose sums are under way."""
 
-
-def preload(workload: str) -> None:
-    """Load a workload's libraries and data now, so that processes forked later share them.
-
-    No backward pass: autograd must not have run before a fork.
-    """
-    find(workload).data()
-    parameter = torch.nn.Parameter(torch.zeros(1))
-    parameter.grad = torch.zeros(1)
-    torch.optim.SGD([parameter], lr=0.1, momentum=MOMENTUM).step()  # the first optimizer of a process imports a lot
+    number: int
+    plan: Pass
+    loss: float
+    took: float  # seconds of real computation
+    padding: float
+    exchange: Exchange
+    own: torch.Tensor | None  # the gradient, where its error is measured
+    evaluation: Future[dict[str, float]] | None
 
 
 def _give_way() -> None:
@@ -61,95 +65,103 @@ def _give_way() -> None:
 
 
 class Trainer:
-    """One worker's replica of a model and its share of the work. All replicas start equal and stay so."""
+    """A worker's training. A step's real gradient is computed at once, on a thread of its own; its layers are given to be summed at
+    their virtual times, as a pipeline has it (hosts.training.pipeline)."""
 
-    def __init__(self, settings: TrainingSettings, rank: int, size: int) -> None:
+    def __init__(self, settings: TrainingSettings, rank: int, workers: int) -> None:
         torch.set_num_threads(1)
-        torch.manual_seed(settings.seed)
-        self.settings, self.rank, self.size = settings, rank, size
+        self.settings, self.rank = settings, rank
         self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler)
-        self.workload = find(settings.workload)
-        self.data = self.workload.data()
-        self.model = self.workload.model()
-        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.elements = sum(p.numel() for p in self.parameters)
-        rate = settings.learning_rate if settings.learning_rate is not None else self.workload.learning_rate
-        self.optimizer = torch.optim.SGD(self.parameters, lr=rate, momentum=MOMENTUM)
-        self.batch = settings.batch or self.workload.batch
-
-    def _gradient(self, step: int) -> tuple[torch.Tensor, float]:
-        rng = np.random.default_rng([self.settings.seed, self.rank, step, 1])
-        x, y = self.workload.sample(self.data, self.batch, rng)
-        self.optimizer.zero_grad()
-        loss = self.workload.loss(self.model, x, y)
-        torch.autograd.backward(loss)
-        gradients = [p.grad.reshape(-1) for p in self.parameters if p.grad is not None]
-        return torch.cat(gradients) if len(gradients) > 1 else gradients[0], float(loss.detach())
-
-    def _apply(self, total: torch.Tensor) -> None:
-        mean = total.div_(self.size)
-        offset = 0
-        for p in self.parameters:
-            p.grad = mean[offset : offset + p.numel()].view_as(p)
-            offset += p.numel()
-        self.optimizer.step()
+        layered = settings.pipeline != BLOCKING
+        self.replica = Replica(settings.workload, settings.seed, rank, workers, layered, settings.batch, settings.learning_rate)
+        self.layers = self.replica.layers
+        self.elements = sum(layer.elements for layer in self.layers)
+        self.waited, self.results = 0.0, 0  # what the counters said after the step before
 
     def run(
-        self, counters: Callable[[], Counters] = Counters, on_ready: Callable[[], None] = lambda: None
+        self, begin: BeginSum, counters: Callable[[], Counters] = Counters, on_ready: Callable[[], None] = lambda: None
     ) -> Iterator[dict[str, Any]]:
         """Train; yields a record a step. Times are in seconds, `begun` and `ended` are time.monotonic().
 
-        compute: what the step really computed (gradient, and update and evaluation of the step before); padding: the
-        sleep after it, negative if the virtual time was too short; tat: the all-reduce; rtt: the mean round trip of its
-        packets, 0 where the scheme does not know. `error`, on evaluated steps where it is asked for: the distance of the
-        sum from the one in float64, relative to that one's norm.
+        begun: the first layer's forward pass begins; ended: all sums are over; tat: from the first gradient that was there until
+        then; busy: the virtual compute time; compute: what was really computed (the update of the step before, and the gradient);
+        padding: from then until the first gradient was due, negative if that was too early; rtt: the mean round trip of the
+        step's packets, 0 where the scheme does not know. `layers`, where there are several: when each one's forward pass begins
+        and ends, and its sum begins and ends. On evaluated steps, where it is asked for, `error`: the distance of the sum from the
+        one in float64, relative to that one's norm.
         """
         with ThreadPoolExecutor(1, "compute", _give_way) as processor:
-            yield from self._steps(processor, counters, on_ready)
-
-    def _steps(
-        self, processor: ThreadPoolExecutor, counters: Callable[[], Counters], on_ready: Callable[[], None]
-    ) -> Iterator[dict[str, Any]]:
-        processor.submit(
-            self._gradient, 0
-        ).result()  # the first passes of a process are slow: let them happen before the clock runs
-        processor.submit(self.workload.evaluate, self.model, self.data).result()
-        on_ready()
-        waited, results = 0.0, 0
-        begun = time.monotonic()
-        for step in range(self.settings.steps):
-            gradient, loss = processor.submit(self._gradient, step).result()
-            evaluated = (step + 1) % self.settings.evaluate_every == 0 or step + 1 == self.settings.steps
-            own = gradient.clone() if evaluated and self.settings.measure_error else gradient
-            computed = time.monotonic()
-            due = self.pace.due(begun, step)
-            padded_sleep(due)
-            summing = time.monotonic()
-            dist.all_reduce(gradient)
-            ended = time.monotonic()
-            counted = counters()
-            record: dict[str, Any] = {
-                "step": step, "rank": self.rank, "train_loss": loss, "begun": begun, "ended": ended,
-                "compute": computed - begun, "padding": due - computed, "tat": ended - summing, "elements": self.elements,
-                "retransmissions": counted.retransmissions,
-                "rtt": (counted.waited - waited) / max(counted.results - results, 1),
-            }  # fmt: skip
-            waited, results = counted.waited, counted.results
-            begun = ended
-            if evaluated and self.settings.measure_error:
-                record["error"] = _relative_error(own, gradient)
-                begun = time.monotonic()
-            processor.submit(self._apply, gradient).result()
-            if evaluated and self.rank == 0:
-                record |= processor.submit(self.workload.evaluate, self.model, self.data).result()
-            yield record
+            yield from self._steps(processor, begin, counters, on_ready)
 
     def digest(self) -> str:
         """SHA-256 over all parameters: equal models have equal digests."""
-        whole = hashlib.sha256()
-        for p in self.parameters:
-            whole.update(p.detach().numpy().tobytes())
-        return whole.hexdigest()
+        return self.replica.digest()
+
+    def _steps(
+        self, processor: ThreadPoolExecutor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
+    ) -> Iterator[dict[str, Any]]:
+        # the first passes of a process are slow: let them happen before the clock runs
+        processor.submit(self.replica.gradient, 0).result()
+        processor.submit(self.replica.evaluate).result()
+        on_ready()
+        free = time.monotonic()
+        due = [free] * len(self.layers)
+        before: _Step | None = None
+        for number in range(self.settings.steps):
+            computing = processor.submit(self.replica.gradient, number)
+            if before is not None:
+                summed, record = self._concluded(before, counters)
+                yield record
+                due = ready(self.settings.pipeline, summed)
+                free = time.monotonic() if before.own is not None else before.plan.ended
+            plan = self._plan(number, free, due)
+            gradient = computing.result()
+            own = torch.cat(gradient.layers) if self._evaluates(number) and self.settings.measure_error else None
+            exchange = Exchange(begin, self.layers)
+            padding = plan.first_release - gradient.done
+            plan = plan.delayed(max(0.0, -padding))
+            for layer in reversed(range(len(self.layers))):
+                padded_sleep(plan.backward[layer])
+                exchange.release(layer, gradient.layers[layer])
+            self.replica.follow(exchange)
+            evaluation = processor.submit(self.replica.evaluate) if self._evaluates(number) and self.rank == 0 else None
+            before = _Step(number, plan, gradient.loss, gradient.took, padding, exchange, own, evaluation)
+        if before is not None:
+            yield self._concluded(before, counters)[1]
+        processor.submit(self.replica.update).result()
+
+    def _evaluates(self, number: int) -> bool:
+        return (number + 1) % self.settings.evaluate_every == 0 or number + 1 == self.settings.steps
+
+    def _plan(self, number: int, free: float, due: list[float]) -> Pass:
+        """When a step's layers compute, in virtual time."""
+        takes, forward = self.pace.seconds(number), self.settings.forward
+        shares = [layer.share for layer in self.layers]
+        return scheduled(free, due, [forward * takes * s for s in shares], [(1 - forward) * takes * s for s in shares])
+
+    def _concluded(self, step: _Step, counters: Callable[[], Counters]) -> tuple[list[float], dict[str, Any]]:
+        """When the layers' sums were over, and the step's record."""
+        plan, exchange = step.plan, step.exchange
+        # front to back, as the next step needs them: no wait ends later than the virtual time that depends on it
+        summed = [exchange.wait(layer) for layer in range(len(self.layers))]
+        counted = counters()
+        first = exchange.released[len(self.layers) - 1]
+        record: dict[str, Any] = {
+            "step": step.number, "rank": self.rank, "train_loss": step.loss, "begun": plan.begun, "ended": max(summed),
+            "busy": plan.busy, "compute": step.took, "padding": step.padding, "tat": max(summed) - first,
+            "elements": self.elements, "retransmissions": counted.retransmissions,
+            "rtt": (counted.waited - self.waited) / max(counted.results - self.results, 1),
+        }  # fmt: skip
+        self.waited, self.results = counted.waited, counted.results
+        if len(self.layers) > 1:
+            released = [exchange.released[layer] for layer in range(len(self.layers))]
+            record["layers"] = [list(times) for times in zip(plan.begins, plan.forward, released, summed, strict=True)]
+        if step.own is not None:
+            total = torch.cat([exchange.tensors[layer] for layer in range(len(self.layers))])
+            record["error"] = _relative_error(step.own, total)
+        if step.evaluation is not None:
+            record |= step.evaluation.result()
+        return summed, record
 
 
 def _relative_error(gradient: torch.Tensor, total: torch.Tensor) -> float:

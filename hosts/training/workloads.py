@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -58,9 +60,26 @@ class Tensor(nn.Module):
         return self.values @ x
 
 
+class Tensors(nn.Module):
+    """Layers of such parameters, which share the input."""
+
+    def __init__(self, elements: tuple[int, ...]) -> None:
+        super().__init__()
+        self.elements = elements
+        for number, n in enumerate(elements):
+            self.add_module(f"{number}", Tensor(n))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = [layer(part) for layer, part in zip(self.children(), torch.split(x, list(self.elements)), strict=True)]
+        return torch.stack(parts).sum()
+
+
 @dataclass(frozen=True)
 class Workload:
-    """A model to train on a dataset; `learning_rate` and `batch` (per worker) are what it trains well with."""
+    """A model to train on a dataset; `learning_rate` and `batch` (per worker) are what it trains well with.
+
+    `weights` are the compute times of its layers in relation to each other, front first; without them their multiply-adds are.
+    """
 
     name: str
     model: Callable[[], nn.Module]
@@ -68,6 +87,7 @@ class Workload:
     learning_rate: float
     batch: int
     sequences: bool = False
+    weights: tuple[float, ...] | None = None
 
     def sample(self, data: Dataset, batch: int, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         """A batch drawn with replacement; for text, `batch` sequences of CONTEXT characters."""
@@ -126,16 +146,50 @@ WORKLOADS = {
     )
 }
 
-TENSOR = "tensor-"
+TENSOR, LAYERS = "tensor-", "layers-"
 MOST_ELEMENTS = 20_000_000
+MOST_LAYERS = 1000
+TERM = re.compile(r"(?:(\d+)x)?(\d+)(?:@(\d+(?:\.\d+)?))?")  # 4x10000@2: four layers of 10,000 elements and weight 2
+PROFILES = {
+    "vgg-like": "layers-2x2000@4+3x10000@4+120000@1+10000@1",  # most compute in front, most parameters at the back
+    "resnet-like": "layers-16x10000",  # both spread evenly
+    "transformer-like": "layers-48000@0.1+8x14000@1+48000@1",  # between two tables of tokens
+}
 
 
 def find(name: str) -> Workload:
-    """The workload of that name, also tensor-N for tensors of N elements; ValueError says which there are."""
+    """The workload of that name, also tensor-N for tensors of N elements, and layers-N+N+… for tensors in layers.
+
+    A term of layers may be COUNTxN, and N@WEIGHT for the layer's compute time in relation to the others' (1 where it is not said).
+    ValueError says which there are.
+    """
     if name in WORKLOADS:
         return WORKLOADS[name]
-    digits = name.removeprefix(TENSOR)
-    if name.startswith(TENSOR) and digits.isdecimal() and 0 < (n := int(digits)) <= MOST_ELEMENTS:
-        return Aggregation(name, lambda: Tensor(n), lambda: noise(n), learning_rate=1e-6, batch=1, elements=n)
-    known = ", ".join(WORKLOADS)
-    raise ValueError(f"workload {name} is unknown: choose one of {known}, or tensor-N for N elements, at most {MOST_ELEMENTS:,}")
+    layers = _layers(PROFILES.get(name, name))
+    if layers and len(layers) <= MOST_LAYERS and min(layers)[0] > 0 and sum(n for n, _ in layers) <= MOST_ELEMENTS:
+        elements, weights = zip(*layers, strict=True)
+        if sum(weights) > 0:
+            return _aggregation(name, elements, weights)
+    known = ", ".join((*WORKLOADS, *PROFILES))
+    raise ValueError(
+        f"workload {name} is unknown: choose one of {known}, tensor-N for N elements, at most {MOST_ELEMENTS:,}, "
+        "or layers-N+N+… for such tensors in layers (docs/training.md)"
+    )
+
+
+def _layers(name: str) -> list[tuple[int, float]]:
+    """Elements and weight of each layer, as a name says; none if it is no such name."""
+    if name.startswith(TENSOR) and name.removeprefix(TENSOR).isdecimal():
+        return [(int(name.removeprefix(TENSOR)), 1.0)]
+    found: list[tuple[int, float]] = []
+    for term in name.removeprefix(LAYERS).split("+") if name.startswith(LAYERS) else ():
+        if (told := TERM.fullmatch(term)) is None or int(told[1] or 1) > MOST_LAYERS:
+            return []
+        found += [(int(told[2]), float(told[3] or 1))] * int(told[1] or 1)
+    return found
+
+
+def _aggregation(name: str, elements: tuple[int, ...], weights: tuple[float, ...]) -> Workload:
+    total = sum(elements)
+    model = partial(Tensor, total) if name.startswith(TENSOR) else partial(Tensors, elements)
+    return Aggregation(name, model, partial(noise, total), learning_rate=1e-6, batch=1, weights=weights, elements=total)

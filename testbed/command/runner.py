@@ -23,6 +23,7 @@ from rich.table import Table
 from hosts.messages import Hello, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
+from testbed.draw.lanes import lanes
 from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
@@ -256,7 +257,7 @@ def _drawn(run: Run, experiment: Experiment) -> tuple[list[str], list[tuple[str,
     if not run.finished:
         return [], [], True
     try:
-        return experiment.findings(run), list(experiment.figures(run)), True
+        return experiment.findings(run), [*experiment.figures(run), *lanes(run)], True
     except Exception as error:
         traceback.print_exc()
         return [f"The figures could not be drawn: {type(error).__name__}: {error}"], [], False

@@ -135,15 +135,16 @@ def retransmissions(run: Run) -> Figure:
 
 
 def step_time(run: Run) -> Figure:
-    """For each worker the median of a step's compute (real and padded) and of its all-reduce, waiting included."""
+    """For each worker the median of a step's compute, and of what it waits for its sums, for other workers included."""
     shown = run.finished
     figure, axes = new_figure(max(len(shown), 1), size=(max(9.0, 2.1 * len(shown)), 3.4), sharey=True)
     for ax, trial in zip(axes, shown, strict=False):
         ranks = sorted({r["rank"] for r in trial["steps"]})
-        compute = [1000 * np.median([r["compute"] + max(r["padding"], 0) for r in trial["steps"] if r["rank"] == k]) for k in ranks]
-        tat = [1000 * np.median([r["tat"] for r in trial["steps"] if r["rank"] == k]) for k in ranks]
+        by_rank = [[r for r in trial["steps"] if r["rank"] == k] for k in ranks]
+        compute = [1000 * np.median([steps.busy(r) for r in own]) for own in by_rank]
+        waiting = [1000 * np.median(steps.exposed(own)) for own in by_rank]
         ax.bar(ranks, compute, color="#9db7d5", label="compute (virtual)")
-        ax.bar(ranks, tat, bottom=compute, color="#3b6ea8", label="all-reduce, waiting included")
+        ax.bar(ranks, waiting, bottom=compute, color="#3b6ea8", label="all-reduce beyond that, waiting included")
         ax.set_title(trial["name"] + ("" if trial["valid"] else "\n(not valid)"), fontsize=9)
         ax.set_xticks(ranks)
         ax.set_xlabel("worker")

@@ -10,8 +10,10 @@ from dataclasses import fields
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hosts.training.layers import FORWARD
+from hosts.training.pipeline import BLOCKING, PIPELINES
 from hosts.training.stragglers import KINDS, PARAMETERS, Straggler
-from hosts.training.workloads import TENSOR, WORKLOADS
+from hosts.training.workloads import PROFILES, WORKLOADS
 from switches.loss import Loss
 from topologies.catalog import TOPOLOGIES, find, own_fields
 from topologies.topology import Topology, TopologyError
@@ -59,16 +61,21 @@ class NetworkSettings(Group):
 class WorkSettings(Group):
     """What the workers train."""
 
-    workload: str = Field("digits-mlp", description=f"one of {', '.join(WORKLOADS)}, or tensor-N")
+    workload: str = Field("digits-mlp", description=f"one of {', '.join((*WORKLOADS, *PROFILES))}, tensor-N, or layers-N+N+…")
     steps: int = Field(80, ge=1, le=100_000, description="of training")
     batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
     learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum 0.9; default: the workload's")
     compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
+    pipeline: str = Field(BLOCKING, description=f"when layers' sums begin: one of {', '.join(PIPELINES)}")
+    forward_share: float = Field(FORWARD, ge=0, le=1, description="of a layer's compute time, which is before the backward pass")
     evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
     measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
 
     def idle(self) -> dict[str, str]:
-        return {"batch": f"workload {self.workload} has no samples"} if self.workload.startswith(TENSOR) else {}
+        found = {} if self.workload in WORKLOADS else {"batch": f"workload {self.workload} has no samples"}
+        if self.pipeline == BLOCKING:
+            found["forward_share"] = "pipeline blocking has one sum, after both passes; set pipeline, too"
+        return found
 
 
 class LossSettings(Group):

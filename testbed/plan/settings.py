@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from hosts.plugins import is_file
+from hosts.training.pipeline import PIPELINES
 from hosts.training.workloads import find
 from schemes import registry
 from schemes.scheme import Admitted, Scheme
@@ -266,6 +267,8 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
         if self.timeline and not scheme.timeline:
             raise SettingsError(f"scheme {self.scheme} has no timeline of packets: leave timeline out, or choose another scheme")
         make_settings(StreamSettings, {"k": self.k, "slots": self.slots})  # the switches are compiled for k, whatever the scheme
+        if self.pipeline not in PIPELINES:
+            raise SettingsError(f"pipeline {self.pipeline} is unknown: choose one of {', '.join(PIPELINES)}")
         try:
             find(self.workload)
         except ValueError as error:

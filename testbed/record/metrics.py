@@ -44,7 +44,7 @@ MAIN = (
         "ms",
         1000,
         ".1f",
-        "median over the steps, from when the last worker comes until the last one has the sum",
+        "median over the steps, from when the last worker comes until the last one has the sum, or all sums of the step",
     ),
     Metric("ate_per_second", "ATE/s", "", 1, ",.0f", "aggregated tensor elements per second"),
     Metric("loss_achieved", "loss", "%", 100, ".3f", "achieved on the links, as counted"),
@@ -53,6 +53,7 @@ MAIN = (
     Metric("cpu_idle", "CPU idle", "%", 100, ".0f", "of the whole machine"),
 )
 DETAIL = (
+    Metric("period_median", "period", "ms", 1000, ".1f", "median over the steps, from the beginning of one to that of the next"),
     Metric("tat_mean", "TAT, mean", "ms", 1000, ".1f", "over the steps: a few long ones count"),
     Metric("compute_mean", "compute", "ms", 1000, ".1f", "mean over workers and steps, padding included"),
     Metric("waiting_mean", "waiting", "ms", 1000, ".1f", "for the last worker: mean over workers and steps"),

@@ -7,6 +7,7 @@ at different times; who is late then is late for the next sum too, where the oth
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 Group = list[dict[str, Any]]  # the records of all workers for one step
@@ -35,13 +36,36 @@ def duration(group: Group) -> float:
     return float(max(r["ended"] for r in group) - min(r["begun"] for r in group))
 
 
+def periods(steps: list[Group]) -> list[float]:
+    """Seconds from when the first worker began a step until it, or another, began the next; the last step's until its end.
+
+    Where steps overlap (pipeline cross-barrier) a step takes longer than this.
+    """
+    begun = [min(r["begun"] for r in group) for group in steps] + [max(r["ended"] for r in steps[-1])]
+    return [after - before for before, after in pairwise(begun)]
+
+
+def busy(record: dict[str, Any]) -> float:
+    """Seconds that a worker computed in a step, in virtual time."""
+    return float(record.get("busy", record["compute"] + max(record["padding"], 0.0)))  # the latter in records before 0.5
+
+
+def exposed(steps: list[dict[str, Any]]) -> list[float]:
+    """Seconds of each step in which a worker did not compute, because it waited for sums, from all its records in order."""
+    begun = [r["begun"] for r in steps] + [steps[-1]["ended"]]
+    return [after - before - busy(r) for r, (before, after) in zip(steps, pairwise(begun), strict=True)]
+
+
 def shares(steps: list[Group]) -> dict[str, float]:
-    """Where a step's time goes, in seconds, as means over workers and steps: compute, waiting for the last, communication."""
+    """Where a step's time goes, in seconds, as means over workers and steps: compute, waiting for the last, communication.
+
+    Communication is from the first gradient that is there until all sums are over; in a pipeline some of it is beside compute.
+    """
     spent = {"compute_mean": 0.0, "waiting_mean": 0.0, "communication_mean": 0.0}
     for group in steps:
         start, weight = begun(group), 1 / len(group) / len(steps)
         for r in group:
-            spent["compute_mean"] += weight * (r["compute"] + max(r["padding"], 0.0))
+            spent["compute_mean"] += weight * busy(r)
             spent["waiting_mean"] += weight * (start - (r["ended"] - r["tat"]))
             spent["communication_mean"] += weight * (r["ended"] - start)
     return spent

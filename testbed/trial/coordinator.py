@@ -23,7 +23,9 @@ from hosts.coordination import LOST
 from hosts.ethernet import PHYSICAL_BYTES
 from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Message, Start
 from hosts.place import Place
-from hosts.training.trainer import TrainingSettings, preload
+from hosts.training.pipeline import BLOCKING
+from hosts.training.replica import preload
+from hosts.training.trainer import TrainingSettings
 from hosts.worker import WorkerSettings, run_worker
 from switches import loss as losses
 from switches.control import Control, ControlError
@@ -35,7 +37,7 @@ from testbed.trial.job_run import JobRun, together
 from testbed.trial.load import WINDOW, LinkBytes, LoadMeter
 from testbed.trial.outage import Outage
 from testbed.trial.places import place_of, rendezvous
-from testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
+from testbed.trial.servers import SERVERS_END, end_servers, serving_workers, spawn_servers
 from testbed.trial.validity import judge
 from testbed.trial.watch import Watch, ended
 from topologies import isolation
@@ -63,7 +65,7 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
     """
     settings.check()
     for job in settings.each():
-        preload(job.workload)
+        preload(job.workload, job.pipeline != BLOCKING)
     receiver, sender = Pipe(duplex=False)
 
     def work() -> int:
@@ -144,7 +146,7 @@ class _Trial:
         places = {h.name: place_of(self.plan, job, h) for job in self.admitted for h in job.plan.everyone}
         secret = secrets.token_bytes(16)
         with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.topology.size) as door:
-            servers = spawn_servers(network, lambda host: places[host.name])
+            servers = spawn_servers(network, lambda host: places[host.name], serving_workers(self.admitted))
             self._fork_workers(network, places, secret)
             watch = Watch(network, [job.plan for job in self.jobs], servers)
             connections = self._join(door, watch)
@@ -152,6 +154,7 @@ class _Trial:
         started = time.monotonic() + START_DELAY
         load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
         lower = {"uplink_bytes": list(network.plan.switches), "server_bytes": [server.name for server in network.plan.servers]}
+        lower["worker_bytes"] = [host.name for job in self.jobs for host in job.plan.hosts]
         carried = LinkBytes(network, lower)
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
         for (job, _), connection in connections.items():
@@ -164,7 +167,7 @@ class _Trial:
         if outage and (why := outage.stop()):
             raise TrialError(why)
         measured: dict[str, Any] = load.metrics() | carried.metrics()
-        left = end_servers(list(watch.servers), SERVERS_END)
+        left = end_servers(watch.servers, SERVERS_END)
         measured |= self._measure(network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
         if left:
@@ -194,7 +197,7 @@ class _Trial:
             s = job.settings
             training = TrainingSettings(
                 s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate,
-                s.measure_error,
+                s.measure_error, s.pipeline, s.forward_share,
             )  # fmt: skip
             for rank, host in enumerate(job.plan.hosts):
                 meeting = rendezvous(job.plan, host, s.of_scheme())
@@ -350,7 +353,7 @@ class _Trial:
             **{key: measured[key] for key in LoadMeter.METRICS},
             "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
         }
-        metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "outage") if measured[key]}
+        metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "worker_bytes", "outage") if measured[key]}
         metrics |= self.running.metrics(list(measured["switches"].values()))
         problems = judge(metrics, self.settings)
 

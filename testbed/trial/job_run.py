@@ -68,6 +68,8 @@ class JobRun:
         for record in self.steps:
             record["begun"] -= started
             record["ended"] -= started
+            if "layers" in record:
+                record["layers"] = [[when - started for when in times] for times in record["layers"]]
         self.steps.sort(key=lambda r: (r["step"], r["rank"]))
         for rank, done in self.done.items():
             timeline = [[round(when - started, 3), *counts] for when, *counts in done.timeline]
@@ -89,6 +91,7 @@ class JobRun:
             "tat_median": median(sums),
             "tat_mean": mean(sums),
             "step_median": median([steps.duration(group) for group in groups]),
+            "period_median": median(steps.periods(groups)),
             **steps.shares(groups),
             "rtt": median([r["rtt"] for r in self.steps]),
             "retransmissions": self._counted("retransmissions"),

@@ -41,7 +41,7 @@ def play(job: Job, target: Target, on_host: Callable[[HostPlan], Any]) -> tuple[
     """What every host makes of it, and how many aggregators are held when all have left."""
 
     def work(network: Network) -> tuple[list[Any], int]:
-        servers = spawn_servers(network, job.place)
+        servers = list(spawn_servers(network, job.place))
         found = on_hosts(network, on_host)
         assert not end_servers(servers, SERVERS_END)
         return found, sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
@@ -174,7 +174,7 @@ def test_a_killed_server_is_named_at_once(atp_target: Target) -> None:
         return "finished", 0.0
 
     def work(network: Network) -> list[tuple[str, float]]:
-        servers = spawn_servers(network, job.place)
+        servers = list(spawn_servers(network, job.place))
         Timer(1.5, os.kill, (servers[1], signal.SIGKILL)).start()
         return on_hosts(network, on_host)
 

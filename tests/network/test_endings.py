@@ -173,10 +173,10 @@ def strange(words: bytes, often: bool) -> int:
     ("words", "often"), [(b"", False), (b"", True), (b"\0\0\0\x10#CHALLENGE#" * 9, False)], ids=["silent", "trickling", "garbage"]
 )
 def test_strangers_hold_no_join_up(target: Target, monkeypatch: pytest.MonkeyPatch, words: bytes, often: bool) -> None:
-    def strangers_first(network: Network, place: Callable[[HostPlan], Place]) -> list[int]:
+    def strangers_first(network: Network, place: Callable[[HostPlan], Place], workers: list[HostPlan]) -> dict[int, HostPlan]:
         network.spawn(0, partial(strange, words, often))
         time.sleep(0.5)
-        return spawn_servers(network, place)
+        return spawn_servers(network, place, workers)
 
     monkeypatch.setattr(trials, "spawn_servers", strangers_first)
     plain = run_trial(TrialSettings(**{**SMALL, "steps": 2}), 1, target, lambda message: None)

@@ -17,13 +17,14 @@ import pytest
 import torch
 
 from hosts.messages import Message, Step
-from hosts.training.trainer import Trainer, TrainingSettings
+from hosts.training.replica import Replica
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import switch_commands
 from testbed.trial.coordinator import TrialError, run_trial
 from tests.floats import dequantized, exponents, quantized
 from tests.network.leftovers import Leftovers, interfaces
+from tests.summed import summed
 
 SMALL: dict[str, Any] = {
     "racks": 2,
@@ -59,16 +60,15 @@ def test_the_model_is_bit_for_bit_the_one_that_a_single_process_computes(target:
     """All workers' gradients on this processor, quantized and added by formula. Other processors compute other last bits."""
     settings = TrialSettings(**SMALL)
     size = settings.racks * settings.workers
-    training = TrainingSettings(settings.workload, settings.steps, 1, 1.0, settings.evaluate_every, settings.straggler_model())
-    replicas = [Trainer(training, rank, size) for rank in range(size)]
+    replicas = [Replica(settings.workload, 1, rank, size) for rank in range(size)]
     for step in range(settings.steps):
-        gradients = [replica._gradient(step)[0].numpy() for replica in replicas]
+        gradients = [replica.gradient(step).layers[0].numpy() for replica in replicas]
         rows = [np.pad(g, (0, -len(g) % settings.k)).reshape(-1, settings.k) for g in gradients]
         codes = np.max([exponents(x) for x in rows], axis=0)
         total = np.sum([quantized(x, codes, size) for x in rows], axis=0, dtype=np.int32)
         mean = dequantized(total, codes, size).reshape(-1)[: len(gradients[0])]
         for replica in replicas:
-            replica._apply(torch.from_numpy(mean.copy()))
+            summed(replica, torch.from_numpy(mean.copy()))
     assert trial(target)["metrics"]["model_digest"] == replicas[0].digest()
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from hosts.stream.retransmission import RetransmissionTimer
 from hosts.stream.timeline import Timeline
+from hosts.training.replica import Replica
 from hosts.training.stragglers import KINDS, Straggler
-from hosts.training.trainer import Trainer, TrainingSettings
 from hosts.training.workloads import WORKLOADS, find
+from tests.summed import summed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -70,30 +71,28 @@ def test_timer_ignores_a_minority_of_late_results() -> None:
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_workloads_learn_and_are_seeded(name: str) -> None:
-    settings = TrainingSettings(name, 30, seed=3, compute_ms=0, evaluate_every=10, straggler=Straggler())
-
-    def train(seed: int) -> tuple[Trainer, float]:
-        trainer = Trainer(TrainingSettings(**{**vars(settings), "seed": seed}), rank=0, size=1)
-        before = trainer.workload.evaluate(trainer.model, trainer.data)["test_loss"]
-        for step in range(settings.steps):
-            trainer._apply(trainer._gradient(step)[0])
-        return trainer, before
+    def train(seed: int) -> tuple[Replica, float]:
+        replica = Replica(name, seed, rank=0, workers=1)
+        before = replica.evaluate()["test_loss"]
+        for step in range(30):
+            summed(replica, replica.gradient(step).layers[0])
+        return replica, before
 
     one, before = train(3)
-    after = one.workload.evaluate(one.model, one.data)["test_loss"]
+    after = one.evaluate()["test_loss"]
     assert after < before
     assert one.digest() == train(3)[0].digest()
     assert one.digest() != train(4)[0].digest()
 
 
 def test_a_tensor_workload_gives_its_elements_and_nothing_to_evaluate() -> None:
-    trainer = Trainer(TrainingSettings("tensor-5000", 2, 3, 0, 1, Straggler()), rank=1, size=4)
-    gradient, _ = trainer._gradient(0)
+    replica = Replica("tensor-5000", 3, rank=1, workers=4)
+    (gradient,) = replica.gradient(0).layers
     assert gradient.shape == (5000,) and 0.9 < float(gradient.std()) < 1.1
-    assert not gradient.equal(trainer._gradient(1)[0])
-    assert trainer.workload.evaluate(trainer.model, trainer.data) == {}
+    assert not gradient.equal(replica.gradient(1).layers[0])
+    assert replica.evaluate() == {}
     for wrong in ("tensor-0", "tensor-x", "tensor-", "tensor-999999999", "mnist"):
-        with pytest.raises(ValueError, match=f"workload {wrong} is unknown: choose one of .*, or tensor-N"):
+        with pytest.raises(ValueError, match=f"workload {wrong} is unknown: choose one of .*, tensor-N"):
             find(wrong)
 
 

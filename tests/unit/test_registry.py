@@ -58,7 +58,7 @@ def test_every_scheme_has_what_experiments_need() -> None:
         assert scheme.bound(plan, settings, 10_000) > 10_000 * 32 / 10e6
         assert scheme.framing(settings, 10_000) > 1
         assert scheme.uplink_tensors(plan, settings, 10_000) >= scheme.framing(settings, 10_000)
-        place = Place(scheme, settings, Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], ["10.0.0.254"], [])
+        place = Place(scheme, settings, Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], ["10.0.0.254"], [], [])
         assert Place.loads(place.dumps()) == place
 
 
@@ -73,7 +73,7 @@ def test_a_scheme_of_a_file_has_settings_of_its_own(tmp_path: Path) -> None:
     settings.check()
     assert settings.scheme_settings().depth == 5
     assert settings.resolved()["mine.depth"] == 5
-    place = Place(scheme, settings.scheme_settings(), Membership(0, 0, 1, [[0]]), ["10.0.0.1"], [], [], [])
+    place = Place(scheme, settings.scheme_settings(), Membership(0, 0, 1, [[0]]), ["10.0.0.1"], [], [], [], [])
     assert Place.loads(place.dumps()).settings.depth == 5
     assert registry.added() == [str((tmp_path / "mine.py").resolve())]
     assert registry.add(scheme.source) is scheme

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import threading
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,11 @@ class Doubling(Summing):
         self.sums += 1
         if self.sums - 1 in self.fails:
             raise self.error or AggregationError("worker 1 is missing")
-        self._over(started, 2 * started.flat)
+        self._over(started, self.doubled(started))
+
+    def doubled(self, started: Sum) -> Any:
+        """The sum."""
+        return 2 * started.flat
 
     def close(self) -> None:
         self.closed = True
@@ -105,11 +110,11 @@ def test_a_sum_that_comes_later_is_started_beside_the_one_under_way() -> None:
 class InPlace(Doubling):
     """One that writes the sum over the tensor, where it may."""
 
-    def _advance(self, started: Sum, interrupt: int) -> None:
-        super()._advance(started, interrupt)
-        if started.overwrite:
-            started.flat *= 2
-            self._over(started, started.flat)
+    def doubled(self, started: Sum) -> Any:
+        if not started.overwrite:
+            return super().doubled(started)
+        started.flat *= 2
+        return started.flat
 
 
 def test_a_tensor_that_shares_memory_with_one_under_way_waits() -> None:
@@ -196,6 +201,7 @@ def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
     tensors: list[torch.Tensor], op: Any, own: bool
 ) -> None:
     group: Any = SimpleNamespace(collective=Doubling(), gloo=GlooCalls(), waiting=Waiting())
+    group.sum = partial(InaProcessGroup.sum, group)
     options = SimpleNamespace(reduceOp=op)
     pending = InaProcessGroup.allreduce(group, tensors, options)
     if own:

@@ -6,17 +6,21 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from hosts.collective import Counters
+from hosts.collective import Counters, Label
 from hosts.training import trainer as training
 from hosts.training.datasets import digits
+from hosts.training.pace import padded_sleep
+from hosts.training.replica import MOMENTUM, Replica
 from hosts.training.stragglers import Straggler
-from hosts.training.trainer import MOMENTUM, NICENESS, Trainer, TrainingSettings, padded_sleep
+from hosts.training.trainer import NICENESS, Trainer, TrainingSettings
 from hosts.training.workloads import find, mlp
 
 SEED = 5
@@ -29,34 +33,57 @@ def settings(**change: Any) -> TrainingSettings:
     return TrainingSettings(**{**plain, **change})
 
 
+class Summed:
+    """A sum under way, as torch.distributed.Work."""
+
+    def __init__(self) -> None:
+        self.over, self.ended = threading.Event(), 0.0
+
+    def wait(self) -> None:
+        assert self.over.wait(30)
+
+    def finish(self) -> None:
+        self.ended = time.monotonic()
+        self.over.set()
+
+
 class Group:
-    """Workers of one process: all_reduce sums over the threads that call it."""
+    """Workers of one process; a sum takes `delay` seconds, of its tensor or of all, from when the last of them has begun it."""
 
-    def __init__(self, size: int) -> None:
-        self.size, self.barrier, self.parts = size, threading.Barrier(size), {}
-        self.delay = 0.0
+    def __init__(self, size: int, delay: float | dict[str, float] = 0.0) -> None:
+        self.size, self.delay, self.lock = size, delay, threading.Lock()
+        self.begun: dict[str, dict[int, tuple[torch.Tensor, Summed]]] = {}  # by tensor and rank
+        self.labels: list[list[Label]] = [[] for _ in range(size)]
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
-        self.parts[threading.get_ident()] = tensor.clone()
-        self.barrier.wait(20)
-        total = sum(self.parts.values())
-        self.barrier.wait(20)
-        time.sleep(self.delay)
-        tensor.copy_(total)
+    def begin(self, rank: int, tensor: torch.Tensor, label: Label) -> Summed:
+        made = Summed()
+        with self.lock:
+            self.labels[rank].append(label)
+            here = self.begun.setdefault(label.name, {})
+            here[rank] = tensor, made
+            if len(here) == self.size:
+                seconds = self.delay[label.name] if isinstance(self.delay, dict) else self.delay
+                threading.Timer(seconds, self._end, [self.begun.pop(label.name)]).start()
+        return made
+
+    @staticmethod
+    def _end(sums: dict[int, tuple[torch.Tensor, Summed]]) -> None:
+        total = sum(sums[rank][0] for rank in sorted(sums))
+        for tensor, made in sums.values():
+            tensor.copy_(total)
+            made.finish()
 
 
 def trained(
-    monkeypatch: pytest.MonkeyPatch, size: int = 2, delay: float = 0.0, counters: Callable[[], Counters] = Counters, **change: Any
+    size: int = 2, delay: float | dict[str, float] = 0.0, counters: Callable[[], Counters] = Counters, **change: Any
 ) -> tuple[list[Trainer], list[list[dict[str, Any]]]]:
     """The trainers of `size` workers after training, and their records, by rank."""
-    group = Group(size)
-    group.delay = delay
-    monkeypatch.setattr(training.dist, "all_reduce", group.all_reduce)
+    group = Group(size, delay)
     trainers = [Trainer(settings(**change), rank, size) for rank in range(size)]
     records: list[list[dict[str, Any]]] = [[] for _ in range(size)]
 
     def work(rank: int) -> None:
-        for record in trainers[rank].run(counters):
+        for record in trainers[rank].run(partial(group.begin, rank), counters):
             records[rank].append(record)
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
@@ -66,6 +93,13 @@ def trained(
         thread.join(60)
     assert all(len(found) == trainers[0].settings.steps for found in records)
     return trainers, records
+
+
+def alone(tensor: torch.Tensor, label: Label) -> Summed:
+    """The sum of one worker."""
+    made = Summed()
+    made.finish()
+    return made
 
 
 def reference(size: int, steps: int, batch: int = 16, rate: float = 0.1) -> torch.Tensor:
@@ -84,20 +118,20 @@ def reference(size: int, steps: int, batch: int = 16, rate: float = 0.1) -> torc
 
 
 def parameters(trainer: Trainer) -> torch.Tensor:
-    return torch.cat([p.detach().reshape(-1) for p in trainer.parameters])
+    return torch.cat([p.detach().reshape(-1) for p in trainer.replica.parameters])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_workers_do_what_one_process_does_on_all_their_batches(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    trainers, _ = trained(monkeypatch, size)
+def test_workers_do_what_one_process_does_on_all_their_batches(size: int) -> None:
+    trainers, _ = trained(size)
     expected = reference(size, 6)
     for trainer in trainers:
         assert torch.allclose(parameters(trainer), expected, rtol=1e-4, atol=1e-5)
     assert len({trainer.digest() for trainer in trainers}) == 1
 
 
-def test_batch_and_learning_rate_that_are_set_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainers, _ = trained(monkeypatch, batch=4, learning_rate=0.02)
+def test_batch_and_learning_rate_that_are_set_are_used() -> None:
+    trainers, _ = trained(batch=4, learning_rate=0.02)
     assert torch.allclose(parameters(trainers[0]), reference(2, 6, batch=4, rate=0.02), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(parameters(trainers[0]), reference(2, 6), rtol=1e-4, atol=1e-5)
 
@@ -105,11 +139,11 @@ def test_batch_and_learning_rate_that_are_set_are_used(monkeypatch: pytest.Monke
 def test_every_rank_step_and_seed_draws_a_batch_of_its_own() -> None:
     def gradient(rank: int, step: int, seed: int = SEED) -> torch.Tensor:
         torch.manual_seed(0)
-        trainer = Trainer(settings(seed=seed), rank, 4)
-        trainer.model.load_state_dict(start)
-        return trainer._gradient(step)[0]
+        replica = Replica("digits-mlp", seed, rank, 4)
+        replica.model.load_state_dict(start)
+        return replica.gradient(step).layers[0]
 
-    start = Trainer(settings(), 0, 4).model.state_dict()
+    start = Replica("digits-mlp", SEED, 0, 4).model.state_dict()
     drawn = [gradient(0, 0), gradient(1, 0), gradient(2, 0), gradient(0, 1), gradient(0, 0, SEED + 1)]
     for i, one in enumerate(drawn):
         assert not any(one.equal(other) for other in drawn[:i])
@@ -124,20 +158,20 @@ def test_replicas_start_equal_and_seeds_differ() -> None:
 def test_a_digest_changes_with_any_parameter() -> None:
     trainer = Trainer(settings(), 0, 1)
     digests = {trainer.digest()}
-    for p in trainer.parameters:
+    for p in trainer.replica.parameters:
         with torch.no_grad():
             p.view(-1)[-1] += 1e-3
         digests.add(trainer.digest())
-    assert len(digests) == 1 + len(trainer.parameters)
+    assert len(digests) == 1 + len(trainer.replica.parameters)
 
 
-def test_a_step_is_padded_to_its_virtual_time_and_the_sum_is_timed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_padded_to_its_virtual_time_and_the_sum_is_timed_alone() -> None:
     slow = Straggler("slow", rank=1, factor=4.0)
-    _, records = trained(monkeypatch, 2, delay=0.02, steps=3, compute_ms=100.0, straggler=slow)
+    _, records = trained(2, delay=0.02, steps=3, compute_ms=100.0, straggler=slow)
     for rank, virtual in ((0, 0.1), (1, 0.4)):
         for r in records[rank]:
             assert (r["rank"], r["elements"]) == (rank, 16_810)
-            assert r["compute"] + r["padding"] == pytest.approx(virtual, abs=1e-6)
+            assert r["busy"] == pytest.approx(virtual, abs=1e-6)
             assert virtual + r["tat"] <= r["ended"] - r["begun"] + 1e-6
             assert r["tat"] >= 0.02
     for fast, late in zip(records[0][1:], records[1][1:], strict=True):
@@ -146,42 +180,42 @@ def test_a_step_is_padded_to_its_virtual_time_and_the_sum_is_timed_alone(monkeyp
         assert before["ended"] == after["begun"]
 
 
-def test_stragglers_are_drawn_for_each_rank_and_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stragglers_are_drawn_for_each_rank_and_step() -> None:
     model = Straggler("exponential", mean=0.5)
-    _, records = trained(monkeypatch, 2, steps=3, compute_ms=20.0, straggler=model)
+    _, records = trained(2, steps=3, compute_ms=20.0, straggler=model)
     for rank in (0, 1):
-        virtual = [r["compute"] + r["padding"] for r in records[rank]]
+        virtual = [r["busy"] for r in records[rank]]
         assert virtual == pytest.approx([0.020 * model.slowdown(SEED, rank, step) for step in range(3)], abs=1e-6)
 
 
-def test_virtual_time_that_is_too_short_is_negative_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, records = trained(monkeypatch, 1, steps=2, compute_ms=1e-6)
+def test_virtual_time_that_is_too_short_is_negative_padding() -> None:
+    _, records = trained(1, steps=2, compute_ms=1e-6)
     assert max(r["padding"] for r in records[0]) < 0
 
 
-def test_evaluation_is_rank_0s_every_so_many_steps_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainers, records = trained(monkeypatch, steps=10)
+def test_evaluation_is_rank_0s_every_so_many_steps_and_at_the_end() -> None:
+    trainers, records = trained(steps=10)
     assert [r["step"] for r in records[0] if "accuracy" in r] == [3, 7, 9]
     assert not [r for r in records[1] if "accuracy" in r]
-    last = find("digits-mlp").evaluate(trainers[0].model, digits())
+    last = find("digits-mlp").evaluate(trainers[0].replica.model, digits())
     assert {key: records[0][-1][key] for key in last} == last
     assert not [r for r in records[0] if "error" in r]
 
 
 def test_the_error_of_a_sum_is_relative_to_the_sum_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_reduce(tensor: torch.Tensor) -> None:  # two equal workers; float32 sums come out 1 % too large
-        tensor.mul_(2.0 if tensor.dtype == torch.float64 else 2.02)
+    def too_large(tensor: torch.Tensor, label: Label) -> Summed:  # by 1 %; two equal workers
+        tensor.mul_(2.02)
+        return alone(tensor, label)
 
-    monkeypatch.setattr(training.dist, "all_reduce", all_reduce)
-    found = list(Trainer(settings(measure_error=True), 0, 2).run())
+    monkeypatch.setattr(training.dist, "all_reduce", lambda tensor: tensor.mul_(2.0))
+    found = list(Trainer(settings(measure_error=True), 0, 2).run(too_large))
     assert [r["step"] for r in found if "error" in r] == [3, 5]
     assert [r["error"] for r in found if "error" in r] == pytest.approx([0.01, 0.01], rel=1e-4)
 
 
-def test_round_trips_are_means_over_the_results_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training.dist, "all_reduce", lambda tensor: None)
+def test_round_trips_are_means_over_the_results_of_a_step() -> None:
     told = iter([Counters(waited=1.0, results=10), Counters(waited=4.0, results=20), Counters(waited=4.0, results=20)])
-    found = list(Trainer(settings(steps=3), 0, 1).run(lambda: next(told)))
+    found = list(Trainer(settings(steps=3), 0, 1).run(alone, lambda: next(told)))
     assert [r["rtt"] for r in found] == pytest.approx([0.1, 0.3, 0.0])
 
 
@@ -192,18 +226,77 @@ def test_sleep_lasts_until_the_time_is_there() -> None:
     padded_sleep(begun - 5)  # over already
 
 
-def test_threads_that_compute_give_way_to_those_that_communicate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_compute_give_way_to_those_that_communicate() -> None:
     computing: list[int] = []
     trainer = Trainer(settings(steps=2), 0, 1)
-    gradient = trainer._gradient
+    gradient = trainer.replica.gradient
     own = lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())  # noqa: E731
 
     def watched(step: int) -> Any:
         computing.append(own())
         return gradient(step)
 
+    def begin(tensor: torch.Tensor, label: Label) -> Summed:
+        computing.append(own())
+        return alone(tensor, label)
+
     before = own()
-    monkeypatch.setattr(trainer, "_gradient", watched)
-    monkeypatch.setattr(training.dist, "all_reduce", lambda tensor: computing.append(own()))
-    list(trainer.run())
+    trainer.replica.gradient = watched  # type: ignore[method-assign]
+    list(trainer.run(begin))
     assert computing == [before + NICENESS, before + NICENESS, before, before + NICENESS, before]  # the first warms up
+
+
+# --- layers
+
+
+@pytest.mark.parametrize("pipeline", ["barrier", "cross-barrier"])
+def test_pipelines_train_the_same_model_to_the_bit(pipeline: str) -> None:
+    plain, _ = trained(3, workload="digits-mlp-large")
+    layered, records = trained(3, delay=0.005, workload="digits-mlp-large", pipeline=pipeline, compute_ms=30.0)
+    assert {trainer.digest() for trainer in layered} == {plain[0].digest()}
+    assert [len(r["layers"]) for r in records[0]] == [3] * 6
+    assert {r["elements"] for r in records[0]} == {301_066}
+
+
+def test_sums_begin_with_the_last_layer_and_the_first_is_the_most_urgent() -> None:
+    group = Group(1)
+    list(Trainer(settings(steps=2, pipeline="barrier"), 0, 1).run(partial(group.begin, 0)))
+    assert group.labels[0] == [Label("2", 1), Label("0", 0)] * 2
+
+
+def test_a_layers_times_are_its_shares_of_the_virtual_time() -> None:
+    """Of 90 ms: 30 forward, of which the first layer has 20, and then 60 backward, of which the last has 20."""
+    _, records = trained(1, steps=3, workload="layers-100@2+50@1", pipeline="barrier", compute_ms=90.0)
+    for r in records[0]:
+        (first, last), begun = r["layers"], r["begun"]
+        assert [when - begun for when in first[:2] + last[:2]] == pytest.approx([0, 0.02, 0.02, 0.03], abs=1e-6)
+        assert last[2] - begun == pytest.approx(0.05, abs=0.005)
+        assert first[2] - begun == pytest.approx(0.09, abs=0.005)
+        assert r["busy"] == pytest.approx(0.09, abs=1e-6)
+        assert r["ended"] == max(first[3], last[3])
+        assert r["tat"] == pytest.approx(r["ended"] - last[2], abs=1e-6)
+
+
+@pytest.mark.parametrize(("pipeline", "period"), [("blocking", 0.24), ("barrier", 0.18), ("cross-barrier", 0.165)])
+def test_how_much_of_the_communication_a_pipeline_hides(pipeline: str, period: float) -> None:
+    """Two layers compute for 15 ms forward and 30 backward; the last one's sum takes 120 ms, the first one's 30.
+
+    With a barrier a step waits for the last layer, whose gradient is there after 60 ms. Without, the first layer computes meanwhile.
+    """
+    delays = {"0": 0.03, "1": 0.12, "model": 0.15}
+    _, records = trained(2, delay=delays, steps=5, workload="layers-2x100", pipeline=pipeline, compute_ms=90.0)
+    assert np.median(np.diff([r["begun"] for r in records[0]])) == pytest.approx(period, abs=0.006)
+
+
+def test_a_step_that_computes_for_too_long_moves_its_gradients() -> None:
+    trainer = Trainer(settings(steps=2, pipeline="barrier", compute_ms=3.0), 0, 1)
+    gradient = trainer.replica.gradient
+
+    def slow(step: int) -> Any:
+        time.sleep(0.05)
+        return gradient(step)
+
+    trainer.replica.gradient = slow  # type: ignore[method-assign]
+    for r in trainer.run(alone):
+        assert r["padding"] < -0.04
+        assert all(first <= later for first, later in pairwise(r["layers"][0][:3]))

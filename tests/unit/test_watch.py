@@ -49,7 +49,7 @@ def child(work: Callable[[], Any]) -> int:
 def watching(servers: list[int], jobs: int = 1) -> tuple[MadeUp, Watch]:
     network = MadeUp()
     plans = deal(network.plan, [[2 // jobs, 2 // jobs]] * jobs, [2 // jobs] * jobs)
-    return network, Watch(cast(Network, network), plans, servers)
+    return network, Watch(cast(Network, network), plans, dict(zip(servers, network.plan.servers, strict=True)))
 
 
 def looked(seen: Watch, seconds: float = 0.5) -> str:

@@ -1,0 +1,126 @@
+"""What overlap hides: the time of a step for three profiles of layers, with and without a barrier, in order and by priority.
+
+Layers' sums begin as their gradients come, the last layer's first. With a barrier the next step waits for all of them, and their
+order does not matter. Without, a layer's forward pass waits for its own sum alone, so those in front should not wait behind the
+others: that is what partitions, priorities and a credit are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from hosts.byteps.admission import FIFO, PRIORITY
+from hosts.training.pipeline import BARRIER, BLOCKING, CROSS_BARRIER
+from testbed.draw.curves import Tolerance, estimate, matching, not_valid, ratio, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import metric
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import TrialSettings
+from testbed.plan.sweep import Point, SweepSettings, Words, paired
+from testbed.record.runs import Run
+from testbed.theory import pipelines
+
+PERIOD = metric("period_median", 1000)  # ms
+WAYS = [(pipeline, order) for pipeline in (BLOCKING, BARRIER, CROSS_BARRIER) for order in (FIFO, PRIORITY)]
+ONCE = {BLOCKING: FIFO}  # there is one tensor: no order to choose
+OF_PATH = Tolerance(0.98, 1.15)
+
+
+class Settings(SweepSettings):
+    """One rack of four, with BytePS on their hosts. About 40 % of a step is communication."""
+
+    profiles: Words = Field(("vgg-like", "resnet-like", "transformer-like"), description="workloads: layers and their times")
+    racks: int = 1
+    host_rate: float = 25.0
+    scheme: str = "byteps"
+    steps: int = 12
+    compute_ms: float = 600.0
+
+
+QUICK: dict[str, Any] = {"profiles": ("vgg-like",), "seeds": 1, "steps": 4}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every profile with every pipeline, in both orders where there are several tensors."""
+    points = [
+        Point(
+            f"{profile}, {pipeline}" + (f", {order}" if pipeline not in ONCE else ""),
+            {"profile": profile, "pipeline": pipeline, "order": order},
+            {"workload": profile, "pipeline": pipeline, "byteps.order": order},
+        )
+        for profile in settings.profiles
+        for pipeline, order in WAYS
+        if ONCE.get(pipeline, order) == order
+    ]
+    return paired(points, settings, seed)
+
+
+def _path(trial: dict[str, Any]) -> float:
+    """The critical path of a step, in ms."""
+    return 1000 * pipelines.bound(TrialSettings(**trial["settings"]))
+
+
+def _of_path(trial: dict[str, Any]) -> float:
+    return PERIOD(trial) / _path(trial)
+
+
+def _hidden(run: Run, profile: str) -> Any:
+    """What cross-barrier by priority hides of what its critical path says that can be hidden, seed by seed."""
+    blocking = {t["seed"]: t for t in matching(run, profile=profile, pipeline=BLOCKING) if t["valid"]}
+
+    def measure(trial: dict[str, Any]) -> float:
+        plain = blocking.get(trial["seed"])
+        return (PERIOD(plain) - PERIOD(trial)) / (_path(plain) - _path(trial)) if plain else float("nan")
+
+    return estimate(run, measure, profile=profile, pipeline=CROSS_BARRIER, order=PRIORITY)
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Step times in groups by profile, each with its critical path."""
+    figure, (ax,) = new_figure(1, size=(9.0, 4.2))
+    profiles = run.record["settings"]["profiles"]
+    ways = [way for way in WAYS if ONCE.get(way[0], way[1]) == way[1]]
+    width = 0.8 / len(ways)
+    for j, (pipeline, order) in enumerate(ways):
+        for i, profile in enumerate(profiles):
+            at = i + (j - (len(ways) - 1) / 2) * width
+            here = matching(run, profile=profile, pipeline=pipeline, order=order)
+            found = estimate(run, PERIOD, profile=profile, pipeline=pipeline, order=order)
+            label = None if i else pipeline if pipeline in ONCE else f"{pipeline}, {order}"
+            ax.bar(at, found.median if found.n else 0, 0.9 * width, color=COLOURS[j], alpha=0.85, label=label)
+            if found.known:
+                ax.errorbar(at, found.median, [[found.median - found.low], [found.high - found.median]], color="black", capsize=3)
+            if here:
+                ax.plot([at - 0.45 * width, at + 0.45 * width], [_path(here[0])] * 2, "k:", linewidth=1.6)
+    ax.plot([], [], "k:", linewidth=1.6, label="critical path, most urgent first")
+    ax.axhline(run.record["settings"]["compute_ms"], color="grey", linewidth=1, linestyle="--", label="compute alone")
+    ax.set_xticks(np.arange(len(profiles)), profiles)
+    ax.set_ylabel("a step (ms)")
+    ax.legend(frameon=False, fontsize=8, ncols=2, loc="lower left")
+    caption = (
+        "From the beginning of a step to that of the next: medians over the steps, then over the seeds with bootstrap 95 % "
+        "intervals. Dotted: the least that the pipeline allows, with sums at the scheme's bound, the most urgent first."
+    )
+    yield "byteps_overlap", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """Each step beside its critical path, what priorities gain, and how much of the communication is hidden."""
+    said = not_valid(run)
+    for profile in run.record["settings"]["profiles"]:
+        for pipeline, order in (way for way in WAYS if ONCE.get(way[0], way[1]) == way[1]):
+            here = estimate(run, PERIOD, profile=profile, pipeline=pipeline, order=order)
+            near = estimate(run, _of_path, profile=profile, pipeline=pipeline, order=order)
+            said.append(
+                f"{profile}, {pipeline}, {order}: {words(here, '.0f')} ms a step, {OF_PATH.words(near)} of the critical path."
+            )
+        cross = {"profile": profile, "pipeline": CROSS_BARRIER}
+        gain = ratio(run, PERIOD, cross | {"order": FIFO}, cross | {"order": PRIORITY})
+        said.append(f"{profile}: in order a step takes {words(gain)} times as long as by priority.")
+        said.append(f"{profile}: cross-barrier by priority hides {words(_hidden(run, profile))} of what can be hidden.")
+    return said

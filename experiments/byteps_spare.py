@@ -1,0 +1,114 @@
+"""Goodput against the number of spare hosts with a Summation Service (BytePS's main figure), and the price of assigning by hash.
+
+The optimum with n workers and k spare hosts takes 2n(n-1) M / (D rate), D = n² + kn - 2k: a ring's time without spare hosts, and
+that of dedicated servers with as many as workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from hosts.byteps.assignment import BY_BYTES, BY_HASH
+from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
+from testbed.draw.plots import new_figure
+from testbed.measures import metric, of_bound
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
+from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from testbed.record.runs import Run
+from testbed.theory import bounds
+
+GOODPUT = metric("ate_per_second", 32e-6)  # Mbit/s of tensor
+LOOKS = {BY_BYTES: look_of("byteps"), BY_HASH: replace(look_of("byteps"), label="BytePS, by hash", colour="#c4a08d", marker="p")}
+BESIDE = {"ring": {}, "ps": {"ps.servers": 1}, "switchml": {}}
+
+
+class Settings(SweepSettings):
+    """One rack; a tensor of 2 MB."""
+
+    sizes: Integers = Field((4, 8), description="numbers of workers")
+    spare: Integers = Field((), description="numbers of spare hosts; default: none to as many as there are workers")
+    assignments: Words = Field((BY_BYTES, BY_HASH), description="how partitions are assigned")
+    racks: int = 1
+    host_rate: float = 10.0
+    k: int = 256
+    slots: int = 32
+    workload: str = "tensor-500000"
+    steps: int = 3
+    compute_ms: float = 60.0
+
+
+QUICK: dict[str, Any] = {"sizes": (4,), "spare": (0, 4), "seeds": 1, "steps": 2, "workload": "tensor-100000"}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every number of spare hosts with each assignment; beside them other schemes. SettingsError for too many spare hosts."""
+    points = []
+    for n in settings.sizes:
+        if settings.spare and max(settings.spare) > n:
+            raise SettingsError(f"spare has {max(settings.spare)}: {n} workers cannot use more than {n} spare hosts")
+        for k in settings.spare or range(n + 1):
+            points += [
+                Point(
+                    f"{n} workers, {k} spare, {assignment}",
+                    {"scheme": "byteps", "workers": n, "spare": k, "assignment": assignment},
+                    {"scheme": "byteps", "workers": n, "byteps.servers": k, "byteps.assignment": assignment},
+                )
+                for assignment in settings.assignments
+            ]  # fmt: skip
+        points += [
+            Point(f"{n} workers, {scheme}", {"scheme": scheme, "workers": n}, {"scheme": scheme, "workers": n} | own)
+            for scheme, own in BESIDE.items()
+        ]
+    return paired(points, settings, seed)
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Goodput against k, a panel for each number of workers."""
+    sizes = levels(run, "workers")
+    figure, axes = new_figure(max(len(sizes), 1), size=(max(9.0, 4.6 * len(sizes)), 4.2), sharey=True)
+    for ax, n in zip(axes, sizes, strict=False):
+        for assignment in run.record["settings"]["assignments"]:
+            curve(ax, run, "spare", GOODPUT, LOOKS[assignment], scheme="byteps", workers=n, assignment=assignment)
+        at = levels(run, "spare", workers=n)
+        optimum = [32e-6 * bounds.ate(matching(run, scheme="byteps", workers=n, spare=k)[0]) for k in at]
+        bound_line(ax, at, optimum, look_of("byteps"), "optimum")
+        for scheme in BESIDE:
+            found, look = estimate(run, GOODPUT, scheme=scheme, workers=n), look_of(scheme)
+            if found.n:
+                ax.axhline(found.median, color=look.colour, linestyle="--", linewidth=1.2, label=look.label)
+        ax.set_title(f"{n} workers", fontsize=10)
+        ax.set_xlabel("spare hosts with a Summation Service")
+        ax.set_xticks(at)
+        ax.set_ylim(bottom=0)
+    axes[0].set_ylabel("goodput (Mbit/s of the tensor)")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    caption = (
+        f"Goodput of an all-reduce against the number of spare hosts, at {run.record['settings']['host_rate']:g} Mbit/s: medians "
+        "with bootstrap 95 % intervals, a point for each seed. Dotted: the optimum, headers counted. Dashed: other schemes, which "
+        "use no spare hosts but for the one server."
+    )
+    yield "byteps_spare", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """How near the optimum each point is, what the hash costs, and what spare hosts gain over a ring."""
+    said = not_valid(run)
+    for n in levels(run, "workers"):
+        here: dict[str, Any] = {"scheme": "byteps", "workers": n}
+        for k in levels(run, "spare", workers=n):
+            share = estimate(run, of_bound, **here, spare=k, assignment=BY_BYTES)
+            price = ratio(run, GOODPUT, here | {"spare": k, "assignment": BY_BYTES}, here | {"spare": k, "assignment": BY_HASH})
+            hashed = f"; by bytes {words(price)} times the goodput that the hash has" if price.n else ""
+            said.append(f"{n} workers, {k} spare: {near_bound('byteps').words(share)} of the optimum{hashed}.")
+        most = here | {"spare": max(levels(run, "spare", workers=n), default=0), "assignment": BY_BYTES}
+        for scheme in BESIDE:
+            gain = ratio(run, GOODPUT, most, {"scheme": scheme, "workers": n})
+            said.append(f"{n} workers, {most['spare']} spare: {words(gain)} times the goodput of {look_of(scheme).label}.")
+    return said

@@ -1,0 +1,86 @@
+"""Messages over a TCP connection that does not block: urgent ones leave first, and what comes is received where it belongs."""
+
+from __future__ import annotations
+
+import heapq
+import socket
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from hosts.byteps.wire import HEADER, Header
+
+UNSENT = 1 << 14  # bytes that the kernel holds and has not sent; what waits here may still be overtaken
+AT_ONCE = 1 << 18  # bytes that are taken from the kernel before others have their turn
+TCP_NOTSENT_LOWAT = 25  # of <linux/tcp.h>
+Room = Callable[[Header], memoryview]
+
+
+class Channel:
+    """One connection. Raises OSError when it has ended, and ValueError for what is no message."""
+
+    def __init__(self, made: socket.socket) -> None:
+        made.setblocking(False)
+        made.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT)
+        self.socket = made
+        self.sent = self.received = 0  # bytes
+        self.waiting: list[tuple[int, int, bytes, memoryview]] = []  # a heap of messages by priority and order
+        self.order = count()
+        self.leaving: list[memoryview] = []  # what is left of the message that is being sent
+        self.head = memoryview(bytearray(HEADER.size))
+        self.header: Header | None = None  # of the message that is coming
+        self.body = memoryview(b"")
+        self.filled = 0  # bytes of the head, or of the body
+
+    def put(self, header: Header, body: bytes | memoryview = b"") -> None:
+        """Send a message when it is its turn."""
+        heapq.heappush(self.waiting, (header.priority, next(self.order), header.pack(), memoryview(body).cast("B")))
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to send."""
+        return not self.leaving and not self.waiting
+
+    def write(self) -> None:
+        """Send as much as goes."""
+        try:
+            while not self.idle:
+                if not self.leaving:
+                    _, _, head, body = heapq.heappop(self.waiting)
+                    self.leaving = [memoryview(head), body]
+                size = self.socket.sendmsg(self.leaving)
+                self.sent += size
+                while self.leaving and size >= len(self.leaving[0]):
+                    size -= len(self.leaving.pop(0))
+                if self.leaving:
+                    self.leaving[0] = self.leaving[0][size:]
+        except BlockingIOError:
+            return
+
+    def read(self, room: Room) -> Iterator[Header]:
+        """Take in what has come; each message's header once its body is where `room` wants it."""
+        left = AT_ONCE
+        while left > 0:
+            into = self.head if self.header is None else self.body
+            if self.filled < len(into):
+                try:
+                    size = self.socket.recv_into(into[self.filled :])
+                except BlockingIOError:
+                    return
+                if not size:
+                    raise ConnectionResetError("it has closed the connection")
+                self.filled += size
+                self.received += size
+                left -= size
+            if self.filled < len(into):
+                continue
+            self.filled = 0
+            if self.header is None:
+                self.header = Header.unpack(self.head)
+                self.body = room(self.header)
+            else:
+                header, self.header = self.header, None
+                yield header
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()

@@ -1,0 +1,199 @@
+"""A Summation Service (BytePS, OSDI '20, section 3): it adds what all workers push, and gives the sums back.
+
+Of each partition the workers' parts are added in the order of their ranks, ((x0 + x1) + x2) + …, in whatever order they come. So
+the sum has the same bits in every run, and whichever service adds it, however the tensor is cut.
+"""
+
+from __future__ import annotations
+
+import selectors
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.byteps import wire
+from hosts.byteps.channel import Channel
+from hosts.byteps.wire import Header
+from hosts.collective import AggregationError, Membership, node_name, workers
+from hosts.tcp.meeting import Meeting, MeetingError, await_group
+
+LAST_WORDS = 2.0  # seconds to send why the group cannot go on
+
+
+def service_name(rank: int, size: int) -> str:
+    """What the service on a host of a group with `size` workers is called in messages."""
+    return f"the service of worker {rank}" if rank < size else node_name(rank, size)
+
+
+@dataclass
+class Entry:
+    """A partition that not all workers have pushed yet."""
+
+    dtype: bytes
+    size: int
+    total: NDArray[Any] | None = None  # of the ranks below `next`
+    next: int = 0
+    parked: dict[int, NDArray[Any]] = field(default_factory=dict)  # parts of later ranks
+
+    def take(self, rank: int, part: NDArray[Any]) -> None:
+        """Add a worker's part, or keep it until those before it have come."""
+        self.parked[rank] = part
+        while self.next in self.parked:
+            following = self.parked.pop(self.next)
+            if self.total is None:
+                self.total = following
+            else:
+                self.total += following
+            self.next += 1
+
+    def lacks(self, workers: int) -> list[int]:
+        """Ranks that have not pushed."""
+        return [rank for rank in range(self.next, workers) if rank not in self.parked]
+
+
+class Service:
+    """Of one group of workers. Not thread-safe."""
+
+    def __init__(self, membership: Membership, meeting: Meeting) -> None:
+        self.membership, self.workers = membership, membership.size
+        self.channels = {rank: Channel(made) for rank, made in meeting.sockets.items()}
+        self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
+        self.entries: dict[tuple[int, int], Entry] = {}  # by number of the sum and partition
+        self.announced: dict[int, dict[int, tuple[bytes, int]]] = {}  # by sum and rank: what is summed
+        self.left: list[int] = []  # ranks of workers that have closed their connections
+        self.selector = selectors.DefaultSelector()
+        for rank, channel in self.channels.items():
+            self.selector.register(channel.socket, selectors.EVENT_READ, rank)
+
+    @classmethod
+    def of_next_group(cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool]) -> Service | None:
+        """The service of the next group of workers that connects; None once `over`. Raises AggregationError."""
+        try:
+            meeting = await_group(membership.rank, range(membership.size), peers, wire.TCP_PORT, patience, over)
+        except MeetingError as error:
+            name = service_name(membership.rank, membership.size)
+            who = node_name(error.rank, membership.size)
+            raise AggregationError(f"{name}: job {membership.job} cannot be completed: {who} {error.what}", True) from None
+        return None if meeting is None else cls(membership, meeting)
+
+    def serve(self) -> None:
+        """Add until all workers have left; raises AggregationError where they disagree, or one leaves before the others."""
+        while len(self.left) < self.workers:
+            for key, events in self.selector.select():
+                rank: int = key.data
+                if rank in self.left:
+                    continue
+                try:
+                    if events & selectors.EVENT_READ:
+                        self._read(rank)
+                    if events & selectors.EVENT_WRITE:
+                        self._write(rank)
+                except (OSError, ValueError) as error:
+                    self._leave(rank, error)
+
+    def _read(self, rank: int) -> None:
+        for header in self.channels[rank].read(lambda header: self._room(rank, header)):
+            body = self.rooms.pop(rank)
+            match header.kind:
+                case wire.PUSH:
+                    self._push(rank, header, body)
+                case wire.ANNOUNCE:
+                    self._compare(rank, header, body)
+                case wire.ASK:
+                    entry = self.entries.get((header.number, header.partition))
+                    lacks = entry.lacks(self.workers) if entry else []
+                    self._send(rank, header._replace(kind=wire.MISSING, size=len(lacks)), bytes(lacks))
+
+    def _room(self, rank: int, header: Header) -> memoryview:
+        sizes = {wire.ANNOUNCE: header.size == wire.ELEMENTS.size, wire.ASK: header.size == 0, wire.PUSH: header.size % 4 == 0}
+        if not sizes.get(header.kind):
+            raise ValueError(f"a message {header.kind} with {header.size} bytes")
+        self.rooms[rank] = bytearray(header.size)
+        return memoryview(self.rooms[rank])
+
+    def _push(self, rank: int, header: Header, body: bytearray) -> None:
+        key = header.number, header.partition
+        entry = self.entries.setdefault(key, Entry(header.dtype, header.size))
+        if (header.dtype, header.size) != (entry.dtype, entry.size) or rank not in entry.lacks(self.workers):
+            raise ValueError(f"another partition {header.partition} of sum {header.number}")
+        entry.take(rank, np.frombuffer(body, wire.DTYPES[header.dtype]))
+        if gone := [other for other in entry.lacks(self.workers) if other in self.left]:
+            self._refuse(f"{workers(gone)} left before sum {header.number}", gone)
+        if entry.next == self.workers:
+            assert entry.total is not None
+            del self.entries[key]
+            for other in range(self.workers):
+                self._send(other, header._replace(kind=wire.RESULT), entry.total.data)
+
+    def _compare(self, rank: int, header: Header, body: bytearray) -> None:
+        """All workers are to sum the same tensor."""
+        (elements,) = wire.ELEMENTS.unpack(body)
+        told = self.announced.setdefault(header.number, {})
+        told[rank] = header.dtype, elements
+        if len(set(told.values())) > 1:
+            groups: dict[tuple[bytes, int], list[int]] = {}
+            for who, what in sorted(told.items()):
+                groups.setdefault(what, []).append(who)
+            unlike = "; ".join(f"{n:,} elements of {wire.DTYPES[kind]} on {workers(who)}" for (kind, n), who in groups.items())
+            self._refuse(f"the workers sum different tensors: {unlike}")
+        if len(told) == self.workers:
+            del self.announced[header.number]
+
+    # --- sending
+
+    def _send(self, rank: int, header: Header, body: bytes | memoryview = b"") -> None:
+        self.channels[rank].put(header, body)
+        self._watch(rank)
+
+    def _write(self, rank: int) -> None:
+        self.channels[rank].write()
+        self._watch(rank)
+
+    def _watch(self, rank: int) -> None:
+        channel = self.channels[rank]
+        wanted = selectors.EVENT_READ | (0 if channel.idle else selectors.EVENT_WRITE)
+        if self.selector.get_key(channel.socket).events != wanted:
+            self.selector.modify(channel.socket, wanted, rank)
+
+    # --- when it cannot go on
+
+    def _leave(self, rank: int, error: Exception) -> None:
+        """A worker's connection has ended; who still lacks it cannot go on."""
+        self.left.append(rank)
+        self.selector.unregister(self.channels[rank].socket)
+        lacking = any(rank in entry.lacks(self.workers) for entry in self.entries.values())
+        if isinstance(error, ValueError):
+            self._refuse(f"{node_name(rank, self.workers)} sent what cannot be: {error}", [rank])
+        elif lacking or not self.channels[rank].idle or self.announced:
+            self._refuse(f"{node_name(rank, self.workers)} is gone: {error}", [rank])
+
+    def _refuse(self, reason: str, missing: list[int] | None = None) -> None:
+        """Tell all workers that are there, and raise it here."""
+        body = struct.pack(">B", len(missing or [])) + bytes(missing or []) + reason.encode()
+        remaining = [rank for rank in self.channels if rank not in self.left]
+        for rank in remaining:
+            self.channels[rank].put(Header(wire.REFUSE, priority=-(1 << 31), size=len(body)), body)
+        end = time.monotonic() + LAST_WORDS
+        while remaining and time.monotonic() < end:
+            for rank in list(remaining):
+                try:
+                    self.channels[rank].write()
+                except OSError:
+                    remaining.remove(rank)
+                    continue
+                if self.channels[rank].idle:
+                    remaining.remove(rank)
+            time.sleep(0.01)
+        name = service_name(self.membership.rank, self.workers)
+        raise AggregationError(f"{name}: job {self.membership.job} cannot be completed: {reason}", True, tuple(missing or ()))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.selector.close()
+        for channel in self.channels.values():
+            channel.close()

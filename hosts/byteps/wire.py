@@ -1,0 +1,44 @@
+"""What workers and Summation Services tell each other over TCP: a header, and as many bytes as it says."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+TCP_PORT = 48866
+PUSH, RESULT, ANNOUNCE, REFUSE, ASK, MISSING = range(6)
+HEADER = struct.Struct(">BcxxIIiI")
+ELEMENTS = struct.Struct(">Q")
+DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
+LONGEST = 1 << 28  # bytes behind a header
+
+
+class Header(NamedTuple):
+    """PUSH      a worker's part of a sum: a partition's elements. It asks for the result, too
+    RESULT    the partition's sum
+    ANNOUNCE  which tensor a worker sums: its elements (ELEMENTS) and dtype
+    REFUSE    why the group cannot go on, as text
+    ASK       a worker that has heard nothing asks for a partition
+    MISSING   ranks that have not pushed it, a byte each
+    """
+
+    kind: int
+    dtype: bytes = b"f"  # a key of DTYPES
+    number: int = 0  # of the sum, in the group
+    partition: int = 0  # of the tensor
+    priority: int = 0  # the lower, the sooner it is sent
+    size: int = 0  # bytes that follow
+
+    def pack(self) -> bytes:
+        """As on the wire."""
+        return HEADER.pack(*self)
+
+    @classmethod
+    def unpack(cls, octets: Any) -> Header:
+        """What `pack` wrote; ValueError for what it cannot have written."""
+        header = cls(*HEADER.unpack(octets))
+        if header.kind > MISSING or header.dtype not in DTYPES or header.size > LONGEST:
+            raise ValueError(f"no message begins with {bytes(octets).hex()}")
+        return header

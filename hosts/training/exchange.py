@@ -1,0 +1,38 @@
+"""The sums of a step's gradients, layer by layer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from hosts.collective import Label
+from hosts.training.layers import Layer
+
+BeginSum = Callable[[torch.Tensor, Label], Any]  # torch.distributed.Work, which puts the sum in the tensor's place
+
+
+class Exchange:
+    """Sums under way, one a layer. The nearer a layer is to the front, the sooner its parameters are needed: the more urgent it is.
+
+    Two threads may wait: one that keeps the time, and one that computes.
+    """
+
+    def __init__(self, begin: BeginSum, layers: list[Layer]) -> None:
+        self.begin, self.layers = begin, layers
+        self.tensors: dict[int, torch.Tensor] = {}  # by number of the layer: gradients, which become the sums
+        self.works: dict[int, Any] = {}
+        self.released: dict[int, float] = {}  # time.monotonic() when each was given to be summed
+
+    def release(self, number: int, gradient: torch.Tensor) -> None:
+        """A layer's gradient is there: begin to sum it."""
+        self.tensors[number], self.released[number] = gradient, time.monotonic()
+        self.works[number] = self.begin(gradient, Label(self.layers[number].name, number))
+
+    def wait(self, number: int) -> float:
+        """Wait until a layer's sum is over; when it was. What does not tell is taken to be over when the wait is."""
+        work = self.works[number]
+        work.wait()
+        return float(getattr(work, "ended", 0.0)) or time.monotonic()

@@ -1,0 +1,116 @@
+"""A worker's replica of a model: its gradients, and the updates that follow from their sums."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from hosts.training.exchange import Exchange
+from hosts.training.layers import Layer, layers_of, whole
+from hosts.training.workloads import find
+
+MOMENTUM = 0.9
+
+
+def preload(workload: str, layered: bool = False) -> None:
+    """Load a workload's libraries and data now, so that processes forked later share them.
+
+    No backward pass: autograd must not have run before a fork.
+    """
+    found = find(workload)
+    found.data()
+    if layered:
+        layers_of(found, found.model())
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    parameter.grad = torch.zeros(1)
+    torch.optim.SGD([parameter], lr=0.1, momentum=MOMENTUM).step()  # the first optimizer of a process imports a lot
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """What a step computed: the gradients of the layers, flat, and the loss; how long that took, and when it was done."""
+
+    layers: list[torch.Tensor]
+    loss: float
+    took: float
+    done: float  # time.monotonic()
+
+
+class Replica:
+    """A model and a worker's share of the data. All replicas start equal and stay so. One thread computes.
+
+    A layer's parameters are updated when a forward pass comes to it, once the sum of its gradients is there.
+    """
+
+    def __init__(
+        self, workload: str, seed: int, rank: int, workers: int, layered: bool = False, batch: int | None = None,
+        rate: float | None = None,
+    ) -> None:  # fmt: skip
+        torch.manual_seed(seed)
+        self.seed, self.rank, self.workers = seed, rank, workers
+        self.workload = find(workload)
+        self.data = self.workload.data()
+        self.model = self.workload.model()
+        self.batch = batch or self.workload.batch
+        self.layers: list[Layer] = layers_of(self.workload, self.model) if layered else whole(self.model)
+        self.parameters = [p for layer in self.layers for p in layer.parameters]
+        rate = rate if rate is not None else self.workload.learning_rate
+        self.optimizers = [torch.optim.SGD(layer.parameters, lr=rate, momentum=MOMENTUM) for layer in self.layers]
+        self.sums: list[Exchange | None] = [None] * len(self.layers)  # that the layers' updates wait for
+        self.waited = 0.0  # seconds, for sums, since a step began
+        for number, layer in enumerate(self.layers):
+            layer.module.register_forward_pre_hook(lambda module, given, number=number: self._update(number))
+
+    def gradient(self, step: int) -> Gradient:
+        """Of this worker's batch in a step, with the parameters after the step before; raises what went wrong with its sums."""
+        begun, self.waited = time.monotonic(), 0.0
+        rng = np.random.default_rng([self.seed, self.rank, step, 1])
+        x, y = self.workload.sample(self.data, self.batch, rng)
+        loss = self.workload.loss(self.model, x, y)
+        self.model.zero_grad()
+        torch.autograd.backward(loss)
+        found = [_flat([p.grad.reshape(-1) for p in layer.parameters if p.grad is not None]) for layer in self.layers]
+        done = time.monotonic()
+        return Gradient(found, float(loss.detach()), done - begun - self.waited, done)
+
+    def follow(self, exchange: Exchange) -> None:
+        """Let the next step take these sums of all layers."""
+        self.sums = [exchange] * len(self.layers)
+
+    def update(self) -> None:
+        """Wait for all sums that were not taken yet, and take them."""
+        for number in range(len(self.layers)):
+            self._update(number)
+
+    def evaluate(self) -> dict[str, float]:
+        """test_loss and accuracy after the last step, where the workload has them."""
+        return self.workload.evaluate(self.model, self.data)
+
+    def _update(self, number: int) -> None:
+        exchange, self.sums[number] = self.sums[number], None
+        if exchange is None:
+            return
+        begun = time.monotonic()
+        exchange.wait(number)
+        self.waited += time.monotonic() - begun
+        mean = exchange.tensors[number] / self.workers
+        offset = 0
+        for p in self.layers[number].parameters:
+            p.grad = mean[offset : offset + p.numel()].view_as(p)
+            offset += p.numel()
+        self.optimizers[number].step()
+
+    def digest(self) -> str:
+        """SHA-256 over all parameters: equal models have equal digests."""
+        everything = hashlib.sha256()
+        for p in self.parameters:
+            everything.update(p.detach().numpy().tobytes())
+        return everything.hexdigest()
+
+
+def _flat(gradients: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(gradients) if len(gradients) > 1 else gradients[0]

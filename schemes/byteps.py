@@ -1,0 +1,111 @@
+"""BytePS (OSDI '20): Summation Services on the workers' hosts and on k spare ones, which share the bytes among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from hosts.byteps.admission import ORDERS, PRIORITY
+from hosts.byteps.assignment import ASSIGNMENTS, BY_BYTES, Assignment, ByBytes, ByHash, shares
+from hosts.byteps.service import Service
+from hosts.byteps.worker import BytePS
+from hosts.collective import Collective
+from hosts.place import Over, Place, Pulse, Serving
+from schemes.scheme import Admitted, Look, Scheme, SchemeSettings
+from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
+from topologies.plan import Hop, NetworkPlan
+
+KILO = 1000
+
+
+class Settings(SchemeSettings):
+    """Spare hosts, and how tensors are cut, dealt out and sent."""
+
+    servers: int = Field(0, ge=0, description="spare hosts with a Summation Service, from none to as many as there are workers")
+    partition: float = Field(64.0, ge=1, le=100_000, description="kB that a tensor is cut into")
+    credit: float = Field(
+        1000.0, ge=1, le=1_000_000, description="kB of a worker's partitions under way, pushed and not yet pulled"
+    )
+    order: str = Field(PRIORITY, description="which partition goes next: of the layer next to the front (priority), or fifo")
+    assignment: str = Field(BY_BYTES, description="which service adds a partition: by bytes, or by the public code's hash")
+
+    @field_validator("order")
+    @classmethod
+    def _known_order(cls, order: str) -> str:
+        if order not in ORDERS:
+            raise ValueError(f"choose one of {', '.join(ORDERS)}")
+        return order
+
+    @field_validator("assignment")
+    @classmethod
+    def _known_assignment(cls, assignment: str) -> str:
+        if assignment not in ASSIGNMENTS:
+            raise ValueError(f"choose one of {', '.join(ASSIGNMENTS)}")
+        return assignment
+
+
+class BytePSScheme(Scheme):
+    """Partitions are pushed to a service and pulled from it, most urgent first."""
+
+    name = "byteps"
+    look = Look("BytePS", "#8a5a44", "*")
+    Settings = Settings
+    serves_on_workers = True
+    of_bound = (0.85, 1.02)
+
+    def servers(self, settings: Any) -> int:
+        return int(settings.servers)
+
+    def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
+        for job in jobs:
+            if job.settings.servers > job.plan.size:
+                raise ValueError(f"byteps.servers is {job.settings.servers}: more than {job.plan.size} workers cannot use them")
+
+    def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
+        s, m = place.settings, place.membership
+        size = int(KILO * s.partition) // 4 * 4
+        assignment: Assignment = ByBytes(shares(m.size, _rates(place.rates)), size)
+        if s.assignment != BY_BYTES:
+            assignment = ByHash(m.size, len(place.peers) - m.size, size)
+        return BytePS(m, epoch, place.peers, assignment, s.order, int(KILO * s.credit), s.patience, pulse)
+
+    def serve(self, place: Place, over: Over) -> Serving | None:
+        return Service.of_next_group(place.membership, place.peers, place.settings.patience, over)
+
+    # --- theory
+
+    def load(self, plan: NetworkPlan) -> dict[Hop, float]:
+        """What each link carries in each direction for one sum, in sizes of the tensor, headers left out."""
+        rates = {link.lower: link.rate or 0.0 for link in plan.links}
+        carried: dict[Hop, float] = {}
+        n = len(plan.hosts)
+        for service, share in zip(plan.everyone, shares(n, _rates([rates[h.name] for h in plan.everyone])), strict=True):
+            for worker in plan.hosts:
+                for source, destination in ((worker, service), (service, worker)) if worker is not service else ():
+                    for hop in plan.path(source, destination):
+                        carried[hop] = carried.get(hop, 0.0) + share
+        return carried
+
+    def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        """2n(n-1)M / (D rate) where all links are alike (hosts.byteps.assignment); else when the last link ends."""
+        rates = {link.number: link.rate for link in plan.links}
+        busiest = max((load / rate for (link, _), load in self.load(plan).items() if (rate := rates[link])), default=0.0)
+        return TCP_OVERHEAD * busiest * 32 * elements / 1e6
+
+    def framing(self, settings: Any, elements: int) -> float:
+        return TCP_FRAME / SEGMENT
+
+    def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        uplinks = {link.number for link in plan.links if link.lower in plan.switches}
+        load = self.load(plan)
+        return self.framing(settings, elements) * max(load.get((number, True), 0.0) for number in uplinks)
+
+
+def _rates(rates: Sequence[float]) -> list[float]:
+    """Links whose rate is not limited count as alike, and as the fastest."""
+    return [rate or max(*rates, 1.0) for rate in rates]
+
+
+SCHEME = BytePSScheme()

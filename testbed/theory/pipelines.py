@@ -1,0 +1,86 @@
+"""What a step must take whose communication overlaps with compute: the critical path.
+
+The sums of a step share one channel, which carries one at a time, each for as long as it takes alone. A step's last forward pass
+needs all sums of the step before, so no two steps share the channel. With `urgent` the layer nearest to the front that waits has
+it, at once. That is the optimum for a step, since the nearer to the front, the more is left to compute: Jackson's rule with
+preemption minimizes the latest end where jobs have heads and tails. Otherwise they have it in the order in which they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hosts.training.layers import layers_of, whole
+from hosts.training.pipeline import BLOCKING, Pass, ready, scheduled
+from hosts.training.workloads import find
+from testbed.plan.settings import TrialSettings
+
+STEPS = 20  # after which a step takes what all later ones take
+
+
+def carried(released: Sequence[float], takes: Sequence[float], urgent: bool) -> list[float]:
+    """When each layer's sum is over that is released then and takes so long."""
+    left, ends, now = list(takes), [0.0] * len(takes), min(released)
+    waiting = set(range(len(takes)))
+    while waiting:
+        here = [layer for layer in waiting if released[layer] <= now]
+        if not here:
+            now = min(released[layer] for layer in waiting)
+            continue
+        chosen = min(here) if urgent else min(here, key=lambda layer: (released[layer], -layer))
+        later = [released[layer] for layer in waiting if released[layer] > now]
+        until = min([now + left[chosen], *(later if urgent else [])])
+        left[chosen] -= until - now
+        now = until
+        if left[chosen] <= 1e-12:
+            ends[chosen] = now
+            waiting.remove(chosen)
+    return ends
+
+
+def steps(
+    pipeline: str, forward: Sequence[float], backward: Sequence[float], takes: Sequence[float], urgent: bool
+) -> list[tuple[Pass, list[float]]]:
+    """Successive steps, and when each layer's sum is over in them. All times are in seconds, front layer first."""
+    free, due = 0.0, [0.0] * len(forward)
+    found = []
+    for _ in range(STEPS):
+        plan = scheduled(free, due, forward, backward)
+        summed = carried(plan.backward, takes, urgent)
+        found.append((plan, summed))
+        free, due = plan.ended, ready(pipeline, summed)
+    return found
+
+
+def period(
+    pipeline: str, forward: Sequence[float], backward: Sequence[float], takes: Sequence[float], urgent: bool = True
+) -> float:
+    """Seconds from the beginning of a step to that of the next."""
+    begun = [plan.begun for plan, _ in steps(pipeline, forward, backward, takes, urgent)]
+    return [after - before for before, after in pairwise(begun)][-1]
+
+
+def of_settings(settings: TrialSettings) -> tuple[list[float], list[float], list[float]]:
+    """Seconds that each layer of a trial's workload computes forward and backward, and that its sum takes at least."""
+    workload = find(settings.workload)
+    model = workload.model()
+    layers = whole(model) if settings.pipeline == BLOCKING else layers_of(workload, model)
+    compute, share, plan = settings.compute_ms / 1000, settings.forward_share, settings.changed(background=0.0).plan()
+    scheme, own = settings.of_scheme(), settings.scheme_settings()
+    tensors = [layer.elements for layer in reversed(layers)]  # in the order of their sums
+    upto = [scheme.bound_of_step(plan, own, tensors[:n]) for n in range(len(tensors) + 1)]
+    takes = [after - before for before, after in pairwise(upto)]
+    return [share * compute * la.share for la in layers], [(1 - share) * compute * la.share for la in layers], takes[::-1]
+
+
+def bound(settings: TrialSettings) -> float:
+    """The least seconds of a step, without a straggler."""
+    return period(settings.pipeline, *of_settings(settings))
+
+
+def least_exchange(settings: TrialSettings) -> float:
+    """The least seconds from when a step's first gradient is there until all sums are over."""
+    forward, backward, takes = of_settings(settings)
+    plan = scheduled(0.0, [0.0] * len(forward), forward, backward)
+    return max(carried(plan.backward, takes, True)) - plan.first_release

@@ -1,0 +1,109 @@
+"""BytePS on networks: exact sums with loss and over racks, what its links carry, equal models in all pipelines, and who is named."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.byteps.assignment import ByBytes, shares
+from hosts.messages import Step
+from switches.loss import Loss
+from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.coordinator import run_trial
+from testbed.trial.harness import Job, all_reduce, as_tensors
+from tests.network.test_endings import fails, family, kill
+from tests.network.test_trials import SMALL, name_of
+from topologies.racks import Racks
+
+SCHEME: dict[str, Any] = {"scheme": "byteps", "byteps.partition": 8, "byteps.credit": 200}
+
+
+@pytest.mark.parametrize(
+    ("racks", "loss"),
+    [(Racks(1, 4, 50.0, None), 0.0), (Racks(1, 3, 50.0, None, 2), 0.01), (Racks(2, 2, 50.0, 50.0, 1), 0.01)],
+    ids=["rack", "spare", "racks"],
+)
+def test_sums_are_those_of_the_stated_order_on_lossy_links_too(target: Target, racks: Racks, loss: float) -> None:
+    tensors = as_tensors(racks, 30_000)
+    settings = {"servers": racks.servers, "partition": 8.0, "credit": 100.0}
+    job = Job(racks, "byteps", settings, Loss.bernoulli(loss) if loss else None)
+    expected = tensors[0]
+    for tensor in tensors[1:]:
+        expected = expected + tensor
+    for turns in all_reduce(job, target, tensors, times=2):
+        for turn in turns:
+            assert np.array_equal(turn["sum"], expected)
+
+
+@pytest.mark.parametrize("spare", [0, 2, 4])
+def test_each_hosts_link_carries_the_closed_form(target: Target, spare: int) -> None:
+    n, steps, elements = 4, 3, 100_000
+    settings = TrialSettings(
+        racks=1, workers=n, host_rate=50, workload=f"tensor-{elements}", steps=steps, compute_ms=20,
+        **SCHEME | {"byteps.servers": spare},
+    )  # fmt: skip
+    metrics = run_trial(settings, 1, target, lambda message: None)["metrics"]
+    d = n * n + spare * n - 2 * spare
+    expected = 2 * n * (n - 1) / d * 4 * elements * steps * settings.of_scheme().framing(settings.scheme_settings(), elements)
+    for link in [*metrics["worker_bytes"], *metrics.get("server_bytes", [])]:
+        for way in ("up", "down"):  # acknowledgements are a twentieth: 66 bytes for every two segments, or every one
+            assert expected * 0.97 < link[way] < expected * 1.08
+
+
+def test_all_pipelines_train_one_model(target: Target) -> None:
+    digests, periods = set(), {}
+    for pipeline in ("blocking", "barrier", "cross-barrier"):
+        change: dict[str, Any] = {
+            "workload": "digits-mlp-large",
+            "host_rate": 100,
+            "uplink_rate": 100,
+            "compute_ms": 150,
+            "steps": 6,
+        }
+        result = run_trial(TrialSettings(**SMALL | SCHEME | change | {"pipeline": pipeline}), 1, target, lambda message: None)
+        digests.add(result["metrics"]["model_digest"])
+        periods[pipeline] = result["metrics"]["period_median"]
+        assert len({len(r.get("layers", [0])) for r in result["steps"]}) == 1
+    assert len(digests) == 1 and "" not in digests
+    assert periods["cross-barrier"] < periods["barrier"] < periods["blocking"]
+
+
+def process(name: str) -> int:
+    return next(int(p.pid) for p in family() if name_of(p) == name)
+
+
+@pytest.mark.parametrize(
+    ("victim", "named"),
+    [
+        ("server-of1", r"the server of worker 1 \(host h1\) was killed by SIGKILL"),
+        ("server0", r"server 0 \(host s0\) was killed by SIGKILL"),
+        ("worker2", r"worker 2 was killed by SIGKILL"),
+    ],
+)
+def test_whoever_dies_is_named(target: Target, victim: str, named: str) -> None:
+    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), **SCHEME, servers=1)
+    assert re.search(named, why), why
+    assert took < 10
+
+
+@pytest.mark.parametrize(("victim", "named"), [("server-of1", "the service of worker 1"), ("server0", "server 0")])
+def test_a_service_that_hangs_is_named_within_ten_seconds(target: Target, victim: str, named: str) -> None:
+    why, took = fails(target, Step, lambda: os.kill(process(victim), signal.SIGSTOP), **SCHEME, servers=1)
+    assert f"{named} has not answered for 4 s" in why, why
+    assert took < 10
+
+
+def test_slow_links_get_small_shares() -> None:
+    """What ByBytes deals out follows shares that were made for unequal links."""
+    parts = shares(4, [10.0, 10.0, 10.0, 5.0, 10.0, 5.0])
+    carried = [0] * 6
+    for piece in ByBytes(parts, 1000).cut("layer", 1_000_000):
+        carried[piece.service] += piece.size
+    assert carried[3] < carried[0] / 2
+    assert carried[5] == pytest.approx(carried[4] / 2, rel=0.01)

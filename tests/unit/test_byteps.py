@@ -1,0 +1,437 @@
+"""BytePS without a network of its own: the shares, the order, the messages, and workers and services over loopback."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from hosts.byteps import wire
+from hosts.byteps.admission import FIFO, PRIORITY, Admission, Partition
+from hosts.byteps.assignment import ByBytes, ByHash, djb2, shares
+from hosts.byteps.channel import Channel
+from hosts.byteps.service import Service
+from hosts.byteps.wire import Header
+from hosts.byteps.worker import BytePS
+from hosts.collective import AggregationError, Label, Membership
+from hosts.tcp.meeting import GREETING
+
+# --- who adds what
+
+
+@pytest.mark.parametrize(("n", "k"), [(n, k) for n in (2, 3, 4, 8, 16) for k in range(n + 1)])
+def test_equal_links_end_together(n: int, k: int) -> None:
+    """The closed form: (n - k) / D for a worker's host, 2 (n - 1) / D for a spare one, and 2n (n - 1) / D of the tensor a link."""
+    d = n * n + k * n - 2 * k
+    found = shares(n, [10.0] * (n + k))
+    assert found == pytest.approx([(n - k) / d] * n + [2 * (n - 1) / d] * k, abs=1e-9)
+    links = [1 + (n - 2) * share for share in found[:n]] + [n * share for share in found[n:]]
+    if n > 2:
+        assert links == pytest.approx([2 * n * (n - 1) / d] * (n + k))
+    assert max(links) == pytest.approx(2 * n * (n - 1) / d)
+
+
+@given(st.integers(2, 8).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.floats(1, 100), min_size=n, max_size=2 * n))))
+def test_shares_are_an_optimum_of_the_linear_program(drawn: tuple[int, list[float]]) -> None:
+    """Minimize T: a worker's host carries 1 + (n - 2) s, a spare one n s, and all shares together are 1."""
+    n, rates = drawn
+    hosts = len(rates)
+    at_most = [[(n - 2 if i < n else n) * (i == j) for j in range(hosts)] + [-rates[i]] for i in range(hosts)]
+    best = linprog(
+        [0] * hosts + [1], at_most, [-1.0] * n + [0.0] * (hosts - n), [[1] * hosts + [0]], [1], bounds=[(0, None)] * (hosts + 1)
+    ).fun
+    found = shares(n, rates)
+    assert sum(found) == pytest.approx(1) and min(found) >= 0
+    ends = [((1 + (n - 2) * s) if i < n else n * s) / rates[i] for i, s in enumerate(found)]
+    assert max(ends) == pytest.approx(best, rel=1e-6)
+
+
+def test_a_spare_host_at_half_the_rate_has_half_the_share() -> None:
+    found = shares(4, [10.0] * 4 + [10.0, 5.0])
+    assert found[5] == pytest.approx(found[4] / 2)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.lists(st.integers(1, 5000), min_size=1, max_size=60))
+def test_by_bytes_each_has_its_share_of_all_tensors_but_for_scraps(weights: list[float], elements: list[int]) -> None:
+    parts = [weight / sum(weights) for weight in weights]
+    assignment, carried = ByBytes(parts, 1024), [0] * len(parts)
+    for n in elements:
+        pieces = assignment.cut("layer", 4 * n)
+        assert sum(piece.size for piece in pieces) == 4 * n
+        assert all(0 < piece.size <= 1024 + 4 and piece.size % 4 == 0 for piece in pieces)
+        for piece in pieces:
+            carried[piece.service] += piece.size
+        whole = sum(carried)
+        for share, got in zip(parts, carried, strict=True):
+            assert abs(got - share * whole) <= 4 * n * (len(pieces) == 1) + 1024 * len(parts)
+
+
+def test_a_large_tensor_is_shared_out_exactly_and_evenly_in_time() -> None:
+    pieces = ByBytes([0.5, 0.25, 0.25], 1000).cut("layer", 100_000)
+    for service, share in enumerate((0.5, 0.25, 0.25)):
+        mine = [piece for piece in pieces if piece.service == service]
+        assert sum(piece.size for piece in mine) == pytest.approx(share * 100_000, abs=4)
+        assert [piece.turn for piece in mine] == pytest.approx([(i + 0.5) / len(mine) for i in range(len(mine))])
+
+
+def test_the_hash_is_the_public_codes() -> None:
+    assert djb2(0) == 5381 * 33 + ord("0")
+    assert djb2(65_537) == sum(ord(c) * 33**i for i, c in enumerate(reversed("65537"))) + 5381 * 33**5
+
+
+@pytest.mark.parametrize("n", [4, 8])
+def test_the_hash_costs_up_to_a_fifth(n: int) -> None:
+    """640 equal partitions: its last link ends at 1.04 to 1.22 times the optimum."""
+    cost = []
+    for k in range(n + 1):
+        assignment, carried = ByHash(n, k, 4), [0] * (n + k)
+        for tensor in range(10):
+            for piece in assignment.cut(f"{tensor}", 4 * 64):
+                carried[piece.service] += 1
+        links = [640 + (n - 2) * own for own in carried[:n]] + [n * own for own in carried[n:]]
+        cost.append(max(links) / 640 * (n * n + k * n - 2 * k) / (2 * n * (n - 1)))
+    assert 1.0 <= min(cost) and 1.1 < max(cost) < 1.3
+
+
+# --- what goes next
+
+
+def partition(priority: int, number: int, index: int, size: int) -> Partition:
+    return Partition(priority, number, (0.0, 0), index, 0, size // 4, 0)
+
+
+def test_the_most_urgent_goes_first_and_the_credit_is_kept() -> None:
+    admission = Admission(100)
+    waiting = [partition(p, 0, i, 40) for i, p in enumerate((2, 1, 1, 0))]
+    for each in waiting:
+        admission.put(each)
+    assert list(admission.admitted()) == [waiting[3], waiting[1]]
+    assert list(admission.admitted()) == []
+    admission.ended(waiting[1])
+    assert list(admission.admitted()) == [waiting[2]]
+    assert admission.used == 80
+
+
+def test_a_partition_beyond_the_credit_goes_alone() -> None:
+    admission = Admission(10)
+    first, second = partition(0, 0, 0, 40), partition(0, 0, 1, 40)
+    admission.put(second)
+    admission.put(first)
+    assert list(admission.admitted()) == [first]
+    admission.ended(first)
+    assert list(admission.admitted()) == [second]
+
+
+# --- messages
+
+
+@given(st.integers(0, 5), st.sampled_from(list(wire.DTYPES)), *[st.integers(0, 2**32 - 1)] * 2, st.integers(-(2**31), 2**31 - 1))
+def test_headers_come_back_as_they_were(kind: int, dtype: bytes, number: int, index: int, priority: int) -> None:
+    header = Header(kind, dtype, number, index, priority, 12)
+    assert Header.unpack(header.pack()) == header
+
+
+@pytest.mark.parametrize("octets", [b"\x06f" + bytes(18), b"\x00x" + bytes(18), b"\x00f" + bytes(14) + b"\xff" * 4])
+def test_what_is_no_header_is_refused(octets: bytes) -> None:
+    with pytest.raises(ValueError, match="no message begins with"):
+        Header.unpack(octets)
+
+
+def received(channel: Channel, wanted: int) -> list[tuple[Header, bytes]]:
+    """So many messages, with their bodies."""
+    rooms: list[bytearray] = []
+    found: list[tuple[Header, bytes]] = []
+
+    def room(header: Header) -> memoryview:
+        rooms.append(bytearray(header.size))
+        return memoryview(rooms[-1])
+
+    end = time.monotonic() + 20
+    while len(found) < wanted and time.monotonic() < end:
+        found += [(header, bytes(rooms[-1])) for header in channel.read(room)]
+    return found
+
+
+def test_messages_arrive_whole_and_urgent_ones_overtake_those_that_wait() -> None:
+    ours, theirs = (Channel(end) for end in tcp_pair())
+    bodies = [os.urandom(size) for size in (400_000, 0, 3_000_000, 17)]
+    for index, body in enumerate(bodies):
+        ours.put(Header(wire.PUSH, partition=index, priority=-index, size=len(body)), body)
+    found: list[tuple[Header, bytes]] = []
+    reader = threading.Thread(target=lambda: found.extend(received(theirs, 4)))
+    reader.start()
+    while not ours.idle:
+        ours.write()
+    reader.join(20)
+    assert [(header.partition, body) for header, body in found] == [(i, bodies[i]) for i in (3, 2, 1, 0)]
+    ours.close()
+    with pytest.raises(ConnectionResetError, match="it has closed the connection"):
+        for _ in range(100):
+            received(theirs, 0)
+            list(theirs.read(lambda header: memoryview(b"")))
+            time.sleep(0.01)
+    theirs.close()
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = socket.create_connection(listener.getsockname())
+        return one, listener.accept()[0]
+
+
+# --- workers and services
+
+
+hosts_used = count()
+
+
+class Hosts:
+    """Services and workers of a group, each on a loopback address of its own."""
+
+    def __init__(
+        self, n: int, k: int = 0, size: int = 256, order: str = PRIORITY, credit: int = 4096, patience: float = 20.0, **more: Any
+    ):
+        first = next(hosts_used) * 64
+        self.n, self.k, self.epoch = n, k, 1
+        pid = os.getpid()
+        self.peers = [f"127.{pid >> 8 & 127 | 64}.{pid & 255}.{(first + i) % 250 + 1}" for i in range(n + k)]
+        self.options = {"order": order, "credit": credit, "patience": patience} | more
+        self.assignment = lambda: ByBytes(shares(n, [1.0] * (n + k)), size)
+        self.ended: dict[int, str] = {}
+        self.over = False
+        self.services: dict[int, Service] = {}
+        self.threads = [threading.Thread(target=self._serve, args=(rank,), daemon=True) for rank in range(n + k)]
+
+    def membership(self, rank: int) -> Membership:
+        return Membership(3, rank, self.n, [list(range(self.n))])
+
+    def _serve(self, rank: int) -> None:
+        try:
+            service = Service.of_next_group(self.membership(rank), self.peers, 10.0, lambda: self.over)
+            if service is None:
+                return
+            self.services[rank] = service
+            try:
+                service.serve()
+                self.ended[rank] = ""
+            finally:
+                service.close()
+        except AggregationError as error:
+            self.ended[rank] = str(error)
+        except (OSError, ValueError) as error:  # closed under its feet
+            self.ended[rank] = f"{type(error).__name__}: {error}"
+
+    @contextmanager
+    def workers(self) -> Iterator[list[BytePS]]:
+        for thread in self.threads:
+            thread.start()
+        with ThreadPoolExecutor(self.n) as pool:
+            made = list(pool.map(self.worker, range(self.n)))
+        try:
+            yield made
+        finally:
+            for worker in made:
+                with suppress(OSError, ValueError):
+                    worker.close()
+            self.over = True
+            for thread in self.threads:
+                thread.join(20)
+
+    def worker(self, rank: int) -> BytePS:
+        return BytePS(self.membership(rank), self.epoch, self.peers, self.assignment(), **self.options)
+
+
+def sums(workers: list[BytePS], tensors: list[list[NDArray[Any]]], labels: list[Label] | None = None) -> list[list[NDArray[Any]]]:
+    """All tensors of every worker, started at once; the sums by worker."""
+
+    def work(rank: int) -> list[NDArray[Any]]:
+        started = [workers[rank].start(x, label=(labels or [Label()] * 99)[i]) for i, x in enumerate(tensors[rank])]
+        for each in started:
+            workers[rank].advance(each)
+        return [each.total for each in started]  # type: ignore[misc]
+
+    with ThreadPoolExecutor(len(workers)) as pool:
+        return list(pool.map(work, range(len(workers))))
+
+
+def in_order(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """The sum of floats in the stated order: ((x0 + x1) + x2) + …"""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 0), (2, 0), (3, 1), (4, 4)])
+@pytest.mark.parametrize("size", [4, 256, 100_000])
+def test_sums_are_those_of_the_stated_order_to_the_bit(n: int, k: int, size: int) -> None:
+    rng = np.random.default_rng(n * 100 + k)
+    shapes = [(1,), (777,), (3, 5, 7), (64,)]
+    tensors = [
+        [(rng.standard_normal(shape) * 10.0 ** rng.integers(-9, 9)).astype(np.float32) for shape in shapes] for _ in range(n)
+    ]
+    for mine in tensors:
+        mine.append(rng.integers(-(2**31), 2**31, 99, np.int64).astype(np.int32))
+    with Hosts(n, k, size, credit=max(1024, size)).workers() as workers:
+        found = sums(workers, tensors)
+    for i in range(5):
+        expected = in_order([mine[i] for mine in tensors])
+        for rank in range(n):
+            assert found[rank][i].dtype == expected.dtype and found[rank][i].shape == expected.shape
+            assert np.array_equal(found[rank][i], expected)
+
+
+def test_the_front_layer_overtakes_what_began_before_it() -> None:
+    over: list[str] = []
+    labels = [Label("back", 1), Label("front", 0)]
+    with Hosts(2, size=4096, credit=8192).workers() as workers:
+
+        def work(worker: BytePS) -> None:
+            note = lambda s: over.append(s.label.name)  # noqa: E731
+            started = [
+                worker.start(np.ones(n, np.float32), label=label, then=note)
+                for n, label in zip((400_000, 400), labels, strict=True)
+            ]
+            for each in started:
+                worker.advance(each)
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(work, workers))
+    assert over == ["front", "front", "back", "back"]
+
+
+def test_in_order_of_arrival_it_does_not() -> None:
+    over: list[str] = []
+    with Hosts(2, size=4096, credit=8192, order=FIFO).workers() as workers:
+
+        def work(worker: BytePS) -> None:
+            note = lambda s: over.append(s.label.name)  # noqa: E731
+            started = [
+                worker.start(np.ones(4000, np.float32), label=Label(name, p), then=note) for name, p in (("back", 1), ("front", 0))
+            ]
+            for each in started:
+                worker.advance(each)
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(work, workers))
+    assert over[0] == "back" and over[-1] == "front"
+
+
+def failures(workers: list[BytePS], tensors: list[NDArray[Any]]) -> list[str]:
+    """How an all-reduce of each worker's tensor fails, by rank; what does not fail is empty."""
+
+    def work(rank: int) -> str:
+        try:
+            workers[rank].all_reduce(tensors[rank])
+        except AggregationError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(len(workers)) as pool:
+        return list(pool.map(work, range(len(tensors))))
+
+
+def test_different_tensors_are_told_to_all() -> None:
+    with Hosts(3).workers() as workers:
+        told = failures(workers, [np.ones(10, np.float32), np.ones(11, np.float32), np.ones(10, np.float32)])
+    unlike = "the workers sum different tensors: 10 elements of float32 on worker"
+    assert all(f"worker {rank}: job 3 cannot be completed: " in text for rank, text in enumerate(told))
+    assert all(unlike in text or "left" in text or "gone" in text for text in told)
+    assert any(unlike in text for text in told)
+
+
+def test_a_worker_that_leaves_is_named_by_all_others() -> None:
+    hosts = Hosts(3, 1)
+    with hosts.workers() as workers:
+        sums(workers, [[np.ones(500, np.float32)]] * 3)
+        workers[2].close()
+        told = failures(workers, [np.ones(500, np.float32)] * 2)
+    assert all("worker 2" in text and ("left" in text or "gone" in text) for text in told), told
+
+
+def test_a_service_that_ends_is_named_by_all_workers() -> None:
+    hosts = Hosts(2, 1)
+    with hosts.workers() as workers:
+        sums(workers, [[np.ones(500, np.float32)]] * 2)
+        for channel in hosts.services[2].channels.values():
+            channel.socket.shutdown(socket.SHUT_RDWR)
+        told = failures(workers, [np.ones(500, np.float32)] * 2)
+    assert all("server 0 is gone" in text for text in told), told
+
+
+def test_who_says_nothing_is_named_after_the_patience() -> None:
+    with Hosts(3, patience=1.0).workers() as workers:
+        begun = time.monotonic()
+        told = failures(workers, [np.ones(500, np.float32)] * 2)
+        assert time.monotonic() - begun < 8
+    assert all("waits for worker 2, for 1 s" in text for text in told), told
+
+
+def test_somebody_who_watches_over_the_workers_is_listened_to() -> None:
+    hosts = Hosts(2, pulse=lambda: "worker 1 was killed by SIGKILL")
+    with hosts.workers() as workers:
+        assert "worker 1 was killed by SIGKILL" in failures(workers, [np.ones(500, np.float32)])[0]
+
+
+def test_a_service_that_never_comes_is_named() -> None:
+    hosts = Hosts(1, 1, patience=0.5)
+    with pytest.raises(AggregationError, match="worker 0: job 3 cannot be completed: the service of worker 0 cannot be reached"):
+        hosts.worker(0)
+
+
+def test_a_worker_that_talks_nonsense_ends_its_group_by_name() -> None:
+    hosts = Hosts(2)
+    for thread in hosts.threads:
+        thread.start()
+    made = [socket.create_connection((peer, wire.TCP_PORT), 5, (hosts.peers[1], 0)) for peer in waited_for(hosts.peers)]
+    for each in made:
+        each.sendall(GREETING.pack(1, hosts.epoch))
+        each.sendall(b"\xff" * 64)
+    worker = hosts.worker(0)
+    with pytest.raises(AggregationError, match="worker 1 sent what cannot be: no message begins with ff"):
+        worker.all_reduce(np.ones(500, np.float32))
+    worker.close()
+    hosts.over = True
+    for each in made:
+        each.close()
+
+
+def waited_for(peers: list[str]) -> list[str]:
+    """The same, once each listens."""
+    end = time.monotonic() + 10
+    for peer in peers:
+        while time.monotonic() < end:
+            with suppress(OSError), socket.create_connection((peer, wire.TCP_PORT), 1):
+                break
+            time.sleep(0.01)
+    return peers
+
+
+def test_links_carry_the_closed_form() -> None:
+    """What worker 0's services and pushes bring over its link, for k = 0 … n, in bytes of the tensor."""
+    n, elements = 4, 40_000
+    for k in range(n + 1):
+        hosts = Hosts(n, k, size=1000)
+        with hosts.workers() as workers:
+            sums(workers, [[np.ones(elements, np.float32)]] * n)
+            sent = [worker.counters.bytes_sent - worker.channels[rank].sent for rank, worker in enumerate(workers)]
+            for rank in range(n):
+                sent[rank] += sum(c.sent for other, c in hosts.services[rank].channels.items() if other != rank)
+        d = n * n + k * n - 2 * k
+        expected = 2 * n * (n - 1) / d * 4 * elements
+        assert sent == pytest.approx([expected] * n, rel=0.06)
+        assert math.isclose(sum(sent) / n, expected, rel_tol=0.05)
