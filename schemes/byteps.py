@@ -24,10 +24,8 @@ class Settings(SchemeSettings):
     """Spare hosts, and how tensors are cut, dealt out and sent."""
 
     servers: int = Field(0, ge=0, description="spare hosts with a Summation Service, from none to as many as there are workers")
-    partition: float = Field(64.0, ge=1, le=100_000, description="kB that a tensor is cut into")
-    credit: float = Field(
-        1000.0, ge=1, le=1_000_000, description="kB of a worker's partitions under way, pushed and not yet pulled"
-    )
+    partition: float = Field(4.0, ge=1, le=100_000, description="kB that a tensor is cut into")
+    credit: float = Field(64.0, ge=1, le=1_000_000, description="kB of a worker's partitions under way, pushed and not yet pulled")
     order: str = Field(PRIORITY, description="which partition goes next: of the layer next to the front (priority), or fifo")
     assignment: str = Field(BY_BYTES, description="which service adds a partition: by bytes, or by the public code's hash")
 

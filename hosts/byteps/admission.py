@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 FIFO, PRIORITY = "fifo", "priority"
@@ -40,12 +39,13 @@ class Admission:
         """Let a partition wait."""
         heapq.heappush(self.waiting, partition)
 
-    def admitted(self) -> Iterator[Partition]:
-        """The partitions that may go now."""
-        while self.waiting and (not self.used or self.used + self.waiting[0].size <= self.credit):
-            partition = heapq.heappop(self.waiting)
-            self.used += partition.size
-            yield partition
+    def admit(self) -> Partition | None:
+        """The next partition, if it may go now."""
+        if not self.waiting or (self.used and self.used + self.waiting[0].size > self.credit):
+            return None
+        partition = heapq.heappop(self.waiting)
+        self.used += partition.size
+        return partition
 
     def ended(self, partition: Partition) -> None:
         """A partition's pull has ended."""

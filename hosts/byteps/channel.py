@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 
 from hosts.byteps.wire import HEADER, Header
@@ -23,9 +24,10 @@ class Channel:
         made.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT)
         self.socket = made
         self.sent = self.received = 0  # bytes
-        self.waiting: list[tuple[int, int, bytes, memoryview]] = []  # a heap of messages by priority and order
+        self.waiting: list[tuple[int, int, Header, memoryview]] = []  # a heap of messages by priority and order
         self.order = count()
-        self.leaving: list[memoryview] = []  # what is left of the message that is being sent
+        self.sending = Header(0)  # the message that is being sent
+        self.leaving: list[memoryview] = []  # what is left of it
         self.head = memoryview(bytearray(HEADER.size))
         self.header: Header | None = None  # of the message that is coming
         self.body = memoryview(b"")
@@ -33,28 +35,30 @@ class Channel:
 
     def put(self, header: Header, body: bytes | memoryview = b"") -> None:
         """Send a message when it is its turn."""
-        heapq.heappush(self.waiting, (header.priority, next(self.order), header.pack(), memoryview(body).cast("B")))
+        heapq.heappush(self.waiting, (header.priority, next(self.order), header, memoryview(body).cast("B")))
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to send."""
         return not self.leaving and not self.waiting
 
-    def write(self) -> None:
-        """Send as much as goes."""
-        try:
+    def write(self) -> list[Header]:
+        """Send as much as goes; the messages that were sent to their ends."""
+        ended: list[Header] = []
+        with suppress(BlockingIOError):
             while not self.idle:
                 if not self.leaving:
-                    _, _, head, body = heapq.heappop(self.waiting)
-                    self.leaving = [memoryview(head), body]
+                    _, _, self.sending, body = heapq.heappop(self.waiting)
+                    self.leaving = [memoryview(self.sending.pack()), body]
                 size = self.socket.sendmsg(self.leaving)
                 self.sent += size
                 while self.leaving and size >= len(self.leaving[0]):
                     size -= len(self.leaving.pop(0))
                 if self.leaving:
                     self.leaving[0] = self.leaving[0][size:]
-        except BlockingIOError:
-            return
+                else:
+                    ended.append(self.sending)
+        return ended
 
     def read(self, room: Room) -> Iterator[Header]:
         """Take in what has come; each message's header once its body is where `room` wants it."""

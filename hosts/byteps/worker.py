@@ -80,6 +80,7 @@ class BytePS(Summing):
         self.admission = Admission(credit)
         self.transfers: dict[int, Transfer] = {}  # by number of the sum
         self.sums = 0
+        self.leaving = False  # whether there is a push that the kernel has not taken yet
         self.coming: dict[int, bytearray] = {}  # by service: what is no result
         self.heard_at = self.progress_at = self.pulsed_at = self.asked_at = 0.0  # when a byte came, and a result
         self.answered = True
@@ -119,8 +120,9 @@ class BytePS(Summing):
         return flat.dtype.char.encode()
 
     def _admit(self) -> None:
-        """Push what may go now."""
-        for partition in self.admission.admitted():
+        """Push what may go now: one after another, so that the first is at its service early, and its sum comes back meanwhile."""
+        while not self.leaving and (partition := self.admission.admit()):
+            self.leaving = True
             transfer = self.transfers[partition.number]
             transfer.under_way[partition.index] = partition
             kind = self._kind(transfer.started.flat)
@@ -149,8 +151,10 @@ class BytePS(Summing):
             if events & selectors.EVENT_READ:
                 self._read(service)
             if events & selectors.EVENT_WRITE:
-                self.channels[service].write()
+                if any(sent.kind == wire.PUSH for sent in self.channels[service].write()):
+                    self.leaving = False
                 self._watch(service)
+                self._admit()
         except ValueError as error:
             raise self._error(f"{self._name(service)} sent what cannot be: {error}") from None
         except OSError as error:

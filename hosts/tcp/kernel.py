@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hosts.collective import Counters
 
+CUBIC = b"cubic"
 U32 = struct.Struct("=I")
 TOTAL_RETRANSMISSIONS, SEGMENTS_OUT = 100, 136  # offsets in struct tcp_info
 
@@ -26,6 +27,16 @@ def notice_silence(made: socket.socket, seconds: float) -> None:
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, max(1, int((seconds - idle) / interval)))
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
+
+
+def control_congestion(made: socket.socket) -> None:
+    """Have CUBIC control a connection's congestion (RFC 9438): Linux's default, and not what this machine's happens to be.
+
+    BBR's rate is what a connection had while all shared the link, so one that then has it alone leaves most of it idle. Where the
+    kernel has no CUBIC its own default stays.
+    """
+    with suppress(OSError):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CUBIC)
 
 
 def count_segments(counters: Counters, connections: Iterable[socket.socket]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from hosts.epoch import newer
+from hosts.tcp.kernel import control_congestion
 
 GREETING = struct.Struct(">II")  # rank and epoch
 ATTEMPT = 2.5  # seconds
@@ -115,6 +116,7 @@ def _ready(meeting: Meeting) -> Meeting:
     for made in meeting.sockets.values():
         made.setblocking(True)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        control_congestion(made)
     return meeting
 
 

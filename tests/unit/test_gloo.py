@@ -12,7 +12,7 @@ from schemes.gloo import SCHEME
 
 PLACE = Place(
     SCHEME, SCHEME.Settings(), Membership(0, 1, 3, [[0, 1, 2]]), ["10.0.0.1", "10.0.0.2", "10.0.0.3"], [], [],
-    ["192.168.0.2", "192.168.0.3", "192.168.0.4"],
+    ["192.168.0.2", "192.168.0.3", "192.168.0.4"], [],
 )  # fmt: skip
 PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] "
 ADVICE = (

@@ -21,7 +21,7 @@ from testbed.trial.launch import check_script
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [192.168.0.2]:51616. GLHF!"
 PLACED = Place(
-    SCHEME, SCHEME.Settings(), Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], [], ["192.168.0.2", "192.168.0.3"]
+    SCHEME, SCHEME.Settings(), Membership(0, 1, 2, [[0, 1]]), ["10.0.0.1", "10.0.0.2"], [], [], ["192.168.0.2", "192.168.0.3"], []
 )
 
 
