@@ -11,15 +11,21 @@ ORDERS = (FIFO, PRIORITY)
 
 @dataclass(order=True, frozen=True)
 class Partition:
-    """A part of a sum's tensor, elements `start` to `stop`; ordered by urgency."""
+    """A part of a sum's tensor, elements `start` to `stop`; ordered by urgency, and then as the worker has them in turn."""
 
     priority: int  # the lower, the sooner
     number: int  # of the sum
-    turn: tuple[float, int]  # among those of the sum
+    turn: float  # among those of the sum
+    own: int  # among those whose turn it is: a worker's own order
     index: int  # in the tensor
     start: int = field(compare=False)
     stop: int = field(compare=False)
     service: int = field(compare=False)
+
+    @property
+    def urgency(self) -> tuple[int, int, float]:
+        """The lower, the sooner; the same on all workers."""
+        return self.priority, self.number, self.turn
 
     @property
     def size(self) -> int:
@@ -29,11 +35,17 @@ class Partition:
 
 class Admission:
     """Partitions that wait, the most urgent first, while others under way use up the credit: bytes from a partition's admission to
-    the end of its pull. One may always be under way."""
+    the end of its pull.
+
+    A pull ends when all workers have pushed. If the credit of each were used up by partitions that another has not admitted, all
+    would wait for ever. So partitions that are at least as urgent as all under way need no credit: all workers agree on what is the
+    most urgent, have admitted that, and go on.
+    """
 
     def __init__(self, credit: int) -> None:
         self.credit, self.used = credit, 0
         self.waiting: list[Partition] = []  # a heap
+        self.under_way: set[Partition] = set()
 
     def put(self, partition: Partition) -> None:
         """Let a partition wait."""
@@ -41,12 +53,17 @@ class Admission:
 
     def admit(self) -> Partition | None:
         """The next partition, if it may go now."""
-        if not self.waiting or (self.used and self.used + self.waiting[0].size > self.credit):
+        if not self.waiting:
             return None
-        partition = heapq.heappop(self.waiting)
-        self.used += partition.size
-        return partition
+        first = self.waiting[0]
+        if self.used + first.size > self.credit and any(other.urgency < first.urgency for other in self.under_way):
+            return None
+        heapq.heappop(self.waiting)
+        self.used += first.size
+        self.under_way.add(first)
+        return first
 
     def ended(self, partition: Partition) -> None:
         """A partition's pull has ended."""
+        self.under_way.remove(partition)
         self.used -= partition.size

@@ -106,9 +106,9 @@ class BytePS(Summing):
         start, urgency = 0, 0 if self.order == FIFO else label.priority
         for index, piece in enumerate(self.assignment.cut(label.name, 4 * flat.size)):
             # of those whose turn it is each worker begins with another, so that not all send to one host at once
-            turn = piece.turn, (piece.service - self.membership.rank) % len(self.channels)
+            own = (piece.service - self.membership.rank) % len(self.channels)
             stop = start + piece.size // 4
-            self.admission.put(Partition(urgency, number, turn, index, start, stop, piece.service))
+            self.admission.put(Partition(urgency, number, piece.turn, own, index, start, stop, piece.service))
             transfer.remaining += 1
             start = stop
         if len(self.transfers) == 1:

@@ -111,7 +111,7 @@ def test_the_hash_costs_up_to_a_fifth(n: int) -> None:
 
 
 def partition(priority: int, number: int, index: int, size: int) -> Partition:
-    return Partition(priority, number, (0.0, 0), index, 0, size // 4, 0)
+    return Partition(priority, number, float(index), 0, index, 0, size // 4, 0)
 
 
 def test_the_most_urgent_goes_first_and_the_credit_is_kept() -> None:
@@ -133,6 +133,37 @@ def test_a_partition_beyond_the_credit_goes_alone() -> None:
     assert [admission.admit() for _ in range(2)] == [first, None]
     admission.ended(first)
     assert admission.admit() == second
+
+
+@given(st.data(), st.integers(2, 4), st.integers(1, 5), st.integers(0, 12))
+def test_credits_never_hold_each_other_up(data: st.DataObject, workers: int, sums: int, credit: int) -> None:
+    """Workers start the same sums in the same order at any times, and admit partitions in orders of their own among equals.
+
+    A partition's pull ends when all have admitted it; nobody starts a sum because of another one's end.
+    """
+    sizes = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6)), min_size=sums, max_size=sums))
+    tensors = [[(priority, number, float(i // 3), i) for i in range(parts)] for number, (priority, parts) in enumerate(sizes)]
+    admissions, started = [Admission(credit * 4) for _ in range(workers)], [0] * workers
+    pushed: dict[tuple[int, int], dict[int, Partition]] = {}
+    expected = sum(len(parts) for parts in tensors)
+    ended = 0
+    while ended < expected:
+        able = [w for w in range(workers) if started[w] < sums]
+        moving = [
+            w
+            for w in range(workers)
+            if (p := admissions[w].admit()) and pushed.setdefault((p.number, p.index), {}).update({w: p}) is None
+        ]
+        for w in data.draw(st.lists(st.sampled_from(able), unique=True)) if able else []:
+            for priority, number, turn, i in tensors[started[w]]:
+                admissions[w].put(Partition(priority, number, turn, (i - w) % 3, i, 0, 1, 0))
+            started[w] += 1
+        for parts in [parts for parts in pushed.values() if len(parts) == workers]:
+            for w, part in parts.items():
+                admissions[w].ended(part)
+            parts.clear()
+            ended += 1
+        assert moving or able or ended == expected, "all workers wait for each other"
 
 
 # --- messages
