@@ -75,7 +75,8 @@ def _hidden(run: Run, profile: str) -> Any:
 
     def measure(trial: dict[str, Any]) -> float:
         plain = blocking.get(trial["seed"])
-        return (PERIOD(plain) - PERIOD(trial)) / (_path(plain) - _path(trial)) if plain else float("nan")
+        can_be = _path(plain) - _path(trial) if plain else 0.0
+        return (PERIOD(plain) - PERIOD(trial)) / can_be if plain and can_be > 0 else float("nan")
 
     return estimate(run, measure, profile=profile, pipeline=CROSS_BARRIER, order=PRIORITY)
 

@@ -48,6 +48,8 @@ QUICK: dict[str, Any] = {"sizes": (4,), "spare": (0, 4), "seeds": 1, "steps": 2,
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every number of spare hosts with each assignment; beside them other schemes. SettingsError for too many spare hosts."""
+    if min(settings.sizes) < 2:
+        raise SettingsError(f"sizes has {min(settings.sizes)}: an all-reduce is between two workers or more")
     points = []
     for n in settings.sizes:
         if settings.spare and max(settings.spare) > n:

@@ -19,7 +19,7 @@ log = logging.getLogger("inalab")
 
 
 class Serving(Protocol):
-    """A dedicated server."""
+    """A server, on a host of its own or on a worker's."""
 
     def serve(self) -> None:
         """Take part until the workers leave."""
@@ -71,7 +71,7 @@ class Place:
 
 
 def serve(place: Place, over: Over) -> None:
-    """Take part in a job as a dedicated server, for one group of its workers after another, until it is `over`.
+    """Take part in a job as a server, for one group of its workers after another, until it is `over`.
 
     A group that does not come together, or breaks, ends with a line in the log; its workers know more.
     """

@@ -276,12 +276,13 @@ def _values(tensor: torch.Tensor) -> NDArray[Any]:
 def _keep(pending: PendingSum, started: Sum) -> None:
     """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
     tensor, total = pending.tensor, torch.from_numpy(started.total)
-    if total.data_ptr() != tensor.data_ptr():
-        with torch.no_grad():
-            tensor.copy_(total.view_as(tensor))
-    elif not tensor.is_inference():
-        torch.autograd.graph.increment_version(tensor)
-    pending.finish()
+    with _reporting(pending):
+        if total.data_ptr() != tensor.data_ptr():
+            with torch.no_grad():
+                tensor.copy_(total.view_as(tensor))
+        elif not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
+        pending.finish()
 
 
 @contextmanager

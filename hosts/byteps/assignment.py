@@ -98,7 +98,7 @@ class ByHash:
 
     def cut(self, tensor: str, size: int) -> list[Piece]:
         """See Assignment."""
-        key = self.tensors.setdefault(tensor, len(self.tensors)) << 16
+        key = self.tensors.setdefault(tensor or f"{size} bytes", len(self.tensors)) << 16
         starts = range(0, size, self.partition)
         return [Piece(min(self.partition, size - s), self._service(key + i), (i + 0.5) / len(starts)) for i, s in enumerate(starts)]
 

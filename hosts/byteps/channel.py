@@ -85,6 +85,19 @@ class Channel:
                 header, self.header = self.header, None
                 yield header
 
+    def say_last(self) -> None:
+        """Send as much as goes, and then the end; what comes is thrown away. Raises OSError once the other end has left.
+
+        Closing a connection on which something has come that nobody read would take back what was sent last.
+        """
+        self.write()
+        if self.idle:
+            self.socket.shutdown(socket.SHUT_WR)
+        with suppress(BlockingIOError):
+            while self.socket.recv(AT_ONCE):
+                pass
+            raise ConnectionResetError("it has closed the connection")
+
     def close(self) -> None:
         """Close the connection."""
         self.socket.close()

@@ -35,7 +35,8 @@ class Entry:
     """A partition that not all workers have pushed yet."""
 
     dtype: bytes
-    size: int
+    size: int  # bytes
+    elements: int  # of the whole tensor
     total: NDArray[Any] | None = None  # of the ranks below `next`
     next: int = 0
     parked: dict[int, NDArray[Any]] = field(default_factory=dict)  # parts of later ranks
@@ -103,14 +104,14 @@ class Service:
                 case wire.PUSH:
                     self._push(rank, header, body)
                 case wire.ANNOUNCE:
-                    self._compare(rank, header, body)
+                    self._compare(rank, header)
                 case wire.ASK:
                     entry = self.entries.get((header.number, header.partition))
                     lacks = entry.lacks(self.workers) if entry else []
                     self._send(rank, header._replace(kind=wire.MISSING, size=len(lacks)), bytes(lacks))
 
     def _room(self, rank: int, header: Header) -> memoryview:
-        sizes = {wire.ANNOUNCE: header.size == wire.ELEMENTS.size, wire.ASK: header.size == 0, wire.PUSH: header.size % 4 == 0}
+        sizes = {wire.ANNOUNCE: header.size == 0, wire.ASK: header.size == 0, wire.PUSH: header.size % 4 == 0}
         if not sizes.get(header.kind):
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         self.rooms[rank] = bytearray(header.size)
@@ -118,9 +119,12 @@ class Service:
 
     def _push(self, rank: int, header: Header, body: bytearray) -> None:
         key = header.number, header.partition
-        entry = self.entries.setdefault(key, Entry(header.dtype, header.size))
-        if (header.dtype, header.size) != (entry.dtype, entry.size) or rank not in entry.lacks(self.workers):
-            raise ValueError(f"another partition {header.partition} of sum {header.number}")
+        entry = self.entries.setdefault(key, Entry(header.dtype, header.size, header.elements))
+        if rank not in entry.lacks(self.workers):
+            raise ValueError(f"partition {header.partition} of sum {header.number} twice")
+        if (header.dtype, header.size, header.elements) != (entry.dtype, entry.size, entry.elements):
+            whose = f"{header.elements:,} elements of {wire.DTYPES[header.dtype]} on worker {rank}"
+            self._refuse(f"the workers sum different tensors: {whose}, {entry.elements:,} of {wire.DTYPES[entry.dtype]} on another")
         entry.take(rank, np.frombuffer(body, wire.DTYPES[header.dtype]))
         if gone := [other for other in entry.lacks(self.workers) if other in self.left]:
             self._refuse(f"{workers(gone)} left before sum {header.number}", gone)
@@ -130,11 +134,10 @@ class Service:
             for other in range(self.workers):
                 self._send(other, header._replace(kind=wire.RESULT), entry.total.data)
 
-    def _compare(self, rank: int, header: Header, body: bytearray) -> None:
+    def _compare(self, rank: int, header: Header) -> None:
         """All workers are to sum the same tensor."""
-        (elements,) = wire.ELEMENTS.unpack(body)
         told = self.announced.setdefault(header.number, {})
-        told[rank] = header.dtype, elements
+        told[rank] = header.dtype, header.elements
         if len(set(told.values())) > 1:
             groups: dict[tuple[bytes, int], list[int]] = {}
             for who, what in sorted(told.items()):
@@ -163,31 +166,27 @@ class Service:
     # --- when it cannot go on
 
     def _leave(self, rank: int, error: Exception) -> None:
-        """A worker's connection has ended; who still lacks it cannot go on."""
+        """A worker's connection has ended. One that leaves in order leaves no sum open; else nobody can go on."""
         self.left.append(rank)
         self.selector.unregister(self.channels[rank].socket)
-        lacking = any(rank in entry.lacks(self.workers) for entry in self.entries.values())
         if isinstance(error, ValueError):
             self._refuse(f"{node_name(rank, self.workers)} sent what cannot be: {error}", [rank])
-        elif lacking or not self.channels[rank].idle or self.announced:
+        elif self.entries or self.announced or not self.channels[rank].idle:
             self._refuse(f"{node_name(rank, self.workers)} is gone: {error}", [rank])
 
     def _refuse(self, reason: str, missing: list[int] | None = None) -> None:
         """Tell all workers that are there, and raise it here."""
         body = struct.pack(">B", len(missing or [])) + bytes(missing or []) + reason.encode()
-        remaining = [rank for rank in self.channels if rank not in self.left]
-        for rank in remaining:
-            self.channels[rank].put(Header(wire.REFUSE, priority=-(1 << 31), size=len(body)), body)
+        remaining = {rank: self.channels[rank] for rank in self.channels if rank not in self.left}
+        for channel in remaining.values():
+            channel.put(Header(wire.REFUSE, priority=-(1 << 31), size=len(body)), body)
         end = time.monotonic() + LAST_WORDS
         while remaining and time.monotonic() < end:
-            for rank in list(remaining):
+            for rank, channel in list(remaining.items()):
                 try:
-                    self.channels[rank].write()
+                    channel.say_last()
                 except OSError:
-                    remaining.remove(rank)
-                    continue
-                if self.channels[rank].idle:
-                    remaining.remove(rank)
+                    del remaining[rank]
             time.sleep(0.01)
         name = service_name(self.membership.rank, self.workers)
         raise AggregationError(f"{name}: job {self.membership.job} cannot be completed: {reason}", True, tuple(missing or ()))

@@ -9,8 +9,7 @@ import numpy as np
 
 TCP_PORT = 48866
 PUSH, RESULT, ANNOUNCE, REFUSE, ASK, MISSING = range(6)
-HEADER = struct.Struct(">BcxxIIiI")
-ELEMENTS = struct.Struct(">Q")
+HEADER = struct.Struct(">BcxxIIiIQ")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
 
@@ -18,7 +17,7 @@ LONGEST = 1 << 28  # bytes behind a header
 class Header(NamedTuple):
     """PUSH      a worker's part of a sum: a partition's elements. It asks for the result, too
     RESULT    the partition's sum
-    ANNOUNCE  which tensor a worker sums: its elements (ELEMENTS) and dtype
+    ANNOUNCE  which tensor a worker sums
     REFUSE    why the group cannot go on, as text
     ASK       a worker that has heard nothing asks for a partition
     MISSING   ranks that have not pushed it, a byte each
@@ -30,6 +29,7 @@ class Header(NamedTuple):
     partition: int = 0  # of the tensor
     priority: int = 0  # the lower, the sooner it is sent
     size: int = 0  # bytes that follow
+    elements: int = 0  # of the whole tensor
 
     def pack(self) -> bytes:
         """As on the wire."""

@@ -82,7 +82,7 @@ class BytePS(Summing):
         self.sums = 0
         self.leaving = False  # whether there is a push that the kernel has not taken yet
         self.coming: dict[int, bytearray] = {}  # by service: what is no result
-        self.heard_at = self.progress_at = self.pulsed_at = self.asked_at = 0.0  # when a byte came, and a result
+        self.heard_at = self.progress_at = self.pulsed_at = self.asked_at = 0.0  # when bytes moved, a result came
         self.answered = True
         self.told = ""  # whom a sum waits for, as it was last found out
 
@@ -101,9 +101,9 @@ class BytePS(Summing):
         self.sums += 1
         result = flat if started.overwrite and flat.flags.writeable else np.empty_like(flat)
         transfer = self.transfers[number] = Transfer(started, flat.view(np.uint8).data, result)
-        announcement = Header(wire.ANNOUNCE, self._kind(flat), number, priority=label.priority, size=wire.ELEMENTS.size)
-        self._put(number % len(self.channels), announcement, wire.ELEMENTS.pack(flat.size))
         start, urgency = 0, 0 if self.order == FIFO else label.priority
+        announcement = Header(wire.ANNOUNCE, self._kind(flat), number, priority=urgency, elements=flat.size)
+        self._put(number % len(self.channels), announcement)
         for index, piece in enumerate(self.assignment.cut(label.name, 4 * flat.size)):
             # of those whose turn it is each worker begins with another, so that not all send to one host at once
             own = (piece.service - self.membership.rank) % len(self.channels)
@@ -125,8 +125,8 @@ class BytePS(Summing):
             self.leaving = True
             transfer = self.transfers[partition.number]
             transfer.under_way[partition.index] = partition
-            kind = self._kind(transfer.started.flat)
-            header = Header(wire.PUSH, kind, partition.number, partition.index, partition.priority, partition.size)
+            flat, p = transfer.started.flat, partition
+            header = Header(wire.PUSH, self._kind(flat), p.number, p.index, p.priority, p.size, flat.size)
             self._put(partition.service, header, transfer.octets_of(partition))
 
     def _advance(self, started: Sum, interrupt: int) -> None:
@@ -147,11 +147,13 @@ class BytePS(Summing):
 
     def _serve(self, service: int, events: int) -> None:
         """Send to and receive from a service what goes."""
+        channel = self.channels[service]
+        before = channel.sent + channel.received
         try:
             if events & selectors.EVENT_READ:
                 self._read(service)
             if events & selectors.EVENT_WRITE:
-                if any(sent.kind == wire.PUSH for sent in self.channels[service].write()):
+                if any(sent.kind == wire.PUSH for sent in channel.write()):
                     self.leaving = False
                 self._watch(service)
                 self._admit()
@@ -159,13 +161,15 @@ class BytePS(Summing):
             raise self._error(f"{self._name(service)} sent what cannot be: {error}") from None
         except OSError as error:
             raise self._error(f"{self._name(service)} is gone: {error}", service) from None
+        if channel.sent + channel.received > before:
+            self.heard_at = time.monotonic()
 
     def _read(self, service: int) -> None:
         for header in self.channels[service].read(lambda header: self._room(service, header)):
-            self.heard_at, self.answered = time.monotonic(), True
+            self.answered = True
             match header.kind:
                 case wire.RESULT:
-                    self.progress_at = self.heard_at
+                    self.progress_at = time.monotonic()
                     self._take(header)
                 case wire.REFUSE:
                     body = self.coming.pop(service)
@@ -228,7 +232,7 @@ class BytePS(Summing):
         oldest = min(
             (p for transfer in self.transfers.values() for p in transfer.under_way.values()), key=lambda p: (p.number, p.index)
         )
-        if not self.answered and now - self.asked_at > ANSWER:
+        if not self.answered and now - max(self.asked_at, self.heard_at) > ANSWER:
             raise self._error(f"{self._name(oldest.service)} has not answered for {ANSWER:g} s", oldest.service)
         if self.answered and silent > min(SILENCE, self.patience / 2):
             self.asked_at, self.answered, self.heard_at = now, False, now

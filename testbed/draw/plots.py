@@ -140,9 +140,9 @@ def step_time(run: Run) -> Figure:
     figure, axes = new_figure(max(len(shown), 1), size=(max(9.0, 2.1 * len(shown)), 3.4), sharey=True)
     for ax, trial in zip(axes, shown, strict=False):
         ranks = sorted({r["rank"] for r in trial["steps"]})
-        by_rank = [[r for r in trial["steps"] if r["rank"] == k] for k in ranks]
-        compute = [1000 * np.median([steps.busy(r) for r in own]) for own in by_rank]
-        waiting = [1000 * np.median(steps.exposed(own)) for own in by_rank]
+        by_rank = [steps.by_job([r for r in trial["steps"] if r["rank"] == k]) for k in ranks]
+        compute = [1000 * np.median([steps.busy(r) for own in jobs for r in own]) for jobs in by_rank]
+        waiting = [1000 * np.median([seconds for own in jobs for seconds in steps.exposed(own)]) for jobs in by_rank]
         ax.bar(ranks, compute, color="#9db7d5", label="compute (virtual)")
         ax.bar(ranks, waiting, bottom=compute, color="#3b6ea8", label="all-reduce beyond that, waiting included")
         ax.set_title(trial["name"] + ("" if trial["valid"] else "\n(not valid)"), fontsize=9)

@@ -50,6 +50,14 @@ def busy(record: dict[str, Any]) -> float:
     return float(record.get("busy", record["compute"] + max(record["padding"], 0.0)))  # the latter in records before 0.5
 
 
+def by_job(records: Iterable[dict[str, Any]]) -> list[Group]:
+    """The records of each job, in order."""
+    found: dict[int, Group] = {}
+    for record in records:
+        found.setdefault(record.get("job", 0), []).append(record)
+    return list(found.values())
+
+
 def exposed(steps: list[dict[str, Any]]) -> list[float]:
     """Seconds of each step in which a worker did not compute, because it waited for sums, from all its records in order."""
     begun = [r["begun"] for r in steps] + [steps[-1]["ended"]]
