@@ -19,8 +19,10 @@ MOMENTUM = 0.9
 def preload(workload: str, layered: bool = False) -> None:
     """Load a workload's libraries and data now, so that processes forked later share them.
 
-    No backward pass: autograd must not have run before a fork.
+    No backward pass: autograd must not have run before a fork. And one thread: torch would wait for ever, in a forked process, for
+    the other threads of the process that it was forked from.
     """
+    torch.set_num_threads(1)
     found = find(workload)
     found.data()
     if layered:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +16,7 @@ from hosts.training.layers import layers_of, whole
 from hosts.training.pipeline import BARRIER, CROSS_BARRIER, ready, scheduled
 from hosts.training.workloads import PROFILES, WORKLOADS, find
 
+ROOT = Path(__file__).parents[2]
 TIMES = st.floats(0, 10)
 
 
@@ -86,3 +90,21 @@ def test_a_line_says_a_profile() -> None:
 def test_what_no_layers_can_be_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is unknown: choose one of"):
         find(name)
+
+
+AFTER_A_FORK = """
+import os, sys
+import torch
+from hosts.training.replica import preload
+
+torch.set_num_threads(2)
+torch.zeros(1_000_000).add_(1)  # by both threads
+if not (pid := os.fork()):
+    preload("vgg-like", layered=True)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have() -> None:
+    subprocess.run([sys.executable, "-c", AFTER_A_FORK], timeout=60, check=True, cwd=ROOT)
