@@ -26,8 +26,7 @@ from testbed.record.runs import Run
 from testbed.theory import pipelines
 
 PERIOD = metric("period_median", 1000)  # ms
-WAYS = [(pipeline, order) for pipeline in (BLOCKING, BARRIER, CROSS_BARRIER) for order in (FIFO, PRIORITY)]
-ONCE = {BLOCKING: FIFO}  # there is one tensor: no order to choose
+WAYS = [(BLOCKING, FIFO), *((pipeline, order) for pipeline in (BARRIER, CROSS_BARRIER) for order in (FIFO, PRIORITY))]
 OF_PATH = Tolerance(0.98, 1.15)
 
 
@@ -49,15 +48,19 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every profile with every pipeline, in both orders where there are several tensors."""
     points = [
         Point(
-            f"{profile}, {pipeline}" + (f", {order}" if pipeline not in ONCE else ""),
+            f"{profile}, {_way(pipeline, order)}",
             {"profile": profile, "pipeline": pipeline, "order": order},
             {"workload": profile, "pipeline": pipeline, "byteps.order": order},
         )
         for profile in settings.profiles
         for pipeline, order in WAYS
-        if ONCE.get(pipeline, order) == order
     ]
     return paired(points, settings, seed)
+
+
+def _way(pipeline: str, order: str) -> str:
+    """Where there is one tensor there is no order to choose."""
+    return pipeline if pipeline == BLOCKING else f"{pipeline}, {order}"
 
 
 def _path(trial: dict[str, Any]) -> float:
@@ -85,14 +88,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Step times in groups by profile, each with its critical path."""
     figure, (ax,) = new_figure(1, size=(9.0, 4.2))
     profiles = run.record["settings"]["profiles"]
-    ways = [way for way in WAYS if ONCE.get(way[0], way[1]) == way[1]]
-    width = 0.8 / len(ways)
-    for j, (pipeline, order) in enumerate(ways):
+    width = 0.8 / len(WAYS)
+    for j, (pipeline, order) in enumerate(WAYS):
         for i, profile in enumerate(profiles):
-            at = i + (j - (len(ways) - 1) / 2) * width
+            at = i + (j - (len(WAYS) - 1) / 2) * width
             here = matching(run, profile=profile, pipeline=pipeline, order=order)
             found = estimate(run, PERIOD, profile=profile, pipeline=pipeline, order=order)
-            label = None if i else pipeline if pipeline in ONCE else f"{pipeline}, {order}"
+            label = None if i else _way(pipeline, order)
             ax.bar(at, found.median if found.n else 0, 0.9 * width, color=COLOURS[j], alpha=0.85, label=label)
             if found.known:
                 ax.errorbar(at, found.median, [[found.median - found.low], [found.high - found.median]], color="black", capsize=3)
@@ -114,11 +116,11 @@ def findings(run: Run) -> list[str]:
     """Each step beside its critical path, what priorities gain, and how much of the communication is hidden."""
     said = not_valid(run)
     for profile in run.record["settings"]["profiles"]:
-        for pipeline, order in (way for way in WAYS if ONCE.get(way[0], way[1]) == way[1]):
+        for pipeline, order in WAYS:
             here = estimate(run, PERIOD, profile=profile, pipeline=pipeline, order=order)
             near = estimate(run, _of_path, profile=profile, pipeline=pipeline, order=order)
             said.append(
-                f"{profile}, {pipeline}, {order}: {words(here, '.0f')} ms a step, {OF_PATH.words(near)} of the critical path."
+                f"{profile}, {_way(pipeline, order)}: {words(here, '.0f')} ms a step, {OF_PATH.words(near)} of the critical path."
             )
         cross = {"profile": profile, "pipeline": CROSS_BARRIER}
         gain = ratio(run, PERIOD, cross | {"order": FIFO}, cross | {"order": PRIORITY})

@@ -19,7 +19,7 @@ from testbed.draw.plots import new_figure
 from testbed.measures import metric, of_bound
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from testbed.plan.sweep import Integers, Point, Sizes, SweepSettings, Words, paired
 from testbed.record.runs import Run
 from testbed.theory import bounds
 
@@ -31,7 +31,7 @@ BESIDE = {"ring": {}, "ps": {"ps.servers": 1}, "switchml": {}}
 class Settings(SweepSettings):
     """One rack; a tensor of 2 MB."""
 
-    sizes: Integers = Field((4, 8), description="numbers of workers")
+    sizes: Sizes = Field((4, 8), description="numbers of workers")
     spare: Integers = Field((), description="numbers of spare hosts; default: none to as many as there are workers")
     assignments: Words = Field((BY_BYTES, BY_HASH), description="how partitions are assigned")
     racks: int = 1
@@ -48,8 +48,6 @@ QUICK: dict[str, Any] = {"sizes": (4,), "spare": (0, 4), "seeds": 1, "steps": 2,
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every number of spare hosts with each assignment; beside them other schemes. SettingsError for too many spare hosts."""
-    if min(settings.sizes) < 2:
-        raise SettingsError(f"sizes has {min(settings.sizes)}: an all-reduce is between two workers or more")
     points = []
     for n in settings.sizes:
         if settings.spare and max(settings.spare) > n:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,16 +87,32 @@ class Label:
 UNNAMED = Label()
 
 
+class Operation(Enum):
+    """What is done with the tensors of all workers.
+
+    SUM     each has the sum
+    KEEP    likewise, and the scheme keeps it, under the tensor's name
+    CHANGE  what a worker gives is added to what is kept under that name, without waiting for the others; it has what is kept then
+    """
+
+    SUM, KEEP, CHANGE = range(3)
+
+
 @dataclass(eq=False)
 class Sum:
-    """An all-reduce that has been started. `total` has the shape of the caller's tensor, once it is over."""
+    """A collective that has been started. `total` has the shape of the caller's tensor, once it is over.
+
+    `version` is how many changes are in what was kept, as a mean over the elements' parts.
+    """
 
     flat: NDArray[Any]  # (elements,)
     shape: tuple[int, ...]
     overwrite: bool = False  # the sum may be written over `flat`
     label: Label = UNNAMED
     then: Callable[[Sum], None] | None = None  # called once it is over
+    operation: Operation = Operation.SUM
     total: NDArray[Any] | None = None
+    version: float = 0.0
 
 
 class Summing(ABC):
@@ -104,6 +121,8 @@ class Summing(ABC):
     Several may be under way. All workers start the same ones in the same order; which one is over first is the scheme's to
     decide. Not thread-safe.
     """
+
+    operations: tuple[Operation, ...] = (Operation.SUM,)  # that the scheme has
 
     def __init__(self) -> None:
         self.broken: AggregationError | None = None
@@ -119,18 +138,22 @@ class Summing(ABC):
         return started.total
 
     def start(
-        self, x: NDArray[Any], overwrite: bool = False, label: Label = UNNAMED, then: Callable[[Sum], None] | None = None
-    ) -> Sum:
+        self, x: NDArray[Any], overwrite: bool = False, label: Label = UNNAMED, then: Callable[[Sum], None] | None = None,
+        operation: Operation = Operation.SUM,
+    ) -> Sum:  # fmt: skip
         """Begin an all-reduce, which `advance` brings to its end; x must stay as it is until then. Raises as all_reduce does.
 
         `overwrite` allows to write the sum over x, which then shares no memory with another sum under way. After an error x is
-        undefined. `then` is called with the sum once it is over, while this or another one is advanced.
+        undefined. `then` is called with the sum once it is over, while this or another one is advanced. An operation that the
+        scheme does not have is a ValueError.
         """
         if self.broken is not None:
             raise self.broken.again()
+        if operation not in self.operations:
+            raise ValueError(f"{type(self).__name__} sums, and keeps nothing: it has no {operation.name}")
         if x.dtype not in (np.float32, np.int32):
             raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite, label, then)
+        started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite, label, then, operation)
         if x.size == 0:
             self._guarded(lambda: self._over(started, x.copy()))
         else:
@@ -184,8 +207,9 @@ class Collective(Protocol):
         ...
 
     def start(
-        self, x: NDArray[Any], overwrite: bool = False, label: Label = UNNAMED, then: Callable[[Sum], None] | None = None
-    ) -> Sum: ...
+        self, x: NDArray[Any], overwrite: bool = False, label: Label = UNNAMED, then: Callable[[Sum], None] | None = None,
+        operation: Operation = Operation.SUM,
+    ) -> Sum: ...  # fmt: skip
 
     def advance(self, started: Sum, interrupt: int = NEVER) -> bool: ...
 

@@ -11,16 +11,17 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from hosts.collective import UNNAMED, Label
+from hosts.collective import UNNAMED, Label, Operation
 from hosts.tally import tally
 
 
 class PendingSum(dist.Work):
     """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
 
-    def __init__(self, tensor: torch.Tensor, label: Label = UNNAMED) -> None:
+    def __init__(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> None:
         super().__init__()
-        self.tensor, self.label = tensor, label
+        self.tensor, self.label, self.operation = tensor, label, operation
+        self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.begun = time.monotonic()
         self.ended = 0.0  # likewise, once it is over
         self.error: Exception | None = None

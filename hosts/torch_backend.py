@@ -34,7 +34,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
-from hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Sum
+from hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Operation, Sum
 from hosts.epoch import NONE, draw
 from hosts.notes import Notes
 from hosts.pending import PendingAll, PendingSum, Waiting
@@ -118,12 +118,14 @@ class InaProcessGroup(dist.ProcessGroup):
             return gloo.allreduce(given, opts) if opts is not None else gloo.allreduce(given)
         return self.sum(given[0])
 
-    def sum(self, tensor: torch.Tensor, label: Label = UNNAMED) -> Any:
+    def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
         """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
-        label counts for nothing. float32, float16 and int32."""
+        label counts for nothing, and there is no other operation. float32, float16 and int32."""
         if self.collective is None:
+            if operation != Operation.SUM:
+                raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
             return _noted(self.gloo, [tensor]).allreduce([tensor])
-        pending = PendingSum(tensor, label)
+        pending = PendingSum(tensor, label, operation)
         self.waiting.put(pending)
         return pending
 
@@ -211,7 +213,7 @@ class InaProcessGroup(dist.ProcessGroup):
                     _advance_first(collective, under_way, NEVER)
                 with _reporting(pending):
                     then = partial(_keep, pending)
-                    started = collective.start(_values(pending.tensor), overwrite=True, label=pending.label, then=then)
+                    started = collective.start(_values(pending.tensor), True, pending.label, then, pending.operation)
                     under_way.append((pending, started))
             if under_way:
                 _advance_first(collective, under_way, NEVER if leaving else self.waiting.descriptor)
@@ -276,6 +278,7 @@ def _values(tensor: torch.Tensor) -> NDArray[Any]:
 def _keep(pending: PendingSum, started: Sum) -> None:
     """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
     tensor, total = pending.tensor, torch.from_numpy(started.total)
+    pending.version = started.version
     with _reporting(pending):
         if total.data_ptr() != tensor.data_ptr():
             with torch.no_grad():

@@ -22,6 +22,8 @@ from hosts.place import Place, serve
 from hosts.stream.stream import Stream
 from hosts.stream.timeline import Timeline
 from hosts.torch_backend import InaProcessGroup, Options
+from hosts.training.asynchronous import AsynchronousTrainer
+from hosts.training.pipeline import ASYNCHRONOUS
 from hosts.training.trainer import Trainer, TrainingSettings
 
 JOIN_PATIENCE = timedelta(seconds=30)
@@ -77,7 +79,8 @@ def run_worker(settings: WorkerSettings) -> int:
         time.sleep(max(0.0, told.at - time.monotonic()))
 
     try:
-        trainer = Trainer(settings.training, rank, place.membership.size)
+        kind = AsynchronousTrainer if settings.training.pipeline == ASYNCHRONOUS else Trainer
+        trainer = kind(settings.training, rank, place.membership.size)
         group = _meet(settings, pulse)
         timeline = Timeline()
         if settings.timeline and isinstance(group.collective, Stream):

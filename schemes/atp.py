@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -14,7 +14,7 @@ from hosts.atp.tree import Tree
 from hosts.atp.worker import AtpWorker
 from hosts.collective import Collective, Membership
 from hosts.place import Over, Place, Pulse, Serving
-from schemes.scheme import Admitted, Conditions, Look
+from schemes.scheme import Admitted, Conditions, Look, one_of
 from schemes.streaming import P4, Streaming, StreamSettings
 from switches import atp
 from switches.control import Control
@@ -32,7 +32,9 @@ class Settings(StreamSettings):
 
     servers: int = Field(1, ge=1, description="dedicated servers, on hosts of their own")
     aggregators: int = Field(atp.AGGREGATORS, description="of each switch, shared by all jobs")
-    congestion: str = Field("marks", description="what halves the window: marks, paper (marks and losses), or none")
+    congestion: Annotated[str, one_of(*CONTROLS)] = Field(
+        "marks", description="what halves the window: marks, paper (marks and losses), or none"
+    )
 
     @field_validator("aggregators")
     @classmethod
@@ -46,13 +48,6 @@ class Settings(StreamSettings):
     def _as_word(cls, value: Any) -> Any:
         """What it was in the records of 0.4: whether the window followed marks and losses."""
         return {True: PAPER, False: NONE}[value] if isinstance(value, bool) else value
-
-    @field_validator("congestion")
-    @classmethod
-    def _one_of_those(cls, congestion: str) -> str:
-        if congestion not in CONTROLS:
-            raise ValueError(f"choose one of {', '.join(CONTROLS)}")
-        return congestion
 
 
 class Atp(Streaming):
@@ -126,7 +121,7 @@ class Atp(Streaming):
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """Each link carries a chunk once in each direction if all find an aggregator; but see `busiest`."""
         between = busiest(plan.topology)
-        loads = [(link.rate, between if link.lower in plan.switches else 1.0) for link in plan.links]
+        loads = [(link.rate, between if link.number in plan.uplinks else 1.0) for link in plan.links]
         carried = self.packets(settings, elements) * self.bits_on_wire(settings.k)
         return max(float(load * carried / (rate * 1e6)) for rate, load in loads if rate is not None)
 

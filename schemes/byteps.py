@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from hosts.byteps.admission import ORDERS, PRIORITY
 from hosts.byteps.assignment import ASSIGNMENTS, BY_BYTES, Assignment, ByBytes, ByHash, shares
@@ -13,9 +13,9 @@ from hosts.byteps.service import Service
 from hosts.byteps.worker import BytePS
 from hosts.collective import Collective
 from hosts.place import Over, Place, Pulse, Serving
-from schemes.scheme import Admitted, Look, Scheme, SchemeSettings
+from schemes.scheme import Admitted, Look, Scheme, SchemeSettings, one_of
 from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
-from topologies.plan import Hop, NetworkPlan
+from topologies.plan import Hop, HostPlan, NetworkPlan
 
 KILO = 1000
 
@@ -26,22 +26,12 @@ class Settings(SchemeSettings):
     servers: int = Field(0, ge=0, description="spare hosts with a Summation Service, from none to as many as there are workers")
     partition: float = Field(4.0, ge=1, le=100_000, description="kB that a tensor is cut into")
     credit: float = Field(64.0, ge=1, le=1_000_000, description="kB of a worker's partitions under way, pushed and not yet pulled")
-    order: str = Field(PRIORITY, description="which partition goes next: of the layer next to the front (priority), or fifo")
-    assignment: str = Field(BY_BYTES, description="which service adds a partition: by bytes, or by the public code's hash")
-
-    @field_validator("order")
-    @classmethod
-    def _known_order(cls, order: str) -> str:
-        if order not in ORDERS:
-            raise ValueError(f"choose one of {', '.join(ORDERS)}")
-        return order
-
-    @field_validator("assignment")
-    @classmethod
-    def _known_assignment(cls, assignment: str) -> str:
-        if assignment not in ASSIGNMENTS:
-            raise ValueError(f"choose one of {', '.join(ASSIGNMENTS)}")
-        return assignment
+    order: Annotated[str, one_of(*ORDERS)] = Field(
+        PRIORITY, description="which partition goes next: of the layer next to the front (priority), or fifo"
+    )
+    assignment: Annotated[str, one_of(*ASSIGNMENTS)] = Field(
+        BY_BYTES, description="which service adds a partition: by bytes, or by the public code's hash"
+    )
 
 
 class BytePSScheme(Scheme):
@@ -50,7 +40,7 @@ class BytePSScheme(Scheme):
     name = "byteps"
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
-    serves_on_workers = True
+    serves_on_workers = keeps_weights = True
     of_bound = (0.85, 1.02)
 
     def servers(self, settings: Any) -> int:
@@ -74,13 +64,13 @@ class BytePSScheme(Scheme):
 
     # --- theory
 
-    def load(self, plan: NetworkPlan) -> dict[Hop, float]:
-        """What each link carries in each direction for one sum, in sizes of the tensor, headers left out."""
-        rates = {link.lower: link.rate or 0.0 for link in plan.links}
+    def load(self, plan: NetworkPlan, workers: Sequence[HostPlan] | None = None) -> dict[Hop, float]:
+        """What each link carries in each direction for one sum, in sizes of the tensor, headers left out; or for what these workers
+        alone push and pull."""
         carried: dict[Hop, float] = {}
-        n = len(plan.hosts)
-        for service, share in zip(plan.everyone, shares(n, _rates([rates[h.name] for h in plan.everyone])), strict=True):
-            for worker in plan.hosts:
+        parts = shares(len(plan.hosts), _rates(plan.rates(plan.everyone)))
+        for service, share in zip(plan.everyone, parts, strict=True):
+            for worker in plan.hosts if workers is None else workers:
                 for source, destination in ((worker, service), (service, worker)) if worker is not service else ():
                     for hop in plan.path(source, destination):
                         carried[hop] = carried.get(hop, 0.0) + share
@@ -88,17 +78,28 @@ class BytePSScheme(Scheme):
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """2n(n-1)M / (D rate) where all links are alike (hosts.byteps.assignment); else when the last link ends."""
-        rates = {link.number: link.rate for link in plan.links}
-        busiest = max((load / rate for (link, _), load in self.load(plan).items() if (rate := rates[link])), default=0.0)
-        return TCP_OVERHEAD * busiest * 32 * elements / 1e6
+        return _last(plan, self.load(plan), elements)
+
+    def bound_of_change(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        return min(_last(plan, self.load(plan, [worker]), elements) for worker in plan.hosts)
 
     def framing(self, settings: Any, elements: int) -> float:
         return TCP_FRAME / SEGMENT
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        uplinks = {link.number for link in plan.links if link.lower in plan.switches}
         load = self.load(plan)
-        return self.framing(settings, elements) * max(load.get((number, True), 0.0) for number in uplinks)
+        return self.framing(settings, elements) * max(load.get((number, True), 0.0) for number in plan.uplinks)
+
+
+def _last(plan: NetworkPlan, load: Mapping[Hop, float], elements: int) -> float:
+    """When the last link has carried its load, in seconds."""
+    rates = {link.number: link.rate for link in plan.links}
+    return (
+        TCP_OVERHEAD
+        * max((part / rate for (link, _), part in load.items() if (rate := rates[link])), default=0.0)
+        * 32e-6
+        * elements
+    )
 
 
 def _rates(rates: Sequence[float]) -> list[float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from hosts.collective import Collective
 from hosts.place import Over, Place, Pulse, Serving
@@ -26,6 +26,17 @@ class Look:
     colour: str
     marker: str = "o"
     line: str = "-"
+
+
+def one_of(*words: str) -> AfterValidator:
+    """A setting has to be one of these words: `Annotated[str, one_of(...)]`."""
+
+    def check(word: str) -> str:
+        if word not in words:
+            raise ValueError(f"choose one of {', '.join(words)}")
+        return word
+
+    return AfterValidator(check)
 
 
 class SchemeSettings(BaseModel):
@@ -66,6 +77,7 @@ class Scheme:
     Settings: type[Any] = SchemeSettings
     of_bound: tuple[float, float] = (0.8, 1.02)  # ATE/s over the bound's that an experiment is to find
     native = False  # PyTorch's own group sums, over Gloo
+    keeps_weights = False  # its group has the operations KEEP and CHANGE (hosts.collective), for pipeline asynchronous
     serves_on_workers = False  # a server runs on every worker's host, too
     timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
     resends_without_loss = False  # a packet may be sent again although none was lost
@@ -133,6 +145,10 @@ class Scheme:
     def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
         """Likewise, of tensors of so many elements one after the other, without a pause."""
         return sum(self.bound(plan, settings, elements) for elements in tensors)
+
+    def bound_of_change(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        """Likewise, of one worker's change of the weights that are kept, while nobody else changes them."""
+        raise NotImplementedError
 
     @abstractmethod
     def framing(self, settings: Any, elements: int) -> float:

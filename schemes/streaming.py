@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
 from hosts.ethernet import PHYSICAL_BYTES
 from hosts.stream.recovery import RECOVERIES
-from schemes.scheme import Scheme, SchemeSettings
+from schemes.scheme import Scheme, SchemeSettings, one_of
 from switches import switchml
 from topologies.plan import NetworkPlan
 
@@ -24,7 +24,9 @@ class StreamSettings(SchemeSettings):
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
     slots: int = Field(64, description="chunks under way")
     scaling: float | None = Field(None, gt=0, le=1e30, description="a fixed factor that makes integers of floats")
-    recovery: str = Field("ask", description="ask what became of an overdue chunk, or send it again as the paper does")
+    recovery: Annotated[str, one_of(*RECOVERIES)] = Field(
+        "ask", description="ask what became of an overdue chunk, or send it again as the paper does"
+    )
 
     @field_validator("slots")
     @classmethod
@@ -39,13 +41,6 @@ class StreamSettings(SchemeSettings):
         if k not in K_CHOICES:
             raise ValueError(f"the program can be compiled for {', '.join(map(str, K_CHOICES))} integers a packet")
         return k
-
-    @field_validator("recovery")
-    @classmethod
-    def _known(cls, recovery: str) -> str:
-        if recovery not in RECOVERIES:
-            raise ValueError(f"choose one of {', '.join(RECOVERIES)}")
-        return recovery
 
 
 class Streaming(Scheme):

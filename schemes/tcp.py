@@ -48,6 +48,5 @@ class Scheduled(Scheme):
         return TCP_FRAME / SEGMENT
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        uplinks = {link.number for link in plan.links if link.lower in plan.switches}
         steps = oracle.load(self.schedule(len(plan.hosts), len(plan.servers)), plan, 1.0)
-        return self.framing(settings, elements) * max(sum(step[number, True] for step in steps) for number in uplinks)
+        return self.framing(settings, elements) * max(sum(step[number, True] for step in steps) for number in plan.uplinks)

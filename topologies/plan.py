@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -190,6 +190,16 @@ class NetworkPlan:
     def trunks(self, name: str) -> list[int]:
         """The ports of the switch `name` that lead to other switches."""
         return [a.port for a in self.switches[name].attachments if a.peer in self.switches]
+
+    def rates(self, hosts: Iterable[HostPlan]) -> list[float]:
+        """Of these hosts' links, in Mbit/s; 0 where it is not limited."""
+        limits = {link.lower: link.rate or 0.0 for link in self.links}
+        return [limits[host.name] for host in hosts]
+
+    @property
+    def uplinks(self) -> set[int]:
+        """The numbers of the links between switches."""
+        return {link.number for link in self.links if link.lower in self.switches}
 
     # --- ordinary traffic
 

@@ -45,7 +45,7 @@ class Admission:
     def __init__(self, credit: int) -> None:
         self.credit, self.used = credit, 0
         self.waiting: list[Partition] = []  # a heap
-        self.under_way: set[Partition] = set()
+        self.under_way: dict[tuple[int, int], Partition] = {}  # by number of the sum and index
 
     def put(self, partition: Partition) -> None:
         """Let a partition wait."""
@@ -56,14 +56,13 @@ class Admission:
         if not self.waiting:
             return None
         first = self.waiting[0]
-        if self.used + first.size > self.credit and any(other.urgency < first.urgency for other in self.under_way):
+        if self.used + first.size > self.credit and any(other.urgency < first.urgency for other in self.under_way.values()):
             return None
         heapq.heappop(self.waiting)
         self.used += first.size
-        self.under_way.add(first)
+        self.under_way[first.number, first.index] = first
         return first
 
-    def ended(self, partition: Partition) -> None:
-        """A partition's pull has ended."""
-        self.under_way.remove(partition)
-        self.used -= partition.size
+    def ended(self, number: int, index: int) -> None:
+        """The pull of a sum's partition has ended."""
+        self.used -= self.under_way.pop((number, index)).size

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import selectors
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
+from selectors import EVENT_READ, EVENT_WRITE
 
 from hosts.byteps.wire import HEADER, Header
 
@@ -101,3 +103,46 @@ class Channel:
     def close(self) -> None:
         """Close the connection."""
         self.socket.close()
+
+
+class Channels:
+    """The connections of a node by the ranks of the others, each watched for what there is to read and to send."""
+
+    def __init__(self, sockets: Mapping[int, socket.socket]) -> None:
+        self.of = {rank: Channel(made) for rank, made in sockets.items()}
+        self.selector = selectors.DefaultSelector()
+        for rank, channel in self.of.items():
+            self.selector.register(channel.socket, EVENT_READ, rank)
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def __getitem__(self, rank: int) -> Channel:
+        return self.of[rank]
+
+    def ready(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        """Ranks whose connections can be read (EVENT_READ) or written (EVENT_WRITE), once there are any."""
+        return [(key.data, events) for key, events in self.selector.select(timeout)]
+
+    def put(self, rank: int, header: Header, body: bytes | memoryview = b"") -> None:
+        """Send a message when it is its turn."""
+        self.of[rank].put(header, body)
+        self._watch(rank)
+
+    def write(self, rank: int) -> list[Header]:
+        """Send as much as goes; the messages that were sent to their ends."""
+        ended = self.of[rank].write()
+        self._watch(rank)
+        return ended
+
+    def _watch(self, rank: int) -> None:
+        channel = self.of[rank]
+        wanted = EVENT_READ | (0 if channel.idle else EVENT_WRITE)
+        if self.selector.get_key(channel.socket).events != wanted:
+            self.selector.modify(channel.socket, wanted, rank)
+
+    def close(self) -> None:
+        """Close all."""
+        self.selector.close()
+        for channel in self.of.values():
+            channel.close()

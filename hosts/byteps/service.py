@@ -6,18 +6,18 @@ the sum has the same bits in every run, and whichever service adds it, however t
 
 from __future__ import annotations
 
-import selectors
 import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hosts.byteps import wire
-from hosts.byteps.channel import Channel
+from hosts.byteps.channel import Channels
 from hosts.byteps.wire import Header
 from hosts.collective import AggregationError, Membership, node_name, workers
 from hosts.tcp.meeting import Meeting, MeetingError, await_group
@@ -34,6 +34,7 @@ def service_name(rank: int, size: int) -> str:
 class Entry:
     """A partition that not all workers have pushed yet."""
 
+    kind: int  # PUSH or KEEP
     dtype: bytes
     size: int  # bytes
     elements: int  # of the whole tensor
@@ -57,19 +58,31 @@ class Entry:
         return [rank for rank in range(self.next, workers) if rank not in self.parked]
 
 
+@dataclass
+class Kept:
+    """A partition's sum, and what was added to it since."""
+
+    total: NDArray[Any]
+    version: int = 0  # changes so far
+
+    def change(self, part: NDArray[Any]) -> bytes:
+        """Add a worker's change; what is kept then."""
+        self.total += part
+        self.version += 1
+        return self.total.tobytes()
+
+
 class Service:
     """Of one group of workers. Not thread-safe."""
 
     def __init__(self, membership: Membership, meeting: Meeting) -> None:
         self.membership, self.workers = membership, membership.size
-        self.channels = {rank: Channel(made) for rank, made in meeting.sockets.items()}
+        self.channels = Channels(meeting.sockets)
         self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
         self.entries: dict[tuple[int, int], Entry] = {}  # by number of the sum and partition
+        self.kept: dict[tuple[int, int], Kept] = {}  # likewise
         self.announced: dict[int, dict[int, tuple[bytes, int]]] = {}  # by sum and rank: what is summed
         self.left: list[int] = []  # ranks of workers that have closed their connections
-        self.selector = selectors.DefaultSelector()
-        for rank, channel in self.channels.items():
-            self.selector.register(channel.socket, selectors.EVENT_READ, rank)
 
     @classmethod
     def of_next_group(cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool]) -> Service | None:
@@ -85,15 +98,14 @@ class Service:
     def serve(self) -> None:
         """Add until all workers have left; raises AggregationError where they disagree, or one leaves before the others."""
         while len(self.left) < self.workers:
-            for key, events in self.selector.select():
-                rank: int = key.data
+            for rank, events in self.channels.ready():
                 if rank in self.left:
                     continue
                 try:
-                    if events & selectors.EVENT_READ:
+                    if events & EVENT_READ:
                         self._read(rank)
-                    if events & selectors.EVENT_WRITE:
-                        self._write(rank)
+                    if events & EVENT_WRITE:
+                        self.channels.write(rank)
                 except (OSError, ValueError) as error:
                     self._leave(rank, error)
 
@@ -101,38 +113,52 @@ class Service:
         for header in self.channels[rank].read(lambda header: self._room(rank, header)):
             body = self.rooms.pop(rank)
             match header.kind:
-                case wire.PUSH:
+                case wire.PUSH | wire.KEEP:
                     self._push(rank, header, body)
+                case wire.CHANGE:
+                    self._change(rank, header, body)
                 case wire.ANNOUNCE:
                     self._compare(rank, header)
                 case wire.ASK:
                     entry = self.entries.get((header.number, header.partition))
                     lacks = entry.lacks(self.workers) if entry else []
-                    self._send(rank, header._replace(kind=wire.MISSING, size=len(lacks)), bytes(lacks))
+                    self.channels.put(rank, header._replace(kind=wire.MISSING, size=len(lacks)), bytes(lacks))
 
     def _room(self, rank: int, header: Header) -> memoryview:
-        sizes = {wire.ANNOUNCE: header.size == 0, wire.ASK: header.size == 0, wire.PUSH: header.size % 4 == 0}
-        if not sizes.get(header.kind):
+        if header.size % 4 if header.kind in (wire.PUSH, wire.KEEP, wire.CHANGE) else header.size:
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         self.rooms[rank] = bytearray(header.size)
         return memoryview(self.rooms[rank])
 
     def _push(self, rank: int, header: Header, body: bytearray) -> None:
         key = header.number, header.partition
-        entry = self.entries.setdefault(key, Entry(header.dtype, header.size, header.elements))
+        entry = self.entries.setdefault(key, Entry(header.kind, header.dtype, header.size, header.elements))
         if rank not in entry.lacks(self.workers):
             raise ValueError(f"partition {header.partition} of sum {header.number} twice")
         if (header.dtype, header.size, header.elements) != (entry.dtype, entry.size, entry.elements):
             whose = f"{header.elements:,} elements of {wire.DTYPES[header.dtype]} on worker {rank}"
             self._refuse(f"the workers sum different tensors: {whose}, {entry.elements:,} of {wire.DTYPES[entry.dtype]} on another")
+        if header.kind != entry.kind:
+            self._refuse(f"some workers want sum {header.number} to be kept, and others do not")
         entry.take(rank, np.frombuffer(body, wire.DTYPES[header.dtype]))
         if gone := [other for other in entry.lacks(self.workers) if other in self.left]:
             self._refuse(f"{workers(gone)} left before sum {header.number}", gone)
         if entry.next == self.workers:
             assert entry.total is not None
             del self.entries[key]
+            if entry.kind == wire.KEEP:
+                self.kept[key] = Kept(entry.total.copy())
             for other in range(self.workers):
-                self._send(other, header._replace(kind=wire.RESULT), entry.total.data)
+                self.channels.put(other, header._replace(kind=wire.RESULT), entry.total.data)
+
+    def _change(self, rank: int, header: Header, body: bytearray) -> None:
+        kept = self.kept.get((header.number, header.partition))
+        if kept is None or kept.total.nbytes != header.size or kept.total.dtype != wire.DTYPES[header.dtype]:
+            raise ValueError(
+                f"a change of {header.size} bytes to partition {header.partition} of sum {header.number}, which is not kept"
+            )
+        now = kept.change(np.frombuffer(body, kept.total.dtype))
+        self.channels.put(rank, header._replace(kind=wire.RESULT, version=kept.version), now)
 
     def _compare(self, rank: int, header: Header) -> None:
         """All workers are to sum the same tensor."""
@@ -147,28 +173,12 @@ class Service:
         if len(told) == self.workers:
             del self.announced[header.number]
 
-    # --- sending
-
-    def _send(self, rank: int, header: Header, body: bytes | memoryview = b"") -> None:
-        self.channels[rank].put(header, body)
-        self._watch(rank)
-
-    def _write(self, rank: int) -> None:
-        self.channels[rank].write()
-        self._watch(rank)
-
-    def _watch(self, rank: int) -> None:
-        channel = self.channels[rank]
-        wanted = selectors.EVENT_READ | (0 if channel.idle else selectors.EVENT_WRITE)
-        if self.selector.get_key(channel.socket).events != wanted:
-            self.selector.modify(channel.socket, wanted, rank)
-
     # --- when it cannot go on
 
     def _leave(self, rank: int, error: Exception) -> None:
         """A worker's connection has ended. One that leaves in order leaves no sum open; else nobody can go on."""
         self.left.append(rank)
-        self.selector.unregister(self.channels[rank].socket)
+        self.channels.selector.unregister(self.channels[rank].socket)
         if isinstance(error, ValueError):
             self._refuse(f"{node_name(rank, self.workers)} sent what cannot be: {error}", [rank])
         elif self.entries or self.announced or not self.channels[rank].idle:
@@ -177,7 +187,7 @@ class Service:
     def _refuse(self, reason: str, missing: list[int] | None = None) -> None:
         """Tell all workers that are there, and raise it here."""
         body = struct.pack(">B", len(missing or [])) + bytes(missing or []) + reason.encode()
-        remaining = {rank: self.channels[rank] for rank in self.channels if rank not in self.left}
+        remaining = {rank: channel for rank, channel in self.channels.of.items() if rank not in self.left}
         for channel in remaining.values():
             channel.put(Header(wire.REFUSE, priority=-(1 << 31), size=len(body)), body)
         end = time.monotonic() + LAST_WORDS
@@ -193,6 +203,4 @@ class Service:
 
     def close(self) -> None:
         """Close the connections."""
-        self.selector.close()
-        for channel in self.channels.values():
-            channel.close()
+        self.channels.close()

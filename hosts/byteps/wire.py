@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TCP_PORT = 48866
-PUSH, RESULT, ANNOUNCE, REFUSE, ASK, MISSING = range(6)
-HEADER = struct.Struct(">BcxxIIiIQ")
+PUSH, RESULT, ANNOUNCE, REFUSE, ASK, MISSING, KEEP, CHANGE = range(8)
+HEADER = struct.Struct(">BcxxIIiIQI")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
 
@@ -21,15 +21,18 @@ class Header(NamedTuple):
     REFUSE    why the group cannot go on, as text
     ASK       a worker that has heard nothing asks for a partition
     MISSING   ranks that have not pushed it, a byte each
+    KEEP      a PUSH whose sum the service keeps
+    CHANGE    what is to be added to it at once. The RESULT is what is kept then
     """
 
     kind: int
     dtype: bytes = b"f"  # a key of DTYPES
-    number: int = 0  # of the sum, in the group
+    number: int = 0  # of the sum, in the group; of a CHANGE, that of the sum which is kept
     partition: int = 0  # of the tensor
     priority: int = 0  # the lower, the sooner it is sent
     size: int = 0  # bytes that follow
     elements: int = 0  # of the whole tensor
+    version: int = 0  # of what is kept: changes so far
 
     def pack(self) -> bytes:
         """As on the wire."""
@@ -39,6 +42,6 @@ class Header(NamedTuple):
     def unpack(cls, octets: Any) -> Header:
         """What `pack` wrote; ValueError for what it cannot have written."""
         header = cls(*HEADER.unpack(octets))
-        if header.kind > MISSING or header.dtype not in DTYPES or header.size > LONGEST:
+        if header.kind > CHANGE or header.dtype not in DTYPES or header.size > LONGEST:
             raise ValueError(f"no message begins with {bytes(octets).hex()}")
         return header

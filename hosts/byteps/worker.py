@@ -1,16 +1,17 @@
 """BytePS's worker (OSDI '20): tensors in partitions, pushed to Summation Services and pulled from them at once.
 
 A push asks for the sum, so a pull needs no message of its own. Pushes and pulls of many partitions are under way in both
-directions. Which partition goes next, and how many bytes may be under way, is hosts.byteps.admission's.
+directions. A change of what the services keep is pushed and pulled likewise. Which partition goes next, and how many bytes may be
+under way, is hosts.byteps.admission's.
 """
 
 from __future__ import annotations
 
 import logging
-import selectors
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ from numpy.typing import NDArray
 from hosts.byteps import wire
 from hosts.byteps.admission import FIFO, Admission, Partition
 from hosts.byteps.assignment import Assignment
-from hosts.byteps.channel import Channel
+from hosts.byteps.channel import Channels
 from hosts.byteps.service import service_name
 from hosts.byteps.wire import Header
-from hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, workers
+from hosts.collective import NEVER, AggregationError, Counters, Membership, Operation, Sum, Summing, workers
 from hosts.tcp.kernel import count_segments, notice_silence
 from hosts.tcp.meeting import MeetingError, reach
 
@@ -33,15 +34,22 @@ ANSWER = 4.0  # seconds that it has to answer
 log = logging.getLogger("inalab")
 
 
+KINDS = {Operation.SUM: wire.PUSH, Operation.KEEP: wire.KEEP, Operation.CHANGE: wire.CHANGE}
+
+
 @dataclass(eq=False)
 class Transfer:
-    """A sum under way."""
+    """A sum or a change under way."""
 
     started: Sum
     octets: memoryview  # of the tensor
     result: NDArray[Any]  # (elements,); may be the same memory: a partition has been sent before its sum comes
-    under_way: dict[int, Partition] = field(default_factory=dict)  # that were admitted, by index
-    remaining: int = 0  # partitions without a sum
+    partitions: list[Partition]
+    remaining: int = field(init=False)  # partitions without a result
+    versions: int = 0  # of what is kept, over all partitions
+
+    def __post_init__(self) -> None:
+        self.remaining = len(self.partitions)
 
     def octets_of(self, partition: Partition) -> memoryview:
         """What is pushed."""
@@ -60,6 +68,8 @@ class BytePS(Summing):
     cannot be reached.
     """
 
+    operations = (Operation.SUM, Operation.KEEP, Operation.CHANGE)
+
     def __init__(
         self, membership: Membership, epoch: int, peers: list[str], assignment: Assignment, order: str, credit: int,
         patience: float = 30.0, pulse: Callable[[], str | None] | None = None,
@@ -73,12 +83,10 @@ class BytePS(Summing):
             raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
         for made in meeting.sockets.values():
             notice_silence(made, min(patience, MEETING))
-        self.channels = {service: Channel(made) for service, made in meeting.sockets.items()}
-        self.selector = selectors.DefaultSelector()
-        for service, channel in self.channels.items():
-            self.selector.register(channel.socket, selectors.EVENT_READ, service)
+        self.channels = Channels(meeting.sockets)
         self.admission = Admission(credit)
         self.transfers: dict[int, Transfer] = {}  # by number of the sum
+        self.kept: dict[str, list[Partition]] = {}  # of the sums that services keep, by the tensor's name
         self.sums = 0
         self.leaving = False  # whether there is a push that the kernel has not taken yet
         self.coming: dict[int, bytearray] = {}  # by service: what is no result
@@ -97,65 +105,79 @@ class BytePS(Summing):
     # --- the collective
 
     def _start(self, started: Sum) -> None:
-        flat, number, label = started.flat, self.sums, started.label
-        self.sums += 1
+        flat = started.flat
+        partitions = self._kept(started) if started.operation == Operation.CHANGE else self._cut(started)
         result = flat if started.overwrite and flat.flags.writeable else np.empty_like(flat)
-        transfer = self.transfers[number] = Transfer(started, flat.view(np.uint8).data, result)
-        start, urgency = 0, 0 if self.order == FIFO else label.priority
-        announcement = Header(wire.ANNOUNCE, self._kind(flat), number, priority=urgency, elements=flat.size)
-        self._put(number % len(self.channels), announcement)
-        for index, piece in enumerate(self.assignment.cut(label.name, 4 * flat.size)):
-            # of those whose turn it is each worker begins with another, so that not all send to one host at once
-            own = (piece.service - self.membership.rank) % len(self.channels)
-            stop = start + piece.size // 4
-            self.admission.put(Partition(urgency, number, piece.turn, own, index, start, stop, piece.service))
-            transfer.remaining += 1
-            start = stop
+        self.transfers[partitions[0].number] = Transfer(started, flat.view(np.uint8).data, result, partitions)
+        for partition in partitions:
+            self.admission.put(partition)
         if len(self.transfers) == 1:
             self.heard_at = self.pulsed_at = self.progress_at = time.monotonic()
         self._admit()
 
-    @staticmethod
-    def _kind(flat: NDArray[Any]) -> bytes:
-        return flat.dtype.char.encode()
+    def _cut(self, started: Sum) -> list[Partition]:
+        """The partitions of a sum, which is announced."""
+        flat, number, label = started.flat, self.sums, started.label
+        self.sums += 1
+        urgency = 0 if self.order == FIFO else label.priority
+        announcement = Header(wire.ANNOUNCE, _dtype(flat), number, priority=urgency, elements=flat.size)
+        self.channels.put(number % len(self.channels), announcement)
+        found, start = [], 0
+        for index, piece in enumerate(self.assignment.cut(label.name, 4 * flat.size)):
+            # of those whose turn it is each worker begins with another, so that not all send to one host at once
+            own = (piece.service - self.membership.rank) % len(self.channels)
+            stop = start + piece.size // 4
+            found.append(Partition(urgency, number, piece.turn, own, index, start, stop, piece.service))
+            start = stop
+        if started.operation == Operation.KEEP:
+            self.kept[label.name] = found
+        return found
+
+    def _kept(self, started: Sum) -> list[Partition]:
+        """Those of the sum that is kept under a tensor's name. ValueError for a tensor that is not kept, or is being changed."""
+        name, partitions = started.label.name, self.kept.get(started.label.name, [])
+        if not partitions or partitions[-1].stop != started.flat.size:
+            raise ValueError(f"no tensor of {started.flat.size:,} elements is kept under the name {name!r}")
+        if partitions[0].number in self.transfers:
+            raise ValueError(f"tensor {name!r} is being changed: one change of a worker's is under way at a time")
+        return partitions
 
     def _admit(self) -> None:
         """Push what may go now: one after another, so that the first is at its service early, and its sum comes back meanwhile."""
         while not self.leaving and (partition := self.admission.admit()):
             self.leaving = True
             transfer = self.transfers[partition.number]
-            transfer.under_way[partition.index] = partition
-            flat, p = transfer.started.flat, partition
-            header = Header(wire.PUSH, self._kind(flat), p.number, p.index, p.priority, p.size, flat.size)
-            self._put(partition.service, header, transfer.octets_of(partition))
+            started, p = transfer.started, partition
+            kind = KINDS[started.operation]
+            header = Header(kind, _dtype(started.flat), p.number, p.index, p.priority, p.size, started.flat.size)
+            self.channels.put(p.service, header, transfer.octets_of(p))
 
     def _advance(self, started: Sum, interrupt: int) -> None:
         if interrupt != NEVER:
-            self.selector.register(interrupt, selectors.EVENT_READ, NEVER)
+            self.channels.selector.register(interrupt, EVENT_READ, NEVER)
         try:
             while started.total is None:
-                ready = self.selector.select(PULSE)
-                for key, events in ready:
-                    if key.data != NEVER:
-                        self._serve(key.data, events)
-                if any(key.data == NEVER for key, _ in ready):
+                ready = self.channels.ready(PULSE)
+                for service, events in ready:
+                    if service != NEVER:
+                        self._serve(service, events)
+                if any(service == NEVER for service, _ in ready):
                     return
                 self._watch_over(time.monotonic())
         finally:
             if interrupt != NEVER:
-                self.selector.unregister(interrupt)
+                self.channels.selector.unregister(interrupt)
 
     def _serve(self, service: int, events: int) -> None:
         """Send to and receive from a service what goes."""
         channel = self.channels[service]
         before = channel.sent + channel.received
         try:
-            if events & selectors.EVENT_READ:
+            if events & EVENT_READ:
                 self._read(service)
-            if events & selectors.EVENT_WRITE:
-                if any(sent.kind == wire.PUSH for sent in channel.write()):
+            if events & EVENT_WRITE:
+                if any(sent.kind in KINDS.values() for sent in self.channels.write(service)):
                     self.leaving = False
-                self._watch(service)
                 self._admit()
         except ValueError as error:
             raise self._error(f"{self._name(service)} sent what cannot be: {error}") from None
@@ -182,42 +204,32 @@ class BytePS(Summing):
         if header.kind in (wire.REFUSE, wire.MISSING):
             self.coming[service] = bytearray(header.size)
             return memoryview(self.coming[service])
-        transfer = self.transfers.get(header.number)
-        partition = transfer.under_way.get(header.partition) if transfer else None
-        if header.kind != wire.RESULT or transfer is None or partition is None or partition.service != service:
+        partition = self.admission.under_way.get((header.number, header.partition))
+        if header.kind != wire.RESULT or partition is None or partition.service != service:
             raise ValueError(f"a message {header.kind} about partition {header.partition} of sum {header.number}")
-        if (header.size, header.dtype) != (partition.size, self._kind(transfer.started.flat)):
+        transfer = self.transfers[header.number]
+        if (header.size, header.dtype) != (partition.size, _dtype(transfer.started.flat)):
             raise ValueError(f"{header.size} bytes for partition {header.partition} of sum {header.number}")
         return transfer.room_of(partition)
 
     def _take(self, header: Header) -> None:
         """A partition's sum has come."""
         transfer = self.transfers[header.number]
-        self.admission.ended(transfer.under_way.pop(header.partition))
+        self.admission.ended(header.number, header.partition)
         transfer.remaining -= 1
+        transfer.versions += header.version
         if not transfer.remaining:
             del self.transfers[header.number]
             self._count()
+            transfer.started.version = transfer.versions / len(transfer.partitions)
             self._over(transfer.started, transfer.result)
         self._admit()
 
     def _count(self) -> None:
-        channels = self.channels.values()
+        channels = self.channels.of.values()
         count_segments(self.counters, [channel.socket for channel in channels])
         self.counters.bytes_sent = sum(channel.sent for channel in channels)
         self.counters.bytes_received = sum(channel.received for channel in channels)
-
-    # --- sending
-
-    def _put(self, service: int, header: Header, body: bytes | memoryview = b"") -> None:
-        self.channels[service].put(header, body)
-        self._watch(service)
-
-    def _watch(self, service: int) -> None:
-        channel = self.channels[service]
-        wanted = selectors.EVENT_READ | (0 if channel.idle else selectors.EVENT_WRITE)
-        if self.selector.get_key(channel.socket).events != wanted:
-            self.selector.modify(channel.socket, wanted, service)
 
     # --- when nothing comes
 
@@ -229,14 +241,12 @@ class BytePS(Summing):
         self.pulsed_at = now
         if self.pulse and (reason := self.pulse()):
             raise self._error(reason)
-        oldest = min(
-            (p for transfer in self.transfers.values() for p in transfer.under_way.values()), key=lambda p: (p.number, p.index)
-        )
+        oldest = self.admission.under_way[min(self.admission.under_way)]
         if not self.answered and now - max(self.asked_at, self.heard_at) > ANSWER:
             raise self._error(f"{self._name(oldest.service)} has not answered for {ANSWER:g} s", oldest.service)
         if self.answered and silent > min(SILENCE, self.patience / 2):
             self.asked_at, self.answered, self.heard_at = now, False, now
-            self._put(oldest.service, Header(wire.ASK, b"f", oldest.number, oldest.index, priority=-(1 << 31)))
+            self.channels.put(oldest.service, Header(wire.ASK, b"f", oldest.number, oldest.index, priority=-(1 << 31)))
 
     def _told(self, header: Header, missing: list[int]) -> None:
         """A service lacks these workers' parts of a partition."""
@@ -253,6 +263,9 @@ class BytePS(Summing):
 
     def close(self) -> None:
         """Close the connections."""
-        self.selector.close()
-        for channel in self.channels.values():
-            channel.close()
+        self.channels.close()
+
+
+def _dtype(flat: NDArray[Any]) -> bytes:
+    """A key of wire.DTYPES."""
+    return flat.dtype.char.encode()

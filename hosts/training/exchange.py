@@ -11,7 +11,7 @@ import torch
 from hosts.collective import Label
 from hosts.training.layers import Layer
 
-BeginSum = Callable[[torch.Tensor, Label], Any]  # torch.distributed.Work, which puts the sum in the tensor's place
+BeginSum = Callable[..., Any]  # hosts.torch_backend.InaProcessGroup.sum
 
 
 class Exchange:

@@ -5,6 +5,9 @@ barrier         a layer's sum begins when its gradient is there, last layer firs
                 DistributedDataParallel does so
 cross-barrier   likewise, and a layer's next forward pass waits for its own sum alone (ByteScheduler, SOSP '19; BytePS, OSDI '20)
 
+asynchronous    no sums of gradients: a worker adds its change to the weights that the scheme keeps, and takes what they are then
+                (hosts.training.asynchronous)
+
 A worker computes one layer at a time: the forward pass front to back, the backward pass back to front. All times are in seconds
 of one clock, all lists are by layer, front first.
 """
@@ -15,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-BLOCKING, BARRIER, CROSS_BARRIER = "blocking", "barrier", "cross-barrier"
-PIPELINES = (BLOCKING, BARRIER, CROSS_BARRIER)
+BLOCKING, BARRIER, CROSS_BARRIER, ASYNCHRONOUS = "blocking", "barrier", "cross-barrier", "asynchronous"
+LAYERED = (BARRIER, CROSS_BARRIER)  # with a sum for each layer
+PIPELINES = (BLOCKING, *LAYERED, ASYNCHRONOUS)
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,24 @@ class Replica:
         for number in range(len(self.layers)):
             self._update(number)
 
+    def weights(self) -> torch.Tensor:
+        """All parameters, (elements,)."""
+        return torch.cat([p.detach().reshape(-1) for p in self.parameters])
+
+    def change(self) -> torch.Tensor:
+        """What the optimizer makes of the weights with the last gradient, less the weights, over the number of workers."""
+        before = self.weights()
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return (self.weights() - before) / self.workers
+
+    def take(self, weights: torch.Tensor) -> None:
+        """Go on with these, (elements,)."""
+        sizes = [p.numel() for p in self.parameters]
+        with torch.no_grad():
+            for p, own in zip(self.parameters, torch.split(weights, sizes), strict=True):
+                p.copy_(own.view_as(p))
+
     def evaluate(self) -> dict[str, float]:
         """test_loss and accuracy after the last step, where the workload has them."""
         return self.workload.evaluate(self.model, self.data)

@@ -16,7 +16,7 @@ from hosts.collective import Counters
 from hosts.training.exchange import BeginSum, Exchange
 from hosts.training.layers import FORWARD
 from hosts.training.pace import Pace, padded_sleep
-from hosts.training.pipeline import BLOCKING, Pass, ready, scheduled
+from hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, scheduled
 from hosts.training.replica import Replica
 from hosts.training.stragglers import Straggler
 
@@ -72,7 +72,7 @@ class Trainer:
         torch.set_num_threads(1)
         self.settings, self.rank = settings, rank
         self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler)
-        layered = settings.pipeline != BLOCKING
+        layered = settings.pipeline in LAYERED
         self.replica = Replica(settings.workload, settings.seed, rank, workers, layered, settings.batch, settings.learning_rate)
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
@@ -100,9 +100,7 @@ class Trainer:
     def _steps(
         self, processor: ThreadPoolExecutor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
     ) -> Iterator[dict[str, Any]]:
-        # the first passes of a process are slow: let them happen before the clock runs
-        processor.submit(self.replica.gradient, 0).result()
-        processor.submit(self.replica.evaluate).result()
+        self._warm_up(processor)
         on_ready()
         free = time.monotonic()
         due = [free] * len(self.layers)
@@ -130,6 +128,18 @@ class Trainer:
             yield self._concluded(before, counters)[1]
         processor.submit(self.replica.update).result()
 
+    def _warm_up(self, processor: ThreadPoolExecutor) -> None:
+        """The first passes of a process are slow: let them happen before the clock runs."""
+        processor.submit(self.replica.gradient, 0).result()
+        processor.submit(self.replica.evaluate).result()
+
+    def _counted(self, counters: Callable[[], Counters]) -> dict[str, float]:
+        """What was counted since the step before."""
+        counted = counters()
+        waited, results = counted.waited - self.waited, counted.results - self.results
+        self.waited, self.results = counted.waited, counted.results
+        return {"retransmissions": counted.retransmissions, "rtt": waited / max(results, 1)}
+
     def _evaluates(self, number: int) -> bool:
         return (number + 1) % self.settings.evaluate_every == 0 or number + 1 == self.settings.steps
 
@@ -144,15 +154,12 @@ class Trainer:
         plan, exchange = step.plan, step.exchange
         # front to back, as the next step needs them: no wait ends later than the virtual time that depends on it
         summed = [exchange.wait(layer) for layer in range(len(self.layers))]
-        counted = counters()
         first = exchange.released[len(self.layers) - 1]
         record: dict[str, Any] = {
             "step": step.number, "rank": self.rank, "train_loss": step.loss, "begun": plan.begun, "ended": max(summed),
             "busy": plan.busy, "compute": step.took, "padding": step.padding, "tat": max(summed) - first,
-            "elements": self.elements, "retransmissions": counted.retransmissions,
-            "rtt": (counted.waited - self.waited) / max(counted.results - self.results, 1),
+            "elements": self.elements, **self._counted(counters),
         }  # fmt: skip
-        self.waited, self.results = counted.waited, counted.results
         if len(self.layers) > 1:
             released = [exchange.released[layer] for layer in range(len(self.layers))]
             record["layers"] = [list(times) for times in zip(plan.begins, plan.forward, released, summed, strict=True)]

@@ -72,7 +72,7 @@ def learning_curves(run: Run) -> Figure:
         loss_steps.plot(np.arange(1, len(losses) + 1), losses, **wide)
         loss_time.plot(ended, losses, **look)
         accuracy_steps.plot(at, accuracy, **wide)
-        accuracy_time.plot([ended[s - 1] for s in at], accuracy, marker=MARKERS[number % len(MARKERS)], markersize=3, **look)
+        accuracy_time.plot([r["ended"] for r in evaluated], accuracy, marker=MARKERS[number % len(MARKERS)], markersize=3, **look)
     for ax in (loss_steps, loss_time):
         ax.set_ylabel("training loss (nats)")
         ax.set_yscale("log")

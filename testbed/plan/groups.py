@@ -11,7 +11,7 @@ from dataclasses import fields
 from pydantic import BaseModel, ConfigDict, Field
 
 from hosts.training.layers import FORWARD
-from hosts.training.pipeline import BLOCKING, PIPELINES
+from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, PIPELINES
 from hosts.training.stragglers import KINDS, PARAMETERS, Straggler
 from hosts.training.workloads import PROFILES, WORKLOADS
 from switches.loss import Loss
@@ -73,8 +73,10 @@ class WorkSettings(Group):
 
     def idle(self) -> dict[str, str]:
         found = {} if self.workload in WORKLOADS else {"batch": f"workload {self.workload} has no samples"}
-        if self.pipeline == BLOCKING:
-            found["forward_share"] = "pipeline blocking has one sum, after both passes; set pipeline, too"
+        if self.pipeline not in LAYERED:
+            found["forward_share"] = f"pipeline {self.pipeline} exchanges once, after both passes; set pipeline, too"
+        if self.pipeline == ASYNCHRONOUS:
+            found["measure_error"] = f"pipeline {ASYNCHRONOUS} has no sums of gradients"
         return found
 
 

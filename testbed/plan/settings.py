@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from hosts.plugins import is_file
-from hosts.training.pipeline import PIPELINES
+from hosts.training.pipeline import ASYNCHRONOUS, PIPELINES
 from hosts.training.workloads import find
 from schemes import registry
 from schemes.scheme import Admitted, Scheme
@@ -269,6 +269,11 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
         make_settings(StreamSettings, {"k": self.k, "slots": self.slots})  # the switches are compiled for k, whatever the scheme
         if self.pipeline not in PIPELINES:
             raise SettingsError(f"pipeline {self.pipeline} is unknown: choose one of {', '.join(PIPELINES)}")
+        if self.pipeline == ASYNCHRONOUS and not scheme.keeps_weights:
+            keeping = [name for name in registry.names() if registry.find(name).keeps_weights]
+            raise SettingsError(
+                f"scheme {self.scheme} keeps no weights, which pipeline {ASYNCHRONOUS} needs: choose {' or '.join(keeping)}"
+            )
         try:
             find(self.workload)
         except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from schemes import registry
 from schemes.streaming import StreamSettings
@@ -18,7 +18,14 @@ def _words(value: Any) -> Any:
     return [word.strip() for word in value.split(",")] if isinstance(value, str) else value
 
 
+def _groups(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    if min(sizes, default=2) < 2:
+        raise ValueError("an all-reduce is between two workers or more")
+    return sizes
+
+
 Integers = Annotated[tuple[int, ...], BeforeValidator(_words)]  # on the command line with commas
+Sizes = Annotated[tuple[int, ...], BeforeValidator(_words), AfterValidator(_groups)]  # numbers of workers
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_words)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 

@@ -14,9 +14,12 @@ Group = list[dict[str, Any]]  # the records of all workers for one step
 
 
 def groups(steps: Iterable[dict[str, Any]]) -> list[Group]:
-    """The records by step, in order."""
+    """The records by step, in order. Where nobody waits for the others each is by itself, in the order in which they ended."""
+    records = list(steps)
+    if records and "version" in records[0]:
+        return [[record] for record in sorted(records, key=lambda r: r["ended"])]
     found: dict[int, Group] = {}
-    for record in steps:
+    for record in records:
         found.setdefault(record["step"], []).append(record)
     return [found[step] for step in sorted(found)]
 
@@ -36,13 +39,21 @@ def duration(group: Group) -> float:
     return float(max(r["ended"] for r in group) - min(r["begun"] for r in group))
 
 
-def periods(steps: list[Group]) -> list[float]:
+def periods(steps: list[dict[str, Any]]) -> list[float]:
     """Seconds from when the first worker began a step until it, or another, began the next; the last step's until its end.
 
-    Where steps overlap (pipeline cross-barrier) a step takes longer than this.
+    Where steps overlap (pipeline cross-barrier) a step takes longer than this. Where nobody waits for the others, each worker's.
     """
-    begun = [min(r["begun"] for r in group) for group in steps] + [max(r["ended"] for r in steps[-1])]
-    return [after - before for before, after in pairwise(begun)]
+    if "version" in steps[0]:
+        ranks = sorted({r["rank"] for r in steps})
+        common = [[[r] for r in steps if r["rank"] == rank] for rank in ranks]
+    else:
+        common = [groups(steps)]
+    found: list[float] = []
+    for series in common:
+        begun = [min(r["begun"] for r in group) for group in series] + [max(r["ended"] for r in series[-1])]
+        found += [after - before for before, after in pairwise(begun)]
+    return found
 
 
 def busy(record: dict[str, Any]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.training.pipeline import BLOCKING
+from hosts.training.pipeline import ASYNCHRONOUS, LAYERED
 from schemes.streaming import Streaming
 from testbed.plan.settings import TrialSettings
 from testbed.theory import pipelines
@@ -19,8 +19,11 @@ def seconds(settings: TrialSettings, elements: int) -> float:
 def of_trial(trial: dict[str, Any]) -> float:
     """The bound in seconds of a trial's sums, from its entry in trials.jsonl: of those of a step, where layers are summed apart."""
     settings = TrialSettings(**trial["settings"])
-    if settings.pipeline != BLOCKING:
+    if settings.pipeline in LAYERED:
         return pipelines.least_exchange(settings)
+    if settings.pipeline == ASYNCHRONOUS:
+        scheme, own = settings.of_scheme(), settings.scheme_settings()
+        return scheme.bound_of_change(_plan(settings), own, trial["metrics"]["elements"])
     return seconds(settings, trial["metrics"]["elements"])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from hosts.training.layers import layers_of, whole
-from hosts.training.pipeline import BLOCKING, Pass, ready, scheduled
+from hosts.training.pipeline import LAYERED, Pass, ready, scheduled
 from hosts.training.workloads import find
 from testbed.plan.settings import TrialSettings
 
@@ -65,7 +65,7 @@ def of_settings(settings: TrialSettings) -> tuple[list[float], list[float], list
     """Seconds that each layer of a trial's workload computes forward and backward, and that its sum takes at least."""
     workload = find(settings.workload)
     model = workload.model()
-    layers = whole(model) if settings.pipeline == BLOCKING else layers_of(workload, model)
+    layers = layers_of(workload, model) if settings.pipeline in LAYERED else whole(model)
     compute, share, plan = settings.compute_ms / 1000, settings.forward_share, settings.changed(background=0.0).plan()
     scheme, own = settings.of_scheme(), settings.scheme_settings()
     tensors = [layer.elements for layer in reversed(layers)]  # in the order of their sums

@@ -23,7 +23,7 @@ from hosts.coordination import LOST
 from hosts.ethernet import PHYSICAL_BYTES
 from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Message, Start
 from hosts.place import Place
-from hosts.training.pipeline import BLOCKING
+from hosts.training.pipeline import LAYERED
 from hosts.training.replica import preload
 from hosts.training.trainer import TrainingSettings
 from hosts.worker import WorkerSettings, run_worker
@@ -65,7 +65,7 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
     """
     settings.check()
     for job in settings.each():
-        preload(job.workload, job.pipeline != BLOCKING)
+        preload(job.workload, job.pipeline in LAYERED)
     receiver, sender = Pipe(duplex=False)
 
     def work() -> int:

@@ -91,7 +91,7 @@ class JobRun:
             "tat_median": median(sums),
             "tat_mean": mean(sums),
             "step_median": median([steps.duration(group) for group in groups]),
-            "period_median": median(steps.periods(groups)),
+            "period_median": median(steps.periods(self.steps)),
             **steps.shares(groups),
             "rtt": median([r["rtt"] for r in self.steps]),
             "retransmissions": self._counted("retransmissions"),
@@ -103,6 +103,8 @@ class JobRun:
         }
         if evaluated := [r for r in self.steps if "accuracy" in r]:
             measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
+        if delays := [r["delay"] for r in self.steps if "delay" in r]:
+            measured["delay_mean"] = mean(delays)
         if errors := [r["error"] for r in self.steps if "error" in r]:
             measured["error_median"] = median(errors)
         return measured

@@ -18,9 +18,8 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     membership = Membership(job.number, job.rank(host), job.size, job.members(plan.topology.racks))
     switches = [plan.switches[f"tor{r}"].station.ip for r in range(plan.topology.racks)]
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
-    limits = {link.lower: link.rate or 0.0 for link in plan.links}
-    rates = [limits[h.name] for h in job.everyone]
-    return Place(admitted.scheme, admitted.settings, membership, peers, [s.rack for s in job.servers], switches, control, rates)
+    racks, rates = [s.rack for s in job.servers], plan.rates(job.everyone)
+    return Place(admitted.scheme, admitted.settings, membership, peers, racks, switches, control, rates)
 
 
 def rendezvous(job: JobPlan, host: HostPlan, scheme: Scheme) -> Rendezvous:

@@ -76,6 +76,22 @@ def test_all_pipelines_train_one_model(target: Target) -> None:
     assert len(digests) == 1 and "" not in digests
 
 
+def test_asynchronous_workers_wait_for_nobody_and_end_with_one_model(target: Target) -> None:
+    slow: dict[str, Any] = {"straggler": "slow", "straggler_rank": 1, "straggler_factor": 4.0}
+    change: dict[str, Any] = {"racks": 1, "workers": 3, "steps": 12, "loss": 0.005, "pipeline": "asynchronous", "compute_ms": 30}
+    result = run_trial(TrialSettings(**SMALL | SCHEME | slow | change), 1, target, lambda message: None)
+    metrics, records = result["metrics"], result["steps"]
+    assert metrics["model_digest"]
+    by_rank = [[r for r in records if r["rank"] == rank] for rank in range(3)]
+    assert [len(own) for own in by_rank] == [12, 12, 12]
+    assert by_rank[0][-1]["ended"] < by_rank[1][5]["ended"]
+    delays = [np.mean([r["delay"] for r in own[1:3]]) for own in by_rank]
+    assert delays[1] > 2 * delays[0], delays
+    assert max(r["version"] for r in records) <= 36
+    assert metrics["final_accuracy"] > 0.3
+    assert metrics["delay_mean"] == pytest.approx(np.mean([r["delay"] for r in records]))
+
+
 def process(name: str) -> int:
     return next(int(p.pid) for p in family() if name_of(p) == name)
 

@@ -45,6 +45,7 @@ HOSTS = {"idle": 0.01, "stolen": 0.0, "switches": 0.3, "hosts": 0.55, "others": 
         ({"loss": "1.5"}, "loss"),
         ({"loss": "0.9", "burst": "1.05"}, "not possible"),
         ({"straggler": "lazy"}, "choose one of"),
+        ({"pipeline": "asynchronous"}, "scheme switchml keeps no weights, which pipeline asynchronous needs: choose byteps"),
         ({"straggler_rank": "8"}, "ranks are 0 to 7"),
         ({"host_rate": "0"}, "host_rate"),
         ({"compute_ms": "inf"}, "compute_ms"),

@@ -236,7 +236,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
 @pytest.mark.parametrize(
     ("name", "word", "told"),
     [
-        ("workers", "sizes=1,2", "sizes has 1: an all-reduce is between two workers or more"),
+        ("workers", "sizes=1,2", "sizes is 1,2: an all-reduce is between two workers or more"),
         ("timeline", "workers=1", "workers is 1: the timeline shows a worker"),
         ("racks", "shapes=1,3", "shapes has 3: 8 workers cannot be spread evenly"),
         ("stragglers", "factors=0.5", "factors has 0.5: a slow worker takes at least once as long"),

@@ -1,0 +1,88 @@
+"""Asynchronous training (BytePS, OSDI '20, section 5): nobody waits for anybody.
+
+The services keep the weights, at first worker 0's. A worker computes a gradient with the weights it has, and what its own optimizer
+makes of them; it pushes the change, which is added to what is kept at once, and pulls what is kept then. So a gradient is of
+weights that others have changed meanwhile: the changes that were added between a worker's pull and its own are the delay of its
+step. A change is divided by the number of workers: then as many steps of all move as far as a synchronous step, whose gradient is
+the workers' mean.
+
+Which weights a gradient is of depends on who was when where. So no two runs train the same model, but all workers end with the same
+one: they pull it once all have pushed their last change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hosts.collective import Counters, Label, Operation
+from hosts.training.exchange import BeginSum
+from hosts.training.pace import padded_sleep
+from hosts.training.trainer import Trainer
+
+WEIGHTS = Label("weights")
+
+
+class AsynchronousTrainer(Trainer):
+    """A worker's training with weights that the scheme keeps. A record has, beside a Trainer's,
+
+    version: how many changes are in the weights that were pulled; delay: how many of others came since the pull before.
+    """
+
+    def _steps(
+        self, processor: ThreadPoolExecutor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
+    ) -> Iterator[dict[str, Any]]:
+        self._warm_up(processor)
+        on_ready()
+        replica = self.replica
+        weights = replica.weights()
+        replica.take(_given_back(begin, weights if self.rank == 0 else torch.zeros_like(weights), Operation.KEEP).tensor)
+        version, before = 0.0, _Evaluated({})
+        for number in range(self.settings.steps):
+            begun, takes = time.monotonic(), self.pace.seconds(number)
+            gradient = processor.submit(replica.gradient, number).result()  # comes after the evaluation of the step before
+            if number:
+                yield before.record()
+            change = processor.submit(replica.change).result()
+            computed, due = time.monotonic(), begun + takes
+            padded_sleep(due)
+            released = time.monotonic()
+            kept = _given_back(begin, change, Operation.CHANGE)
+            replica.take(kept.tensor)
+            before = _Evaluated(
+                {
+                    "step": number, "rank": self.rank, "train_loss": gradient.loss, "begun": begun, "ended": kept.ended,
+                    "busy": takes, "compute": gradient.took + computed - gradient.done, "padding": due - computed,
+                    "tat": kept.ended - released, "elements": self.elements, **self._counted(counters),
+                    "version": kept.version, "delay": kept.version - version - 1,
+                },
+                processor.submit(replica.evaluate) if self._evaluates(number) and self.rank == 0 else None,
+            )  # fmt: skip
+            version = kept.version
+        yield before.record()
+        begin(torch.zeros(1), Label("end")).wait()  # all have pushed their last change
+        replica.take(_given_back(begin, torch.zeros_like(weights), Operation.CHANGE).tensor)
+
+
+@dataclass
+class _Evaluated:
+    """A step that is over, and what its evaluation will say."""
+
+    measured: dict[str, Any]
+    evaluation: Future[dict[str, float]] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Waits for the evaluation."""
+        return self.measured | (self.evaluation.result() if self.evaluation else {})
+
+
+def _given_back(begin: BeginSum, tensor: torch.Tensor, operation: Operation) -> Any:
+    """The operation on the weights, once it is over (hosts.pending.PendingSum)."""
+    pending = begin(tensor, WEIGHTS, operation)
+    pending.wait()
+    return pending

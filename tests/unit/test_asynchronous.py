@@ -1,0 +1,177 @@
+"""Weights that Summation Services keep, and training that waits for nobody."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hosts.byteps.worker import BytePS
+from hosts.collective import AggregationError, Label, Operation
+from hosts.training.asynchronous import AsynchronousTrainer
+from hosts.training.pipeline import ASYNCHRONOUS
+from hosts.training.replica import Replica
+from hosts.training.stragglers import Straggler
+from hosts.training.trainer import TrainingSettings
+from testbed.record import steps
+from tests.unit.test_byteps import Hosts
+from tests.unit.test_torch_sums import Doubling
+
+WEIGHTS = Label("weights")
+
+
+def kept(worker: BytePS, x: np.ndarray[Any, Any], operation: Operation) -> tuple[np.ndarray[Any, Any], float]:
+    started = worker.start(x, label=WEIGHTS, operation=operation)
+    worker.advance(started)
+    assert started.total is not None
+    return started.total, started.version
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 0), (2, 1), (4, 2)])
+def test_every_change_is_in_what_is_kept_once(n: int, k: int) -> None:
+    first = np.arange(1000, dtype=np.int32).reshape(10, 100)
+    with Hosts(n, k).workers() as workers:
+
+        def work(rank: int) -> tuple[list[float], list[np.ndarray[Any, Any]], np.ndarray[Any, Any], float]:
+            rng = np.random.default_rng(rank)
+            worker = workers[rank]
+            found, version = kept(worker, first if rank == 0 else np.zeros_like(first), Operation.KEEP)
+            assert np.array_equal(found, first) and version == 0
+            versions, changes = [0.0], []
+            for _ in range(10):
+                time.sleep(0.002 * rank)
+                changes.append(rng.integers(-1000, 1000, first.shape, np.int32))
+                found, version = kept(worker, changes[-1], Operation.CHANGE)
+                versions.append(version)
+            worker.all_reduce(np.zeros(1, np.float32))
+            return versions, changes, *kept(worker, np.zeros_like(first), Operation.CHANGE)
+
+        with ThreadPoolExecutor(n) as pool:
+            ended = list(pool.map(work, range(n)))
+    expected = first + sum(np.sum(changes, axis=0) for _, changes, _, _ in ended)
+    for versions, _, weights, version in ended:
+        assert np.array_equal(weights, expected)
+        assert 10 * n + 1 <= version <= 11 * n
+        assert all(after - before >= 1 for before, after in pairwise(versions))
+
+
+def test_a_change_waits_for_nobody() -> None:
+    with Hosts(2).workers() as workers:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda worker: kept(worker, np.zeros(100, np.float32), Operation.KEEP), workers))
+        for number in range(1, 6):
+            weights, version = kept(workers[0], np.ones(100, np.float32), Operation.CHANGE)
+            assert (weights == number).all() and version == number
+
+
+@pytest.mark.parametrize("size", [0, 99])
+def test_what_is_not_kept_cannot_be_changed(size: int) -> None:
+    with Hosts(1).workers() as (worker,):
+        if size:
+            kept(worker, np.zeros(size, np.float32), Operation.KEEP)
+        with pytest.raises(ValueError, match="no tensor of 100 elements is kept under the name 'weights'"):
+            worker.start(np.zeros(100, np.float32), label=WEIGHTS, operation=Operation.CHANGE)
+
+
+def test_one_change_of_a_workers_is_under_way_at_a_time() -> None:
+    with Hosts(1).workers() as (worker,):
+        kept(worker, np.zeros(100, np.float32), Operation.KEEP)
+        worker.start(np.zeros(100, np.float32), label=WEIGHTS, operation=Operation.CHANGE)
+        with pytest.raises(ValueError, match="tensor 'weights' is being changed"):
+            worker.start(np.zeros(100, np.float32), label=WEIGHTS, operation=Operation.CHANGE)
+
+
+def test_workers_that_do_not_agree_on_what_is_kept_are_told() -> None:
+    told = []
+    with Hosts(2).workers() as workers:
+
+        def work(rank: int) -> None:
+            try:
+                kept(workers[rank], np.zeros(100, np.float32), (Operation.KEEP, Operation.SUM)[rank])
+            except AggregationError as error:
+                told.append(str(error))
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(work, range(2)))
+    assert len(told) == 2 and all("some workers want sum 0 to be kept, and others do not" in text for text in told)
+
+
+def test_a_scheme_that_sums_alone_says_so() -> None:
+    with pytest.raises(ValueError, match="Doubling sums, and keeps nothing: it has no KEEP"):
+        Doubling().start(np.zeros(1, np.float32), operation=Operation.KEEP)
+
+
+# --- training
+
+
+class Keeper:
+    """What the services would answer to one worker; `others` come before each of its changes."""
+
+    def __init__(self, others: int) -> None:
+        self.others, self.version = others, 0
+        self.weights = torch.zeros(0)
+
+    def begin(self, tensor: torch.Tensor, label: Label, operation: Operation = Operation.SUM) -> Any:
+        if operation == Operation.KEEP:
+            self.weights = tensor.clone()
+        elif operation == Operation.CHANGE:
+            self.weights += tensor
+            self.version += 1 + self.others
+            tensor.copy_(self.weights)
+        return SimpleNamespace(wait=lambda: True, tensor=tensor, version=float(self.version), ended=time.monotonic())
+
+
+def trained(others: int, **more: Any) -> tuple[list[dict[str, Any]], AsynchronousTrainer, Keeper]:
+    straggler = more.pop("straggler", Straggler())
+    settings = TrainingSettings("digits-mlp", 6, 1, 20.0, 2, straggler, pipeline=ASYNCHRONOUS, **more)
+    trainer, keeper = AsynchronousTrainer(settings, 0, 1), Keeper(others)
+    return list(trainer.run(keeper.begin)), trainer, keeper
+
+
+def test_a_step_is_a_change_and_its_delay_what_others_changed() -> None:
+    records, trainer, keeper = trained(others=3)
+    assert [r["version"] for r in records] == [4, 8, 12, 16, 20, 24]
+    assert {r["delay"] for r in records} == {3}
+    assert [r["step"] for r in records if "accuracy" in r] == [1, 3, 5]
+    assert records[-1]["train_loss"] < records[0]["train_loss"]
+    assert torch.equal(trainer.replica.weights(), keeper.weights)
+    for r in records:
+        assert r["ended"] - r["begun"] >= 0.02
+        assert r["padding"] > 0
+
+
+def test_one_worker_alone_does_what_an_optimizer_does() -> None:
+    _, trainer, _ = trained(others=0)
+    alone = Replica("digits-mlp", 1, 0, 1)
+    for step in range(6):
+        alone.gradient(step)
+        alone.optimizers[0].step()
+    assert torch.allclose(trainer.replica.weights(), alone.weights(), atol=1e-6)
+
+
+def record(rank: int, step: int, begun: float, ended: float) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "step": step,
+        "begun": begun,
+        "ended": ended,
+        "tat": 0.1,
+        "compute": 0.4,
+        "padding": 0.1,
+        "version": step + 1,
+    }
+
+
+def test_steps_that_wait_for_nobody_are_each_by_themselves() -> None:
+    fast, slow = [record(0, i, i, i + 1) for i in range(3)], [record(1, 0, 0, 2.5)]
+    found = [fast[0], slow[0], *fast[1:]]
+    assert steps.groups(found) == [[fast[0]], [fast[1]], [slow[0]], [fast[2]]]
+    assert steps.periods(found) == [1, 1, 1, 2.5]
+    assert steps.aggregation_time([slow[0]]) == pytest.approx(0.1)
+    assert steps.shares([[slow[0]]])["waiting_mean"] == 0
