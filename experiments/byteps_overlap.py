@@ -1,4 +1,4 @@
-"""What overlap hides: the time of a step for three profiles of layers, with and without a barrier, in order and by priority.
+"""What overlap hides: the time of a step for three profiles of layers, with and without a barrier, in FIFO order and by priority.
 
 Layers' sums begin as their gradients come, the last layer's first. With a barrier the next step waits for all of them, and their
 order does not matter. Without, a layer's forward pass waits for its own sum alone, so those in front should not wait behind the
@@ -31,7 +31,7 @@ OF_PATH = Tolerance(0.98, 1.15)
 
 
 class Settings(SweepSettings):
-    """One rack of four, with BytePS on their hosts. Without overlap some 45 % of a step are communication."""
+    """One rack of four, with BytePS on their hosts. Without overlap some 45 % of a step is communication."""
 
     profiles: Words = Field(("vgg-like", "resnet-like", "transformer-like"), description="workloads: layers and their times")
     racks: int = 1
@@ -106,8 +106,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     ax.set_ylabel("a step (ms)")
     ax.legend(frameon=False, fontsize=8, ncols=2, loc="lower left")
     caption = (
-        "From the beginning of a step to that of the next: medians over the steps, then over the seeds with bootstrap 95 % "
-        "intervals. Dotted: the least that the pipeline allows, with sums at the scheme's bound, the most urgent first."
+        "The time from the beginning of a step to that of the next: medians over the steps, then over the seeds with bootstrap "
+        "95 % intervals. Dotted: the least that the pipeline allows, with sums at the scheme's bound, the most urgent first."
     )
     yield "byteps_overlap", caption, figure
 
@@ -124,6 +124,7 @@ def findings(run: Run) -> list[str]:
             )
         cross = {"profile": profile, "pipeline": CROSS_BARRIER}
         gain = ratio(run, PERIOD, cross | {"order": FIFO}, cross | {"order": PRIORITY})
-        said.append(f"{profile}: in order a step takes {words(gain)} times as long as by priority.")
-        said.append(f"{profile}: cross-barrier by priority hides {words(_hidden(run, profile))} of what can be hidden.")
+        said.append(f"{profile}, cross-barrier: a step in FIFO order takes {words(gain)} times as long as one by priority.")
+        hidden = words(_hidden(run, profile))
+        said.append(f"{profile}, cross-barrier by priority: {hidden} of the time that the critical paths save over blocking.")
     return said

@@ -1,7 +1,7 @@
 """Goodput against the number of spare hosts with a Summation Service (BytePS's main figure), and the price of assigning by hash.
 
-The optimum with n workers and k spare hosts takes 2n(n-1) M / (D rate), D = n² + kn - 2k: a ring's time without spare hosts, and
-that of dedicated servers with as many as workers.
+The optimum with n workers and k spare hosts takes 2n(n-1) M / (D rate), D = n² + kn - 2k. Without spare hosts that is a
+ring's time; with as many as there are workers, that of dedicated servers.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     caption = (
         f"Goodput of an all-reduce against the number of spare hosts, at {run.record['settings']['host_rate']:g} Mbit/s: medians "
-        "with bootstrap 95 % intervals, a point for each seed. Dotted: the optimum, headers counted. Dashed: other schemes, which "
-        "use no spare hosts but for the one server."
+        "with bootstrap 95 % intervals, a point for each seed. Dotted: the optimum, headers counted. Dashed: other schemes; "
+        "only the parameter server uses a spare host."
     )
     yield "byteps_spare", caption, figure
 
@@ -105,7 +105,7 @@ def findings(run: Run) -> list[str]:
         for k in levels(run, "spare", workers=n):
             share = estimate(run, of_bound, **here, spare=k, assignment=BY_BYTES)
             price = ratio(run, GOODPUT, here | {"spare": k, "assignment": BY_BYTES}, here | {"spare": k, "assignment": BY_HASH})
-            hashed = f"; by bytes {words(price)} times the goodput that the hash has" if price.n else ""
+            hashed = f"; assignment by bytes has {words(price)} times the goodput of assignment by hash" if price.n else ""
             said.append(f"{n} workers, {k} spare: {near_bound('byteps').words(share)} of the optimum{hashed}.")
         most = here | {"spare": max(levels(run, "spare", workers=n), default=0), "assignment": BY_BYTES}
         for scheme in BESIDE:

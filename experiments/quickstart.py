@@ -11,6 +11,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from hosts.training.pipeline import ASYNCHRONOUS
 from testbed.draw import plots
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import TrialSettings
@@ -81,7 +82,7 @@ def findings(run: Run) -> list[str]:
             f"Compared bit for bit, the final model is the same as without faults (SHA-256 {base['model_digest'][:16]}…) under: "
             f"{', '.join(equal)}."
         )
-    if differing:
+    if differing and run.record["settings"]["pipeline"] != ASYNCHRONOUS:
         said.append(f"The final model DIFFERS from the one without faults under: {', '.join(differing)}.")
     for t in others:
         m = t["metrics"]

@@ -26,9 +26,9 @@ from testbed.draw.curves import (
     words,
 )
 from testbed.draw.plots import new_figure
-from testbed.measures import ATE, of_bound
+from testbed.measures import ATE, of_bound, up_busiest_uplink, uplink_in_closed_form
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.plan.settings import SettingsError
 from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
 from testbed.record.runs import Run
 from testbed.theory import bounds
@@ -68,17 +68,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def _uplink(trial: dict[str, Any]) -> float:
-    """Bytes up the busiest rack's uplink in a step, in tensors, as the kernel counts frames."""
-    settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
-    return float(max(rack["up"] for rack in metrics["uplink_bytes"]) / settings.steps / (4 * metrics["elements"]))
-
-
-def _closed_form(trial: dict[str, Any]) -> float:
-    """The same in closed form, which is what the oracle gives, times what headers and exponents add."""
-    return bounds.uplink_tensors(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s against oversubscription for each number of racks, and bytes over the uplink."""
     shapes = levels(run, "racks")
@@ -114,7 +103,7 @@ def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> N
         for i, racks in enumerate(shapes):
             at = i + (j - (len(schemes) - 1) / 2) * width
             over = min(levels(run, "oversubscription", racks=racks))
-            carried = estimate(run, _uplink, scheme=scheme, racks=racks, oversubscription=over)
+            carried = estimate(run, up_busiest_uplink, scheme=scheme, racks=racks, oversubscription=over)
             if not carried.n:
                 ax.annotate("no valid trial", (at, 0), rotation=90, ha="center", va="bottom", fontsize=7)
                 continue
@@ -123,7 +112,7 @@ def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> N
                 ax.errorbar(
                     at, carried.median, [[carried.median - carried.low], [carried.high - carried.median]], color="grey", capsize=2
                 )
-            form = _closed_form(matching(run, scheme=scheme, racks=racks, oversubscription=over)[0])
+            form = uplink_in_closed_form(matching(run, scheme=scheme, racks=racks, oversubscription=over)[0])
             ax.plot([at - 0.45 * width, at + 0.45 * width], [form] * 2, "k-", linewidth=1.8)
     ax.set_xticks(range(len(shapes)), [f"{racks} racks" for racks in shapes])
     ax.set_ylabel("up the busiest uplink in a step (tensors)")
@@ -138,7 +127,7 @@ def findings(run: Run) -> list[str]:
         ate, share = estimate(run, ATE, **factors), estimate(run, of_bound, **factors)
         said.append(f"{name}: {words(ate, '.3f')} · 10⁶ ATE/s, {near_bound(factors['scheme']).words(share)} of its bound.")
         if factors["racks"] > 1:
-            carried = estimate(run, _uplink, **factors)
-            over = estimate(run, lambda t: _uplink(t) / _closed_form(t), **factors)
+            carried = estimate(run, up_busiest_uplink, **factors)
+            over = estimate(run, lambda t: up_busiest_uplink(t) / uplink_in_closed_form(t), **factors)
             said[-1] += f" Up the busiest uplink go {words(carried)} tensors a step, {OF_FORM.words(over)} of the closed form."
     return said

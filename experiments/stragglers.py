@@ -12,10 +12,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from hosts.training.pipeline import BLOCKING
 from schemes.scheme import Look
 from testbed.draw.curves import Tolerance, bound_line, by_name, curve, levels, matching, not_valid, words
 from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import Measure, metric
+from testbed.measures import Measure, metric, time_to_accuracy
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
@@ -55,6 +56,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """One slow worker at each factor, and each distribution; what is both is measured once. SettingsError for factors below 1."""
     if min(settings.factors) < 1:
         raise SettingsError(f"factors has {min(settings.factors):g}: a slow worker takes at least once as long")
+    if settings.pipeline != BLOCKING:
+        overlaps = f"pipeline {settings.pipeline} overlaps compute and communication"
+        raise SettingsError(f"{overlaps}, between which stragglers divides a step: leave pipeline out")
     points = {name: Point(name, {"distribution": name}, changes) for name, changes in DISTRIBUTIONS.items()}
     for factor in settings.factors:
         changes = {"straggler": "slow", "straggler_factor": factor} if factor > 1 else {"straggler": "none"}
@@ -75,11 +79,6 @@ def _expected(trial: dict[str, Any]) -> float:
     straggler, size = settings.straggler_model(), len(settings.plan().hosts)
     slowest = [max(straggler.slowdown(trial["seed"], r, step) for r in range(size)) for step in range(settings.steps)]
     return float(np.mean(slowest) * settings.compute_ms + 1000 * bounds.seconds(settings, trial["metrics"]["elements"]))
-
-
-def _time_to_accuracy(trial: dict[str, Any]) -> float | None:
-    reached = [r for r in trial["steps"] if r.get("accuracy", 0) >= TARGET]
-    return float(reached[0]["ended"]) if reached else None
 
 
 def _median(measure: Measure, trials: list[dict[str, Any]]) -> float:
@@ -109,8 +108,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     parts.plot([], [], "k|", markersize=9, markeredgewidth=1.6, label="expected from the seed")
     parts.set_xlabel("mean step (ms), over workers")
     for i, name in enumerate(names):
-        found = [_time_to_accuracy(t) for t in named[name] if t["valid"]]
-        reached = [seconds for seconds in found if seconds is not None]
+        found = [time_to_accuracy(TARGET)(t) for t in named[name] if t["valid"]]
+        reached = [seconds for seconds in found if np.isfinite(seconds)]
         time.plot(reached, [i] * len(reached), ".", color=COLOURS[0], alpha=0.5)
         if reached:
             time.plot(median_interval(reached).median, i, "D", color=COLOURS[0])

@@ -120,8 +120,8 @@ class InaProcessGroup(dist.ProcessGroup):
 
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
         """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
-        label counts for nothing, and there is no other operation. float32, float16 and int32."""
-        if self.collective is None:
+        label counts for nothing, and there is no other operation."""
+        if self.collective is None or not _summable(tensor):
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
             return _noted(self.gloo, [tensor]).allreduce([tensor])

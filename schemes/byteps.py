@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -15,7 +15,7 @@ from hosts.collective import Collective
 from hosts.place import Over, Place, Pulse, Serving
 from schemes.scheme import Admitted, Look, Scheme, SchemeSettings, one_of
 from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
-from topologies.plan import Hop, HostPlan, NetworkPlan
+from topologies.plan import Hop, NetworkPlan
 
 KILO = 1000
 
@@ -64,13 +64,12 @@ class BytePSScheme(Scheme):
 
     # --- theory
 
-    def load(self, plan: NetworkPlan, workers: Sequence[HostPlan] | None = None) -> dict[Hop, float]:
-        """What each link carries in each direction for one sum, in sizes of the tensor, headers left out; or for what these workers
-        alone push and pull."""
+    def load(self, plan: NetworkPlan) -> dict[Hop, float]:
+        """What each link carries in each direction for one sum, in sizes of the tensor, headers left out."""
         carried: dict[Hop, float] = {}
         parts = shares(len(plan.hosts), _rates(plan.rates(plan.everyone)))
         for service, share in zip(plan.everyone, parts, strict=True):
-            for worker in plan.hosts if workers is None else workers:
+            for worker in plan.hosts:
                 for source, destination in ((worker, service), (service, worker)) if worker is not service else ():
                     for hop in plan.path(source, destination):
                         carried[hop] = carried.get(hop, 0.0) + share
@@ -78,10 +77,9 @@ class BytePSScheme(Scheme):
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """2n(n-1)M / (D rate) where all links are alike (hosts.byteps.assignment); else when the last link ends."""
-        return _last(plan, self.load(plan), elements)
-
-    def bound_of_change(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        return min(_last(plan, self.load(plan, [worker]), elements) for worker in plan.hosts)
+        rates = {link.number: link.rate for link in plan.links}
+        busiest = max((load / rate for (link, _), load in self.load(plan).items() if (rate := rates[link])), default=0.0)
+        return TCP_OVERHEAD * busiest * 32e-6 * elements
 
     def framing(self, settings: Any, elements: int) -> float:
         return TCP_FRAME / SEGMENT
@@ -89,17 +87,6 @@ class BytePSScheme(Scheme):
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         load = self.load(plan)
         return self.framing(settings, elements) * max(load.get((number, True), 0.0) for number in plan.uplinks)
-
-
-def _last(plan: NetworkPlan, load: Mapping[Hop, float], elements: int) -> float:
-    """When the last link has carried its load, in seconds."""
-    rates = {link.number: link.rate for link in plan.links}
-    return (
-        TCP_OVERHEAD
-        * max((part / rate for (link, _), part in load.items() if (rate := rates[link])), default=0.0)
-        * 32e-6
-        * elements
-    )
 
 
 def _rates(rates: Sequence[float]) -> list[float]:

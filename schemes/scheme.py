@@ -146,10 +146,6 @@ class Scheme:
         """Likewise, of tensors of so many elements one after the other, without a pause."""
         return sum(self.bound(plan, settings, elements) for elements in tensors)
 
-    def bound_of_change(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        """Likewise, of one worker's change of the weights that are kept, while nobody else changes them."""
-        raise NotImplementedError
-
     @abstractmethod
     def framing(self, settings: Any, elements: int) -> float:
         """Bytes in frames, without preamble and gap, over those of the tensor."""

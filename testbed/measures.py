@@ -48,3 +48,23 @@ def into_servers(trial: dict[str, Any]) -> float:
         for job, part in zip(settings.each(), parts(trial), strict=True)
     )
     return float(sum(server["down"] for server in metrics.get("server_bytes", [])) / once)
+
+
+def time_to_accuracy(target: float) -> Measure:
+    """Seconds until the test accuracy is so much; NaN where it never is."""
+
+    def measure(trial: Record) -> float:
+        return next((float(r["ended"]) for r in trial["steps"] if r.get("accuracy", 0) >= target), float("nan"))
+
+    return measure
+
+
+def up_busiest_uplink(trial: Record) -> float:
+    """Bytes up the busiest rack's uplink in a step, in tensors, as the kernel counts frames."""
+    settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
+    return float(max(rack["up"] for rack in metrics["uplink_bytes"]) / settings.steps / (4 * metrics["elements"]))
+
+
+def uplink_in_closed_form(trial: Record) -> float:
+    """The same in closed form, which is what the oracle gives, times what headers and exponents add."""
+    return bounds.uplink_tensors(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])

@@ -38,8 +38,8 @@ class Admission:
     the end of its pull.
 
     A pull ends when all workers have pushed. If the credit of each were used up by partitions that another has not admitted, all
-    would wait for ever. So partitions that are at least as urgent as all under way need no credit: all workers agree on what is the
-    most urgent, have admitted that, and go on.
+    would wait for ever. So partitions that are at least as urgent as all under way need no credit: all workers agree on which
+    partition is the most urgent, so all admit it, and none is stuck.
     """
 
     def __init__(self, credit: int) -> None:

@@ -7,8 +7,8 @@ same where
 
     worker's host  s = (n - k) / D        spare host  s = 2 (n - 1) / D        D = n² + kn - 2k
 
-which takes 2n(n - 1) M / (D · rate). With rates of their own, hosts end together likewise, but those that cannot do so even without
-a share have none. That is an optimum of the linear program that minimizes the time of the last host.
+which takes 2n(n - 1) M / (D · rate). Where rates differ, hosts still finish together, but a worker's host that would finish
+later even without a share gets none. That is an optimum of the linear program that minimizes the time of the last host.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Messages over a TCP connection that does not block: urgent ones leave first, and what comes is received where it belongs."""
+"""Messages over a TCP connection that does not block: urgent ones leave first, and incoming bytes are read straight into
+their destination."""
 
 from __future__ import annotations
 
@@ -43,6 +44,11 @@ class Channel:
     def idle(self) -> bool:
         """Whether there is nothing to send."""
         return not self.leaving and not self.waiting
+
+    @property
+    def amid_a_message(self) -> bool:
+        """Whether a message has begun, in either direction, and not ended."""
+        return bool(self.filled or self.header or not self.idle)
 
     def write(self) -> list[Header]:
         """Send as much as goes; the messages that were sent to their ends."""

@@ -81,7 +81,7 @@ class Service:
         self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
         self.entries: dict[tuple[int, int], Entry] = {}  # by number of the sum and partition
         self.kept: dict[tuple[int, int], Kept] = {}  # likewise
-        self.announced: dict[int, dict[int, tuple[bytes, int]]] = {}  # by sum and rank: what is summed
+        self.announced: dict[int, dict[int, str]] = {}  # by sum and rank: what is summed, in words
         self.left: list[int] = []  # ranks of workers that have closed their connections
 
     @classmethod
@@ -118,14 +118,15 @@ class Service:
                 case wire.CHANGE:
                     self._change(rank, header, body)
                 case wire.ANNOUNCE:
-                    self._compare(rank, header)
+                    self._compare(rank, header, body.decode(errors="replace"))
                 case wire.ASK:
                     entry = self.entries.get((header.number, header.partition))
                     lacks = entry.lacks(self.workers) if entry else []
                     self.channels.put(rank, header._replace(kind=wire.MISSING, size=len(lacks)), bytes(lacks))
 
     def _room(self, rank: int, header: Header) -> memoryview:
-        if header.size % 4 if header.kind in (wire.PUSH, wire.KEEP, wire.CHANGE) else header.size:
+        fits = {wire.ASK: header.size == 0, wire.ANNOUNCE: header.size <= wire.LONGEST_NAME}
+        if not fits.get(header.kind, header.kind in (wire.PUSH, wire.KEEP, wire.CHANGE) and header.size % 4 == 0):
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         self.rooms[rank] = bytearray(header.size)
         return memoryview(self.rooms[rank])
@@ -160,15 +161,15 @@ class Service:
         now = kept.change(np.frombuffer(body, kept.total.dtype))
         self.channels.put(rank, header._replace(kind=wire.RESULT, version=kept.version), now)
 
-    def _compare(self, rank: int, header: Header) -> None:
+    def _compare(self, rank: int, header: Header, name: str) -> None:
         """All workers are to sum the same tensor."""
         told = self.announced.setdefault(header.number, {})
-        told[rank] = header.dtype, header.elements
+        told[rank] = f"{header.elements:,} elements of {wire.DTYPES[header.dtype]}" + f" ({name})" * bool(name)
         if len(set(told.values())) > 1:
-            groups: dict[tuple[bytes, int], list[int]] = {}
+            groups: dict[str, list[int]] = {}
             for who, what in sorted(told.items()):
                 groups.setdefault(what, []).append(who)
-            unlike = "; ".join(f"{n:,} elements of {wire.DTYPES[kind]} on {workers(who)}" for (kind, n), who in groups.items())
+            unlike = "; ".join(f"{what} on {workers(who)}" for what, who in groups.items())
             self._refuse(f"the workers sum different tensors: {unlike}")
         if len(told) == self.workers:
             del self.announced[header.number]
@@ -180,8 +181,8 @@ class Service:
         self.left.append(rank)
         self.channels.selector.unregister(self.channels[rank].socket)
         if isinstance(error, ValueError):
-            self._refuse(f"{node_name(rank, self.workers)} sent what cannot be: {error}", [rank])
-        elif self.entries or self.announced or not self.channels[rank].idle:
+            self._refuse(f"{node_name(rank, self.workers)} sent an invalid message: {error}", [rank])
+        elif self.entries or any(rank not in told for told in self.announced.values()) or self.channels[rank].amid_a_message:
             self._refuse(f"{node_name(rank, self.workers)} is gone: {error}", [rank])
 
     def _refuse(self, reason: str, missing: list[int] | None = None) -> None:

@@ -12,14 +12,15 @@ PUSH, RESULT, ANNOUNCE, REFUSE, ASK, MISSING, KEEP, CHANGE = range(8)
 HEADER = struct.Struct(">BcxxIIiIQI")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
+LONGEST_NAME = 1 << 12  # bytes of a tensor's, in UTF-8
 
 
 class Header(NamedTuple):
     """PUSH      a worker's part of a sum: a partition's elements. It asks for the result, too
     RESULT    the partition's sum
-    ANNOUNCE  which tensor a worker sums
+    ANNOUNCE  which tensor a worker sums: its name follows
     REFUSE    why the group cannot go on, as text
-    ASK       a worker that has heard nothing asks for a partition
+    ASK       a worker that has heard nothing asks who has not pushed a partition
     MISSING   ranks that have not pushed it, a byte each
     KEEP      a PUSH whose sum the service keeps
     CHANGE    what is to be added to it at once. The RESULT is what is kept then

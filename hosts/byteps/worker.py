@@ -1,8 +1,8 @@
 """BytePS's worker (OSDI '20): tensors in partitions, pushed to Summation Services and pulled from them at once.
 
 A push asks for the sum, so a pull needs no message of its own. Pushes and pulls of many partitions are under way in both
-directions. A change of what the services keep is pushed and pulled likewise. Which partition goes next, and how many bytes may be
-under way, is hosts.byteps.admission's.
+directions. A change of what the services keep is pushed and pulled likewise. hosts.byteps.admission decides which
+partition goes next, and how many bytes may be under way.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class BytePS(Summing):
         for partition in partitions:
             self.admission.put(partition)
         if len(self.transfers) == 1:
-            self.heard_at = self.pulsed_at = self.progress_at = time.monotonic()
+            self.heard_at = self.progress_at = time.monotonic()
         self._admit()
 
     def _cut(self, started: Sum) -> list[Partition]:
@@ -120,8 +120,9 @@ class BytePS(Summing):
         flat, number, label = started.flat, self.sums, started.label
         self.sums += 1
         urgency = 0 if self.order == FIFO else label.priority
-        announcement = Header(wire.ANNOUNCE, _dtype(flat), number, priority=urgency, elements=flat.size)
-        self.channels.put(number % len(self.channels), announcement)
+        name = label.name.encode()[: wire.LONGEST_NAME]
+        announcement = Header(wire.ANNOUNCE, _dtype(flat), number, priority=urgency, size=len(name), elements=flat.size)
+        self.channels.put(number % len(self.channels), announcement, name)
         found, start = [], 0
         for index, piece in enumerate(self.assignment.cut(label.name, 4 * flat.size)):
             # of those whose turn it is each worker begins with another, so that not all send to one host at once
@@ -163,7 +164,8 @@ class BytePS(Summing):
                         self._serve(service, events)
                 if any(service == NEVER for service, _ in ready):
                     return
-                self._watch_over(time.monotonic())
+                if started.total is None:
+                    self._watch_over(time.monotonic())
         finally:
             if interrupt != NEVER:
                 self.channels.selector.unregister(interrupt)
@@ -180,7 +182,7 @@ class BytePS(Summing):
                     self.leaving = False
                 self._admit()
         except ValueError as error:
-            raise self._error(f"{self._name(service)} sent what cannot be: {error}") from None
+            raise self._error(f"{self._name(service)} sent an invalid message: {error}") from None
         except OSError as error:
             raise self._error(f"{self._name(service)} is gone: {error}", service) from None
         if channel.sent + channel.received > before:
@@ -235,10 +237,9 @@ class BytePS(Summing):
 
     def _watch_over(self, now: float) -> None:
         """Give up where somebody knows a reason; in a silence, ask who is missing."""
-        silent = now - self.heard_at
-        if min(silent, now - self.pulsed_at) < min(PULSE, self.patience / 4):
+        if now - self.pulsed_at < min(PULSE, self.patience / 4):
             return
-        self.pulsed_at = now
+        self.pulsed_at, silent = now, now - self.heard_at
         if self.pulse and (reason := self.pulse()):
             raise self._error(reason)
         oldest = self.admission.under_way[min(self.admission.under_way)]

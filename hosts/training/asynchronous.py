@@ -1,13 +1,13 @@
 """Asynchronous training (BytePS, OSDI '20, section 5): nobody waits for anybody.
 
-The services keep the weights, at first worker 0's. A worker computes a gradient with the weights it has, and what its own optimizer
-makes of them; it pushes the change, which is added to what is kept at once, and pulls what is kept then. So a gradient is of
-weights that others have changed meanwhile: the changes that were added between a worker's pull and its own are the delay of its
-step. A change is divided by the number of workers: then as many steps of all move as far as a synchronous step, whose gradient is
-the workers' mean.
+The services keep the weights, at first worker 0's. A worker computes a gradient with the weights it has, and its own optimizer
+turns that into a change. It pushes the change, which the services add at once, and pulls the weights as they are then. Meanwhile
+others have changed the weights: the number of their changes between a worker's pull and its next push is the delay of that step. A
+change is divided by the number of workers. So one step of every worker moves the weights, in total, as far as one synchronous
+step, which uses the mean of the workers' gradients.
 
-Which weights a gradient is of depends on who was when where. So no two runs train the same model, but all workers end with the same
-one: they pull it once all have pushed their last change.
+Which weights a gradient is computed with depends on timing. So no two runs train the same model, but all workers of a run end with
+the same one: they pull it once all have pushed their last change.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class AsynchronousTrainer(Trainer):
         replica = self.replica
         weights = replica.weights()
         replica.take(_given_back(begin, weights if self.rank == 0 else torch.zeros_like(weights), Operation.KEEP).tensor)
-        version, before = 0.0, _Evaluated({})
+        version, before, begun = 0.0, _Evaluated({}), time.monotonic()
         for number in range(self.settings.steps):
-            begun, takes = time.monotonic(), self.pace.seconds(number)
+            takes = self.pace.seconds(number)
             gradient = processor.submit(replica.gradient, number).result()  # comes after the evaluation of the step before
             if number:
                 yield before.record()
@@ -63,7 +63,7 @@ class AsynchronousTrainer(Trainer):
                 },
                 processor.submit(replica.evaluate) if self._evaluates(number) and self.rank == 0 else None,
             )  # fmt: skip
-            version = kept.version
+            version, begun = kept.version, kept.ended
         yield before.record()
         begin(torch.zeros(1), Label("end")).wait()  # all have pushed their last change
         replica.take(_given_back(begin, torch.zeros_like(weights), Operation.CHANGE).tensor)

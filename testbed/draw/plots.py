@@ -92,7 +92,7 @@ def aggregation_time(run: Run) -> Figure:
     figure, (series, spread) = new_figure(2, size=SIZE, width_ratios=(2, 1), sharey=True)
     samples, labels = [], []
     for trial in run.finished:
-        tat = 1000 * by_step(trial, steps.aggregation_time)
+        tat = 1000 * np.array([steps.aggregation_time(group) for group in steps.exchanges(trial["steps"])])
         look = style(run, trial)
         series.plot(np.arange(1, len(tat) + 1), tat, linewidth=1.1, **look)
         samples.append(np.sort(tat))
@@ -101,7 +101,7 @@ def aggregation_time(run: Run) -> Figure:
         spread.plot(100 * np.arange(1, len(values) + 1) / len(values), values, **{**look, "label": None})
     if run.finished:
         bound = 1000 * bounds.of_trial(run.finished[0])
-        for ax in (series, spread):
+        for ax in (series, spread) if np.isfinite(bound) else ():
             ax.axhline(bound, color="black", linewidth=1, linestyle=":", label="line-rate bound" if ax is series else None)
     series.set_yscale("log")
     for axis in (series.yaxis, spread.yaxis):

@@ -14,14 +14,20 @@ Group = list[dict[str, Any]]  # the records of all workers for one step
 
 
 def groups(steps: Iterable[dict[str, Any]]) -> list[Group]:
-    """The records by step, in order. Where nobody waits for the others each is by itself, in the order in which they ended."""
-    records = list(steps)
-    if records and "version" in records[0]:
-        return [[record] for record in sorted(records, key=lambda r: r["ended"])]
+    """The records by step, in order."""
     found: dict[int, Group] = {}
-    for record in records:
+    for record in steps:
         found.setdefault(record["step"], []).append(record)
     return [found[step] for step in sorted(found)]
+
+
+def exchanges(steps: list[dict[str, Any]]) -> list[Group]:
+    """The records of workers that exchange with each other: those of a step. Where nobody waits for anybody each is by itself."""
+    return [[record] for record in steps] if _asynchronous(steps) else groups(steps)
+
+
+def _asynchronous(steps: list[dict[str, Any]]) -> bool:
+    return any("version" in record for record in steps[:1])
 
 
 def begun(group: Group) -> float:
@@ -44,7 +50,7 @@ def periods(steps: list[dict[str, Any]]) -> list[float]:
 
     Where steps overlap (pipeline cross-barrier) a step takes longer than this. Where nobody waits for the others, each worker's.
     """
-    if "version" in steps[0]:
+    if _asynchronous(steps):
         ranks = sorted({r["rank"] for r in steps})
         common = [[[r] for r in steps if r["rank"] == rank] for rank in ranks]
     else:

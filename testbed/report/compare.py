@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hosts.training.pipeline import ASYNCHRONOUS
 from testbed.record import steps
 from testbed.record.metrics import COMPARED, MISSING, Metric, named
 from testbed.record.runs import Run
@@ -119,7 +120,8 @@ def _compare_trial(result: Comparison, label: str, a: Trials, b: Trials) -> None
     both = sorted(s for s in set(a) & set(b) if not a[s].get("valid") and not b[s].get("valid"))
     if both:
         result.notes.append(f"{label}: {_seeds(both)} not valid in either, so left out of the medians")
-    changed = [s for s in sorted(set(a) & set(b)) if _model(a[s]) and _model(b[s]) and _model(a[s]) != _model(b[s])]
+    synchronous = [s for s in sorted(set(a) & set(b)) if a[s]["settings"].get("pipeline") != ASYNCHRONOUS]
+    changed = [s for s in synchronous if _model(a[s]) and _model(b[s]) and _model(a[s]) != _model(b[s])]
     if changed:
         result.differences.append(f"{label}: the final models differ at {_seeds(changed)}")
     result.context += _settings_of(label, a, b, result.context)
@@ -179,7 +181,7 @@ def _steps(key: str, trials: list[dict[str, Any]]) -> list[float]:
     values = []
     for trial in trials:
         try:
-            values += [PER_STEP[key](group) for group in steps.groups(trial.get("steps", []))]
+            values += [PER_STEP[key](group) for group in steps.exchanges(trial.get("steps", []))]
         except KeyError:
             return []
     return values

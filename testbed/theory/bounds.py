@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hosts.training.pipeline import ASYNCHRONOUS, LAYERED
@@ -17,13 +18,15 @@ def seconds(settings: TrialSettings, elements: int) -> float:
 
 
 def of_trial(trial: dict[str, Any]) -> float:
-    """The bound in seconds of a trial's sums, from its entry in trials.jsonl: of those of a step, where layers are summed apart."""
+    """The bound in seconds of a trial's sums, from its entry in trials.jsonl: of those of a step, where layers are summed apart.
+
+    NaN for asynchronous training: who shares a link with whom is chance.
+    """
     settings = TrialSettings(**trial["settings"])
     if settings.pipeline in LAYERED:
         return pipelines.least_exchange(settings)
     if settings.pipeline == ASYNCHRONOUS:
-        scheme, own = settings.of_scheme(), settings.scheme_settings()
-        return scheme.bound_of_change(_plan(settings), own, trial["metrics"]["elements"])
+        return math.nan
     return seconds(settings, trial["metrics"]["elements"])
 
 

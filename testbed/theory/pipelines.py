@@ -8,11 +8,12 @@ preemption minimizes the latest end where jobs have heads and tails. Otherwise t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 from hosts.training.layers import layers_of, whole
-from hosts.training.pipeline import LAYERED, Pass, ready, scheduled
+from hosts.training.pipeline import ASYNCHRONOUS, LAYERED, Pass, ready, scheduled
 from hosts.training.workloads import find
 from testbed.plan.settings import TrialSettings
 
@@ -75,7 +76,9 @@ def of_settings(settings: TrialSettings) -> tuple[list[float], list[float], list
 
 
 def bound(settings: TrialSettings) -> float:
-    """The least seconds of a step, without a straggler."""
+    """The least seconds of a step, without a straggler; NaN where steps are asynchronous (testbed.theory.bounds)."""
+    if settings.pipeline == ASYNCHRONOUS:
+        return math.nan
     return period(settings.pipeline, *of_settings(settings))
 
 

@@ -81,7 +81,7 @@ class JobRun:
 
     def metrics(self) -> dict[str, Any]:
         """What was measured at the job's workers."""
-        groups = steps.groups(self.steps)
+        groups = steps.exchanges(self.steps)
         sums = [steps.aggregation_time(group) for group in groups]
         digests = {done.digest for done in self.done.values()}
         elements = self.steps[0]["elements"]

@@ -56,6 +56,23 @@ def test_each_hosts_link_carries_the_closed_form(target: Target, spare: int) -> 
             assert expected * 0.97 < link[way] < expected * 1.08
 
 
+def test_a_slow_link_carries_what_it_can_in_the_time_of_the_others(target: Target) -> None:
+    """Links of mixed rates: the linear program's shares, and the time in which all end together."""
+    change: dict[str, Any] = {"topology": "mixed-rates", "slow_share": 0.25, "slow_rate": 12.5, "host_rate": 25}
+    steps, elements = 3, 100_000
+    settings = TrialSettings(racks=1, workers=4, workload=f"tensor-{elements}", steps=steps, compute_ms=20, **SCHEME | change)
+    trial = run_trial(settings, 1, target, lambda message: None)
+    plan, scheme, own = settings.plan(), settings.of_scheme(), settings.scheme_settings()
+    load = scheme.load(plan)  # type: ignore[attr-defined]
+    assert sorted(plan.rates(plan.hosts)) == [12.5, 25.0, 25.0, 25.0]
+    for host, link in zip(plan.hosts, trial["metrics"]["worker_bytes"], strict=True):
+        number = next(each.number for each in plan.links if each.lower == host.name)
+        for way, up in (("up", True), ("down", False)):
+            expected = load[number, up] * 4 * elements * steps * scheme.framing(own, elements)
+            assert expected * 0.97 < link[way] < expected * 1.08
+    assert scheme.bound(plan, own, elements) < trial["metrics"]["tat_median"] < 1.3 * scheme.bound(plan, own, elements)
+
+
 def test_all_pipelines_train_one_model(target: Target) -> None:
     """And each begins a step when it says: with a barrier once all sums of the step before are over, across it before that."""
     digests = set()
@@ -104,9 +121,11 @@ def process(name: str) -> int:
         ("worker2", r"worker 2 was killed by SIGKILL"),
     ],
 )
-def test_whoever_dies_is_named(target: Target, victim: str, named: str) -> None:
-    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), **SCHEME, servers=1)
+@pytest.mark.parametrize("pipeline", ["blocking", "asynchronous"])
+def test_whoever_dies_is_named(target: Target, victim: str, named: str, pipeline: str) -> None:
+    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), **SCHEME, servers=1, pipeline=pipeline)
     assert re.search(named, why), why
+    assert "said nothing more" not in why
     assert took < 10
 
 

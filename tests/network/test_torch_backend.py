@@ -102,3 +102,14 @@ def test_wrong_words_and_a_wrong_script() -> None:
     refused = launch("--scheme", "nccl", "--", "tests/scripts/collectives.py", check=False)
     assert refused.returncode == 1
     assert f"scheme nccl is unknown: choose one of {', '.join(registry.names())}" in refused.stderr
+
+
+@pytest.mark.parametrize("scheme", ["byteps", "switchml", "gloo"])
+def test_cross_barrier_trains_what_ddp_trains(scheme: str) -> None:
+    """To the bit where a sum does not depend on how tensors are cut."""
+    said = launch("--scheme", scheme, "--", "tests/scripts/cross_barrier.py", "ina").stdout
+    found = [json.loads(text) for text in re.findall(r"^\[\d\] (\{.*\})$", said, re.M)]
+    assert len(found) == 4
+    assert all(worker["close"] and not worker["left"] for worker in found)
+    if scheme == "byteps":
+        assert all(worker["equal"] for worker in found)

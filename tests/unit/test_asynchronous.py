@@ -171,7 +171,7 @@ def record(rank: int, step: int, begun: float, ended: float) -> dict[str, Any]:
 def test_steps_that_wait_for_nobody_are_each_by_themselves() -> None:
     fast, slow = [record(0, i, i, i + 1) for i in range(3)], [record(1, 0, 0, 2.5)]
     found = [fast[0], slow[0], *fast[1:]]
-    assert steps.groups(found) == [[fast[0]], [fast[1]], [slow[0]], [fast[2]]]
+    assert steps.exchanges(found) == [[r] for r in found]
     assert steps.periods(found) == [1, 1, 1, 2.5]
     assert steps.aggregation_time([slow[0]]) == pytest.approx(0.1)
     assert steps.shares([[slow[0]]])["waiting_mean"] == 0

@@ -246,6 +246,20 @@ def test_different_tensors_are_told_to_all() -> None:
     assert all(unlike in text for text in told), told
 
 
+def test_tensors_that_differ_in_their_names_alone_are_told_apart() -> None:
+    with Hosts(2).workers() as workers:
+
+        def work(rank: int) -> str:
+            with pytest.raises(AggregationError) as caught:
+                workers[rank].advance(workers[rank].start(np.ones(10, np.float32), label=Label(f"layer{rank}")))
+            return str(caught.value)
+
+        with ThreadPoolExecutor(2) as pool:
+            told = list(pool.map(work, range(2)))
+    unlike = "the workers sum different tensors: 10 elements of float32 (layer0) on worker 0; 10 elements of float32 (layer1) on worker 1"
+    assert all(unlike in text for text in told), told
+
+
 def test_a_longer_tensor_whose_first_partitions_are_alike_is_another_one() -> None:
     """By hash all partitions of a shorter tensor meet the first ones of the longer: a sum of both would be wrong without a word."""
     hosts = Hosts(2)
@@ -321,7 +335,7 @@ def test_a_worker_that_talks_nonsense_ends_its_group_by_name() -> None:
         each.sendall(GREETING.pack(1, hosts.epoch))
         each.sendall(b"\xff" * 64)
     worker = hosts.worker(0)
-    with pytest.raises(AggregationError, match="worker 1 sent what cannot be: no message begins with ff"):
+    with pytest.raises(AggregationError, match="worker 1 sent an invalid message: no message begins with ff"):
         worker.all_reduce(np.ones(500, np.float32))
     worker.close()
     hosts.over = True

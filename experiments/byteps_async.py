@@ -1,0 +1,139 @@
+"""Accuracy against time with one slow worker: synchronous steps wait for it, asynchronous ones train with older weights.
+
+Asynchronous workers push changes to weights that the services keep, and wait for nobody (hosts.training.asynchronous).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
+from testbed.draw.curves import estimate, matching, not_valid, ratio, values, words
+from testbed.draw.plots import COLOURS, new_figure
+from testbed.measures import Measure, time_to_accuracy
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
+from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+from testbed.record.statistics import median_interval
+
+SLOW = 1  # the rank of the slow worker; worker 0 evaluates
+MODES = {BLOCKING: "synchronous", ASYNCHRONOUS: "asynchronous"}
+COLOUR = dict(zip(MODES, COLOURS, strict=False))
+LINE = ["-", "--", ":"]
+
+
+class Settings(SweepSettings):
+    """One rack of four."""
+
+    factors: Numbers = Field((1, 4), description="how many times as long the slow worker computes")
+    target: float = Field(0.9, gt=0, lt=1, description="accuracy that the time is taken to")
+    racks: int = 1
+    host_rate: float = 25.0
+    scheme: str = "byteps"
+    steps: int = 100
+    compute_ms: float = 40.0
+
+
+QUICK: dict[str, Any] = {"factors": (4,), "seeds": 1, "steps": 50}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Both modes with each slow worker. SettingsError for factors below 1, and for more than can be told apart."""
+    if min(settings.factors) < 1:
+        raise SettingsError(f"factors has {min(settings.factors):g}: a slow worker takes at least once as long")
+    if len(settings.factors) > len(LINE):
+        raise SettingsError(f"there are {len(settings.factors)} factors: a plot can tell {len(LINE)} apart")
+    points = []
+    for factor in settings.factors:
+        slow = {"straggler": "slow", "straggler_rank": SLOW, "straggler_factor": factor} if factor > 1 else {"straggler": "none"}
+        points += [
+            Point(f"{told}, {_named(factor)}", {"mode": mode, "factor": factor}, {"pipeline": mode} | slow)
+            for mode, told in MODES.items()
+        ]
+    return paired(points, settings, seed)
+
+
+def _named(factor: float) -> str:
+    return f"one worker ×{factor:g}" if factor > 1 else "no slow worker"
+
+
+def _while_all_train(trial: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of the steps that were over before the first worker had done with its last."""
+    ends = {r["rank"]: r["ended"] for r in sorted(trial["steps"], key=lambda r: r["ended"])}
+    return [r for r in trial["steps"] if r["ended"] <= min(ends.values())]
+
+
+def _gradients(trial: dict[str, Any]) -> float:
+    """Of all workers together, a second."""
+    records = _while_all_train(trial)
+    return float(len(records) / max(r["ended"] for r in records))
+
+
+def _delay(slow: bool) -> Measure:
+    """The median delay of the slow worker's steps, or of the others'."""
+    return lambda trial: float(np.median([r["delay"] for r in _while_all_train(trial) if (r["rank"] == SLOW) is slow]))
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Accuracy over time, one line for each seed; and how many changes a step's gradient is behind."""
+    figure, (accuracy, delays) = new_figure(2, size=(9.0, 4.0))
+    factors, target = run.record["settings"]["factors"], run.record["settings"]["target"]
+    for line, factor in zip(LINE, factors, strict=False):
+        for mode, told in MODES.items():
+            for number, trial in enumerate(matching(run, mode=mode, factor=factor)):
+                evaluated = [r for r in trial["steps"] if "accuracy" in r]
+                at, heights = [r["ended"] for r in evaluated], [100 * r["accuracy"] for r in evaluated]
+                label = None if number else f"{told}, {_named(factor)}"
+                alpha = 0.8 if trial["valid"] else 0.25
+                accuracy.plot(at, heights, line, color=COLOUR[mode], linewidth=1.1, alpha=alpha, label=label)
+    accuracy.axhline(100 * target, color="grey", linewidth=1, linestyle=":")
+    accuracy.set_xlabel("seconds")
+    accuracy.set_ylabel("test accuracy (%)")
+    accuracy.legend(frameon=False, fontsize=8, loc="lower right")
+    shown = [t for t in matching(run, mode=ASYNCHRONOUS, factor=max(factors)) if t["valid"]]
+    records = [r for trial in shown for r in _while_all_train(trial)]
+    for rank in sorted({r["rank"] for r in records}):
+        found = np.sort([r["delay"] for r in records if r["rank"] == rank])
+        slow = rank == SLOW and max(factors) > 1
+        delays.plot(
+            found, 100 * np.arange(1, len(found) + 1) / len(found), color=COLOURS[3] if slow else COLOURS[rank % 3],
+            linewidth=2 if slow else 1.1, label=f"worker {rank}" + (f" (×{max(factors):g})" if slow else ""),
+        )  # fmt: skip
+    delays.set_xlabel("changes of others since a worker pulled")
+    delays.set_ylabel("percentile of its steps")
+    if records:
+        delays.legend(frameon=False, fontsize=8)
+    caption = (
+        "Left: worker 0's test accuracy over time, one line for each seed; it ends where worker 0's steps do. Right: with one slow "
+        "worker, how many changes by others an asynchronous gradient is behind, until the first worker has finished."
+    )
+    yield "byteps_async", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """Time to the target, gradients a second, and delays."""
+    said, target = not_valid(run), run.record["settings"]["target"]
+    reaching = time_to_accuracy(target)
+    for factor in run.record["settings"]["factors"]:
+        named = _named(factor).capitalize()
+        for mode, told in MODES.items():
+            here: dict[str, Any] = {"mode": mode, "factor": factor}
+            found, rate = values(run, reaching, **here), estimate(run, _gradients, **here)
+            after = f", after {words(median_interval(found), '.1f')} s" if found else ""
+            said.append(
+                f"{named}, {told}: {len(found)} of {rate.n} seeds reach {100 * target:g} % accuracy{after}; "
+                f"{words(rate, '.1f')} gradients a second while all train."
+            )
+        faster = ratio(run, reaching, {"mode": BLOCKING, "factor": factor}, {"mode": ASYNCHRONOUS, "factor": factor})
+        if faster.n:
+            said.append(f"{named}: to the same accuracy synchronous training takes {words(faster)} times as long as asynchronous.")
+        for told, slow in ((f"worker {SLOW}", True), ("the others", False)):
+            delay = estimate(run, _delay(slow), mode=ASYNCHRONOUS, factor=factor)
+            said.append(f"{named}, asynchronous: gradients of {told} are {words(delay, '.1f')} changes behind.")
+    return said
