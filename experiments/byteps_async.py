@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from pydantic import Field
 
 from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
@@ -80,18 +81,23 @@ def _delay(slow: bool) -> Measure:
     return lambda trial: float(np.median([r["delay"] for r in _while_all_train(trial) if (r["rank"] == SLOW) is slow]))
 
 
+def _evaluated(trial: dict[str, Any]) -> NDArray[np.float64]:
+    """When worker 0 evaluated its model, and the accuracy in percent: (2, evaluations), as many in every trial."""
+    return np.array([(r["ended"], 100 * r["accuracy"]) for r in trial["steps"] if "accuracy" in r]).T
+
+
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
-    """Accuracy over time, one line for each seed; and how many changes a step's gradient is behind."""
+    """Accuracy over time; and how many changes a step's gradient is behind."""
     figure, (accuracy, delays) = new_figure(2, size=(9.0, 4.0))
     factors, target = run.record["settings"]["factors"], run.record["settings"]["target"]
     for line, factor in zip(LINE, factors, strict=False):
         for mode, told in MODES.items():
-            for number, trial in enumerate(matching(run, mode=mode, factor=factor)):
-                evaluated = [r for r in trial["steps"] if "accuracy" in r]
-                at, heights = [r["ended"] for r in evaluated], [100 * r["accuracy"] for r in evaluated]
-                label = None if number else f"{told}, {_named(factor)}"
-                alpha = 0.8 if trial["valid"] else 0.25
-                accuracy.plot(at, heights, line, color=COLOUR[mode], linewidth=1.1, alpha=alpha, label=label)
+            seeds = [_evaluated(t) for t in matching(run, mode=mode, factor=factor) if t["valid"]]
+            for at, heights in seeds:
+                accuracy.plot(at, heights, line, color=COLOUR[mode], linewidth=0.8, alpha=0.2)
+            if seeds:
+                at, heights = np.median(seeds, axis=0)
+                accuracy.plot(at, heights, line, color=COLOUR[mode], linewidth=2, label=f"{told}, {_named(factor)}")
     accuracy.axhline(100 * target, color="grey", linewidth=1, linestyle=":")
     accuracy.set_xlabel("seconds")
     accuracy.set_ylabel("test accuracy (%)")
@@ -101,17 +107,17 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for rank in sorted({r["rank"] for r in records}):
         found = np.sort([r["delay"] for r in records if r["rank"] == rank])
         slow = rank == SLOW and max(factors) > 1
-        delays.plot(
-            found, 100 * np.arange(1, len(found) + 1) / len(found), color=COLOURS[3] if slow else COLOURS[rank % 3],
-            linewidth=2 if slow else 1.1, label=f"worker {rank}" + (f" (×{max(factors):g})" if slow else ""),
-        )  # fmt: skip
+        label = f"worker {rank}" + (f" (×{max(factors):g})" if slow else "")
+        colour, width = (COLOURS[3], 2.0) if slow else (COLOURS[-1 - rank % 3], 1.2)
+        delays.plot(found, 100 * np.arange(1, len(found) + 1) / len(found), color=colour, linewidth=width, label=label)
     delays.set_xlabel("changes of others since a worker pulled")
     delays.set_ylabel("percentile of its steps")
     if records:
         delays.legend(frameon=False, fontsize=8)
     caption = (
-        "Left: worker 0's test accuracy over time, one line for each seed; it ends where worker 0's steps do. Right: with one slow "
-        "worker, how many changes by others an asynchronous gradient is behind, until the first worker has finished."
+        "Left: worker 0's test accuracy over time: medians over the seeds, each seed thin. A line ends where worker 0's steps do. "
+        "Right: with one slow worker, how many changes by others an asynchronous gradient is behind, until the first worker has "
+        "finished."
     )
     yield "byteps_async", caption, figure
 
