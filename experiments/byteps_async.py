@@ -101,19 +101,19 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     accuracy.axhline(100 * target, color="grey", linewidth=1, linestyle=":")
     accuracy.set_xlabel("seconds")
     accuracy.set_ylabel("test accuracy (%)")
-    accuracy.legend(frameon=False, fontsize=8, loc="lower right")
     shown = [t for t in matching(run, mode=ASYNCHRONOUS, factor=max(factors)) if t["valid"]]
     records = [r for trial in shown for r in _while_all_train(trial)]
     for rank in sorted({r["rank"] for r in records}):
         found = np.sort([r["delay"] for r in records if r["rank"] == rank])
         slow = rank == SLOW and max(factors) > 1
         label = f"worker {rank}" + (f" (×{max(factors):g})" if slow else "")
-        colour, width = (COLOURS[3], 2.0) if slow else (COLOURS[-1 - rank % 3], 1.2)
+        colour, width = (COLOURS[3], 2.0) if slow else (COLOURS[4 + rank % 4], 1.2)
         delays.plot(found, 100 * np.arange(1, len(found) + 1) / len(found), color=colour, linewidth=width, label=label)
     delays.set_xlabel("changes of others since a worker pulled")
     delays.set_ylabel("percentile of its steps")
-    if records:
-        delays.legend(frameon=False, fontsize=8)
+    for ax in (accuracy, delays):
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(frameon=False, fontsize=8, loc="lower right")
     caption = (
         "Left: worker 0's test accuracy over time: medians over the seeds, each seed thin. A line ends where worker 0's steps do. "
         "Right: with one slow worker, how many changes by others an asynchronous gradient is behind, until the first worker has "

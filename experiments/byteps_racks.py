@@ -43,7 +43,7 @@ class Settings(SweepSettings):
     compute_ms: float = 60.0
 
 
-QUICK: dict[str, Any] = {"oversubscriptions": (1, 4), "seeds": 1, "steps": 2}
+QUICK: dict[str, Any] = {"oversubscriptions": (4,), "seeds": 1, "steps": 2, "workload": "tensor-20000"}
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
