@@ -18,14 +18,11 @@ from hosts.byteps.admission import FIFO, PRIORITY
 from hosts.training.pipeline import BARRIER, BLOCKING, CROSS_BARRIER
 from testbed.draw.curves import Tolerance, estimate, matching, not_valid, ratio, words
 from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import metric
+from testbed.measures import PERIOD, critical_path
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import TrialSettings
 from testbed.plan.sweep import Point, SweepSettings, Words, paired
 from testbed.record.runs import Run
-from testbed.theory import pipelines
 
-PERIOD = metric("period_median", 1000)  # ms
 WAYS = [(BLOCKING, FIFO), *((pipeline, order) for pipeline in (BARRIER, CROSS_BARRIER) for order in (FIFO, PRIORITY))]
 OF_PATH = Tolerance(0.98, 1.15)
 
@@ -63,13 +60,8 @@ def _way(pipeline: str, order: str) -> str:
     return pipeline if pipeline == BLOCKING else f"{pipeline}, {order}"
 
 
-def _path(trial: dict[str, Any]) -> float:
-    """The critical path of a step, in ms."""
-    return 1000 * pipelines.bound(TrialSettings(**trial["settings"]))
-
-
 def _of_path(trial: dict[str, Any]) -> float:
-    return PERIOD(trial) / _path(trial)
+    return PERIOD(trial) / critical_path(trial)
 
 
 def _hidden(run: Run, profile: str) -> Any:
@@ -78,7 +70,7 @@ def _hidden(run: Run, profile: str) -> Any:
 
     def measure(trial: dict[str, Any]) -> float:
         plain = blocking.get(trial["seed"])
-        can_be = _path(plain) - _path(trial) if plain else 0.0
+        can_be = critical_path(plain) - critical_path(trial) if plain else 0.0
         return (PERIOD(plain) - PERIOD(trial)) / can_be if plain and can_be > 0 else float("nan")
 
     return estimate(run, measure, profile=profile, pipeline=CROSS_BARRIER, order=PRIORITY)
@@ -99,7 +91,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             if found.known:
                 ax.errorbar(at, found.median, [[found.median - found.low], [found.high - found.median]], color="black", capsize=3)
             if here:
-                ax.plot([at - 0.45 * width, at + 0.45 * width], [_path(here[0])] * 2, "k:", linewidth=1.6)
+                ax.plot([at - 0.45 * width, at + 0.45 * width], [critical_path(here[0])] * 2, "k:", linewidth=1.6)
     ax.plot([], [], "k:", linewidth=1.6, label="critical path, most urgent first")
     ax.axhline(run.record["settings"]["compute_ms"], color="grey", linewidth=1, linestyle="--", label="compute alone")
     ax.set_xticks(np.arange(len(profiles)), profiles)

@@ -16,15 +16,13 @@ from pydantic import Field
 
 from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
 from testbed.draw.plots import COLOURS, MARKERS, new_figure, readable
-from testbed.measures import metric, of_bound
+from testbed.measures import GOODPUT, PERIOD, critical_path, of_bound
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.plan.settings import SettingsError
 from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
 from testbed.record.runs import Run
-from testbed.theory import bounds, pipelines
+from testbed.theory import bounds
 
-GOODPUT = metric("ate_per_second", 32e-6)  # Mbit/s of tensor
-PERIOD = metric("period_median", 1000)  # ms
 OVERLAPPED: dict[str, Any] = {"pipeline": "cross-barrier", "host_rate": 25.0, "compute_ms": 400.0, "steps": 10}
 
 
@@ -77,11 +75,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def _path(trial: dict[str, Any]) -> float:
-    """The critical path of a step, in ms."""
-    return 1000 * pipelines.bound(TrialSettings(**trial["settings"]))
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Goodput over the size of partitions, a line a credit; a layered step over the credit."""
     figure, (whole, layered) = new_figure(2, size=(9.0, 4.2))
@@ -95,7 +88,9 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     whole.legend(frameon=False, fontsize=8, loc="lower left")
     curve(layered, run, "layered_credit", PERIOD, replace(look_of("byteps"), label="by priority, partitions of 4 kB"))
     credits = levels(run, "layered_credit")
-    bound_line(layered, credits, [_path(matching(run, layered_credit=credit)[0]) for credit in credits], label="critical path")
+    bound_line(
+        layered, credits, [critical_path(matching(run, layered_credit=credit)[0]) for credit in credits], label="critical path"
+    )
     layered.set_xlabel("credit (kB)")
     layered.set_ylabel("a step (ms)")
     layered.set_title(f"{run.record['settings']['profile']}, cross-barrier", fontsize=10)

@@ -16,14 +16,13 @@ from pydantic import Field
 from hosts.byteps.assignment import BY_BYTES, BY_HASH
 from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
 from testbed.draw.plots import new_figure
-from testbed.measures import metric, of_bound
+from testbed.measures import GOODPUT, of_bound
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError
 from testbed.plan.sweep import Integers, Point, Sizes, SweepSettings, Words, paired
 from testbed.record.runs import Run
 from testbed.theory import bounds
 
-GOODPUT = metric("ate_per_second", 32e-6)  # Mbit/s of tensor
 LOOKS = {BY_BYTES: look_of("byteps"), BY_HASH: replace(look_of("byteps"), label="BytePS, by hash", colour="#c4a08d", marker="p")}
 BESIDE = {"ring": {}, "ps": {"ps.servers": 1}, "switchml": {}}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.plan.settings import TrialSettings
-from testbed.theory import bounds
+from testbed.theory import bounds, pipelines
 
 Record = dict[str, Any]
 Measure = Callable[[Record], float]
@@ -18,6 +18,13 @@ def metric(name: str, factor: float = 1.0) -> Measure:
 
 
 ATE = metric("ate_per_second", 1e-6)
+GOODPUT = metric("ate_per_second", 32e-6)  # Mbit/s of the tensor
+PERIOD = metric("period_median", 1000)  # ms
+
+
+def critical_path(trial: Record) -> float:
+    """The least time of a step, in ms (testbed.theory.pipelines)."""
+    return 1000 * pipelines.bound(TrialSettings(**trial["settings"]))
 
 
 def retransmitted(trial: Record) -> float:

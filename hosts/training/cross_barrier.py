@@ -47,7 +47,7 @@ class CrossBarrier:
         self.labels = {p: Label(name, number) for number, (name, p) in enumerate(trained.items())}
         self.optimizers = {name: optimizer([p]) for name, p in trained.items()}
         self.under_way: dict[nn.Parameter, tuple[Any, torch.Tensor]] = {}  # the work, and the gradient that becomes the sum
-        self.called: dict[nn.Module, None] = {}  # modules, in the order of the first forward pass
+        self.called: set[nn.Module] = set()  # in the first forward pass
         self.needed_by: dict[nn.Module, list[nn.Parameter]] = {}  # once that is over
         self.summing = True
         for tensor in (*model.parameters(), *model.buffers()):
@@ -74,7 +74,7 @@ class CrossBarrier:
     def _before(self, module: nn.Module, given: Any) -> None:
         """A forward pass comes to a module."""
         if not self.needed_by:
-            self.called[module] = None
+            self.called.add(module)
         for p in self.needed_by.get(module, []):
             self._update(p)
 
