@@ -93,16 +93,37 @@ class Operation(Enum):
     SUM     each has the sum
     KEEP    likewise, and the scheme keeps it, under the tensor's name
     CHANGE  what a worker gives is added to what is kept under that name, without waiting for the others; it has what is kept then
+    FETCH   a worker has what is kept then, and gives nothing but the shape
     """
 
-    SUM, KEEP, CHANGE = range(3)
+    SUM, KEEP, CHANGE, FETCH = range(4)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What became of a worker's CHANGE. Versions are how many changes are in what is kept; times are time.monotonic()."""
+
+    computed_on: float  # the version that the worker had
+    applied_at: float | None  # the version that it was added to; None where it was dropped
+    norm: float  # as it was sent
+    octets: int  # sent for it
+    requested: float
+    sent: float | None  # when it began to be; None where it was not
+    applied: float | None
+    way: str  # where to it was sent
+
+    @property
+    def delay(self) -> float | None:
+        """How many changes of others came between; None where it was dropped."""
+        return None if self.applied_at is None else self.applied_at - self.computed_on
 
 
 @dataclass(eq=False)
 class Sum:
     """A collective that has been started. `total` has the shape of the caller's tensor, once it is over.
 
-    `version` is how many changes are in what was kept, as a mean over the elements' parts.
+    `version` is how many changes are in what was kept, as a mean over the elements' parts; `update` is what became of a CHANGE,
+    where the scheme can tell.
     """
 
     flat: NDArray[Any]  # (elements,)
@@ -113,6 +134,7 @@ class Sum:
     operation: Operation = Operation.SUM
     total: NDArray[Any] | None = None
     version: float = 0.0
+    update: Update | None = None
 
 
 class Summing(ABC):

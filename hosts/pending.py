@@ -11,7 +11,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from hosts.collective import UNNAMED, Label, Operation
+from hosts.collective import UNNAMED, Label, Operation, Update
 from hosts.tally import tally
 
 
@@ -22,6 +22,7 @@ class PendingSum(dist.Work):
         super().__init__()
         self.tensor, self.label, self.operation = tensor, label, operation
         self.version = 0.0  # see hosts.collective.Sum, once it is over
+        self.update: Update | None = None  # likewise
         self.begun = time.monotonic()
         self.ended = 0.0  # likewise, once it is over
         self.error: Exception | None = None

@@ -278,7 +278,7 @@ def _values(tensor: torch.Tensor) -> NDArray[Any]:
 def _keep(pending: PendingSum, started: Sum) -> None:
     """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
     tensor, total = pending.tensor, torch.from_numpy(started.total)
-    pending.version = started.version
+    pending.version, pending.update = started.version, started.update
     with _reporting(pending):
         if total.data_ptr() != tensor.data_ptr():
             with torch.no_grad():

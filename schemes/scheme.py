@@ -77,7 +77,8 @@ class Scheme:
     Settings: type[Any] = SchemeSettings
     of_bound: tuple[float, float] = (0.8, 1.02)  # ATE/s over the bound's that an experiment is to find
     native = False  # PyTorch's own group sums, over Gloo
-    keeps_weights = False  # its group has the operations KEEP and CHANGE (hosts.collective), for pipeline asynchronous
+    keeps_weights = False  # its group has the operations KEEP, CHANGE and FETCH (hosts.collective), for pipeline asynchronous
+    sums = True  # gradients, for all other pipelines and for scripts
     serves_on_workers = False  # a server runs on every worker's host, too
     timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
     resends_without_loss = False  # a packet may be sent again although none was lost

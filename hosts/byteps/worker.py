@@ -7,11 +7,9 @@ partition goes next, and how many bytes may be under way.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import numpy as np
@@ -20,21 +18,15 @@ from numpy.typing import NDArray
 from hosts.byteps import wire
 from hosts.byteps.admission import FIFO, Admission, Partition
 from hosts.byteps.assignment import Assignment
-from hosts.byteps.channel import Channels
 from hosts.byteps.service import service_name
 from hosts.byteps.wire import Header
-from hosts.collective import NEVER, AggregationError, Counters, Membership, Operation, Sum, Summing, workers
-from hosts.tcp.kernel import count_segments, notice_silence
+from hosts.collective import Membership, Operation, Sum
+from hosts.tcp.connected import Connected
 from hosts.tcp.meeting import MeetingError, reach
+from hosts.tcp.serving import reason_of
 
 MEETING = 8.0  # seconds for all services to be there
-PULSE = 0.5  # seconds without a byte after which the pulse is felt
-SILENCE = 4.0  # seconds without a byte after which a service is asked whom it lacks
-ANSWER = 4.0  # seconds that it has to answer
-log = logging.getLogger("inalab")
-
-
-KINDS = {Operation.SUM: wire.PUSH, Operation.KEEP: wire.KEEP, Operation.CHANGE: wire.CHANGE}
+KINDS = {Operation.SUM: wire.PUSH, Operation.KEEP: wire.KEEP, Operation.CHANGE: wire.CHANGE, Operation.FETCH: wire.FETCH}
 
 
 @dataclass(eq=False)
@@ -60,7 +52,7 @@ class Transfer:
         return self.result[partition.start : partition.stop].data.cast("B")
 
 
-class BytePS(Summing):
+class BytePS(Connected[Header]):
     """All-reduce by Summation Services on all hosts of the group.
 
     `peers` are the addresses of all hosts by rank, each with a service; `assignment` says who adds what. `order` and `credit` are
@@ -68,51 +60,40 @@ class BytePS(Summing):
     cannot be reached.
     """
 
-    operations = (Operation.SUM, Operation.KEEP, Operation.CHANGE)
+    operations = tuple(KINDS)
 
     def __init__(
         self, membership: Membership, epoch: int, peers: list[str], assignment: Assignment, order: str, credit: int,
         patience: float = 30.0, pulse: Callable[[], str | None] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__()
-        self.membership, self.assignment, self.order, self.patience, self.pulse = membership, assignment, order, patience, pulse
-        self.counters = Counters()
+        super().__init__(membership, patience, pulse)
+        self.assignment, self.order = assignment, order
         try:
             meeting = reach(membership.rank, range(len(peers)), peers, wire.TCP_PORT, min(patience, MEETING), epoch)
         except MeetingError as error:
             raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
-        for made in meeting.sockets.values():
-            notice_silence(made, min(patience, MEETING))
-        self.channels = Channels(meeting.sockets)
+        self._connect(meeting, Header)
         self.admission = Admission(credit)
         self.transfers: dict[int, Transfer] = {}  # by number of the sum
         self.kept: dict[str, list[Partition]] = {}  # of the sums that services keep, by the tensor's name
         self.sums = 0
         self.leaving = False  # whether there is a push that the kernel has not taken yet
         self.coming: dict[int, bytearray] = {}  # by service: what is no result
-        self.heard_at = self.progress_at = self.pulsed_at = self.asked_at = 0.0  # when bytes moved, a result came
-        self.answered = True
-        self.told = ""  # whom a sum waits for, as it was last found out
 
     def _name(self, service: int) -> str:
         return service_name(service, self.membership.size)
-
-    def _error(self, reason: str, *missing: int) -> AggregationError:
-        m = self.membership
-        text = f"worker {m.rank}: job {m.job} cannot be completed: {reason}"
-        return AggregationError(text, True, tuple(rank for rank in missing if rank < m.size))
 
     # --- the collective
 
     def _start(self, started: Sum) -> None:
         flat = started.flat
-        partitions = self._kept(started) if started.operation == Operation.CHANGE else self._cut(started)
+        partitions = self._cut(started) if started.operation in (Operation.SUM, Operation.KEEP) else self._kept(started)
         result = flat if started.overwrite and flat.flags.writeable else np.empty_like(flat)
         self.transfers[partitions[0].number] = Transfer(started, flat.view(np.uint8).data, result, partitions)
         for partition in partitions:
             self.admission.put(partition)
         if len(self.transfers) == 1:
-            self.heard_at = self.progress_at = time.monotonic()
+            self._begin()
         self._admit()
 
     def _cut(self, started: Sum) -> list[Partition]:
@@ -150,43 +131,14 @@ class BytePS(Summing):
             transfer = self.transfers[partition.number]
             started, p = transfer.started, partition
             kind = KINDS[started.operation]
-            header = Header(kind, _dtype(started.flat), p.number, p.index, p.priority, p.size, started.flat.size)
-            self.channels.put(p.service, header, transfer.octets_of(p))
+            body = memoryview(b"") if kind == wire.FETCH else transfer.octets_of(p)
+            header = Header(kind, _dtype(started.flat), p.number, p.index, p.priority, len(body), started.flat.size)
+            self.channels.put(p.service, header, body)
 
-    def _advance(self, started: Sum, interrupt: int) -> None:
-        if interrupt != NEVER:
-            self.channels.selector.register(interrupt, EVENT_READ, NEVER)
-        try:
-            while started.total is None:
-                ready = self.channels.ready(PULSE)
-                for service, events in ready:
-                    if service != NEVER:
-                        self._serve(service, events)
-                if any(service == NEVER for service, _ in ready):
-                    return
-                if started.total is None:
-                    self._watch_over(time.monotonic())
-        finally:
-            if interrupt != NEVER:
-                self.channels.selector.unregister(interrupt)
-
-    def _serve(self, service: int, events: int) -> None:
-        """Send to and receive from a service what goes."""
-        channel = self.channels[service]
-        before = channel.sent + channel.received
-        try:
-            if events & EVENT_READ:
-                self._read(service)
-            if events & EVENT_WRITE:
-                if any(sent.kind in KINDS.values() for sent in self.channels.write(service)):
-                    self.leaving = False
-                self._admit()
-        except ValueError as error:
-            raise self._error(f"{self._name(service)} sent an invalid message: {error}") from None
-        except OSError as error:
-            raise self._error(f"{self._name(service)} is gone: {error}", service) from None
-        if channel.sent + channel.received > before:
-            self.heard_at = time.monotonic()
+    def _sent(self, headers: list[Header]) -> None:
+        if any(sent.kind in KINDS.values() for sent in headers):
+            self.leaving = False
+        self._admit()
 
     def _read(self, service: int) -> None:
         for header in self.channels[service].read(lambda header: self._room(service, header)):
@@ -196,8 +148,8 @@ class BytePS(Summing):
                     self.progress_at = time.monotonic()
                     self._take(header)
                 case wire.REFUSE:
-                    body = self.coming.pop(service)
-                    raise self._error(bytes(body[1 + body[0] :]).decode(errors="replace"), *body[1 : 1 + body[0]])
+                    reason, missing = reason_of(self.coming.pop(service))
+                    raise self._error(reason, *missing)
                 case wire.MISSING:
                     self._told(header, list(self.coming.pop(service)))
 
@@ -227,44 +179,18 @@ class BytePS(Summing):
             self._over(transfer.started, transfer.result)
         self._admit()
 
-    def _count(self) -> None:
-        channels = self.channels.of.values()
-        count_segments(self.counters, [channel.socket for channel in channels])
-        self.counters.bytes_sent = sum(channel.sent for channel in channels)
-        self.counters.bytes_received = sum(channel.received for channel in channels)
-
     # --- when nothing comes
 
-    def _watch_over(self, now: float) -> None:
-        """Give up where somebody knows a reason; in a silence, ask who is missing."""
-        if now - self.pulsed_at < min(PULSE, self.patience / 4):
-            return
-        self.pulsed_at, silent = now, now - self.heard_at
-        if self.pulse and (reason := self.pulse()):
-            raise self._error(reason)
+    def _ask(self) -> int:
         oldest = self.admission.under_way[min(self.admission.under_way)]
-        if not self.answered and now - max(self.asked_at, self.heard_at) > ANSWER:
-            raise self._error(f"{self._name(oldest.service)} has not answered for {ANSWER:g} s", oldest.service)
-        if self.answered and silent > min(SILENCE, self.patience / 2):
-            self.asked_at, self.answered, self.heard_at = now, False, now
-            self.channels.put(oldest.service, Header(wire.ASK, b"f", oldest.number, oldest.index, priority=-(1 << 31)))
+        self.channels.put(oldest.service, Header(wire.ASK, b"f", oldest.number, oldest.index, priority=-(1 << 31)))
+        return oldest.service
 
     def _told(self, header: Header, missing: list[int]) -> None:
         """A service lacks these workers' parts of a partition."""
-        if not missing or header.number not in self.transfers:
-            return
-        label = self.transfers[header.number].started.label.name
-        what = f"partition {header.partition} of sum {header.number}" + (f" ({label})" if label else "")
-        told = f"{what} waits for {workers(missing)}"
-        if self.pulse is None and time.monotonic() - self.progress_at > self.patience:
-            raise self._error(f"{told}, for {self.patience:g} s", *missing)
-        if told != self.told:
-            log.warning("worker %d: job %d: %s", self.membership.rank, self.membership.job, told)
-        self.told = told
-
-    def close(self) -> None:
-        """Close the connections."""
-        self.channels.close()
+        if missing and header.number in self.transfers:
+            label = self.transfers[header.number].started.label.name
+            self._waits(f"partition {header.partition} of sum {header.number}" + (f" ({label})" if label else ""), missing)
 
 
 def _dtype(flat: NDArray[Any]) -> bytes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -31,7 +31,8 @@ WEIGHTS = Label("weights")
 class AsynchronousTrainer(Trainer):
     """A worker's training with weights that the scheme keeps. A record has, beside a Trainer's,
 
-    version: how many changes are in the weights that were pulled; delay: how many of others came since the pull before.
+    version: how many changes are in the weights that were pulled; delay: how many of others came between the pull before and the
+    worker's own change, None where that was dropped; update: what became of it (hosts.collective.Update), where the scheme tells.
     """
 
     def _steps(
@@ -54,19 +55,21 @@ class AsynchronousTrainer(Trainer):
             released = time.monotonic()
             kept = _given_back(begin, change, Operation.CHANGE)
             replica.take(kept.tensor)
+            update = kept.update
             before = _Evaluated(
                 {
                     "step": number, "rank": self.rank, "train_loss": gradient.loss, "begun": begun, "ended": kept.ended,
                     "busy": takes, "compute": gradient.took + computed - gradient.done, "padding": due - computed,
                     "tat": kept.ended - released, "elements": self.elements, **self._counted(counters),
-                    "version": kept.version, "delay": kept.version - version - 1,
+                    "version": kept.version, "delay": update.delay if update else kept.version - version - 1,
+                    **({"update": asdict(update)} if update else {}),
                 },
                 processor.submit(replica.evaluate) if self._evaluates(number) and self.rank == 0 else None,
             )  # fmt: skip
             version, begun = kept.version, kept.ended
         yield before.record()
         begin(torch.zeros(1), Label("end")).wait()  # all have pushed their last change
-        replica.take(_given_back(begin, torch.zeros_like(weights), Operation.CHANGE).tensor)
+        replica.take(_given_back(begin, weights, Operation.FETCH).tensor)
 
 
 @dataclass

@@ -107,8 +107,8 @@ def launch(
     if "scheme" in given:
         raise SettingsError("the scheme of a launch is chosen by --scheme")
     settings = make_settings(TrialSettings, defaults(target) | given | {"scheme": chosen})
-    settings.check()
     refuse_training(settings)
+    settings.check()
     refuse_idle(settings, given)
     need_namespaces()
     raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.running(), settings.k), script, torchrun))

@@ -272,8 +272,10 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
         if self.pipeline == ASYNCHRONOUS and not scheme.keeps_weights:
             keeping = [name for name in registry.names() if registry.find(name).keeps_weights]
             raise SettingsError(
-                f"scheme {self.scheme} keeps no weights, which pipeline {ASYNCHRONOUS} needs: choose {' or '.join(keeping)}"
+                f"scheme {self.scheme} keeps no weights, which pipeline {ASYNCHRONOUS} needs: choose one of {', '.join(keeping)}"
             )
+        if self.pipeline != ASYNCHRONOUS and not scheme.sums:
+            raise SettingsError(f"scheme {self.scheme} trains asynchronously alone: set pipeline={ASYNCHRONOUS}")
         try:
             find(self.workload)
         except ValueError as error:

@@ -68,6 +68,9 @@ class JobRun:
         for record in self.steps:
             record["begun"] -= started
             record["ended"] -= started
+            for moment in ("requested", "sent", "applied"):
+                if (update := record.get("update")) and update[moment] is not None:
+                    update[moment] -= started
             if "layers" in record:
                 record["layers"] = [[when - started for when in times] for times in record["layers"]]
         self.steps.sort(key=lambda r: (r["step"], r["rank"]))
@@ -103,7 +106,7 @@ class JobRun:
         }
         if evaluated := [r for r in self.steps if "accuracy" in r]:
             measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
-        if delays := [r["delay"] for r in self.steps if "delay" in r]:
+        if delays := [r["delay"] for r in self.steps if r.get("delay") is not None]:
             measured["delay_mean"] = mean(delays)
         if errors := [r["error"] for r in self.steps if "error" in r]:
             measured["error_median"] = median(errors)

@@ -64,6 +64,8 @@ def refuse_training(settings: TrialSettings) -> None:
     """Raise SettingsError for what is of the project's own training."""
     if unknown := settings.beyond_default(OF_TRAINING):
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
+    if not settings.of_scheme().sums:
+        raise SettingsError(f"scheme {settings.scheme} keeps a model and sums no gradients, as scripts do: choose another scheme")
 
 
 def check_script(path: Path) -> None:

@@ -22,23 +22,23 @@ from numpy.typing import NDArray
 from hosts.byteps import wire
 from hosts.byteps.admission import FIFO, PRIORITY
 from hosts.byteps.assignment import ByBytes, ByHash, shares
-from hosts.byteps.channel import Channel
 from hosts.byteps.service import Service
 from hosts.byteps.wire import Header
 from hosts.byteps.worker import BytePS
 from hosts.collective import AggregationError, Label, Membership
+from hosts.tcp.channel import Channel
 from hosts.tcp.meeting import GREETING
 
 # --- messages
 
 
-@given(st.integers(0, 7), st.sampled_from(list(wire.DTYPES)), *[st.integers(0, 2**32 - 1)] * 2, st.integers(-(2**31), 2**31 - 1))
+@given(st.integers(0, 8), st.sampled_from(list(wire.DTYPES)), *[st.integers(0, 2**32 - 1)] * 2, st.integers(-(2**31), 2**31 - 1))
 def test_headers_come_back_as_they_were(kind: int, dtype: bytes, number: int, index: int, priority: int) -> None:
     header = Header(kind, dtype, number, index, priority, 12)
     assert Header.unpack(header.pack()) == header
 
 
-@pytest.mark.parametrize("octets", [b"\x08f" + bytes(30), b"\x00x" + bytes(30), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(12)])
+@pytest.mark.parametrize("octets", [b"\x09f" + bytes(30), b"\x00x" + bytes(30), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(12)])
 def test_what_is_no_header_is_refused(octets: bytes) -> None:
     with pytest.raises(ValueError, match="no message begins with"):
         Header.unpack(octets)
@@ -60,7 +60,7 @@ def received(channel: Channel, wanted: int) -> list[tuple[Header, bytes]]:
 
 
 def test_messages_arrive_whole_and_urgent_ones_overtake_those_that_wait() -> None:
-    ours, theirs = (Channel(end) for end in tcp_pair())
+    ours, theirs = (Channel(end, Header) for end in tcp_pair())
     bodies = [os.urandom(size) for size in (400_000, 0, 3_000_000, 17)]
     for index, body in enumerate(bodies):
         ours.put(Header(wire.PUSH, partition=index, priority=-index, size=len(body)), body)

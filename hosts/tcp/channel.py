@@ -10,28 +10,59 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from selectors import EVENT_READ, EVENT_WRITE
-
-from hosts.byteps.wire import HEADER, Header
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 UNSENT = 1 << 14  # bytes that the kernel holds and has not sent; what waits here may still be overtaken
 AT_ONCE = 1 << 18  # bytes that are taken from the kernel before others have their turn
 TCP_NOTSENT_LOWAT = 25  # of <linux/tcp.h>
+
+
+class Message(Protocol):
+    """What goes ahead of a message's body."""
+
+    @staticmethod
+    def length() -> int:
+        """Bytes of what `pack` gives, the same for all."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """The lower, the sooner it is sent."""
+        ...
+
+    def pack(self) -> bytes:
+        """As on the wire."""
+        ...
+
+    @classmethod
+    def unpack(cls, octets: Any) -> Self:
+        """What `pack` wrote; ValueError for what it cannot have written."""
+        ...
+
+
+Header = TypeVar("Header", bound=Message)
 Room = Callable[[Header], memoryview]
 
 
-class Channel:
+class Channel(Generic[Header]):
     """One connection. Raises OSError when it has ended, and ValueError for what is no message."""
 
-    def __init__(self, made: socket.socket) -> None:
+    def __init__(self, made: socket.socket, header: type[Header]) -> None:
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT)
         self.socket = made
         self.sent = self.received = 0  # bytes
         self.waiting: list[tuple[int, int, Header, memoryview]] = []  # a heap of messages by priority and order
         self.order = count()
-        self.sending = Header(0)  # the message that is being sent
+        self.kind = header
+        self.sending: Header | None = None  # the message that is being sent
         self.leaving: list[memoryview] = []  # what is left of it
-        self.head = memoryview(bytearray(HEADER.size))
+        self.head = memoryview(bytearray(header.length()))
         self.header: Header | None = None  # of the message that is coming
         self.body = memoryview(b"")
         self.filled = 0  # bytes of the head, or of the body
@@ -65,10 +96,11 @@ class Channel:
                 if self.leaving:
                     self.leaving[0] = self.leaving[0][size:]
                 else:
+                    assert self.sending is not None
                     ended.append(self.sending)
         return ended
 
-    def read(self, room: Room) -> Iterator[Header]:
+    def read(self, room: Room[Header]) -> Iterator[Header]:
         """Take in what has come; each message's header once its body is where `room` wants it."""
         left = AT_ONCE
         while left > 0:
@@ -87,7 +119,7 @@ class Channel:
                 continue
             self.filled = 0
             if self.header is None:
-                self.header = Header.unpack(self.head)
+                self.header = self.kind.unpack(self.head)
                 self.body = room(self.header)
             else:
                 header, self.header = self.header, None
@@ -111,11 +143,11 @@ class Channel:
         self.socket.close()
 
 
-class Channels:
+class Channels(Generic[Header]):
     """The connections of a node by the ranks of the others, each watched for what there is to read and to send."""
 
-    def __init__(self, sockets: Mapping[int, socket.socket]) -> None:
-        self.of = {rank: Channel(made) for rank, made in sockets.items()}
+    def __init__(self, sockets: Mapping[int, socket.socket], header: type[Header]) -> None:
+        self.of: dict[int, Channel[Header]] = {rank: Channel(made, header) for rank, made in sockets.items()}
         self.selector = selectors.DefaultSelector()
         for rank, channel in self.of.items():
             self.selector.register(channel.socket, EVENT_READ, rank)
@@ -123,7 +155,7 @@ class Channels:
     def __len__(self) -> int:
         return len(self.of)
 
-    def __getitem__(self, rank: int) -> Channel:
+    def __getitem__(self, rank: int) -> Channel[Header]:
         return self.of[rank]
 
     def ready(self, timeout: float | None = None) -> list[tuple[int, int]]:

@@ -1,0 +1,134 @@
+"""A worker whose collectives are messages to and from other nodes over TCP: how it waits, and whom it names when nothing comes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Generic
+
+from hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, workers
+from hosts.tcp.channel import Channels, Header
+from hosts.tcp.kernel import count_segments, notice_silence
+from hosts.tcp.meeting import Meeting
+
+PULSE = 0.5  # seconds after which the pulse is felt again
+SILENCE = 4.0  # seconds without a byte after which a node is asked whom it lacks
+ANSWER = 4.0  # seconds that it has to answer
+DEAD = 8.0  # seconds after which the kernel ends a connection whose other end is gone
+log = logging.getLogger("inalab")
+
+
+class Connected(Summing, Generic[Header]):
+    """All-reduces over connections to other nodes, by rank. `patience` and `pulse` are hosts.stream.stream.Stream's."""
+
+    def __init__(self, membership: Membership, patience: float, pulse: Callable[[], str | None] | None) -> None:
+        super().__init__()
+        self.membership, self.patience, self.pulse = membership, patience, pulse
+        self.counters = Counters()
+        self.channels: Channels[Header]
+        self.heard_at = self.progress_at = self.pulsed_at = self.asked_at = 0.0  # when bytes moved, something was over
+        self.answered = True
+        self.asked = 0  # rank of the node that was asked
+        self.told = ""  # whom a sum waits for, as it was last found out
+
+    def _connect(self, meeting: Meeting, header: type[Header]) -> None:
+        """Take over the connections of a meeting."""
+        for made in meeting.sockets.values():
+            notice_silence(made, min(self.patience, DEAD))
+        self.channels = Channels(meeting.sockets, header)
+
+    @abstractmethod
+    def _name(self, rank: int) -> str:
+        """What a node is called in messages."""
+
+    @abstractmethod
+    def _read(self, rank: int) -> None:
+        """Take in what a node has sent. ValueError for what it cannot have."""
+
+    @abstractmethod
+    def _sent(self, headers: list[Header]) -> None:
+        """These messages have left."""
+
+    @abstractmethod
+    def _ask(self) -> int:
+        """In a silence: ask a node whom it lacks; its rank."""
+
+    def _error(self, reason: str, *missing: int) -> AggregationError:
+        m = self.membership
+        text = f"worker {m.rank}: job {m.job} cannot be completed: {reason}"
+        return AggregationError(text, True, tuple(rank for rank in missing if rank < m.size))
+
+    def _advance(self, started: Sum, interrupt: int) -> None:
+        if interrupt != NEVER:
+            self.channels.selector.register(interrupt, EVENT_READ, NEVER)
+        try:
+            while started.total is None:
+                ready = self.channels.ready(PULSE)
+                for rank, events in ready:
+                    if rank != NEVER:
+                        self._serve(rank, events)
+                if any(rank == NEVER for rank, _ in ready):
+                    return
+                if started.total is None:
+                    self._watch_over(time.monotonic())
+        finally:
+            if interrupt != NEVER:
+                self.channels.selector.unregister(interrupt)
+
+    def _serve(self, rank: int, events: int) -> None:
+        """Send to and receive from a node what goes."""
+        channel = self.channels[rank]
+        before = channel.sent + channel.received
+        try:
+            if events & EVENT_READ:
+                self._read(rank)
+            if events & EVENT_WRITE:
+                self._sent(self.channels.write(rank))
+        except ValueError as error:
+            raise self._error(f"{self._name(rank)} sent an invalid message: {error}") from None
+        except OSError as error:
+            raise self._error(f"{self._name(rank)} is gone: {error}", rank) from None
+        if channel.sent + channel.received > before:
+            self.heard_at = time.monotonic()
+
+    def _begin(self) -> None:
+        """Something is under way from now on."""
+        self.heard_at = self.progress_at = time.monotonic()
+
+    def _count(self) -> None:
+        """Set the counters to what has been sent and received so far."""
+        channels = self.channels.of.values()
+        count_segments(self.counters, [channel.socket for channel in channels])
+        self.counters.bytes_sent = sum(channel.sent for channel in channels)
+        self.counters.bytes_received = sum(channel.received for channel in channels)
+
+    # --- when nothing comes
+
+    def _watch_over(self, now: float) -> None:
+        """Give up where somebody knows a reason; in a silence, ask who is missing."""
+        if now - self.pulsed_at < min(PULSE, self.patience / 4):
+            return
+        self.pulsed_at, silent = now, now - self.heard_at
+        if self.pulse and (reason := self.pulse()):
+            raise self._error(reason)
+        if not self.answered and now - max(self.asked_at, self.heard_at) > ANSWER:
+            raise self._error(f"{self._name(self.asked)} has not answered for {ANSWER:g} s", self.asked)
+        if self.answered and silent > min(SILENCE, self.patience / 2):
+            self.asked_at, self.answered, self.heard_at = now, False, now
+            self.asked = self._ask()
+
+    def _waits(self, what: str, missing: list[int]) -> None:
+        """A node has answered whom it lacks for what is under way."""
+        told = f"{what} waits for {workers(missing)}"
+        if self.pulse is None and time.monotonic() - self.progress_at > self.patience:
+            raise self._error(f"{told}, for {self.patience:g} s", *missing)
+        if told != self.told:
+            log.warning("worker %d: job %d: %s", self.membership.rank, self.membership.job, told)
+        self.told = told
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.channels.close()

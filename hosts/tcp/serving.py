@@ -1,0 +1,112 @@
+"""A server of a group of workers over TCP: how it is met, how long it serves, and how it ends when the group cannot go on."""
+
+from __future__ import annotations
+
+import struct
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import ClassVar, Generic
+
+from hosts.collective import AggregationError, Membership, node_name
+from hosts.tcp.channel import Channels, Header
+from hosts.tcp.meeting import Meeting, MeetingError, await_group
+
+LAST_WORDS = 2.0  # seconds to send why the group cannot go on
+
+
+class GroupServer(ABC, Generic[Header]):
+    """Of one group of workers, all of which connect to it. Not thread-safe."""
+
+    port: ClassVar[int]
+
+    def __init__(self, membership: Membership, meeting: Meeting, header: type[Header]) -> None:
+        self.membership, self.workers = membership, membership.size
+        self.channels = Channels(meeting.sockets, header)
+        self.left: list[int] = []  # ranks of workers that have closed their connections
+
+    @classmethod
+    def met(cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool]) -> Meeting | None:
+        """The next group of workers that connects; None once `over`. Raises AggregationError."""
+        try:
+            return await_group(membership.rank, range(membership.size), peers, cls.port, patience, over)
+        except MeetingError as error:
+            who = node_name(error.rank, membership.size)
+            raise cls.incomplete(membership, f"{who} {error.what}") from None
+
+    @classmethod
+    def name(cls, membership: Membership) -> str:
+        """What the server is called in messages."""
+        return node_name(membership.rank, membership.size)
+
+    @classmethod
+    def incomplete(cls, membership: Membership, reason: str, *missing: int) -> AggregationError:
+        """To be raised when the group lacks these workers."""
+        text = f"{cls.name(membership)}: job {membership.job} cannot be completed: {reason}"
+        return AggregationError(text, True, missing)
+
+    def serve(self) -> None:
+        """Serve until all workers have left; raises AggregationError where they disagree, or one leaves before the others."""
+        while len(self.left) < self.workers:
+            for rank, events in self.channels.ready():
+                if rank in self.left:
+                    continue
+                try:
+                    if events & EVENT_READ:
+                        self._read(rank)
+                    if events & EVENT_WRITE:
+                        self.channels.write(rank)
+                except (OSError, ValueError) as error:
+                    self._leave(rank, error)
+
+    @abstractmethod
+    def _read(self, rank: int) -> None:
+        """Take in what a worker has sent. ValueError for what it cannot have."""
+
+    @abstractmethod
+    def _expected(self, rank: int) -> bool:
+        """Whether others need a worker that has left, or it something of them."""
+
+    @abstractmethod
+    def _refusal(self, size: int) -> Header:
+        """What goes ahead of so many bytes that say why the group cannot go on."""
+
+    def _leave(self, rank: int, error: Exception) -> None:
+        """A worker's connection has ended. One that leaves in order is expected by nobody; else the group cannot go on."""
+        self.left.append(rank)
+        self.channels.selector.unregister(self.channels[rank].socket)
+        if isinstance(error, ValueError):
+            self._refuse(f"{node_name(rank, self.workers)} sent an invalid message: {error}", rank)
+        elif self._expected(rank) or self.channels[rank].amid_a_message:
+            self._refuse(f"{node_name(rank, self.workers)} is gone: {error}", rank)
+
+    def _refuse(self, reason: str, *missing: int) -> None:
+        """Tell all workers that are there, and raise it here."""
+        body = refused(reason, missing)
+        remaining = {rank: channel for rank, channel in self.channels.of.items() if rank not in self.left}
+        for channel in remaining.values():
+            channel.put(self._refusal(len(body)), body)
+        end = time.monotonic() + LAST_WORDS
+        while remaining and time.monotonic() < end:
+            for rank, channel in list(remaining.items()):
+                try:
+                    channel.say_last()
+                except OSError:
+                    del remaining[rank]
+            time.sleep(0.01)
+        raise self.incomplete(self.membership, reason, *missing)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.channels.close()
+
+
+def refused(reason: str, missing: tuple[int, ...]) -> bytes:
+    """Why a group cannot go on, and the ranks that it lacks."""
+    return struct.pack(">B", len(missing)) + bytes(missing) + reason.encode()
+
+
+def reason_of(body: bytes | bytearray) -> tuple[str, tuple[int, ...]]:
+    """What `refused` wrote."""
+    return body[1 + body[0] :].decode(errors="replace"), tuple(body[1 : 1 + body[0]])

@@ -1,0 +1,53 @@
+"""The model that a server holds, and what its updates are weighted with.
+
+An update is what a worker's optimizer makes of the weights, less the weights, over the number of workers: the momentum is each
+worker's own. So updates are only added: in whatever order, and several at once, they come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.updates.wire import Member
+
+
+@dataclass
+class Model:
+    """`version` is how many updates are in the weights, (elements,)."""
+
+    weights: NDArray[Any]
+    version: int = 0
+
+    def apply(self, members: Sequence[Member], update: NDArray[Any], weight: float = 1.0) -> int:
+        """Add an update, or the sum of several; the version before, on which the delay of each member counts.
+
+        Those that are applied at once do not delay each other, as the gradients of a synchronous step do not.
+        """
+        before = self.version
+        if weight != 1.0:
+            update = update * np.float32(weight)
+        self.weights += update
+        self.version += len(members)
+        return before
+
+
+def correction(delay: int, workers: int) -> float:
+    """The weight of an update that is `delay` updates late (Zhang et al., IJCAI '16: the learning rate over the delay).
+
+    An update is a share of 1 / workers already, which is that of a delay of workers - 1: the usual one where all are alike. Only
+    those that are later count for less.
+    """
+    return workers / max(workers, 1 + delay)
+
+
+def behind(clocks: Sequence[int], rank: int, staleness: int, absent: Sequence[int] = ()) -> list[int]:
+    """Whom a worker waits for under stale synchronous parallel (Ho et al., NIPS '13), by how many updates of each are applied.
+
+    A worker may be `staleness` updates ahead of the slowest; 0 is synchronous. Nobody waits for those that are absent.
+    """
+    return [other for other, clock in enumerate(clocks) if other not in absent and clocks[rank] - clock > staleness]

@@ -1,0 +1,154 @@
+"""The host that holds the model: it adds workers' updates as they come, and gives the model to whoever fetches it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hosts.collective import Membership, workers
+from hosts.tcp.meeting import Meeting
+from hosts.tcp.parts import Parts
+from hosts.tcp.serving import GroupServer
+from hosts.updates import wire
+from hosts.updates.model import Model, behind, correction
+from hosts.updates.wire import Header
+
+
+@dataclass
+class Part:
+    """A sum to which not all workers have given."""
+
+    kind: int  # GIVE or KEEP
+    dtype: bytes
+    size: int  # bytes
+    parts: Parts = field(default_factory=Parts)
+
+
+class ModelServer(GroupServer[Header]):
+    """Of one group of workers.
+
+    `staleness` bounds how many updates a worker may be ahead of the slowest, None is without bound (hosts.updates.model.behind);
+    `corrected`: late updates count for less (hosts.updates.model.correction).
+    """
+
+    port = wire.TCP_PORT
+
+    def __init__(self, membership: Membership, meeting: Meeting, staleness: int | None = None, corrected: bool = False) -> None:
+        super().__init__(membership, meeting, Header)
+        self.staleness, self.corrected = staleness, corrected
+        self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
+        self.sums: dict[int, Part] = {}  # by number
+        self.model: Model | None = None
+        self.clocks = [0] * self.workers  # updates applied, by worker
+        self.fetching: dict[int, Header] = {}  # workers that want the model
+
+    @classmethod
+    def of_next_group(
+        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], staleness: int | None = None,
+        corrected: bool = False,
+    ) -> ModelServer | None:  # fmt: skip
+        """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
+        meeting = cls.met(membership, peers, patience, over)
+        return None if meeting is None else cls(membership, meeting, staleness, corrected)
+
+    def _read(self, rank: int) -> None:
+        for header in self.channels[rank].read(lambda header: self._room(rank, header)):
+            body = self.rooms.pop(rank)
+            match header.kind:
+                case wire.GIVE | wire.KEEP:
+                    self._give(rank, header, body)
+                case wire.UPDATE:
+                    self._update(rank, header, body)
+                case wire.FETCH:
+                    self.fetching[rank] = header
+                case wire.ASK:
+                    lacks = self._lacks(rank)
+                    self.channels.put(rank, Header(wire.WAITS, priority=wire.URGENT, size=len(lacks)), bytes(lacks))
+            self._let_fetch()
+
+    def _room(self, rank: int, header: Header) -> memoryview:
+        if header.kind in (wire.GIVE, wire.KEEP):
+            fits = header.size % 4 == 0
+        elif header.kind == wire.UPDATE:
+            fits = self.model is not None and header.members == 1 and self._is_an_update(self.model, header)
+        else:
+            fits = (
+                header.kind in (wire.FETCH, wire.ASK) and header.size == 0 and (header.kind == wire.ASK or self.model is not None)
+            )
+        if not fits:
+            raise ValueError(f"a message {header.kind} with {header.size} bytes")
+        self.rooms[rank] = bytearray(header.size)
+        return memoryview(self.rooms[rank])
+
+    @staticmethod
+    def _is_an_update(model: Model, header: Header) -> bool:
+        size = header.members * wire.MEMBER.size + model.weights.nbytes
+        return header.size == size and wire.DTYPES[header.dtype] == model.weights.dtype
+
+    def _give(self, rank: int, header: Header, body: bytearray) -> None:
+        part = self.sums.setdefault(header.number, Part(header.kind, header.dtype, header.size))
+        if rank not in part.parts.lacks(self.workers):
+            raise ValueError(f"sum {header.number} twice")
+        if (header.kind, header.dtype, header.size) != (part.kind, part.dtype, part.size):
+            self._refuse(
+                f"the workers sum different tensors: {_tensor(header)} on worker {rank}, "
+                f"{_tensor(Header(part.kind, part.dtype, size=part.size))} on another"
+            )
+        part.parts.take(rank, np.frombuffer(body, wire.DTYPES[header.dtype]))
+        if gone := [other for other in part.parts.lacks(self.workers) if other in self.left]:
+            self._refuse(f"{workers(gone)} left before sum {header.number}", *gone)
+        if (total := part.parts.total) is not None and part.parts.next == self.workers:
+            del self.sums[header.number]
+            if header.kind == wire.KEEP:
+                self.model = Model(total.copy())
+            for other in range(self.workers):
+                self.channels.put(other, header._replace(kind=wire.RESULT), total.data)
+
+    def _update(self, rank: int, header: Header, body: bytearray) -> None:
+        assert self.model is not None
+        (member,) = members = wire.members(memoryview(body), 1)
+        if member.rank != rank or member.version > self.model.version:
+            raise ValueError(f"an update of worker {member.rank}, computed on version {member.version}")
+        late = correction(self.model.version - member.version, self.workers) if self.corrected else 1.0
+        elements = np.frombuffer(body, self.model.weights.dtype, offset=wire.MEMBER.size)
+        before = self.model.apply(members, elements, late)
+        self.clocks[rank] += 1
+        self.channels.put(rank, Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic()))
+
+    def _let_fetch(self) -> None:
+        """Give the model to those who want it, and have not to wait for slower ones."""
+        for rank, header in list(self.fetching.items()):
+            if self.model is not None and not self._slower(rank):
+                del self.fetching[rank]
+                # a copy: the next update may come before this one has left
+                answer = header._replace(kind=wire.MODEL, size=self.model.weights.nbytes, version=self.model.version)
+                self.channels.put(rank, answer, self.model.weights.tobytes())
+
+    def _slower(self, rank: int) -> list[int]:
+        return [] if self.staleness is None else behind(self.clocks, rank, self.staleness, self.left)
+
+    def _lacks(self, rank: int) -> list[int]:
+        """Whom a worker waits for."""
+        if rank in self.fetching:
+            return self._slower(rank)
+        oldest = self.sums[min(self.sums)] if self.sums else None
+        return oldest.parts.lacks(self.workers) if oldest else []
+
+    def _expected(self, rank: int) -> bool:
+        return bool(self.sums)
+
+    def _leave(self, rank: int, error: Exception) -> None:
+        self.fetching.pop(rank, None)
+        super()._leave(rank, error)
+        self._let_fetch()
+
+    def _refusal(self, size: int) -> Header:
+        return Header(wire.REFUSE, priority=wire.URGENT, size=size)
+
+
+def _tensor(header: Header) -> str:
+    kept = " to be kept" * (header.kind == wire.KEEP)
+    return f"{header.size // 4:,} elements of {wire.DTYPES[header.dtype]}{kept}"

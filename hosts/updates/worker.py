@@ -1,0 +1,162 @@
+"""A worker that sends its updates to the host that holds the model, and fetches the model behind each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hosts.collective import Membership, Operation, Sum, Update, node_name
+from hosts.tcp.connected import DEAD, Connected
+from hosts.tcp.meeting import MeetingError, reach
+from hosts.tcp.serving import reason_of
+from hosts.updates import wire
+from hosts.updates.wire import Header, Member
+
+KINDS = {Operation.SUM: wire.GIVE, Operation.KEEP: wire.KEEP}
+
+
+@dataclass(eq=False)
+class Change:
+    """An update under way, and the model that is fetched behind it; `member` is None where the model alone is."""
+
+    started: Sum
+    member: Member | None
+    requested: float
+    applied_at: int = 0  # the version
+    applied: float = 0.0
+
+
+class ModelWorker(Connected[Header]):
+    """Sums, and changes of the model that is kept, over one connection to the server, which is the node behind the workers."""
+
+    operations = (Operation.SUM, Operation.KEEP, Operation.CHANGE, Operation.FETCH)
+
+    def __init__(
+        self, membership: Membership, epoch: int, peers: list[str], patience: float = 30.0,
+        pulse: Callable[[], str | None] | None = None,
+    ) -> None:  # fmt: skip
+        """Raises AggregationError where the server cannot be reached."""
+        super().__init__(membership, patience, pulse)
+        self.server = membership.size
+        try:
+            meeting = reach(membership.rank, [self.server], peers, wire.TCP_PORT, min(patience, DEAD), epoch)
+        except MeetingError as error:
+            raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
+        self._connect(meeting, Header)
+        self.sums: dict[int, Sum] = {}  # under way, by number
+        self.started = self.updates = 0  # sums and updates so far
+        self.kept: tuple[str, int] | None = None  # name and elements of the model
+        self.version = 0  # of the model that was fetched last
+        self.change: Change | None = None
+        self.body = memoryview(b"")  # that is coming
+
+    def _name(self, rank: int) -> str:
+        return node_name(rank, self.membership.size)
+
+    # --- what is started
+
+    def _start(self, started: Sum) -> None:
+        if not self.sums and self.change is None:
+            self._begin()
+        if started.operation in KINDS:
+            self._give(started)
+        else:
+            self._change(started)
+
+    def _give(self, started: Sum) -> None:
+        if started.operation == Operation.KEEP:
+            if self.kept:
+                raise ValueError(f"tensor {self.kept[0]!r} is kept, and no other can be")
+            self.kept = started.label.name, started.flat.size
+        header = Header(KINDS[started.operation], _dtype(started), self.started, size=started.flat.nbytes)
+        self.sums[self.started] = started
+        self.started += 1
+        self.channels.put(self.server, header, started.flat.view(np.uint8).data)
+
+    def _change(self, started: Sum) -> None:
+        name, flat = started.label.name, started.flat
+        if self.kept != (name, flat.size):
+            raise ValueError(f"no tensor of {flat.size:,} elements is kept under the name {name!r}")
+        if self.change is not None:
+            raise ValueError(f"tensor {name!r} is being changed: one change of a worker's is under way at a time")
+        self.change = Change(started, None, time.monotonic())
+        if started.operation == Operation.CHANGE:
+            self.change.member = Member(self.membership.rank, self.updates, self.version, float(np.linalg.norm(flat)))
+            self.updates += 1
+            octets = self.change.member.pack() + flat.tobytes()  # a copy: the model may be written over the update
+            self.channels.put(self.server, Header(wire.UPDATE, _dtype(started), members=1, size=len(octets)), octets)
+        self.channels.put(self.server, Header(wire.FETCH, _dtype(started)))
+
+    # --- what comes
+
+    def _read(self, rank: int) -> None:
+        for header in self.channels[rank].read(self._room):
+            self.answered = True
+            match header.kind:
+                case wire.RESULT:
+                    self._over_with(self.sums.pop(header.number))
+                case wire.APPLIED:
+                    assert self.change is not None
+                    self.change.applied_at, self.change.applied = header.version, header.at
+                    self.progress_at = time.monotonic()
+                case wire.MODEL:
+                    self._fetched(header)
+                case wire.WAITS:
+                    if missing := list(self.body):
+                        self._waits("the model" if self.change else f"sum {min(self.sums)}", missing)
+                case wire.REFUSE:
+                    reason, lacking = reason_of(bytes(self.body))
+                    raise self._error(reason, *lacking)
+
+    def _room(self, header: Header) -> memoryview:
+        """Where the body of a message belongs."""
+        started: Sum | None = None
+        if header.kind == wire.RESULT:
+            started = self.sums.get(header.number)
+        elif header.kind == wire.MODEL and self.change is not None:
+            started = self.change.started
+        if started is not None:
+            if (header.size, header.dtype) != (started.flat.nbytes, _dtype(started)):
+                raise ValueError(f"{header.size} bytes for a tensor of {started.flat.nbytes}")
+            overwrite = started.overwrite and started.flat.flags.writeable
+            self.result = started.flat if overwrite else np.empty_like(started.flat)
+            self.body = self.result.data.cast("B")
+        elif header.kind in (wire.WAITS, wire.REFUSE):
+            self.body = memoryview(bytearray(header.size))
+        elif header.kind == wire.APPLIED and self.change is not None and self.change.member is not None and not header.size:
+            self.body = memoryview(b"")
+        else:
+            raise ValueError(f"a message {header.kind} with {header.size} bytes")
+        return self.body
+
+    def _fetched(self, header: Header) -> None:
+        change, self.change = self.change, None
+        assert change is not None
+        self.version = change.started.version = header.version
+        if change.member is not None:
+            member = change.member
+            change.started.update = Update(
+                member.version, change.applied_at, member.norm, wire.MEMBER.size + change.started.flat.nbytes, change.requested,
+                change.requested, change.applied, self._name(self.server),
+            )  # fmt: skip
+        self._over_with(change.started)
+
+    def _over_with(self, started: Sum) -> None:
+        self.progress_at = time.monotonic()
+        self._count()
+        self._over(started, self.result)
+
+    def _sent(self, headers: list[Header]) -> None:
+        pass
+
+    def _ask(self) -> int:
+        self.channels.put(self.server, Header(wire.ASK, priority=wire.URGENT))
+        return self.server
+
+
+def _dtype(started: Sum) -> bytes:
+    """A key of wire.DTYPES."""
+    return started.flat.dtype.char.encode()

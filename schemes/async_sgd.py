@@ -1,0 +1,16 @@
+"""Plain asynchronous SGD (Dean et al., NIPS '12): updates are applied as they come, and TCP shares the server's link."""
+
+from __future__ import annotations
+
+from schemes.model_server import OneModelServer
+from schemes.scheme import Look
+
+
+class Async(OneModelServer):
+    """Workers send updates to one server whenever they have one, and wait for nobody."""
+
+    name = "async"
+    look = Look("asynchronous SGD", "#7a7a7a", "d")
+
+
+SCHEME = Async()

@@ -1,0 +1,62 @@
+"""Schemes in which one host holds the model, and workers train asynchronously (hosts.updates)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from hosts.collective import Collective
+from hosts.place import Over, Place, Pulse, Serving
+from hosts.tcp.schedules import Move, Schedule
+from hosts.updates.server import ModelServer
+from hosts.updates.worker import ModelWorker
+from schemes import oracle
+from schemes.scheme import Scheme, SchemeSettings
+from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
+from topologies.plan import NetworkPlan
+
+
+class ModelServerSettings(SchemeSettings):
+    """What becomes of late updates."""
+
+    corrected: bool = Field(False, description="a late update counts for less: n over 1 + its delay, where that is less than 1")
+
+
+class OneModelServer(Scheme):
+    """Updates to one host, and the model from it, over TCP."""
+
+    Settings: type[Any] = ModelServerSettings
+    keeps_weights, sums = True, False
+
+    def servers(self, settings: Any) -> int:
+        return 1
+
+    def staleness(self, settings: Any) -> int | None:
+        """How many updates a worker may be ahead of the slowest; None is without bound."""
+        return None
+
+    def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
+        return ModelWorker(place.membership, epoch, place.peers, place.settings.patience, pulse)
+
+    def serve(self, place: Place, over: Over) -> Serving | None:
+        s = place.settings
+        return ModelServer.of_next_group(place.membership, place.peers, s.patience, over, self.staleness(s), s.corrected)
+
+    # --- theory
+
+    def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        """Of the few sums that there are."""
+        return TCP_OVERHEAD * oracle.seconds(_sum(len(plan.hosts)), plan, 4 * elements)
+
+    def framing(self, settings: Any, elements: int) -> float:
+        return TCP_FRAME / SEGMENT
+
+    def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
+        steps = oracle.load(_sum(len(plan.hosts)), plan, 1.0)
+        return self.framing(settings, elements) * max(sum(step[number, True] for step in steps) for number in plan.uplinks)
+
+
+def _sum(workers: int) -> Schedule:
+    """All give to the server, and then it gives to all."""
+    return [[Move(w, workers, 0, True) for w in range(workers)], [Move(workers, w, 0, False) for w in range(workers)]]

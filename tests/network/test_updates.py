@@ -1,0 +1,60 @@
+"""Asynchronous training with one model server on networks: what becomes of every update, who waits for whom, and who is named."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.messages import Step
+from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.coordinator import run_trial
+from tests.network.test_byteps import process
+from tests.network.test_endings import fails, kill
+from tests.network.test_trials import SMALL
+
+STEPS = 12
+SLOW: dict[str, Any] = {
+    "racks": 1, "workers": 3, "steps": STEPS, "pipeline": "asynchronous", "compute_ms": 30, "loss": 0.005,
+    "straggler": "slow", "straggler_rank": 1, "straggler_factor": 4.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("scheme", "staleness"), [("async", None), ("ssp", 2)])
+def test_every_update_is_applied_once_and_its_times_and_delays_are_told(target: Target, scheme: str, staleness: int | None) -> None:
+    own = {} if staleness is None else {"ssp.staleness": staleness}
+    result = run_trial(TrialSettings(**SMALL | SLOW | own | {"scheme": scheme}), 1, target, lambda message: None)
+    metrics, records = result["metrics"], result["steps"]
+    assert metrics["model_digest"] and metrics["final_accuracy"] > 0.3
+    updates = sorted((r["update"] for r in records), key=lambda update: update["applied_at"])
+    assert [update["applied_at"] for update in updates] == list(range(3 * STEPS))
+    for r in records:
+        update = r["update"]
+        assert r["delay"] == update["applied_at"] - update["computed_on"] >= 0 and r["version"] > update["applied_at"]
+        assert 0 < r["begun"] < update["requested"] <= update["sent"] < update["applied"] < r["ended"]
+        assert update["way"] == "server 0" and update["norm"] > 0 and update["octets"] > 4 * r["elements"]
+    assert metrics["delay_mean"] == pytest.approx(np.mean([r["delay"] for r in records]))
+    by_rank = [[r for r in records if r["rank"] == rank] for rank in range(3)]
+    ahead = max(
+        k - sum(r["update"]["applied"] <= mine["ended"] for r in other)
+        for own_ in by_rank
+        for k, mine in enumerate(own_, 1)
+        for other in by_rank
+    )
+    assert ahead == staleness if staleness is not None else ahead > 3
+    slow, fast = (np.mean([r["delay"] for r in by_rank[rank][1:4]]) for rank in (1, 0))
+    assert slow > fast
+
+
+@pytest.mark.parametrize(
+    ("victim", "named"),
+    [("server0", r"server 0 \(host s0\) was killed by SIGKILL"), ("worker2", r"worker 2 was killed by SIGKILL")],
+)
+@pytest.mark.parametrize("scheme", ["async", "ssp"])
+def test_whoever_dies_is_named(target: Target, victim: str, named: str, scheme: str) -> None:
+    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), scheme=scheme, pipeline="asynchronous")
+    assert re.search(named, why), why
+    assert took < 10
