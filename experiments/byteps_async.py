@@ -23,7 +23,7 @@ from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
 from testbed.record.runs import Run
 from testbed.record.statistics import median_interval
 
-SLOW = 1  # the rank of the slow worker; worker 0 evaluates
+SLOW = 1  # the rank of the slow worker; the last one evaluates
 MODES = {BLOCKING: "synchronous", ASYNCHRONOUS: "asynchronous"}
 COLOUR = dict(zip(MODES, COLOURS, strict=False))
 LINE = ["-", "--", ":"]
@@ -82,7 +82,7 @@ def _delay(slow: bool) -> Measure:
 
 
 def _evaluated(trial: dict[str, Any]) -> NDArray[np.float64]:
-    """When worker 0 evaluated its model, and the accuracy in percent: (2, evaluations), as many in every trial."""
+    """When the last worker evaluated its model, and the accuracy in percent: (2, evaluations), as many in every trial."""
     return np.array([(r["ended"], 100 * r["accuracy"]) for r in trial["steps"] if "accuracy" in r]).T
 
 
@@ -115,7 +115,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         if ax.get_legend_handles_labels()[0]:
             ax.legend(frameon=False, fontsize=8, loc="lower right")
     caption = (
-        "Left: worker 0's test accuracy over time: medians over the seeds, each seed thin. A line ends where worker 0's steps do. "
+        "Left: the last worker's test accuracy over time: medians over the seeds, each seed thin. A line ends where its steps do. "
         "Right: with one slow worker, how many changes by others an asynchronous gradient is behind, until the first worker has "
         "finished."
     )

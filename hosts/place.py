@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -35,11 +35,14 @@ class Participant(Protocol):
     source: str  # the module or file that defines it as SCHEME
     native: bool  # PyTorch's own group sums
     serves_on_workers: bool  # `serve` is called on every worker's host, too
+    managed: bool  # `manage` is called, on the first server's host
     Settings: type[BaseModel]
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective: ...
 
     def serve(self, place: Place, over: Over) -> Serving | None: ...
+
+    def manage(self, place: Place, over: Over) -> Serving | None: ...
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,11 @@ class Place:
     switches: list[str]  # by rack
     control: list[str]  # addresses of all nodes by rank, on the management network
     rates: list[float]  # Mbit/s of the links of all nodes by rank; 0 where it is not limited
+    uplinks: list[float] = field(default_factory=list)  # likewise, of each rack's uplink
 
     def dumps(self) -> str:
         """As text, for an environment variable."""
-        fields = {name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control", "rates")}
+        fields = {name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control", "rates", "uplinks")}
         own = {"scheme": self.scheme.source, "settings": self.settings.model_dump(), "membership": asdict(self.membership)}
         return json.dumps(fields | own)
 
@@ -70,14 +74,14 @@ class Place:
         return cls(**fields | own | {"scheme": scheme})
 
 
-def serve(place: Place, over: Over) -> None:
-    """Take part in a job as a server, for one group of its workers after another, until it is `over`.
+def serve(place: Place, over: Over, manages: bool = False) -> None:
+    """Take part in a job as a server, or as what manages it, for one group of its workers after another, until it is `over`.
 
     A group that does not come together, or breaks, ends with a line in the log; its workers know more.
     """
     while not over():
         try:
-            server = place.scheme.serve(place, over)
+            server = place.scheme.manage(place, over) if manages else place.scheme.serve(place, over)
         except AggregationError as error:
             log.warning("%s", error)
             continue

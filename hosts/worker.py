@@ -133,11 +133,12 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
     return group
 
 
-def run_server(place: Place) -> int:
-    """Serve one group of workers after another; SIGTERM ends it once nobody is being served. The exit code is 0."""
+def run_server(place: Place, manages: bool = False) -> int:
+    """Serve one group of workers after another, or manage it; SIGTERM ends it once nobody is being served. The exit code is 0."""
     rank, size = place.membership.rank, place.membership.size
-    Path("/proc/self/comm").write_text(f"server{rank - size}" if rank >= size else f"server-of{rank}")
+    name = "scheduler" if manages else f"server{rank - size}" if rank >= size else f"server-of{rank}"
+    Path("/proc/self/comm").write_text(name)
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
-    serve(place, over=lambda: bool(ended))
+    serve(place, lambda: bool(ended), manages)
     return 0

@@ -27,7 +27,7 @@ class OneModelServer(Scheme):
     """Updates to one host, and the model from it, over TCP."""
 
     Settings: type[Any] = ModelServerSettings
-    keeps_weights, sums = True, False
+    keeps_weights, sums, outlives_workers = True, False, True
 
     def servers(self, settings: Any) -> int:
         return 1

@@ -80,6 +80,8 @@ class Scheme:
     keeps_weights = False  # its group has the operations KEEP, CHANGE and FETCH (hosts.collective), for pipeline asynchronous
     sums = True  # gradients, for all other pipelines and for scripts
     serves_on_workers = False  # a server runs on every worker's host, too
+    outlives_workers = False  # those that are left go on when one dies
+    managed = False  # a process on the management network manages its jobs, on the host of each one's first server
     timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
     resends_without_loss = False  # a packet may be sent again although none was lost
 
@@ -105,6 +107,10 @@ class Scheme:
 
         On a worker's host the place is that worker's.
         """
+        raise NotImplementedError
+
+    def manage(self, place: Place, over: Over) -> Serving | None:
+        """What manages the next group of workers; None where it is `over` before one has come. The place is a server's."""
         raise NotImplementedError
 
     # --- switches

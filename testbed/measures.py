@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import fmean
 from typing import Any
 
+from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
 from testbed.theory import bounds, pipelines
 
@@ -64,6 +66,40 @@ def time_to_accuracy(target: float) -> Measure:
         return next((float(r["ended"]) for r in trial["steps"] if r.get("accuracy", 0) >= target), float("nan"))
 
     return measure
+
+
+def update_seconds(trial: Record) -> float:
+    """That an update takes on a worker's link by itself, headers included."""
+    return float(TCP_OVERHEAD * 32e-6 * trial["metrics"]["elements"] / trial["settings"]["host_rate"])
+
+
+def completions(trial: Record) -> list[float]:
+    """Seconds from the first request until each update is applied, in order; of those that are."""
+    updates = [r["update"] for r in trial["steps"]]
+    first = min(update["requested"] for update in updates)
+    return sorted(update["applied"] - first for update in updates if update["applied"] is not None)
+
+
+def mean_completion(trial: Record) -> float:
+    """Of all updates, in seconds."""
+    return fmean(completions(trial))
+
+
+def delays(trial: Record) -> float:
+    """The mean delay of the updates that were applied; NaN for synchronous training."""
+    found = [r["delay"] for r in trial["steps"] if r.get("delay") is not None]
+    return fmean(found) if found else float("nan")
+
+
+def transfers_to_server(trial: Record) -> int:
+    """Updates that came to the server, some of which were several workers'."""
+    return sum(r["update"]["way"].startswith("server") for r in trial["steps"])
+
+
+def tensors_into_server(trial: Record) -> float:
+    """Bytes into the servers, in tensors of full segments; whatever else goes there is among them."""
+    tensor = TCP_FRAME / SEGMENT * 4 * trial["metrics"]["elements"]
+    return float(sum(server["down"] for server in trial["metrics"]["server_bytes"]) / tensor)
 
 
 def up_busiest_uplink(trial: Record) -> float:

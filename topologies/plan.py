@@ -196,6 +196,11 @@ class NetworkPlan:
         limits = {link.lower: link.rate or 0.0 for link in self.links}
         return [limits[host.name] for host in hosts]
 
+    def uplink_rates(self) -> list[float]:
+        """Of each rack's link to what is above it, in Mbit/s; 0 where it is not limited, or there is none."""
+        between = [link for link in self.links if link.number in self.uplinks]
+        return [next((link.rate or 0.0 for link in between if rack.name in (link.lower, link.upper)), 0.0) for rack in self.racks]
+
     @property
     def uplinks(self) -> set[int]:
         """The numbers of the links between switches."""

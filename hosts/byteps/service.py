@@ -139,7 +139,8 @@ class Service(GroupServer[Header]):
     # --- when it cannot go on
 
     def _expected(self, rank: int) -> bool:
-        return bool(self.entries) or any(rank not in told for told in self.announced.values())
+        open_sums = self.entries or any(rank not in told for told in self.announced.values())
+        return bool(open_sums) or self.channels[rank].amid_a_message
 
     def _refusal(self, size: int) -> Header:
         return Header(wire.REFUSE, priority=-(1 << 31), size=size)

@@ -16,11 +16,12 @@ Everything here is a function of its arguments: there are no clocks, and nothing
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+GUARD = 0.1  # of a transfer's time that one may wait for what it is to carry, too
 Link = Hashable
 Path = Sequence[Link]  # the links from one host to another, each in one direction
 
@@ -62,10 +63,22 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """A slot of an earlier plan whose transfer to the server has not begun, and can absorb more."""
+
+    first: Request  # its sender's
+    oldest: int  # version that one of its updates was computed on
+    members: int  # updates in it
+    start: float
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Slots in the order in which the server applies them, and what is not sent."""
+    """Slots in the order in which the server applies them, behind those that stand; what those absorb, by their numbers; and what
+    is not sent."""
 
     slots: tuple[Slot, ...]
+    joining: tuple[tuple[int, Transfer], ...]
     dropped: tuple[Request, ...]
 
 
@@ -78,33 +91,44 @@ class Network:
     free: Mapping[Link, float] = field(default_factory=dict)
 
     def seconds(self, size: float, path: Path) -> float:
-        """That a transfer of so many bytes takes."""
-        return max((size / rate for link in path if (rate := self.rates.get(link, 0.0))), default=0.0)
+        """See the function of that name."""
+        return seconds(self.rates, size, path)
+
+
+def seconds(rates: Mapping[Link, float], size: float, path: Path) -> float:
+    """That a transfer of so many bytes takes."""
+    return max((size / rate for link in path if (rate := rates.get(link, 0.0))), default=0.0)
 
 
 @dataclass(eq=False)
 class _Slot:
-    """A slot that is being planned."""
+    """A slot that is being planned, or stands."""
 
     request: Request
     path: Path
     takes: float
     start: float
     filled: float  # until when its worker receives what others send to it
+    members: int = 1
+    stands: bool = False
     absorbed: list[Transfer] = field(default_factory=list)
 
 
 def plan(
-    requests: Sequence[Request], server: int, network: Network, version: int, bound: int | None = None, aggregate: bool = True
-) -> Plan:
+    requests: Sequence[Request], server: int, network: Network, version: int, bound: int | None = None, aggregate: bool = True,
+    standing: Sequence[Standing] = (),
+) -> Plan:  # fmt: skip
     """All requests, one of a worker at most, in slots or dropped.
 
-    `version` is the model's once everything that is under way has been applied. No update is applied with a delay beyond `bound`;
-    None is without one. Raises ValueError for two requests of a worker.
+    `version` is the model's once everything before those that stand has been applied. No update is applied with a delay beyond
+    `bound`; None is without one. Raises ValueError for two requests of a worker.
     """
     if len({request.worker for request in requests}) < len(requests):
         raise ValueError("a worker has two updates that wait: it sends one at a time")
-    return _Planner(requests, server, network, version, bound, aggregate).plan()
+    planner = _Planner(requests, server, network, version, bound, aggregate)
+    for slot in standing:
+        planner.stand(slot)
+    return planner.plan()
 
 
 class _Planner:
@@ -116,8 +140,8 @@ class _Planner:
         self.version, self.total = version, version  # before the first slot, and after the last
         self.free = dict(network.free)
         self.slots: list[_Slot] = []
-        self.at = np.zeros(len(requests), np.int64)  # the version that each slot is applied at
-        self.slack = np.zeros(len(requests), np.int64)  # by how much each slot's updates may be later
+        self.at = np.zeros(0, np.int64)  # the version that each slot is applied at
+        self.slack = np.zeros(0, np.int64)  # by how much each slot's updates may be later
         self.shared: set[Link] = set()  # links to the server, but for each worker's own
         self.absorbing = dict(network.free)  # from when on links are free for what workers absorb
         fastest = max(network.rates.values(), default=0.0)
@@ -125,17 +149,31 @@ class _Planner:
         self.full = 0  # slots before this one have no room left
         self.dropped: list[Request] = []
 
+    def stand(self, slot: Standing) -> None:
+        """Let a slot be there before all others."""
+        path = self.network.path(slot.first.worker, self.server)
+        self.slots.append(_Slot(slot.first, path, 0.0, slot.start, 0.0, slot.members, stands=True))
+        self.at = np.append(self.at, self.total)
+        self.slack = np.append(self.slack, (self.bound or 0) - (self.total - slot.oldest))
+        self.shared.update(path[1:])
+        self.total += slot.members
+
     def plan(self) -> Plan:
         """See the function of that name."""
+        stand = len(self.slots)
+        room = np.zeros(len(self.requests), np.int64)
+        self.at, self.slack = np.append(self.at, room), np.append(self.slack, room)
         for request, path, takes in self._shortest_first():
             if self.bound is None or self.total - request.version <= self.bound:
                 self._append(request, path, takes)
             elif not self._absorb(request, len(self.slots)):
                 self.dropped.append(request)
         for last in reversed(range(len(self.slots))):  # to those before, as long as they are there sooner by it
-            if not self.slots[last].absorbed and self._absorb(self.slots[last].request, last):
+            slot = self.slots[last]
+            if not slot.stands and not slot.absorbed and self._absorb(slot.request, last):
                 self._remove(last)
-        return Plan(tuple(self._packed()), tuple(self.dropped))
+        joining = tuple((number, transfer) for number in range(stand) for transfer in self.slots[number].absorbed)
+        return Plan(tuple(self._packed()), joining, tuple(self.dropped))
 
     # --- order
 
@@ -184,22 +222,26 @@ class _Planner:
     # --- aggregate
 
     def _absorb(self, request: Request, before: int) -> bool:
-        """Have a worker of a slot before this number add the update to its own: the first one that can, which is there first."""
-        for number in range(self.full, before if self.aggregate else 0):
+        """Have a worker of a slot before this number add the update to its own: the first one that can, which is there first.
+
+        It may wait a little for the update, if that is less than what all together gain.
+        """
+        for number in self._allowed(request, before) if self.aggregate else ():
             slot = self.slots[number]
-            if slot.filled + self.least > slot.start and number == self.full:
+            latest = slot.start + GUARD * slot.takes
+            if slot.filled + self.least > latest and number == self.full:
                 self.full += 1
                 continue
             path = self.network.path(request.worker, slot.request.worker)
             begin = max(request.ready, slot.filled, *(self.absorbing.get(link, 0.0) for link in path))
             end = begin + self.network.seconds(request.size, path)
-            if (
-                end > slot.start
-                or request.size > slot.request.size
-                or not self.shared.isdisjoint(path)
-                or not self._may_delay(request, number, before)
-            ):
+            late = max(0.0, end - slot.start)
+            if end > latest or request.size > slot.request.size or not self.shared.isdisjoint(path):
                 continue
+            if late and not self._worth(late, number, before):
+                continue
+            for other in self.slots[number:] if late else ():
+                other.start += late
             self.at[number + 1 : before] += 1
             self.slack[number + 1 : before] -= 1
             self.slack[number] = min(self.slack[number], (self.bound or 0) - (self.at[number] - request.version))
@@ -211,12 +253,23 @@ class _Planner:
             return True
         return False
 
-    def _may_delay(self, request: Request, number: int, before: int) -> bool:
-        """Whether the bound allows an update in this slot, which then comes before those in the slots between."""
-        if self.bound is None:
-            return True
-        between = self.slack[number + 1 : before]
-        return bool(self.at[number] - request.version <= self.bound and (not len(between) or between.min() >= 1))
+    def _allowed(self, request: Request, before: int) -> Iterable[int]:
+        """Slots before this number in which the bound allows an update, which then comes before those in the slots between."""
+        if self.bound is None or self.full >= before:
+            return range(self.full, before)
+        slack = self.slack[self.full + 1 : before][::-1]  # of those behind each slot, the least
+        behind = np.append(np.minimum.accumulate(slack)[::-1], 1)
+        fits = (self.at[self.full : before] - request.version <= self.bound) & (behind >= 1)
+        return map(int, self.full + np.flatnonzero(fits))
+
+    def _worth(self, late: float, number: int, before: int) -> bool:
+        """Whether all updates together are there sooner if the one of slot `before` comes with this one, and delays it so long."""
+        slot = self.slots[number]
+        waiting = sum(other.members + len(other.absorbed) for other in self.slots[number:before])
+        if before == len(self.slots):
+            return True  # it would be dropped
+        last = self.slots[before]
+        return late * waiting < (last.start + last.takes) - (slot.start + slot.takes + late)
 
     def _remove(self, number: int) -> None:
         """A slot whose update another has absorbed."""
@@ -228,6 +281,9 @@ class _Planner:
         """The slots, each as early as those before it allow."""
         free, version = dict(self.network.free), self.version
         for slot in self.slots:
+            if slot.stands:
+                version += slot.members + len(slot.absorbed)
+                continue
             start = max(slot.request.ready, slot.filled, *(free.get(link, 0.0) for link in slot.path))
             for link in slot.path:
                 free[link] = start + slot.takes

@@ -179,6 +179,12 @@ class Channels(Generic[Header]):
         if self.selector.get_key(channel.socket).events != wanted:
             self.selector.modify(channel.socket, wanted, rank)
 
+    def drop(self, rank: int) -> None:
+        """Close one, and forget it."""
+        channel = self.of.pop(rank)
+        self.selector.unregister(channel.socket)
+        channel.close()
+
     def close(self) -> None:
         """Close all."""
         self.selector.close()

@@ -90,9 +90,13 @@ class Connected(Summing, Generic[Header]):
         except ValueError as error:
             raise self._error(f"{self._name(rank)} sent an invalid message: {error}") from None
         except OSError as error:
-            raise self._error(f"{self._name(rank)} is gone: {error}", rank) from None
+            self._lost(rank, error)
         if channel.sent + channel.received > before:
             self.heard_at = time.monotonic()
+
+    def _lost(self, rank: int, error: OSError) -> None:
+        """The connection to a node has ended."""
+        raise self._error(f"{self._name(rank)} is gone: {error}", rank) from None
 
     def _begin(self) -> None:
         """Something is under way from now on."""

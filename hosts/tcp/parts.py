@@ -18,15 +18,15 @@ class Parts:
 
     total: NDArray[Any] | None = None  # of the ranks below `next`
     next: int = 0
-    parked: dict[int, NDArray[Any]] = field(default_factory=dict)  # of later ranks
+    parked: dict[int, NDArray[Any] | None] = field(default_factory=dict)  # of later ranks
 
-    def take(self, rank: int, part: NDArray[Any]) -> None:
-        """Add a worker's part, or keep it until those before it have come. The first may be written over."""
+    def take(self, rank: int, part: NDArray[Any] | None) -> None:
+        """Add a worker's part, or keep it until those before it have come. The first may be written over; None adds nothing."""
         self.parked[rank] = part
         while self.next in self.parked:
             following = self.parked.pop(self.next)
-            if self.total is None:
-                self.total = following
+            if self.total is None or following is None:
+                self.total = self.total if following is None else following
             else:
                 self.total += following
             self.next += 1

@@ -17,23 +17,28 @@ LAST_WORDS = 2.0  # seconds to send why the group cannot go on
 
 
 class GroupServer(ABC, Generic[Header]):
-    """Of one group of workers, all of which connect to it. Not thread-safe."""
+    """Of one group: all its workers connect to it, and whoever else its `partners` are. Not thread-safe."""
 
     port: ClassVar[int]
 
     def __init__(self, membership: Membership, meeting: Meeting, header: type[Header]) -> None:
         self.membership, self.workers = membership, membership.size
         self.channels = Channels(meeting.sockets, header)
-        self.left: list[int] = []  # ranks of workers that have closed their connections
+        self.left: list[int] = []  # ranks of those that have closed their connections
 
     @classmethod
     def met(cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool]) -> Meeting | None:
         """The next group of workers that connects; None once `over`. Raises AggregationError."""
         try:
-            return await_group(membership.rank, range(membership.size), peers, cls.port, patience, over)
+            return await_group(membership.rank, cls.partners(membership), peers, cls.port, patience, over)
         except MeetingError as error:
             who = node_name(error.rank, membership.size)
             raise cls.incomplete(membership, f"{who} {error.what}") from None
+
+    @classmethod
+    def partners(cls, membership: Membership) -> range:
+        """Ranks of those that connect to it."""
+        return range(membership.size)
 
     @classmethod
     def name(cls, membership: Membership) -> str:
@@ -48,7 +53,7 @@ class GroupServer(ABC, Generic[Header]):
 
     def serve(self) -> None:
         """Serve until all workers have left; raises AggregationError where they disagree, or one leaves before the others."""
-        while len(self.left) < self.workers:
+        while any(rank not in self.left for rank in range(self.workers)):
             for rank, events in self.channels.ready():
                 if rank in self.left:
                     continue
@@ -72,14 +77,18 @@ class GroupServer(ABC, Generic[Header]):
     def _refusal(self, size: int) -> Header:
         """What goes ahead of so many bytes that say why the group cannot go on."""
 
+    def _who(self, rank: int) -> str:
+        """What one of those that connect is called in messages."""
+        return node_name(rank, self.workers)
+
     def _leave(self, rank: int, error: Exception) -> None:
         """A worker's connection has ended. One that leaves in order is expected by nobody; else the group cannot go on."""
         self.left.append(rank)
         self.channels.selector.unregister(self.channels[rank].socket)
         if isinstance(error, ValueError):
-            self._refuse(f"{node_name(rank, self.workers)} sent an invalid message: {error}", rank)
-        elif self._expected(rank) or self.channels[rank].amid_a_message:
-            self._refuse(f"{node_name(rank, self.workers)} is gone: {error}", rank)
+            self._refuse(f"{self._who(rank)} sent an invalid message: {error}", rank)
+        elif self._expected(rank):
+            self._refuse(f"{self._who(rank)} is gone: {error}", rank)
 
     def _refuse(self, reason: str, *missing: int) -> None:
         """Tell all workers that are there, and raise it here."""

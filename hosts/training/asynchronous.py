@@ -23,17 +23,22 @@ import torch
 from hosts.collective import Counters, Label, Operation
 from hosts.training.exchange import BeginSum
 from hosts.training.pace import padded_sleep
-from hosts.training.trainer import Trainer
+from hosts.training.trainer import Trainer, TrainingSettings
 
 WEIGHTS = Label("weights")
 
 
 class AsynchronousTrainer(Trainer):
-    """A worker's training with weights that the scheme keeps. A record has, beside a Trainer's,
+    """A worker's training with weights that the scheme keeps. The last worker evaluates them as it pulls them: the first one's link
+    is slow where links are of mixed rates. A record has, beside a Trainer's,
 
     version: how many changes are in the weights that were pulled; delay: how many of others came between the pull before and the
     worker's own change, None where that was dropped; update: what became of it (hosts.collective.Update), where the scheme tells.
     """
+
+    def __init__(self, settings: TrainingSettings, rank: int, workers: int) -> None:
+        super().__init__(settings, rank, workers)
+        self.evaluator = workers - 1
 
     def _steps(
         self, processor: ThreadPoolExecutor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
@@ -43,6 +48,7 @@ class AsynchronousTrainer(Trainer):
         replica = self.replica
         weights = replica.weights()
         replica.take(_given_back(begin, weights if self.rank == 0 else torch.zeros_like(weights), Operation.KEEP).tensor)
+        begin(torch.zeros(1), Label("begin")).wait()  # all have the weights: those that had them first begin with the others
         version, before, begun = 0.0, _Evaluated({}), time.monotonic()
         for number in range(self.settings.steps):
             takes = self.pace.seconds(number)
@@ -64,7 +70,7 @@ class AsynchronousTrainer(Trainer):
                     "version": kept.version, "delay": update.delay if update else kept.version - version - 1,
                     **({"update": asdict(update)} if update else {}),
                 },
-                processor.submit(replica.evaluate) if self._evaluates(number) and self.rank == 0 else None,
+                processor.submit(replica.evaluate) if self._evaluates(number) and self.rank == self.evaluator else None,
             )  # fmt: skip
             version, begun = kept.version, kept.ended
         yield before.record()

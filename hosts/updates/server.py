@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hosts.collective import Membership, workers
 from hosts.tcp.meeting import Meeting
@@ -14,7 +16,7 @@ from hosts.tcp.parts import Parts
 from hosts.tcp.serving import GroupServer
 from hosts.updates import wire
 from hosts.updates.model import Model, behind, correction
-from hosts.updates.wire import Header
+from hosts.updates.wire import Header, Member
 
 
 @dataclass
@@ -23,7 +25,7 @@ class Part:
 
     kind: int  # GIVE or KEEP
     dtype: bytes
-    size: int  # bytes
+    elements: int
     parts: Parts = field(default_factory=Parts)
 
 
@@ -35,6 +37,7 @@ class ModelServer(GroupServer[Header]):
     """
 
     port = wire.TCP_PORT
+    most = 1  # workers whose updates come as one
 
     def __init__(self, membership: Membership, meeting: Meeting, staleness: int | None = None, corrected: bool = False) -> None:
         super().__init__(membership, meeting, Header)
@@ -71,9 +74,9 @@ class ModelServer(GroupServer[Header]):
 
     def _room(self, rank: int, header: Header) -> memoryview:
         if header.kind in (wire.GIVE, wire.KEEP):
-            fits = header.size % 4 == 0
+            fits = header.size in (0, 4 * header.elements)
         elif header.kind == wire.UPDATE:
-            fits = self.model is not None and header.members == 1 and self._is_an_update(self.model, header)
+            fits = self.model is not None and header.members <= self.most and self._is_an_update(self.model, header)
         else:
             fits = (
                 header.kind in (wire.FETCH, wire.ASK) and header.size == 0 and (header.kind == wire.ASK or self.model is not None)
@@ -86,37 +89,61 @@ class ModelServer(GroupServer[Header]):
     @staticmethod
     def _is_an_update(model: Model, header: Header) -> bool:
         size = header.members * wire.MEMBER.size + model.weights.nbytes
-        return header.size == size and wire.DTYPES[header.dtype] == model.weights.dtype
+        return header.members > 0 and header.size == size and wire.DTYPES[header.dtype] == model.weights.dtype
 
     def _give(self, rank: int, header: Header, body: bytearray) -> None:
-        part = self.sums.setdefault(header.number, Part(header.kind, header.dtype, header.size))
+        part = self.sums.setdefault(header.number, Part(header.kind, header.dtype, header.elements))
         if rank not in part.parts.lacks(self.workers):
             raise ValueError(f"sum {header.number} twice")
-        if (header.kind, header.dtype, header.size) != (part.kind, part.dtype, part.size):
+        if (header.kind, header.dtype, header.elements) != (part.kind, part.dtype, part.elements):
             self._refuse(
                 f"the workers sum different tensors: {_tensor(header)} on worker {rank}, "
-                f"{_tensor(Header(part.kind, part.dtype, size=part.size))} on another"
+                f"{_tensor(Header(part.kind, part.dtype, elements=part.elements))} on another"
             )
-        part.parts.take(rank, np.frombuffer(body, wire.DTYPES[header.dtype]))
+        dtype = wire.DTYPES[header.dtype]
+        part.parts.take(rank, np.frombuffer(body, dtype) if body else np.zeros(header.elements, dtype))
+        self._sum_up(header.number)
+
+    def _sum_up(self, number: int) -> None:
+        """Give back a sum if nobody is missing. Without those that have left there is no model; with one the others go on."""
+        part = self.sums[number]
         if gone := [other for other in part.parts.lacks(self.workers) if other in self.left]:
-            self._refuse(f"{workers(gone)} left before sum {header.number}", *gone)
-        if (total := part.parts.total) is not None and part.parts.next == self.workers:
-            del self.sums[header.number]
-            if header.kind == wire.KEEP:
-                self.model = Model(total.copy())
-            for other in range(self.workers):
-                self.channels.put(other, header._replace(kind=wire.RESULT), total.data)
+            if self.model is None:
+                self._refuse(f"{workers(gone)} left before sum {number}", *gone)
+            for other in gone:
+                part.parts.take(other, None)
+        if (total := part.parts.total) is None or part.parts.next < self.workers:
+            return
+        del self.sums[number]
+        if part.kind == wire.KEEP:
+            self.model = Model(total.copy())
+        header = Header(wire.RESULT, part.dtype, number, size=total.nbytes)
+        for other in range(self.workers):
+            if other not in self.left:
+                self.channels.put(other, header, total.data)
 
     def _update(self, rank: int, header: Header, body: bytearray) -> None:
+        members, elements = self._update_of(rank, header, body)
         assert self.model is not None
-        (member,) = members = wire.members(memoryview(body), 1)
-        if member.rank != rank or member.version > self.model.version:
-            raise ValueError(f"an update of worker {member.rank}, computed on version {member.version}")
-        late = correction(self.model.version - member.version, self.workers) if self.corrected else 1.0
-        elements = np.frombuffer(body, self.model.weights.dtype, offset=wire.MEMBER.size)
-        before = self.model.apply(members, elements, late)
-        self.clocks[rank] += 1
-        self.channels.put(rank, Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic()))
+        late = correction(self.model.version - members[0].version, self.workers) if self.corrected else 1.0
+        self._apply(members, elements, late)
+
+    def _update_of(self, rank: int, header: Header, body: bytearray) -> tuple[list[Member], NDArray[Any]]:
+        """Who is in an update, and its elements. ValueError for what nobody can have computed."""
+        assert self.model is not None
+        members = wire.members(memoryview(body), header.members)
+        for member in members:
+            if rank not in (other.rank for other in members) or member.rank >= self.workers or member.version > self.model.version:
+                raise ValueError(f"an update of worker {member.rank}, computed on version {member.version}")
+        return members, np.frombuffer(body, self.model.weights.dtype, offset=len(members) * wire.MEMBER.size)
+
+    def _apply(self, members: list[Member], elements: NDArray[Any], weight: float = 1.0) -> None:
+        assert self.model is not None
+        before = self.model.apply(members, elements, weight)
+        for member in members:
+            self.clocks[member.rank] += 1
+            if member.rank not in self.left:
+                self.channels.put(member.rank, Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic()))
 
     def _let_fetch(self) -> None:
         """Give the model to those who want it, and have not to wait for slower ones."""
@@ -138,11 +165,13 @@ class ModelServer(GroupServer[Header]):
         return oldest.parts.lacks(self.workers) if oldest else []
 
     def _expected(self, rank: int) -> bool:
-        return bool(self.sums)
+        return self.model is None and bool(self.sums)
 
     def _leave(self, rank: int, error: Exception) -> None:
         self.fetching.pop(rank, None)
         super()._leave(rank, error)
+        for number in list(self.sums):
+            self._sum_up(number)
         self._let_fetch()
 
     def _refusal(self, size: int) -> Header:
@@ -151,4 +180,4 @@ class ModelServer(GroupServer[Header]):
 
 def _tensor(header: Header) -> str:
     kept = " to be kept" * (header.kind == wire.KEEP)
-    return f"{header.size // 4:,} elements of {wire.DTYPES[header.dtype]}{kept}"
+    return f"{header.elements:,} elements of {wire.DTYPES[header.dtype]}{kept}"

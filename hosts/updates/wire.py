@@ -9,7 +9,8 @@ import numpy as np
 
 TCP_PORT = 48867
 GIVE, KEEP, RESULT, UPDATE, APPLIED, FETCH, MODEL, ASK, WAITS, REFUSE = range(10)
-HEADER = struct.Struct(">BcxxIIiIQd")
+REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED = range(10, 16)  # what a scheduler and its nodes tell each other
+HEADER = struct.Struct(">BcxxIIiIIIIQdddd")
 MEMBER = struct.Struct(">IIQd")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
@@ -27,6 +28,15 @@ class Header(NamedTuple):
     ASK      a worker that has heard nothing asks whom the server waits for
     WAITS    their ranks, a byte each
     REFUSE   why the group cannot go on (hosts.tcp.serving)
+
+    With a scheduler (hosts.mlfabric) there are more:
+
+    REQUEST  a worker has an update. Another FETCH asks it when to fetch the model, another MODEL says that that is there
+    GRANT    the worker may send the update to a rank now, with those of these ranks in it, a byte each; or a FETCH says that it
+             may fetch the model
+    DROP     it is not to send the update
+    ARRIVED  the update of a rank has come to who says so, and waits to be sent on
+    SKIP     the server need not wait for what belongs to a ticket; it answers SKIPPED, unless that is there: then APPLIED
     """
 
     kind: int
@@ -35,8 +45,14 @@ class Header(NamedTuple):
     members: int = 0  # of an update
     priority: int = 0  # the lower, the sooner it is sent
     size: int = 0  # bytes that follow
+    rank: int = 0  # a worker's, or of the node to send to
+    elements: int = 0  # of a tensor that is given; where no bytes follow all are 0
+    ticket: int = 0  # transfers to the server are applied in the order of these
     version: int = 0  # of the model: updates that are in it
     at: float = 0.0  # time.monotonic()
+    rate: float = 0.0  # bytes per second to send with; 0 is without limit
+    load: float = 0.0  # bytes that the update or the model takes on a link
+    norm: float = 0.0  # of the update
 
     @staticmethod
     def length() -> int:
@@ -51,7 +67,7 @@ class Header(NamedTuple):
     def unpack(cls, octets: Any) -> Header:
         """What `pack` wrote; ValueError for what it cannot have written."""
         header = cls(*HEADER.unpack(octets))
-        if header.kind > REFUSE or header.dtype not in DTYPES or header.size > LONGEST:
+        if header.kind > SKIPPED or header.dtype not in DTYPES or header.size > LONGEST:
             raise ValueError(f"no message begins with {bytes(octets).hex()}")
         return header
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hosts.collective import Membership, Operation, Sum, Update, node_name
 from hosts.tcp.connected import DEAD, Connected
-from hosts.tcp.meeting import MeetingError, reach
+from hosts.tcp.meeting import Meeting, MeetingError, reach
 from hosts.tcp.serving import reason_of
 from hosts.updates import wire
 from hosts.updates.wire import Header, Member
@@ -25,8 +25,11 @@ class Change:
     started: Sum
     member: Member | None
     requested: float
-    applied_at: int = 0  # the version
-    applied: float = 0.0
+    sent: float | None = None
+    octets: int = 0
+    way: str = ""
+    applied_at: int | None = None  # the version
+    applied: float | None = None
 
 
 class ModelWorker(Connected[Header]):
@@ -42,16 +45,18 @@ class ModelWorker(Connected[Header]):
         super().__init__(membership, patience, pulse)
         self.server = membership.size
         try:
-            meeting = reach(membership.rank, [self.server], peers, wire.TCP_PORT, min(patience, DEAD), epoch)
+            self._connect(self._meet(epoch, peers, min(patience, DEAD)), Header)
         except MeetingError as error:
             raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
-        self._connect(meeting, Header)
         self.sums: dict[int, Sum] = {}  # under way, by number
         self.started = self.updates = 0  # sums and updates so far
         self.kept: tuple[str, int] | None = None  # name and elements of the model
         self.version = 0  # of the model that was fetched last
         self.change: Change | None = None
         self.body = memoryview(b"")  # that is coming
+
+    def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
+        return reach(self.membership.rank, [self.server], peers, wire.TCP_PORT, patience, epoch)
 
     def _name(self, rank: int) -> str:
         return node_name(rank, self.membership.size)
@@ -71,10 +76,12 @@ class ModelWorker(Connected[Header]):
             if self.kept:
                 raise ValueError(f"tensor {self.kept[0]!r} is kept, and no other can be")
             self.kept = started.label.name, started.flat.size
-        header = Header(KINDS[started.operation], _dtype(started), self.started, size=started.flat.nbytes)
-        self.sums[self.started] = started
+        octets = started.flat.view(np.uint8).data if started.flat.any() else memoryview(b"")
+        kind, number = KINDS[started.operation], self.started
+        header = Header(kind, dtype_of(started), number, size=len(octets), elements=started.flat.size)
+        self.sums[number] = started
         self.started += 1
-        self.channels.put(self.server, header, started.flat.view(np.uint8).data)
+        self.channels.put(self.server, header, octets)
 
     def _change(self, started: Sum) -> None:
         name, flat = started.label.name, started.flat
@@ -86,32 +93,43 @@ class ModelWorker(Connected[Header]):
         if started.operation == Operation.CHANGE:
             self.change.member = Member(self.membership.rank, self.updates, self.version, float(np.linalg.norm(flat)))
             self.updates += 1
-            octets = self.change.member.pack() + flat.tobytes()  # a copy: the model may be written over the update
-            self.channels.put(self.server, Header(wire.UPDATE, _dtype(started), members=1, size=len(octets)), octets)
-        self.channels.put(self.server, Header(wire.FETCH, _dtype(started)))
+        self._announce(self.change)
+
+    def _announce(self, change: Change) -> None:
+        """Send the update, and fetch the model behind it."""
+        started = change.started
+        if change.member is not None:
+            octets = change.member.pack() + started.flat.tobytes()  # a copy: the model may be written over the update
+            self.channels.put(self.server, Header(wire.UPDATE, dtype_of(started), members=1, size=len(octets)), octets)
+            change.sent, change.octets, change.way = change.requested, len(octets), self._name(self.server)
+        self.channels.put(self.server, Header(wire.FETCH, dtype_of(started)))
 
     # --- what comes
 
     def _read(self, rank: int) -> None:
-        for header in self.channels[rank].read(self._room):
+        for header in self.channels[rank].read(lambda header: self._room(rank, header)):
             self.answered = True
-            match header.kind:
-                case wire.RESULT:
-                    self._over_with(self.sums.pop(header.number))
-                case wire.APPLIED:
-                    assert self.change is not None
-                    self.change.applied_at, self.change.applied = header.version, header.at
-                    self.progress_at = time.monotonic()
-                case wire.MODEL:
-                    self._fetched(header)
-                case wire.WAITS:
-                    if missing := list(self.body):
-                        self._waits("the model" if self.change else f"sum {min(self.sums)}", missing)
-                case wire.REFUSE:
-                    reason, lacking = reason_of(bytes(self.body))
-                    raise self._error(reason, *lacking)
+            self._take(rank, header)
 
-    def _room(self, header: Header) -> memoryview:
+    def _take(self, rank: int, header: Header) -> None:
+        """Do what follows from a message."""
+        match header.kind:
+            case wire.RESULT:
+                self._over_with(self.sums.pop(header.number))
+            case wire.APPLIED:
+                assert self.change is not None
+                self.change.applied_at, self.change.applied = header.version, header.at
+                self.progress_at = time.monotonic()
+            case wire.MODEL:
+                self._fetched(header)
+            case wire.WAITS:
+                if (missing := list(self.body)) and (self.change or self.sums):
+                    self._waits("the model" if self.change else f"sum {min(self.sums)}", missing)
+            case wire.REFUSE:
+                reason, lacking = reason_of(bytes(self.body))
+                raise self._error(reason, *lacking)
+
+    def _room(self, rank: int, header: Header) -> memoryview:
         """Where the body of a message belongs."""
         started: Sum | None = None
         if header.kind == wire.RESULT:
@@ -119,7 +137,7 @@ class ModelWorker(Connected[Header]):
         elif header.kind == wire.MODEL and self.change is not None:
             started = self.change.started
         if started is not None:
-            if (header.size, header.dtype) != (started.flat.nbytes, _dtype(started)):
+            if (header.size, header.dtype) != (started.flat.nbytes, dtype_of(started)):
                 raise ValueError(f"{header.size} bytes for a tensor of {started.flat.nbytes}")
             overwrite = started.overwrite and started.flat.flags.writeable
             self.result = started.flat if overwrite else np.empty_like(started.flat)
@@ -137,11 +155,10 @@ class ModelWorker(Connected[Header]):
         assert change is not None
         self.version = change.started.version = header.version
         if change.member is not None:
-            member = change.member
+            computed_on, norm = change.member.version, change.member.norm
             change.started.update = Update(
-                member.version, change.applied_at, member.norm, wire.MEMBER.size + change.started.flat.nbytes, change.requested,
-                change.requested, change.applied, self._name(self.server),
-            )  # fmt: skip
+                computed_on, change.applied_at, norm, change.octets, change.requested, change.sent, change.applied, change.way
+            )
         self._over_with(change.started)
 
     def _over_with(self, started: Sum) -> None:
@@ -157,6 +174,6 @@ class ModelWorker(Connected[Header]):
         return self.server
 
 
-def _dtype(started: Sum) -> bytes:
+def dtype_of(started: Sum) -> bytes:
     """A key of wire.DTYPES."""
     return started.flat.dtype.char.encode()

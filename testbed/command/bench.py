@@ -1,4 +1,5 @@
-"""`make bench`: packets per second through one switch of each target, and ATE/s of real workers against the line rate."""
+"""`make bench`: packets per second through one switch of each target, ATE/s of real workers against the line rate, and how long
+MLfabric's planner takes."""
 
 from __future__ import annotations
 
@@ -9,12 +10,15 @@ import time
 from functools import cache
 from multiprocessing.connection import Pipe
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from hosts.mlfabric import planner
+from hosts.mlfabric.planner import Link
 from hosts.switchml import wire
 from schemes.switchml import SCHEME
 from switches.bmv2 import installation
@@ -131,9 +135,33 @@ def switches(console: Console) -> None:
         console.print(f"bmv2 was not measured: {names} cannot be found (make doctor)", soft_wrap=True)
 
 
+def planning(updates: int, bound: int | None) -> float:
+    """Seconds that MLfabric's planner takes for so many updates at once, the median of five plans; they are a second long each."""
+    rates: dict[Link, float] = {(host, way): 1.0 for host in range(updates + 1) for way in ("up", "down")}
+    network = planner.Network(lambda source, destination: ((source, "up"), (destination, "down")), rates)
+    requests = [planner.Request(worker, 0, -(worker % 7), 1.0, 1.0, 0.0) for worker in range(updates)]
+    took = []
+    for _ in range(5):
+        begun = time.monotonic()
+        planner.plan(requests, updates, network, 0, bound)
+        took.append(time.monotonic() - begun)
+    return median(took)
+
+
+def plans(console: Console) -> None:
+    """How long MLfabric's planner takes."""
+    table = Table(title="MLfabric's planner, updates that come at once", box=SIMPLE_HEAD)
+    for heading in ("updates", "delay bound", "ms", "aim"):
+        table.add_column(heading, justify="right")
+    for updates, bound, aim in ((8, None, ""), (1000, None, "50"), (1000, 100, "50"), (1000, 2000, "50")):
+        table.add_row(str(updates), "none" if bound is None else str(bound), f"{1000 * planning(updates, bound):.2f}", aim)
+    console.print(table)
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     console = Console()
+    plans(console)
     switches(console)
     table = Table(title="workers, one rack, against the line-rate bound", box=SIMPLE_HEAD)
     for heading in ("workers", "Mbit/s", "k", "slots", "ATE/s", "of the bound", "aim"):

@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hosts.messages import Hello, Message, Step
+from hosts.messages import Failure, Hello, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
 from testbed.draw.lanes import lanes
@@ -90,10 +90,15 @@ class Display:
             raise KeyboardInterrupt
         if isinstance(message, Hello):
             self._draw(0, f"worker {message.rank} is ready")
+        elif isinstance(message, Failure):
+            self.console.print(f"{self.title}: {message.text}, and the others go on", highlight=False, soft_wrap=True)
         elif isinstance(message, Step):
             record = message.record
             self.again[message.rank] = record["retransmissions"]
-            self.state |= {k: record[k] for k in ("train_loss", "accuracy") if k in record and message.rank == 0}
+            if message.rank == 0:
+                self.state["train_loss"] = record["train_loss"]
+            if "accuracy" in record:
+                self.state["accuracy"] = record["accuracy"]
             self.state["ate"] = record["elements"] / record["tat"]
             self._draw(message.number + 1, self._words())
 

@@ -114,7 +114,7 @@ def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Calla
         ax.plot([], [], look.line, color=look.colour, marker="x", label=f"{look.label} (no valid trial)")
         return
     at_, intervals = [m[0] for m in middle], [m[1] for m in middle]
-    spread = np.array([[i.median - i.low, i.high - i.median] if i.known else [0, 0] for i in intervals]).T
+    spread = np.array([[i.median - i.low, i.high - i.median] if i.known else [0, 0] for i in intervals]).T.clip(0)
     ax.errorbar(
         at_, [i.median for i in intervals], yerr=spread, fmt=look.line, marker=look.marker, color=look.colour, markersize=5,
         capsize=3, linewidth=1.4, label=look.label, zorder=3,

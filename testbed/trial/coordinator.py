@@ -37,7 +37,7 @@ from testbed.trial.job_run import JobRun, together
 from testbed.trial.load import WINDOW, LinkBytes, LoadMeter
 from testbed.trial.outage import Outage
 from testbed.trial.places import place_of, rendezvous
-from testbed.trial.servers import SERVERS_END, end_servers, serving_workers, spawn_servers
+from testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
 from testbed.trial.validity import judge
 from testbed.trial.watch import Watch, ended
 from topologies import isolation
@@ -122,7 +122,9 @@ class _Trial:
         several = len(settings.jobs) > 1
         self.admitted, self.running = settings.admitted(self.plan), settings.running()
         whole = zip(self.admitted, settings.each(), settings.starts(), strict=True)
-        self.jobs = [JobRun(job.plan, own, start, several) for job, own, start in whole]
+        self.jobs = [
+            JobRun(job.plan, own, start, several, outlives_workers=job.scheme.outlives_workers) for job, own, start in whole
+        ]
         self.pids: dict[int, Key] = {}  # of workers
         self.lost: set[Key] = set()  # workers that the management network does not reach
         self.blamed = self.jobs  # those that ended by themselves, if some did not end well
@@ -146,7 +148,7 @@ class _Trial:
         places = {h.name: place_of(self.plan, job, h) for job in self.admitted for h in job.plan.everyone}
         secret = secrets.token_bytes(16)
         with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.topology.size) as door:
-            servers = spawn_servers(network, lambda host: places[host.name], serving_workers(self.admitted))
+            servers = spawn_servers(network, lambda host: places[host.name], beside(self.admitted))
             self._fork_workers(network, places, secret)
             watch = Watch(network, [job.plan for job in self.jobs], servers)
             connections = self._join(door, watch)
@@ -299,7 +301,9 @@ class _Trial:
 
     def _fail_dead(self) -> None:
         for (job, rank), how in self._reap().items():
-            self.jobs[job].fail(rank, how)
+            self.jobs[job].die(rank, how)
+            if rank in self.jobs[job].lost:
+                self.sender.send(Failure(job, rank, how))
 
     def _wait_for_ends(self, silent: set[Key]) -> None:
         """Learn how these workers end: the kernel closes a killed process's connections before its parent can know of it."""
@@ -355,7 +359,7 @@ class _Trial:
         }
         metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "worker_bytes", "outage") if measured[key]}
         metrics |= self.running.metrics(list(measured["switches"].values()))
-        problems = judge(metrics, self.settings)
+        problems = judge(metrics, self.settings) + [job.named(how) for job in self.jobs for how in job.lost.values()]
 
         def tag(job: JobRun) -> dict[str, Any]:
             return {"job": job.plan.number} if len(self.jobs) > 1 else {}

@@ -23,7 +23,7 @@ from switches.loss import Loss
 from switches.target import Target
 from testbed.trial.configuration import network_commands
 from testbed.trial.places import place_of
-from testbed.trial.servers import SERVERS_END, end_servers, serving_workers, spawn_servers
+from testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
 from topologies import isolation
 from topologies.jobs import deal
 from topologies.network import Network
@@ -152,7 +152,7 @@ def all_reduce(job: Job, target: Target, tensors: list[NDArray[Any]], times: int
         return turns
 
     def work(network: Network) -> list[Any]:
-        servers = spawn_servers(network, job.place, serving_workers(job.admitted(network.plan)))
+        servers = spawn_servers(network, job.place, beside(job.admitted(network.plan)))
         turns = on_hosts(network, on_host)
         if left := end_servers(servers, SERVERS_END):
             raise HarnessError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")

@@ -25,7 +25,9 @@ class JobRun:
     several: bool  # jobs on the network: then messages name them
     steps: list[dict[str, Any]] = field(default_factory=list)
     done: dict[int, Done] = field(default_factory=dict)  # by rank
+    outlives_workers: bool = False  # the others go on when one of them dies
     failures: dict[int, Failure] = field(default_factory=dict)  # by rank
+    lost: dict[int, str] = field(default_factory=dict)  # likewise: how a worker died without which the others have gone on
     data: str = ""  # the hash of what is trained on
 
     def hear(self, message: FromWorker) -> None:
@@ -38,13 +40,20 @@ class JobRun:
             case Failure():
                 self.failures[message.rank] = message
 
+    def die(self, rank: int, text: str) -> None:
+        """A worker has died. The job has failed, unless it outlives its workers, and one is left."""
+        if self.outlives_workers and not self.failures and len(self.lost) + 1 < self.plan.size:
+            self.lost[rank] = text
+        else:
+            self.fail(rank, text)
+
     def fail(self, rank: int, text: str) -> None:
         """A worker has failed and did not say why; what it did say before stays."""
         self.failures.setdefault(rank, Failure(self.plan.number, rank, text))
 
     def silent(self) -> set[int]:
         """Ranks that have told neither their results nor how they failed."""
-        return set(range(self.plan.size)) - set(self.done) - set(self.failures)
+        return set(range(self.plan.size)) - set(self.done) - set(self.failures) - set(self.lost)
 
     def named(self, text: str) -> str:
         """A message, with the job that it is about where there are several."""

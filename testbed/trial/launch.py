@@ -29,7 +29,7 @@ from testbed.trial.configuration import commands_for
 from testbed.trial.hosted import on_host
 from testbed.trial.load import LinkBytes
 from testbed.trial.places import place_of, rendezvous
-from testbed.trial.servers import serving_workers, spawn_servers
+from testbed.trial.servers import beside, spawn_servers
 from testbed.trial.watch import Watch, ended
 from topologies import isolation
 from topologies.links import NetworkError
@@ -142,7 +142,7 @@ class _Launch:
     def run(self, script: list[str], torchrun: bool) -> int:
         """The first exit code that is not 0."""
         (job,) = self.settings.admitted(self.network.plan)
-        servers = spawn_servers(self.network, lambda host: place_of(self.network.plan, job, host), serving_workers([job]))
+        servers = spawn_servers(self.network, lambda host: place_of(self.network.plan, job, host), beside([job]))
         watch = Watch(self.network, [job.plan], servers)
         for host in self.network.plan.hosts:
             self._start(host, script, torchrun)

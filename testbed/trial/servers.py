@@ -1,4 +1,4 @@
-"""The servers of a network's jobs, each a process: dedicated ones on hosts of their own, and those on workers' hosts."""
+"""The servers of a network's jobs, each a process: dedicated ones on hosts of their own, others on workers' hosts, schedulers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from hosts.place import Place
@@ -17,15 +18,30 @@ from topologies.plan import HostPlan
 SERVERS_END = 12.0  # seconds, longer than a server takes to release what its job holds
 
 
-def serving_workers(jobs: Iterable[Admitted]) -> list[HostPlan]:
-    """The workers' hosts on which a server runs, too."""
-    return [host for job in jobs if job.scheme.serves_on_workers for host in job.plan.hosts]
+@dataclass(frozen=True)
+class Server:
+    """A server's process: its host, and what it is called in messages, where braces stand for the host's node."""
+
+    host: HostPlan
+    name: str = "{}"
+    manages: bool = False  # it is a job's scheduler
 
 
-def spawn_servers(network: Network, place: Callable[[HostPlan], Place], workers: Iterable[HostPlan] = ()) -> dict[int, HostPlan]:
-    """Start the dedicated servers, and one on each of these workers' hosts; their hosts by pid."""
-    hosts = [*network.plan.servers, *workers]
-    return {network.spawn(host.rank, partial(run_server, place(host))): host for host in hosts}
+def beside(jobs: Iterable[Admitted]) -> list[Server]:
+    """The servers that have no host of their own."""
+    found = []
+    for job in jobs:
+        if job.scheme.serves_on_workers:
+            found += [Server(host, "the server of {}") for host in job.plan.hosts]
+        if job.scheme.managed:
+            found.append(Server(job.plan.servers[0], "the scheduler beside {}", manages=True))
+    return found
+
+
+def spawn_servers(network: Network, place: Callable[[HostPlan], Place], others: Iterable[Server] = ()) -> dict[int, Server]:
+    """Start the dedicated servers, and these others, by pid."""
+    servers = [*(Server(host) for host in network.plan.servers), *others]
+    return {network.spawn(s.host.rank, partial(run_server, place(s.host), s.manages)): s for s in servers}
 
 
 def end_servers(pids: Iterable[int], seconds: float) -> list[int]:

@@ -6,10 +6,10 @@ import os
 import time
 
 from hosts.collective import node_name
+from testbed.trial.servers import Server
 from topologies import isolation
 from topologies.jobs import JobPlan
 from topologies.network import Network
-from topologies.plan import HostPlan
 
 EVERY = 0.1  # seconds between two looks
 CUT_SECONDS = 3.0  # that a management link is down before it counts as cut: TCP outlives a shorter fault
@@ -24,17 +24,14 @@ def ended(pid: int) -> int | None:
 class Watch:
     """Look often; a look costs something only once in EVERY seconds."""
 
-    def __init__(self, network: Network, jobs: list[JobPlan], servers: dict[int, HostPlan]) -> None:
-        """`servers` are the hosts of the servers by pid; they run until SIGTERM."""
+    def __init__(self, network: Network, jobs: list[JobPlan], servers: dict[int, Server]) -> None:
+        """`servers` are by pid; they run until SIGTERM."""
         self.network = network
         self.names = {host.name: f"host {host.name}" for host in network.plan.everyone}
         for job in jobs:
             whose = f" of job {job.number}" if len(jobs) > 1 else ""
             self.names |= {h.name: f"{node_name(job.rank(h), job.size)}{whose} (host {h.name})" for h in job.everyone}
-        dedicated = network.plan.servers
-        self.servers = {  # that run
-            pid: self.names[h.name] if h in dedicated else f"the server of {self.names[h.name]}" for pid, h in servers.items()
-        }
+        self.servers = {pid: server.name.format(self.names[server.host.name]) for pid, server in servers.items()}  # that run
         self.background: dict[int, str] = {}  # processes of traffic that is nobody's job; they run until the network ends
         self.down: dict[str, float] = {}  # since when each management link is
         self.due = 0.0

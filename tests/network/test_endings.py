@@ -24,7 +24,7 @@ from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial import coordinator as trials
 from testbed.trial.coordinator import GRACE, TrialError, run_trial
-from testbed.trial.servers import spawn_servers
+from testbed.trial.servers import Server, spawn_servers
 from tests.network.leftovers import Leftovers
 from tests.network.test_trials import SMALL, name_of
 from topologies.network import MANAGEMENT_ADDRESS, Network
@@ -173,10 +173,10 @@ def strange(words: bytes, often: bool) -> int:
     ("words", "often"), [(b"", False), (b"", True), (b"\0\0\0\x10#CHALLENGE#" * 9, False)], ids=["silent", "trickling", "garbage"]
 )
 def test_strangers_hold_no_join_up(target: Target, monkeypatch: pytest.MonkeyPatch, words: bytes, often: bool) -> None:
-    def strangers_first(network: Network, place: Callable[[HostPlan], Place], workers: list[HostPlan]) -> dict[int, HostPlan]:
+    def strangers_first(network: Network, place: Callable[[HostPlan], Place], others: list[Server]) -> dict[int, Server]:
         network.spawn(0, partial(strange, words, often))
         time.sleep(0.5)
-        return spawn_servers(network, place, workers)
+        return spawn_servers(network, place, others)
 
     monkeypatch.setattr(trials, "spawn_servers", strangers_first)
     plain = run_trial(TrialSettings(**{**SMALL, "steps": 2}), 1, target, lambda message: None)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import time
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hosts.messages import Step
+from hosts.messages import Failure, Message, Step
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.coordinator import run_trial
@@ -51,10 +55,34 @@ def test_every_update_is_applied_once_and_its_times_and_delays_are_told(target: 
 
 @pytest.mark.parametrize(
     ("victim", "named"),
-    [("server0", r"server 0 \(host s0\) was killed by SIGKILL"), ("worker2", r"worker 2 was killed by SIGKILL")],
+    [
+        ("server0", r"server 0 \(host s0\) was killed by SIGKILL"),
+        ("scheduler", r"the scheduler beside server 0 \(host s0\) was killed by SIGKILL"),
+    ],
 )
-@pytest.mark.parametrize("scheme", ["async", "ssp"])
-def test_whoever_dies_is_named(target: Target, victim: str, named: str, scheme: str) -> None:
-    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), scheme=scheme, pipeline="asynchronous")
+def test_whom_all_need_is_named_when_it_dies(target: Target, victim: str, named: str) -> None:
+    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), scheme="mlfabric", pipeline="asynchronous")
     assert re.search(named, why), why
     assert took < 10
+
+
+@pytest.mark.parametrize(("scheme", "when"), [("async", 2), ("ssp", 2), ("mlfabric", 2), ("mlfabric", 5)])
+def test_others_go_on_without_a_worker_that_dies(target: Target, scheme: str, when: int) -> None:
+    """It is killed while it computes, or while updates are under way, and named at once."""
+    told: list[float] = []
+
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and (message.number, message.rank) == (when, 0):
+            os.kill(process("worker2"), signal.SIGKILL)
+            told.append(time.monotonic())
+        elif isinstance(message, Failure):
+            assert message.text == "worker 2 was killed by SIGKILL"
+            told.append(time.monotonic())
+
+    change: dict[str, Any] = {"racks": 1, "workers": 4, "steps": STEPS, "pipeline": "asynchronous", "compute_ms": 30}
+    result = run_trial(TrialSettings(**SMALL | change | {"scheme": scheme}), 1, target, on_event)
+    assert result["problems"][-1] == "worker 2 was killed by SIGKILL" and not result["valid"]
+    steps = Counter(r["rank"] for r in result["steps"])
+    assert [steps[rank] for rank in (0, 1, 3)] == [STEPS] * 3 and steps[2] < STEPS
+    assert result["metrics"]["model_digest"] and len(result["workers"]) == 3
+    assert told[1] - told[0] < 10

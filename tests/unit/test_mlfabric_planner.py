@@ -74,6 +74,14 @@ def test_what_can_begin_only_later_does_not_hold_up_the_others() -> None:
     assert [(slot.transfer.request.worker, slot.transfer.start) for slot in found.slots] == [(1, 0.0), (0, 5.0)]
 
 
+@pytest.mark.parametrize(("later", "slots"), [(0.05, 2), (0.2, 3)])
+def test_a_transfer_waits_a_little_for_what_it_is_to_carry_too(later: float, slots: int) -> None:
+    waiting = [request(0), request(1), request(2, ready=later)]
+    found = plan(waiting, SERVER, network(3), 0)
+    assert len(found.slots) == slots
+    assert slots == 3 or found.slots[1].transfer.start == pytest.approx(1 + later)
+
+
 def test_only_updates_within_the_bound_are_sent() -> None:
     found = plan(equal(8), SERVER, network(8), 0, bound=3, aggregate=False)
     assert [slot.version for slot in found.slots] == [0, 1, 2, 3]

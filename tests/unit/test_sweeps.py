@@ -94,10 +94,13 @@ def _measured(planned: Trial, number: int, case: str) -> dict[str, Any]:
         "elements": 20_000, "tat_mean": 0.11, "compute_mean": 0.05, "waiting_mean": 0.01, "communication_mean": 0.1, "rtt": 0.003,
         "error_median": 1e-8, "loss_packets": 1000, "outage": [0.5, 0.55],
         "queue_drops": 0, "jobs": [{"elements": 20_000, "tat_mean": 0.1}] * len(planned.settings.each()),
+        "server_bytes": [{"up": 400_000, "down": 400_000}],
         "uplink_bytes": [{"up": 400_000, "down": 400_000}] * planned.settings.racks if planned.settings.racks > 1 else [],
     }  # fmt: skip
     entry["workers"] = [{"timeline": [[0.01 * i, 1, 0, 1, 4] for i in range(150)]} for _ in range(4)]
-    measured = {"version": 3, "delay": 1} if planned.settings.pipeline == ASYNCHRONOUS else {}
+    update = {"computed_on": 1, "applied_at": 2, "norm": 0.5, "octets": 80_000, "requested": 0.1, "sent": 0.2, "applied": 0.3}
+    measured: dict[str, Any] = {"version": 3, "delay": 1, "update": update | {"way": "server 0"}}
+    measured = measured if planned.settings.pipeline == ASYNCHRONOUS else {}
     entry["steps"] = [{**record, "accuracy": 0.5 + 0.02 * record["step"]} | measured for record in entry["steps"]]
     if case == "none valid" or (case == "some not" and number % 3 == 1):
         return invalid(entry, "the processors could do no more")

@@ -6,9 +6,10 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -31,13 +32,13 @@ used = count()
 # --- messages, and the model
 
 
-@given(st.integers(0, 9), st.sampled_from(list(wire.DTYPES)), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
+@given(st.integers(0, 15), st.sampled_from(list(wire.DTYPES)), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
 def test_headers_come_back_as_they_were(kind: int, dtype: bytes, number: int, version: int) -> None:
-    header = Header(kind, dtype, number, 2, wire.URGENT, 12, version, 3.25)
+    header = Header(kind, dtype, number, 2, wire.URGENT, 12, version=version, at=3.25, norm=1e-9)
     assert Header.unpack(header.pack()) == header and len(header.pack()) == Header.length()
 
 
-@pytest.mark.parametrize("octets", [b"\x0af" + bytes(34), b"\x00x" + bytes(34), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(16)])
+@pytest.mark.parametrize("octets", [b"\x10f" + bytes(70), b"\x00x" + bytes(70), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(52)])
 def test_what_is_no_header_is_refused(octets: bytes) -> None:
     with pytest.raises(ValueError, match="no message begins with"):
         Header.unpack(octets)
@@ -80,35 +81,46 @@ class Group:
         self.n, self.server = n, server
         first, pid = next(used) * 16, os.getpid()
         self.peers = [f"127.{pid >> 8 & 127 | 64}.{pid & 255}.{(first + i) % 250 + 1}" for i in range(n + 1)]
-        self.ended: str | None = None
-        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.ended: dict[str, str] = {}  # by server: "" where it was in order
+        self.threads = [threading.Thread(target=self._serve, args=told, daemon=True) for told in self.servers().items()]
 
     def membership(self, rank: int) -> Membership:
         return Membership(3, rank, self.n, [list(range(self.n))])
 
-    def _serve(self) -> None:
+    def servers(self) -> dict[str, Callable[[], Any]]:
+        """How each server is made, by name."""
+        met = partial(ModelServer.of_next_group, self.membership(self.n), self.peers, 10.0, lambda: False, **self.server)
+        return {"server 0": met}
+
+    def worker(self, rank: int, **more: Any) -> ModelWorker:
+        return ModelWorker(self.membership(rank), 1, self.peers, **more)
+
+    def _serve(self, name: str, met: Callable[[], Any]) -> None:
+        server = None
         try:
-            server = ModelServer.of_next_group(self.membership(self.n), self.peers, 10.0, lambda: False, **self.server)
-            assert server is not None
+            server = met()
             server.serve()
-            self.ended = ""
+            self.ended[name] = ""
         except AggregationError as error:
-            self.ended = str(error)
+            self.ended[name] = str(error)
         finally:
-            server.close() if server else None
+            if server is not None:
+                server.close()
 
     @contextmanager
     def workers(self, **more: Any) -> Iterator[list[ModelWorker]]:
-        self.thread.start()
+        for thread in self.threads:
+            thread.start()
         with ThreadPoolExecutor(self.n) as pool:
-            made = list(pool.map(lambda rank: ModelWorker(self.membership(rank), 1, self.peers, **more), range(self.n)))
+            made = list(pool.map(lambda rank: self.worker(rank, **more), range(self.n)))
         try:
             yield made
         finally:
             for worker in made:
                 with suppress(OSError, ValueError):
                     worker.close()
-            self.thread.join(20)
+            for thread in self.threads:
+                thread.join(20)
 
 
 def done(worker: ModelWorker, x: NDArray[Any], operation: Operation, label: Label = MODEL) -> Sum:
@@ -147,7 +159,7 @@ def trained(group: Group, steps: int, pause: float = 0.002) -> tuple[list[Any], 
     expected = first + sum(np.sum(mine, axis=0) for mine in changes)
     for model in last:
         assert np.array_equal(model.total, expected) and model.version == group.n * steps and model.update is None
-    assert group.ended == ""
+    assert set(group.ended.values()) == {""}
     return list(changes), list(updates), list(fetched), list(last)
 
 
@@ -243,19 +255,31 @@ def test_workers_that_sum_different_tensors_are_told(sizes: Any, dtypes: Any, op
     with group.workers() as workers:
         together(2, work)
     assert len(told) == 2 and all("the workers sum different tensors: " in text for text in told)
-    assert group.ended is not None and group.ended.startswith("server 0: job 3 cannot be completed: ")
+    assert group.ended["server 0"].startswith("server 0: job 3 cannot be completed: ")
 
 
-def test_a_worker_that_leaves_is_missed_where_it_is_needed_alone() -> None:
-    """Others go on with their updates, also those that would wait for it; a sum lacks it."""
+@pytest.mark.parametrize("late", [False, True])
+def test_others_go_on_without_a_worker_that_leaves(late: bool) -> None:
+    """Also those that would wait for it; and sums are those of who is left, whether it leaves before they begin or after."""
     group = Group(3, staleness=0)
     with group.workers() as workers:
         together(3, lambda rank: done(workers[rank], np.zeros(10, np.float32), Operation.KEEP))
-        workers[2].close()
-        together(2, lambda rank: [done(workers[rank], np.ones(10, np.float32), Operation.CHANGE) for _ in range(3)])
-        with pytest.raises(AggregationError, match=r"worker 0: job 3 cannot be completed: worker 2 left before sum 1") as caught:
-            workers[0].all_reduce(np.zeros(1, np.float32))
-    assert caught.value.missing == (2,)
+        if not late:
+            workers[2].close()
+            together(2, lambda rank: [done(workers[rank], np.ones(10, np.float32), Operation.CHANGE) for _ in range(3)])
+        else:
+            threading.Timer(0.2, workers[2].close).start()
+        sums = together(2, lambda rank: workers[rank].all_reduce(np.full(3, rank + 1, np.float32)))
+    assert all(total.tolist() == [3, 3, 3] for total in sums)
+    assert group.ended == {"server 0": ""}
+
+
+def test_without_a_worker_there_is_no_model() -> None:
+    with Group(2).workers() as workers:
+        workers[1].close()
+        with pytest.raises(AggregationError, match=r"worker 1 (left before sum 0|is gone)") as caught:
+            done(workers[0], np.ones(3, np.float32), Operation.KEEP)
+    assert caught.value.missing == (1,)
 
 
 def test_a_worker_knows_whom_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -269,7 +293,7 @@ def test_a_worker_knows_whom_it_waits_for(caplog: pytest.LogCaptureFixture) -> N
 def test_garbage_is_named_by_everyone() -> None:
     group = Group(2)
     with group.workers() as workers:
-        workers[1].channels[2].socket.send(b"\xff" * 64)
+        workers[1].channels[2].socket.send(b"\xff" * 99)
         with pytest.raises(AggregationError, match="worker 1 sent an invalid message: no message begins with ffff"):
             workers[0].all_reduce(np.zeros(1, np.float32))
 
@@ -280,7 +304,7 @@ def test_garbage_is_named_by_everyone() -> None:
         (Header(wire.MODEL), b""),
         (Header(wire.FETCH, size=4), b"abcd"),
         (Header(wire.FETCH), b""),  # nothing is kept
-        (Header(wire.GIVE, size=3), b"abc"),
+        (Header(wire.GIVE, size=3, elements=1), b"abc"),
         (Header(wire.UPDATE, members=1, size=wire.MEMBER.size), bytes(wire.MEMBER.size)),
     ],
 )

@@ -17,6 +17,7 @@ from testbed.plan.settings import TrialSettings
 from testbed.trial import watch
 from testbed.trial.coordinator import _Trial
 from testbed.trial.job_run import JobRun
+from testbed.trial.servers import Server
 from testbed.trial.watch import Watch
 from topologies.jobs import deal
 from topologies.network import Network
@@ -49,7 +50,7 @@ def child(work: Callable[[], Any]) -> int:
 def watching(servers: list[int], jobs: int = 1) -> tuple[MadeUp, Watch]:
     network = MadeUp()
     plans = deal(network.plan, [[2 // jobs, 2 // jobs]] * jobs, [2 // jobs] * jobs)
-    return network, Watch(cast(Network, network), plans, dict(zip(servers, network.plan.servers, strict=True)))
+    return network, Watch(cast(Network, network), plans, dict(zip(servers, map(Server, network.plan.servers), strict=True)))
 
 
 def looked(seen: Watch, seconds: float = 0.5) -> str:

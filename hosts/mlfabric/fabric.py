@@ -1,0 +1,47 @@
+"""What the scheduler knows of the network: which links a transfer crosses, and how fast they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hosts.mlfabric.planner import Link, Path
+
+LEARNS = 0.3  # how much of a link's rate one transfer can change
+
+
+@dataclass
+class Fabric:
+    """Hosts below their racks' switches, and a root above those.
+
+    `racks` are the hosts' by rank; rates are in bytes per second, 0 is without limit. A transfer that takes longer than its links'
+    rates allow corrects them, one that does not brings them back.
+    """
+
+    racks: Sequence[int]
+    hosts: Sequence[float]
+    uplinks: Sequence[float]
+
+    def __post_init__(self) -> None:
+        self.given: dict[Link, float] = {}
+        for rank, rate in enumerate(self.hosts):
+            self.given[rank, "up"] = self.given[rank, "down"] = rate
+        for rack, rate in enumerate(self.uplinks):
+            self.given[f"rack {rack}", "up"] = self.given[f"rack {rack}", "down"] = rate
+        self.rates = dict(self.given)
+
+    def path(self, source: int, destination: int) -> Path:
+        """The links from one host to another, by rank."""
+        own, other = self.racks[source], self.racks[destination]
+        between = ((f"rack {own}", "up"), (f"rack {other}", "down")) if own != other else ()
+        return (source, "up"), *between, (destination, "down")
+
+    def learn(self, path: Path, size: float, seconds: float) -> None:
+        """A transfer of so many bytes took so long: its slowest links are as fast as that, as far as is known."""
+        limited = [link for link in path if self.rates[link]]
+        if not limited or seconds <= 0:
+            return
+        slowest = min(self.rates[link] for link in limited)
+        for link in limited:
+            if self.rates[link] == slowest:
+                self.rates[link] = min(self.given[link], (1 - LEARNS) * slowest + LEARNS * size / seconds)

@@ -1,0 +1,271 @@
+"""The scheduler's state: what workers ask for, what is planned and under way, and what each may do next.
+
+Whenever a worker asks, what has not begun is planned again with it, as far back as nothing depends on what has. A plan says which
+transfers there are, and in which order on each link; each begins when those before it on its links have ended, so one that takes
+longer than planned holds up those behind it and overlaps with none.
+
+Each transfer to the server has a ticket, and the server applies them in that order. So the version that an update meets is known
+when it is planned, and no lateness can make its delay longer. When a worker dies, what it was to send is taken out of the plan,
+which can only make delays shorter; what others had sent to it waits again.
+
+Events go in and actions come out: there are no clocks, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.planner import Link, Network, Path, Request, Standing, Transfer, plan, seconds
+
+
+@dataclass(frozen=True)
+class Push:
+    """A worker may send its update now."""
+
+    worker: int
+    destination: int
+    ticket: int  # of the transfer to the server that it is, or becomes part of
+    members: tuple[int, ...]  # workers whose updates it is to send as one
+    rate: float  # bytes per second; 0 is without limit
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """A worker may fetch the model now."""
+
+    worker: int
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A worker is not to send its update."""
+
+    worker: int
+
+
+@dataclass(frozen=True)
+class Skip:
+    """The server need not wait for a ticket, unless what belongs to it is there."""
+
+    ticket: int
+
+
+Action = Push | Fetch | Drop | Skip
+
+
+@dataclass(eq=False)
+class Job:
+    """A transfer that is planned, or under way: of an update, or of the model (`destination` is None)."""
+
+    worker: int  # whose it is
+    path: Path
+    size: float
+    takes: float  # seconds, as planned
+    destination: int | None = None
+    ticket: int = -1
+    awaited: set[int] = field(default_factory=set)  # workers whose updates have to come before
+    begun: float | None = None
+
+
+class Schedule:
+    """Of one group of workers. `bound` and `aggregate` are the planner's; without `order` nothing waits for a link."""
+
+    def __init__(self, fabric: Fabric, server: int, bound: int | None, order: bool = True, aggregate: bool = True) -> None:
+        self.fabric, self.server, self.bound, self.order, self.aggregate = fabric, server, bound, order, aggregate
+        self.waiting: dict[int, Request] = {}  # by worker
+        self.jobs: list[Job] = []  # in the order in which they use links
+        self.version = 0  # of the model once everything that has a ticket is applied
+        self.tickets = 0  # so far
+        self.members: dict[int, dict[int, Request]] = {}  # by ticket that the server has not, and worker
+        self.uncertain: set[int] = set()  # tickets that the server was asked to skip
+        self.dead: set[int] = set()
+
+    # --- events; each gives what can be done then
+
+    def request(self, worker: int, number: int, version: int, size: float, norm: float, now: float) -> list[Action]:
+        """A worker has an update. ValueError for one that has another under way."""
+        if worker in self.waiting:
+            raise ValueError(f"worker {worker} has an update that waits")
+        self.waiting[worker] = Request(worker, number, version, size, norm, now)
+        return self._go_on(now)
+
+    def fetch(self, worker: int, size: float, now: float) -> list[Action]:
+        """A worker wants the model. ValueError for one that has something under way."""
+        if any((job.worker, job.destination) == (worker, None) for job in self.jobs):
+            raise ValueError(f"worker {worker} fetches the model")
+        self.jobs.append(self._job(self.fabric.path(self.server, worker), worker, size))
+        return self._go_on(now)
+
+    def absorbed(self, worker: int, by: int, now: float) -> list[Action]:
+        """A worker's update has come to another, which will send it on. ValueError where that was not to be."""
+        ended = self._ended(lambda job: job.worker == worker and job.destination == by, now)
+        self._await_no_longer(ended.ticket, worker)
+        return self._go_on(now)
+
+    def applied(self, ticket: int, now: float) -> list[Action]:
+        """What belongs to a ticket has come to the server. ValueError where that was not to be."""
+        if ticket in self.uncertain:  # who sent it has died since
+            self.uncertain.remove(ticket)
+        else:
+            self._ended(lambda job: job.ticket == ticket and job.destination == self.server, now)
+        del self.members[ticket]
+        return self._go_on(now)
+
+    def fetched(self, worker: int, now: float) -> list[Action]:
+        """A worker has the model. ValueError where that was not to be."""
+        self._ended(lambda job: job.worker == worker and job.destination is None, now)
+        return self._go_on(now)
+
+    def gone(self, worker: int, now: float) -> list[Action]:
+        """A worker has died."""
+        actions: list[Action] = []
+        self.dead.add(worker)
+        self.waiting.pop(worker, None)
+        for job in [job for job in self.jobs if job.worker == worker]:
+            self.jobs.remove(job)
+            if job.destination == self.server:
+                actions.append(Skip(job.ticket))
+                self.uncertain.add(job.ticket)
+                for other in [other for other in self.jobs if other.destination == worker]:
+                    self.jobs.remove(other)
+                    self._take_back(job.ticket, other.worker)
+            elif job.destination is not None:
+                self._take_back(job.ticket, worker)
+                self._await_no_longer(job.ticket, worker)
+        return actions + self._go_on(now)
+
+    def skipped(self, ticket: int, now: float) -> list[Action]:
+        """The server does not have a ticket, and will not: what was to come with it waits again. ValueError for another one."""
+        if ticket not in self.uncertain:
+            raise ValueError(f"ticket {ticket} was not to be skipped")
+        self.uncertain.remove(ticket)
+        for worker in list(self.members[ticket]):
+            self._take_back(ticket, worker)
+        del self.members[ticket]
+        return self._go_on(now)
+
+    def busy(self) -> list[int]:
+        """Workers whose transfers are under way."""
+        return sorted({job.worker for job in self.jobs if job.begun is not None})
+
+    # --- what is planned
+
+    def _job(self, path: Path, worker: int, size: float, **more: Any) -> Job:
+        return Job(worker, path, size, seconds(self.fabric.rates, size, path), **more)
+
+    def _ended(self, meant: Callable[[Job], bool], now: float) -> Job:
+        """A transfer has, which was under way. ValueError where there is none."""
+        for job in self.jobs:
+            if job.begun is not None and meant(job):
+                self.jobs.remove(job)
+                if self.order:
+                    self.fabric.learn(job.path, job.size, now - job.begun)
+                return job
+        raise ValueError("what has come was not under way")
+
+    def _take_back(self, ticket: int, worker: int) -> None:
+        """A worker's update does not come with a ticket: it waits again, unless the worker is dead."""
+        request = self.members[ticket].pop(worker)
+        self.version -= 1
+        if worker not in self.dead:
+            self.waiting[worker] = request
+
+    def _await_no_longer(self, ticket: int, worker: int) -> None:
+        for job in self.jobs:
+            if job.ticket == ticket:
+                job.awaited.discard(worker)
+
+    def _recall(self) -> None:
+        """Let wait again what is planned last, as far back as nothing of it has begun."""
+        while self.tickets and (members := self.members.get(self.tickets - 1)):
+            ticket = self.tickets - 1
+            jobs = [job for job in self.jobs if job.ticket == ticket]
+            if len(jobs) < len(members) or any(job.begun is not None for job in jobs):
+                return
+            self.jobs = [job for job in self.jobs if job not in jobs]
+            for worker in list(members):
+                self._take_back(ticket, worker)
+            del self.members[ticket]
+            self.tickets = ticket
+
+    def _go_on(self, now: float) -> list[Action]:
+        """What is dropped, and what can begin now, once all that waits is planned."""
+        dropped = self._plan(now) if self.waiting and not self.uncertain else []
+        return dropped + self._begin(now)
+
+    def _begin(self, now: float) -> list[Action]:
+        """Transfers whose links are free, and not wanted by one before."""
+        actions: list[Action] = []
+        taken: set[Link] = {link for job in self.jobs if job.begun is not None for link in job.path}
+        for job in self.jobs:
+            if job.begun is None and not job.awaited and (not self.order or taken.isdisjoint(job.path)):
+                job.begun = now
+                actions.append(self._action(job))
+            taken.update(job.path)
+        return actions
+
+    def _action(self, job: Job) -> Action:
+        if job.destination is None:
+            return Fetch(job.worker)
+        members = tuple(sorted(self.members[job.ticket])) if job.destination == self.server else (job.worker,)
+        rates = [rate for link in job.path if (rate := self.fabric.given[link])]
+        return Push(job.worker, job.destination, job.ticket, members, min(rates, default=0.0) if self.order else 0.0)
+
+    def _expected(self, now: float) -> tuple[Network, dict[Job, float]]:
+        """From when on the links will be free, and when each transfer begins, as far as is known."""
+        free: dict[Link, float] = {}
+        begins: dict[Job, float] = {}
+        for job in self.jobs:
+            begins[job] = max(now, *(free.get(link, 0.0) for link in job.path)) if job.begun is None else job.begun
+            for link in job.path:
+                free[link] = max(now, begins[job] + job.takes)
+        return Network(self.fabric.path, self.fabric.rates, free), begins
+
+    def _plan(self, now: float) -> list[Action]:
+        """Plan all that waits, with what was planned last."""
+        self._recall()
+        requests = [replace(request, ready=max(now, request.ready)) for request in self.waiting.values()]
+        self.waiting.clear()
+        network, begins = self._expected(now)
+        tail = self._not_begun()
+        standing = [
+            Standing(members[job.worker], min(r.version for r in members.values()), len(members), begins[job])
+            for job in tail
+            for members in [self.members[job.ticket]]
+        ]
+        before = self.version - sum(slot.members for slot in standing)
+        found = plan(requests, self.server, network, before, self.bound, self.aggregate, standing)
+        planned = [(transfer.start, self._with(tail[number], transfer)) for number, transfer in found.joining]
+        for slot in found.slots:
+            request = slot.transfer.request
+            path = self.fabric.path(request.worker, self.server)
+            direct = self._job(path, request.worker, request.size, destination=self.server, ticket=self.tickets)
+            self.members[self.tickets] = {request.worker: request}
+            self.version += 1
+            self.tickets += 1
+            planned += [(transfer.start, self._with(direct, transfer)) for transfer in slot.absorbed]
+            planned.append((slot.transfer.start, direct))
+        self.jobs += [job for _, job in sorted(planned, key=lambda entry: entry[0])]
+        return [Drop(request.worker) for request in found.dropped]
+
+    def _not_begun(self) -> list[Job]:
+        """The last transfers to the server, in the order of their tickets, as far back as none has begun."""
+        direct = {job.ticket: job for job in self.jobs if job.destination == self.server and job.begun is None}
+        found: list[Job] = []
+        for ticket in range(self.tickets - 1, -1, -1):
+            if ticket not in direct:
+                break
+            found.insert(0, direct[ticket])
+        return found
+
+    def _with(self, direct: Job, transfer: Transfer) -> Job:
+        """A transfer to the worker whose own is `direct`, which is to wait for it."""
+        request = transfer.request
+        direct.awaited.add(request.worker)
+        self.members[direct.ticket][request.worker] = request
+        self.version += 1
+        path = self.fabric.path(request.worker, direct.worker)
+        return self._job(path, request.worker, request.size, destination=direct.worker, ticket=direct.ticket)

@@ -1,0 +1,101 @@
+"""The scheduler's process, on the management network: it hears of updates, and tells workers when and where to send them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from hosts.collective import Membership
+from hosts.mlfabric.schedule import Action, Drop, Fetch, Push, Schedule, Skip
+from hosts.tcp.meeting import Meeting
+from hosts.tcp.serving import GroupServer
+from hosts.updates import wire
+from hosts.updates.wire import Header
+
+
+class Scheduler(GroupServer[Header]):
+    """Of one group: its workers, and the server, which is the node behind them. The scheduler's own rank is one more."""
+
+    port = 48868
+
+    def __init__(self, membership: Membership, meeting: Meeting, schedule: Schedule) -> None:
+        super().__init__(membership, meeting, Header)
+        self.schedule = schedule
+        self.server = self.workers
+
+    @classmethod
+    def of_next_group(
+        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], schedule: Schedule
+    ) -> Scheduler | None:
+        """The scheduler of the next group that connects; `peers` are addresses on the management network. None once `over`."""
+        meeting = cls.met(membership, peers, patience, over)
+        return None if meeting is None else cls(membership, meeting, schedule)
+
+    @classmethod
+    def partners(cls, membership: Membership) -> range:
+        return range(membership.size + 1)
+
+    @classmethod
+    def name(cls, membership: Membership) -> str:
+        return "the scheduler"
+
+    def _read(self, rank: int) -> None:
+        for header in self.channels[rank].read(_nothing):
+            if (rank == self.server) != (header.kind in (wire.APPLIED, wire.SKIPPED)):
+                raise ValueError(f"a message {header.kind}")
+            if header.kind == wire.ASK:
+                busy = self.schedule.busy()
+                self.channels.put(rank, Header(wire.WAITS, priority=wire.URGENT, size=len(busy)), bytes(busy))
+            else:
+                self._do(self._event(rank, header, time.monotonic()))
+
+    def _event(self, rank: int, header: Header, now: float) -> list[Action]:
+        match header.kind:
+            case wire.REQUEST:
+                return self.schedule.request(rank, header.number, header.version, header.load, header.norm, now)
+            case wire.FETCH:
+                return self.schedule.fetch(rank, header.load, now)
+            case wire.MODEL:
+                return self.schedule.fetched(rank, now)
+            case wire.ARRIVED:
+                return self.schedule.absorbed(header.rank, rank, now)
+            case wire.APPLIED:
+                return self.schedule.applied(header.ticket, now)
+            case wire.SKIPPED:
+                return self.schedule.skipped(header.ticket, now)
+        raise ValueError(f"a message {header.kind}")
+
+    def _do(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Push():
+                    members = bytes(action.members)
+                    header = Header(wire.GRANT, rank=action.destination, ticket=action.ticket, rate=action.rate, size=len(members))
+                    self.channels.put(action.worker, header, members)
+                case Fetch():
+                    self.channels.put(action.worker, Header(wire.FETCH))
+                case Drop():
+                    self.channels.put(action.worker, Header(wire.DROP))
+                case Skip():
+                    self.channels.put(self.server, Header(wire.SKIP, ticket=action.ticket))
+
+    def _who(self, rank: int) -> str:
+        return "the server" if rank == self.server else super()._who(rank)
+
+    def _expected(self, rank: int) -> bool:
+        return False  # workers go on without another, and notice themselves that the server is gone
+
+    def _leave(self, rank: int, error: Exception) -> None:
+        super()._leave(rank, error)
+        if rank != self.server:
+            self._do(self.schedule.gone(rank, time.monotonic()))
+
+    def _refusal(self, size: int) -> Header:
+        return Header(wire.REFUSE, priority=wire.URGENT, size=size)
+
+
+def _nothing(header: Header) -> memoryview:
+    """What nodes tell the scheduler has no body."""
+    if header.size:
+        raise ValueError(f"a message {header.kind} with {header.size} bytes")
+    return memoryview(b"")

@@ -1,0 +1,55 @@
+"""MLfabric on networks: what becomes of every update, that links carry one at a time, and who is named."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from switches.target import Target
+from testbed.plan.settings import TrialSettings
+from testbed.trial.coordinator import run_trial
+from tests.network.test_trials import SMALL
+
+STEPS = 8
+SETTINGS: dict[str, Any] = {
+    "scheme": "mlfabric", "pipeline": "asynchronous", "racks": 1, "workers": 4, "steps": STEPS, "compute_ms": 40, "host_rate": 10,
+}  # fmt: skip
+
+
+def updates(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With who and the step in it."""
+    return [r["update"] | {"rank": r["rank"], "step": r["step"]} for r in records]
+
+
+@pytest.mark.parametrize(("aggregate", "bound"), [(False, None), (True, None), (True, 2)])
+def test_updates_go_one_after_another_within_the_bound(target: Target, aggregate: bool, bound: int | None) -> None:
+    own = {"mlfabric.aggregate": aggregate} | ({} if bound is None else {"mlfabric.delay": bound})
+    result = run_trial(TrialSettings(**SMALL | SETTINGS | own), 1, target, lambda message: None)
+    found = updates(result["steps"])
+    applied = [u for u in found if u["applied_at"] is not None]
+    assert result["metrics"]["model_digest"] and len(found) == 4 * STEPS
+    assert len(applied) == 4 * STEPS or bound is not None
+    for u in found:
+        if u["applied_at"] is None:
+            assert (u["sent"], u["applied"], u["octets"], u["way"]) == (None, None, 0, "")
+        else:
+            assert 0 <= u["applied_at"] - u["computed_on"] <= (10**6 if bound is None else bound)
+            assert u["requested"] <= u["sent"] < u["applied"]
+    direct = sorted((u for u in applied if u["way"] == "server 0"), key=lambda u: u["sent"])
+    versions = [u["applied_at"] for u in direct]
+    assert versions == sorted(set(versions))
+    for before, after in pairwise(direct):
+        assert after["sent"] >= before["applied"]
+    if not aggregate:
+        assert len(direct) == len(applied) and sorted(versions) == list(range(4 * STEPS))
+    else:
+        assert len(direct) < len(applied)
+
+
+def test_racks_have_one_transfer_at_a_time_too(target: Target) -> None:
+    change = SETTINGS | {"racks": 2, "workers": 2, "uplink_rate": 10, "steps": 4}
+    result = run_trial(TrialSettings(**SMALL | change), 1, target, lambda message: None)
+    found = updates(result["steps"])
+    assert len(found) == 16 and all(u["applied_at"] is not None for u in found) and result["metrics"]["model_digest"]

@@ -1,0 +1,171 @@
+"""MLfabric's workers, server and scheduler over loopback: what is applied, dropped and aggregated, and who may die."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hosts.collective import AggregationError, Operation, Update
+from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.schedule import Schedule
+from hosts.mlfabric.scheduler import Scheduler
+from hosts.mlfabric.server import OrderedServer
+from hosts.mlfabric.worker import MLfabric
+from hosts.updates import wire
+from hosts.updates.wire import Header, Member
+from tests.unit.test_updates import MODEL, Group, done, together
+
+ELEMENTS = 50_000
+
+
+class Managed(Group):
+    """With a scheduler, for which an update takes `takes` seconds on a link: workers are to send no faster."""
+
+    def __init__(self, n: int, takes: float = 0.03, **options: Any) -> None:
+        self.fabric = Fabric([0] * (n + 1), [4 * ELEMENTS / takes] * (n + 1), [0.0])
+        self.options = options
+        super().__init__(n)
+
+    @property
+    def control(self) -> list[str]:
+        return [*self.peers, self.peers[self.n]]
+
+    def servers(self) -> dict[str, Callable[[], Any]]:
+        self.schedule = Schedule(self.fabric, self.n, self.options.pop("bound", None), **self.options)
+        server, never = self.membership(self.n), lambda: False
+        return {
+            "server 0": partial(OrderedServer.of_next_scheduled_group, server, self.peers, self.control, 10.0, never),
+            "scheduler": partial(
+                Scheduler.of_next_group, replace(server, rank=self.n + 1), self.control, 10.0, never, self.schedule
+            ),
+        }
+
+    def worker(self, rank: int, **more: Any) -> MLfabric:
+        return MLfabric(self.membership(rank), 1, self.peers, self.control, 1.0, **more)
+
+
+def trained(group: Managed, steps: int, leaves: int | None = None) -> dict[int, list[Update]]:
+    """What became of every worker's updates; their sum is in the model, but for those that were dropped.
+
+    The worker `leaves` closes its connections in its last step, as one that dies does.
+    """
+    first = np.arange(ELEMENTS, dtype=np.int32)
+    with group.workers() as workers:
+
+        def work(rank: int) -> Any:
+            rng, worker = random.Random(rank), workers[rank]
+            done(worker, first if rank == 0 else np.zeros_like(first), Operation.KEEP)
+            told = []
+            for step in range(steps):
+                time.sleep(0.02 * rng.random())
+                change = np.full_like(first, rng.randrange(-1000, 1000) * (step + 1))
+                if leaves == rank and step == steps - 1:
+                    worker.start(change, label=MODEL, operation=Operation.CHANGE)
+                    worker.close()
+                    return told, None
+                now = done(worker, change, Operation.CHANGE)
+                assert now.update is not None
+                told.append((change, now.update))
+            time.sleep(0.5 if leaves is not None else 0)
+            last = done(worker, first, Operation.FETCH)
+            if leaves is None:
+                worker.all_reduce(np.zeros(1, np.float32))
+                last = done(worker, first, Operation.FETCH)
+            return told, last
+
+        found = together(group.n, work)
+    everything = [(change, update) for told, _ in found for change, update in told]
+    applied = [change for change, update in everything if update.applied_at is not None]
+    for _, last in found:
+        if last is not None and leaves is None:
+            assert np.array_equal(last.total, first + np.sum(applied, axis=0, dtype=np.int32))
+            assert last.version == len(applied)
+    return {rank: [update for _, update in told] for rank, (told, _) in enumerate(found)}
+
+
+@pytest.mark.parametrize(("order", "aggregate"), [(True, False), (True, True), (False, False), (False, True)])
+def test_every_update_is_in_the_model_once(order: bool, aggregate: bool) -> None:
+    group = Managed(4, order=order, aggregate=aggregate)
+    updates = [update for mine in trained(group, 8).values() for update in mine]
+    assert set(group.ended.values()) == {""}
+    assert all(update.applied_at is not None and update.requested <= update.sent < update.applied for update in updates)
+    direct = [update for update in updates if update.way == "server 0"]
+    if not (order and aggregate):  # where nobody waits for a turn nobody can add others' updates
+        assert len(direct) == len(updates) and sorted(update.applied_at for update in updates) == list(range(32))
+    else:
+        assert {update.way for update in updates} - {"server 0"} <= {f"worker {rank}" for rank in range(4)}
+        assert sum(update.octets > 4 * ELEMENTS + wire.MEMBER.size for update in direct) > 0  # some carry others
+    assert not group.schedule.jobs and not group.schedule.waiting and not group.schedule.members
+
+
+@pytest.mark.parametrize("aggregate", [False, True])
+def test_no_update_is_later_than_the_bound_and_dropped_ones_are_not_sent(aggregate: bool) -> None:
+    updates = [u for mine in trained(Managed(5, bound=2, aggregate=aggregate), 8).values() for u in mine]
+    late = [update for update in updates if update.applied_at is None]
+    assert late and all((u.sent, u.applied, u.octets, u.way, u.delay) == (None, None, 0, "", None) for u in late)
+    delays = [update.delay for update in updates if update.delay is not None]
+    assert len(delays) + len(late) == 40 and 0 <= min(delays) <= max(delays) <= 2
+
+
+@pytest.mark.parametrize("leaves", [0, 2])
+def test_others_go_on_when_a_worker_dies(leaves: int) -> None:
+    """It leaves when it has asked, and may have been told to send its update or to absorb another's."""
+    group = Managed(4, takes=0.05)
+    updates = trained(group, 6, leaves)
+    assert [len(updates[rank]) for rank in range(4)] == [5 if rank == leaves else 6 for rank in range(4)]
+    for mine in updates.values():
+        assert all(update.applied_at is not None for update in mine)
+
+
+def test_who_is_gone_is_named() -> None:
+    group = Managed(2)
+    with group.workers() as workers:
+        together(2, lambda rank: done(workers[rank], np.zeros(ELEMENTS, np.float32), Operation.KEEP))
+        workers[0].channels[3].socket.shutdown(2)
+        with pytest.raises(AggregationError, match="worker 0: job 3 cannot be completed: the scheduler is gone"):
+            done(workers[0], np.zeros(ELEMENTS, np.float32), Operation.CHANGE)
+
+
+def test_a_worker_takes_no_update_that_it_is_not_to_absorb() -> None:
+    group = Managed(2)
+    with group.workers() as workers:
+        together(2, lambda rank: done(workers[rank], np.zeros(ELEMENTS, np.float32), Operation.KEEP))
+        workers[1].channels[0].socket.send(Header(wire.UPDATE, members=1, size=8).pack() + bytes(8))
+        time.sleep(0.1)
+        with pytest.raises(AggregationError, match="worker 1 sent an invalid message"):
+            done(workers[0], np.zeros(ELEMENTS, np.float32), Operation.CHANGE)
+
+
+@pytest.mark.parametrize("kind", [wire.APPLIED, wire.SKIPPED, wire.GRANT, wire.RESULT])
+def test_the_scheduler_takes_from_workers_what_workers_say(kind: int) -> None:
+    group = Managed(1)
+    with group.workers() as (worker,):
+        worker.channels[2].socket.send(Header(kind, ticket=7).pack())
+        worker.channels[2].socket.settimeout(5)
+        time.sleep(0.3)
+    assert group.ended["scheduler"].startswith("the scheduler: job 3 cannot be completed: worker 0 sent an invalid message")
+
+
+@given(st.permutations(range(6)), st.sets(st.integers(0, 5), max_size=3))
+def test_the_server_applies_in_the_order_of_tickets_whenever_they_come(order: list[int], skipped: set[int]) -> None:
+    server = OrderedServer.__new__(OrderedServer)
+    server.next, server.come, server.skipped, server.left, server.scheduler = 0, {}, set(), [], 9
+    applied: list[int] = []
+    server._apply = lambda members, elements, weight=1.0: applied.append(members[0].number)  # type: ignore[method-assign]
+    server._let_fetch = lambda: None  # type: ignore[method-assign]
+    for ticket in order:
+        if ticket in skipped:
+            server.skipped.add(ticket)
+        else:
+            server.come[ticket] = [Member(0, ticket, 0, 1.0)], np.zeros(1)
+        server._apply_in_order()
+    assert applied == [ticket for ticket in range(6) if ticket not in skipped] and server.next == 6

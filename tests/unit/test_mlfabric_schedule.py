@@ -1,0 +1,203 @@
+"""MLfabric's scheduler: random requests, transfers of random length and deaths, against a model of the network and the server."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import defaultdict
+from itertools import count, pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.schedule import Drop, Fetch, Push, Schedule, Skip
+
+RATE = 1.0
+
+
+class World:
+    """Workers, links and a server by rank, which do what the scheduler's actions say; events in a random order of time."""
+
+    def __init__(self, n: int, steps: int, seed: int, deaths: int = 0, lateness: float = 0.5, **options: Any) -> None:
+        self.rng, self.n, self.steps, self.lateness, self.options = random.Random(seed), n, steps, lateness, options
+        self.schedule = Schedule(Fabric([0] * (n + 1), [RATE] * (n + 1), [0.0]), n, **options)
+        self.now, self.order = 0.0, count()
+        self.events: list[tuple[float, int, str, Any]] = []
+        self.version, self.next_ticket = 0, 0
+        self.arrived: dict[int, list[tuple[int, int, int]]] = {}  # by ticket: worker, number, version
+        self.skipped: set[int] = set()
+        self.held: dict[int, dict[int, tuple[int, int, int]]] = defaultdict(dict)  # by worker: what it has absorbed
+        self.own: dict[int, tuple[int, int, int]] = {}
+        self.fetched = dict.fromkeys(range(n), 0)  # versions
+        self.done = dict.fromkeys(range(n), 0)
+        self.dead: set[int] = set()
+        self.fate: dict[tuple[int, int], str] = {}
+        self.delays: list[int] = []
+        self.busy: dict[Any, list[tuple[float, float]]] = defaultdict(list)
+        self.into_server = 0
+        for worker in range(n):
+            self.at(self.rng.random(), "compute", worker)
+        for worker in self.rng.sample(range(n), deaths):
+            self.at(self.rng.random() * steps * 2, "die", worker)
+
+    def at(self, seconds: float, what: str, told: Any) -> None:
+        heapq.heappush(self.events, (self.now + seconds, next(self.order), what, told))
+
+    def run(self) -> World:
+        while self.events:
+            self.now, _, what, told = heapq.heappop(self.events)
+            self.do(getattr(self, what)(told) or [])
+        return self
+
+    def do(self, actions: list[Any]) -> None:
+        for action in actions:
+            match action:
+                case Push():
+                    parts = [self.own[w] if w == action.worker else self.held[action.worker][w] for w in action.members]
+                    takes = 1.0 + self.lateness * self.rng.random()
+                    for link in ((action.worker, "up"), (action.destination, "down")):
+                        self.busy[link].append((self.now, self.now + takes))
+                    self.at(takes, "come", (action, parts))
+                case Fetch():
+                    takes = 1.0 + self.lateness * self.rng.random()
+                    for link in ((self.n, "up"), (action.worker, "down")):
+                        self.busy[link].append((self.now, self.now + takes))
+                    self.at(takes, "have", (action.worker, self.version))
+                case Drop():
+                    self.fate[self.own[action.worker][:2]] = "dropped"
+                    self.do(self.schedule.fetch(action.worker, 1.0, self.now))
+                case Skip():
+                    self.at(0.01, "skip", action.ticket)
+
+    # --- events
+
+    def compute(self, worker: int) -> Any:
+        if worker in self.dead or self.done[worker] == self.steps:
+            return None
+        self.own[worker] = worker, self.done[worker], self.fetched[worker]
+        self.held[worker].clear()
+        return self.schedule.request(worker, self.done[worker], self.fetched[worker], 1.0, 1.0, self.now)
+
+    def come(self, told: Any) -> Any:
+        push, parts = told
+        if push.worker in self.dead or push.destination in self.dead:
+            return None
+        if push.destination == self.n:
+            self.into_server += 1
+            assert push.ticket not in self.skipped
+            self.arrived[push.ticket] = parts
+            self.at(0.001, "told", push.ticket)
+            self.apply()
+            return None
+        (self.held[push.destination][push.worker],) = parts
+        return self.schedule.absorbed(push.worker, push.destination, self.now)
+
+    def told(self, ticket: int) -> Any:
+        return self.schedule.applied(ticket, self.now)
+
+    def apply(self) -> None:
+        while self.next_ticket in self.arrived or self.next_ticket in self.skipped:
+            parts = self.arrived.get(self.next_ticket, [])
+            for worker, number, version in parts:
+                assert (worker, number) not in self.fate
+                self.fate[worker, number] = "applied"
+                self.delays.append(self.version - version)
+                if worker not in self.dead:
+                    self.at(0.0005, "ask", worker)
+            self.version += len(parts)
+            self.next_ticket += 1
+
+    def ask(self, worker: int) -> Any:
+        return None if worker in self.dead else self.schedule.fetch(worker, 1.0, self.now)
+
+    def skip(self, ticket: int) -> Any:
+        if ticket in self.arrived:
+            return None  # the scheduler is told, or will be
+        self.skipped.add(ticket)
+        self.apply()
+        return self.schedule.skipped(ticket, self.now)
+
+    def have(self, told: Any) -> Any:
+        worker, version = told
+        if worker in self.dead:
+            return None
+        self.fetched[worker] = version
+        self.done[worker] += 1
+        self.at(2 * self.rng.random(), "compute", worker)
+        return self.schedule.fetched(worker, self.now)
+
+    def die(self, worker: int) -> Any:
+        self.dead.add(worker)
+        return self.schedule.gone(worker, self.now)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(1, 9), st.integers(1, 6), st.integers(0, 10**6), st.none() | st.integers(0, 12), st.booleans(), st.booleans(),
+    st.integers(0, 3),
+)  # fmt: skip
+def test_every_update_is_applied_or_dropped_once_within_the_bound_whoever_dies(
+    n: int, steps: int, seed: int, bound: int | None, order: bool, aggregate: bool, deaths: int
+) -> None:
+    world = World(n, steps, seed, min(deaths, n - 1), bound=bound, order=order, aggregate=aggregate).run()
+    for worker in set(range(n)) - world.dead:
+        assert [world.fate.get((worker, number)) for number in range(steps)].count(None) == 0
+        assert world.done[worker] == steps
+    assert all(bound is None or delay <= bound for delay in world.delays) and all(delay >= 0 for delay in world.delays)
+    if bound is None:
+        assert "dropped" not in world.fate.values()
+    if not world.dead:
+        assert world.version == sum(fate == "applied" for fate in world.fate.values())
+        assert not world.schedule.jobs and not world.schedule.waiting and not world.schedule.members
+        if order:
+            for times in world.busy.values():
+                assert all(after >= end - 1e-9 for (_, end), (after, _) in pairwise(sorted(times)))
+    if not aggregate and not world.dead:
+        assert world.into_server == world.version  # nothing of what was dropped
+
+
+def test_equal_updates_that_come_at_once_take_few_slots() -> None:
+    schedule = Schedule(Fabric([0] * 9, [RATE] * 9, [0.0]), 8, None)
+    actions = [action for worker in range(8) for action in schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)]
+    assert [action.worker for action in actions if action.destination == 8] == [0]  # the first goes at once
+    assert [len(members) for members in schedule.members.values()] == [1, 2, 3, 2]
+
+
+@pytest.mark.parametrize(("n", "slots"), [(3, 2), (8, 4), (16, 6), (32, 8)])
+def test_k_slots_carry_almost_k_times_k_plus_1_over_2_updates_that_come_one_by_one(n: int, slots: int) -> None:
+    schedule = Schedule(Fabric([0] * (n + 1), [RATE] * (n + 1), [0.0]), n, None)
+    for worker in range(n):
+        schedule.request(worker, 0, 0, 1.0, 1.0, 0.001 * worker / n)
+    assert slots <= len(schedule.members) <= slots + 1
+
+
+def test_what_was_not_to_be_is_refused() -> None:
+    schedule = Schedule(Fabric([0] * 3, [RATE] * 3, [0.0]), 2, None)
+    schedule.request(0, 0, 0, 1.0, 1.0, 0.0)
+    for what in (
+        lambda: schedule.absorbed(0, 1, 1.0),
+        lambda: schedule.applied(7, 1.0),
+        lambda: schedule.fetched(0, 1.0),
+        lambda: schedule.skipped(0, 1.0),
+    ):
+        with pytest.raises(ValueError):
+            what()
+    schedule.fetch(0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="worker 0 fetches the model"):
+        schedule.fetch(0, 1.0, 0.0)
+
+
+def test_a_slow_link_is_learnt_and_forgotten() -> None:
+    fabric = Fabric([0, 0, 1], [8.0, 4.0, 8.0], [0.0, 6.0])
+    assert fabric.path(0, 2) == ((0, "up"), ("rack 0", "up"), ("rack 1", "down"), (2, "down"))
+    path = fabric.path(0, 1)
+    fabric.learn(path, 8.0, 4.0)
+    assert fabric.rates[1, "down"] == pytest.approx(0.7 * 4 + 0.3 * 2) and fabric.rates[0, "up"] == 8.0
+    for _ in range(30):
+        fabric.learn(path, 8.0, 2.0)
+    assert fabric.rates[1, "down"] == pytest.approx(4.0, rel=1e-3)
+    fabric.learn(path, 8.0, 0.1)
+    assert fabric.rates[1, "down"] == 4.0
