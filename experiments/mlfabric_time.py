@@ -35,18 +35,18 @@ CONDITIONS = {"links": "slow links", "compute": "compute stragglers"}
 
 
 class Settings(SweepSettings):
-    """One rack of eight. An update takes 28 ms on a link, and a gradient 10 ms."""
+    """One rack of eight. An update takes 57 ms on a link, and a gradient 20 ms."""
 
     target: float = Field(0.9, gt=0, lt=1, description="accuracy that the time is taken to")
     share: float = Field(0.1, gt=0, le=1, description="of the workers' links that have half the rate, rounded up")
     bound: int = Field(7, ge=0, description="of the delay, for MLfabric where it is bounded")
     racks: int = 1
     workers: int = 8
-    host_rate: float = 20.0
+    host_rate: float = 10.0
     k: int = 256
     slots: int = 32
     steps: int = 60
-    compute_ms: float = 10.0
+    compute_ms: float = 20.0
 
 
 QUICK: dict[str, Any] = {"seeds": 1, "steps": 12, "workers": 4}

@@ -74,6 +74,15 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """A worker has died, and the others go on."""
+
+    job: int
+    rank: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Abort:
     """The worker is to give up."""
 
@@ -81,4 +90,4 @@ class Abort:
 
 
 FromWorker = Hello | Step | Done | Failure
-Message = Forked | FromWorker
+Message = Forked | FromWorker | Lost

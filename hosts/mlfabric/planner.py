@@ -16,7 +16,7 @@ Everything here is a function of its arguments: there are no clocks, and nothing
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,6 +89,7 @@ class Network:
     path: Callable[[int, int], Path]
     rates: Mapping[Link, float]
     free: Mapping[Link, float] = field(default_factory=dict)
+    rack: Callable[[int], Hashable] = lambda host: 0  # a worker absorbs what others of its rack send, which no other link carries
 
     def seconds(self, size: float, path: Path) -> float:
         """See the function of that name."""
@@ -108,6 +109,7 @@ class _Slot:
     path: Path
     takes: float
     start: float
+    due: float  # when it would start if it waited for nothing
     filled: float  # until when its worker receives what others send to it
     members: int = 1
     stands: bool = False
@@ -142,20 +144,20 @@ class _Planner:
         self.slots: list[_Slot] = []
         self.at = np.zeros(0, np.int64)  # the version that each slot is applied at
         self.slack = np.zeros(0, np.int64)  # by how much each slot's updates may be later
-        self.shared: set[Link] = set()  # links to the server, but for each worker's own
+        self.room: dict[Hashable, list[int]] = {}  # by rack: numbers of slots that may have room
         self.absorbing = dict(network.free)  # from when on links are free for what workers absorb
         fastest = max(network.rates.values(), default=0.0)
         self.least = min((r.size for r in requests), default=0.0) / fastest if fastest else 0.0  # seconds that a transfer takes
-        self.full = 0  # slots before this one have no room left
         self.dropped: list[Request] = []
 
     def stand(self, slot: Standing) -> None:
         """Let a slot be there before all others."""
         path = self.network.path(slot.first.worker, self.server)
-        self.slots.append(_Slot(slot.first, path, 0.0, slot.start, 0.0, slot.members, stands=True))
+        filled = self.network.free.get(self.network.path(self.server, slot.first.worker)[-1], 0.0)
+        takes = self.network.seconds(slot.first.size, path)
+        self._open(_Slot(slot.first, path, takes, slot.start, slot.start, filled, slot.members, stands=True))
         self.at = np.append(self.at, self.total)
         self.slack = np.append(self.slack, (self.bound or 0) - (self.total - slot.oldest))
-        self.shared.update(path[1:])
         self.total += slot.members
 
     def plan(self) -> Plan:
@@ -215,9 +217,12 @@ class _Planner:
             self.free[link] = start + takes
         number = len(self.slots)
         self.at[number], self.slack[number] = self.total, (self.bound or 0) - (self.total - request.version)
-        self.shared.update(path[1:])
-        self.slots.append(_Slot(request, path, takes, start, request.ready))
+        self._open(_Slot(request, path, takes, start, start, request.ready))
         self.total += 1
+
+    def _open(self, slot: _Slot) -> None:
+        self.room.setdefault(self.network.rack(slot.request.worker), []).append(len(self.slots))
+        self.slots.append(slot)
 
     # --- aggregate
 
@@ -226,41 +231,55 @@ class _Planner:
 
         It may wait a little for the update, if that is less than what all together gain.
         """
-        for number in self._allowed(request, before) if self.aggregate else ():
-            slot = self.slots[number]
-            latest = slot.start + GUARD * slot.takes
-            if slot.filled + self.least > latest and number == self.full:
-                self.full += 1
+        if not self.aggregate:
+            return False
+        room, allowed = self.room.get(self.network.rack(request.worker), []), self._allowed(request, before)
+        full: list[int] = []
+        found = False
+        for number in room:
+            slot = self.slots[number] if number < before else None
+            if slot is None or found:
+                break
+            latest = slot.due + GUARD * slot.takes
+            if slot.filled + self.least > latest:
+                full.append(number)
                 continue
             path = self.network.path(request.worker, slot.request.worker)
             begin = max(request.ready, slot.filled, *(self.absorbing.get(link, 0.0) for link in path))
             end = begin + self.network.seconds(request.size, path)
             late = max(0.0, end - slot.start)
-            if end > latest or request.size > slot.request.size or not self.shared.isdisjoint(path):
+            if end > latest or request.size > slot.request.size or not allowed(number):
                 continue
             if late and not self._worth(late, number, before):
                 continue
-            for other in self.slots[number:] if late else ():
-                other.start += late
-            self.at[number + 1 : before] += 1
-            self.slack[number + 1 : before] -= 1
-            self.slack[number] = min(self.slack[number], (self.bound or 0) - (self.at[number] - request.version))
-            if before == len(self.slots):
-                self.total += 1
+            found = True
+            self._join(number, before, late, Transfer(request, slot.request.worker, begin, end))
             self.absorbing.update(dict.fromkeys(path, end))
-            slot.filled = end
-            slot.absorbed.append(Transfer(request, slot.request.worker, begin, end))
-            return True
-        return False
+        for number in full:
+            room.remove(number)
+        return found
 
-    def _allowed(self, request: Request, before: int) -> Iterable[int]:
-        """Slots before this number in which the bound allows an update, which then comes before those in the slots between."""
-        if self.bound is None or self.full >= before:
-            return range(self.full, before)
-        slack = self.slack[self.full + 1 : before][::-1]  # of those behind each slot, the least
-        behind = np.append(np.minimum.accumulate(slack)[::-1], 1)
-        fits = (self.at[self.full : before] - request.version <= self.bound) & (behind >= 1)
-        return map(int, self.full + np.flatnonzero(fits))
+    def _join(self, number: int, before: int, late: float, transfer: Transfer) -> None:
+        """Put an update into a slot, which is late by it; it would have been in the slot `before`, or in none."""
+        slot, request = self.slots[number], transfer.request
+        slot.start += late
+        for other in self.slots[number + 1 :] if late else ():
+            other.start += late
+            other.due += late
+        self.at[number + 1 : before] += 1
+        self.slack[number + 1 : before] -= 1
+        self.slack[number] = min(self.slack[number], (self.bound or 0) - (self.at[number] - request.version))
+        self.total += before == len(self.slots)
+        slot.filled = transfer.end
+        slot.absorbed.append(transfer)
+
+    def _allowed(self, request: Request, before: int) -> Callable[[int], bool]:
+        """In which slots before this number the bound allows an update, which then comes before those in the slots between."""
+        if self.bound is None:
+            return lambda number: True
+        behind = np.append(np.minimum.accumulate(self.slack[1:before][::-1])[::-1], 1)  # of those behind each slot, the least
+        fits = (self.at[:before] - request.version <= self.bound) & (behind >= 1)
+        return lambda number: bool(fits[number])
 
     def _worth(self, late: float, number: int, before: int) -> bool:
         """Whether all updates together are there sooner if the one of slot `before` comes with this one, and delays it so long."""

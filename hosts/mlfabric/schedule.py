@@ -13,6 +13,7 @@ Events go in and actions come out: there are no clocks, and nothing is sent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,6 +38,7 @@ class Fetch:
     """A worker may fetch the model now."""
 
     worker: int
+    rate: float  # bytes per second; 0 is without limit
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,11 @@ class Schedule:
 
     def request(self, worker: int, number: int, version: int, size: float, norm: float, now: float) -> list[Action]:
         """A worker has an update. ValueError for one that has another under way."""
-        if worker in self.waiting:
+        planned = any(job.worker == worker and job.destination is not None and job.begun is None for job in self.jobs)
+        if worker in self.waiting or planned:
             raise ValueError(f"worker {worker} has an update that waits")
+        if version > self.version or not 0 < size < math.inf:
+            raise ValueError(f"an update of {size:g} bytes, computed on version {version}")
         self.waiting[worker] = Request(worker, number, version, size, norm, now)
         return self._go_on(now)
 
@@ -101,6 +106,8 @@ class Schedule:
 
     def absorbed(self, worker: int, by: int, now: float) -> list[Action]:
         """A worker's update has come to another, which will send it on. ValueError where that was not to be."""
+        if worker in self.dead:  # and was taken out of the plan
+            return []
         ended = self._ended(lambda job: job.worker == worker and job.destination == by, now)
         self._await_no_longer(ended.ticket, worker)
         return self._go_on(now)
@@ -208,11 +215,12 @@ class Schedule:
         return actions
 
     def _action(self, job: Job) -> Action:
-        if job.destination is None:
-            return Fetch(job.worker)
-        members = tuple(sorted(self.members[job.ticket])) if job.destination == self.server else (job.worker,)
         rates = [rate for link in job.path if (rate := self.fabric.given[link])]
-        return Push(job.worker, job.destination, job.ticket, members, min(rates, default=0.0) if self.order else 0.0)
+        rate = min(rates, default=0.0) if self.order else 0.0
+        if job.destination is None:
+            return Fetch(job.worker, rate)
+        members = tuple(sorted(self.members[job.ticket])) if job.destination == self.server else (job.worker,)
+        return Push(job.worker, job.destination, job.ticket, members, rate)
 
     def _expected(self, now: float) -> tuple[Network, dict[Job, float]]:
         """From when on the links will be free, and when each transfer begins, as far as is known."""
@@ -222,7 +230,7 @@ class Schedule:
             begins[job] = max(now, *(free.get(link, 0.0) for link in job.path)) if job.begun is None else job.begun
             for link in job.path:
                 free[link] = max(now, begins[job] + job.takes)
-        return Network(self.fabric.path, self.fabric.rates, free), begins
+        return Network(self.fabric.path, self.fabric.rates, free, self.fabric.racks.__getitem__), begins
 
     def _plan(self, now: float) -> list[Action]:
         """Plan all that waits, with what was planned last."""

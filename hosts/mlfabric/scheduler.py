@@ -71,13 +71,17 @@ class Scheduler(GroupServer[Header]):
                 case Push():
                     members = bytes(action.members)
                     header = Header(wire.GRANT, rank=action.destination, ticket=action.ticket, rate=action.rate, size=len(members))
-                    self.channels.put(action.worker, header, members)
+                    self._tell(action.worker, header, members)
                 case Fetch():
-                    self.channels.put(action.worker, Header(wire.FETCH))
+                    self._tell(action.worker, Header(wire.FETCH, rate=action.rate))
                 case Drop():
-                    self.channels.put(action.worker, Header(wire.DROP))
+                    self._tell(action.worker, Header(wire.DROP))
                 case Skip():
-                    self.channels.put(self.server, Header(wire.SKIP, ticket=action.ticket))
+                    self._tell(self.server, Header(wire.SKIP, ticket=action.ticket))
+
+    def _tell(self, rank: int, header: Header, body: bytes = b"") -> None:
+        if rank not in self.left:
+            self.channels.put(rank, header, body)
 
     def _who(self, rank: int) -> str:
         return "the server" if rank == self.server else super()._who(rank)

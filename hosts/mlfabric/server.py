@@ -24,7 +24,7 @@ class OrderedServer(ModelServer):
         self.scheduler = membership.size + 1
         self.next = 0  # ticket
         self.come: dict[int, tuple[list[Member], NDArray[Any]]] = {}  # by ticket, and not applied yet
-        self.skipped: set[int] = set()  # tickets that never come
+        self.skipped: set[int] = set()  # tickets that are void; what comes with them is thrown away
 
     @classmethod
     def of_next_scheduled_group(
@@ -59,7 +59,9 @@ class OrderedServer(ModelServer):
                 self._apply_in_order()
 
     def _update(self, rank: int, header: Header, body: bytearray) -> None:
-        if header.ticket < self.next or header.ticket in self.come or header.ticket in self.skipped:
+        if header.ticket in self.skipped:  # its last bytes were on their way when the worker died
+            return
+        if header.ticket < self.next or header.ticket in self.come:
             raise ValueError(f"ticket {header.ticket}, which is used")
         self.come[header.ticket] = self._update_of(rank, header, body)
         self._apply_in_order()
@@ -74,7 +76,6 @@ class OrderedServer(ModelServer):
         while self.next in self.come or self.next in self.skipped:
             if self.next in self.come:
                 self._apply(*self.come.pop(self.next))
-            self.skipped.discard(self.next)
             self.next += 1
         self._let_fetch()
 

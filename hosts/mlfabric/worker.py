@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,13 +13,11 @@ from numpy.typing import NDArray
 from hosts.collective import Membership
 from hosts.mlfabric.scheduler import Scheduler
 from hosts.mlfabric.server import name
-from hosts.tcp.meeting import Meeting, meet, reach
+from hosts.tcp.kernel import pace
+from hosts.tcp.meeting import Meeting, MeetingError, meet, reach
 from hosts.updates import wire
 from hosts.updates.wire import Header, Member
 from hosts.updates.worker import Change, ModelWorker, dtype_of
-
-SO_MAX_PACING_RATE = 47  # of <asm-generic/socket.h>
-UNLIMITED = (1 << 8 * struct.calcsize("@L")) - 1
 
 
 class MLfabric(ModelWorker):
@@ -45,7 +41,12 @@ class MLfabric(ModelWorker):
         m = self.membership
         others = [rank for rank in range(m.size + 1) if rank != m.rank]
         meeting = meet(m.rank, others, m.size, peers, wire.TCP_PORT, patience, epoch)
-        meeting.sockets |= reach(m.rank, [self.scheduler], self.control, Scheduler.port, patience, epoch).sockets
+        try:
+            meeting.sockets |= reach(m.rank, [self.scheduler], self.control, Scheduler.port, patience, epoch).sockets
+        except MeetingError:
+            meeting.close()
+            raise
+        self.uncounted.add(self.scheduler)
         return meeting
 
     def _name(self, rank: int) -> str:
@@ -83,16 +84,16 @@ class MLfabric(ModelWorker):
 
     def _room(self, rank: int, header: Header) -> memoryview:
         if rank == self.scheduler:
-            fits = header.kind in (wire.GRANT, wire.FETCH, wire.DROP, wire.WAITS, wire.REFUSE) and self.change is not None
-            if not fits or (header.kind in (wire.FETCH, wire.DROP) and header.size):
+            told = header.kind in (wire.WAITS, wire.REFUSE)
+            order = {wire.GRANT: header.size > 0, wire.FETCH: header.size == 0, wire.DROP: header.size == 0}
+            if not told and not (self.change is not None and order.get(header.kind, False)):
                 raise ValueError(f"a message {header.kind} with {header.size} bytes")
-            self.body = memoryview(bytearray(header.size))
-            return self.body
+            self.bodies[rank] = memoryview(bytearray(header.size))
+            return self.bodies[rank]
         if rank == self.server:
             return super()._room(rank, header)
-        own = self.change.started if self.change and self.change.member else None
-        size = own.flat.nbytes + wire.MEMBER.size if own is not None else -1
-        if header.kind != wire.UPDATE or own is None or (header.members, header.size, header.dtype) != (1, size, dtype_of(own)):
+        size = wire.MEMBER.size + 4 * self.kept[1] if self.kept else -1
+        if (header.kind, header.members, header.size) != (wire.UPDATE, 1, size):
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         self.coming[rank] = bytearray(header.size)
         return memoryview(self.coming[rank])
@@ -111,25 +112,28 @@ class MLfabric(ModelWorker):
 
     def _follow(self, header: Header) -> None:
         """Do what the scheduler says."""
+        if header.kind in (wire.WAITS, wire.REFUSE):
+            super()._take(self.scheduler, header)
+            return
         assert self.change is not None
         match header.kind:
             case wire.GRANT:
-                self._push(header, list(self.body))
+                self._push(header, list(self.bodies[self.scheduler]))
             case wire.DROP:
-                self.change.applied_at = None
+                self.change.sent, self.change.octets, self.change.way = None, 0, ""  # who was to send it on has died
                 self._ask_to_fetch()
             case wire.FETCH:
-                self.channels.put(self.server, Header(wire.FETCH, dtype_of(self.change.started)))
-            case wire.WAITS | wire.REFUSE:
-                super()._take(self.scheduler, header)
+                fetch = Header(wire.FETCH, dtype_of(self.change.started), rate=header.rate / self.overhead)
+                self.channels.put(self.server, fetch)
 
     def _absorb(self, rank: int) -> None:
         """Keep what another worker has sent until it is to be sent on."""
         body = self.coming.pop(rank)
         (member,) = wire.members(memoryview(body), 1)
-        assert self.change is not None
         if member.rank != rank:
             raise ValueError(f"an update of worker {member.rank}")
+        if self.change is None or self.change.member is None:  # too late: its last bytes were on their way when the worker died
+            return
         self.parts[rank] = member, np.frombuffer(body, self.change.started.flat.dtype, offset=wire.MEMBER.size)
         self._tell(Header(wire.ARRIVED, rank=rank))
 
@@ -145,19 +149,14 @@ class MLfabric(ModelWorker):
             if rank != own:
                 total = total + self.parts[rank][1]
         octets = b"".join(member.pack() for member in members) + total.tobytes()
-        change.sent, change.way, change.octets = time.monotonic(), self._name(header.rank), len(octets)
         if header.rank in self.channels.of:  # else it has died, and the scheduler will have it sent again
-            self._pace(header.rank, header.rate)
+            change.sent, change.way, change.octets = time.monotonic(), self._name(header.rank), len(octets)
+            pace(self.channels[header.rank].socket, header.rate / self.overhead)
             kind = Header(wire.UPDATE, dtype_of(change.started), members=len(members), size=len(octets), ticket=header.ticket)
             self.channels.put(header.rank, kind, octets)
-
-    def _pace(self, rank: int, rate: float) -> None:
-        with suppress(OSError):
-            limit = struct.pack("@L", int(rate) or UNLIMITED)
-            self.channels[rank].socket.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, limit)
 
     def _lost(self, rank: int, error: OSError) -> None:
         """Others may leave or die: what was sent to them the scheduler has sent again."""
         if rank in (self.server, self.scheduler):
             super()._lost(rank, error)
-        self.channels.drop(rank)
+        self._forget(rank)

@@ -6,6 +6,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Generic
 
@@ -27,7 +28,8 @@ class Connected(Summing, Generic[Header]):
     def __init__(self, membership: Membership, patience: float, pulse: Callable[[], str | None] | None) -> None:
         super().__init__()
         self.membership, self.patience, self.pulse = membership, patience, pulse
-        self.counters = Counters()
+        self.counters, self.past = Counters(), Counters()  # the latter of nodes that are gone
+        self.uncounted: set[int] = set()  # nodes that are not on the data network
         self.channels: Channels[Header]
         self.heard_at = self.progress_at = self.pulsed_at = self.asked_at = 0.0  # when bytes moved, something was over
         self.answered = True
@@ -104,10 +106,24 @@ class Connected(Summing, Generic[Header]):
 
     def _count(self) -> None:
         """Set the counters to what has been sent and received so far."""
-        channels = self.channels.of.values()
+        channels = [channel for rank, channel in self.channels.of.items() if rank not in self.uncounted]
         count_segments(self.counters, [channel.socket for channel in channels])
-        self.counters.bytes_sent = sum(channel.sent for channel in channels)
-        self.counters.bytes_received = sum(channel.received for channel in channels)
+        self.counters.sent += self.past.sent
+        self.counters.retransmissions += self.past.retransmissions
+        self.counters.bytes_sent = self.past.bytes_sent + sum(channel.sent for channel in channels)
+        self.counters.bytes_received = self.past.bytes_received + sum(channel.received for channel in channels)
+
+    def _forget(self, rank: int) -> None:
+        """Go on without a node, whose counters stay."""
+        channel = self.channels[rank]
+        ended = Counters()
+        with suppress(OSError):
+            count_segments(ended, [channel.socket])
+        self.past.sent += ended.sent
+        self.past.retransmissions += ended.retransmissions
+        self.past.bytes_sent += channel.sent
+        self.past.bytes_received += channel.received
+        self.channels.drop(rank)
 
     # --- when nothing comes
 

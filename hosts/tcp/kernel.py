@@ -12,6 +12,8 @@ from pathlib import Path
 from hosts.collective import Counters
 
 CUBIC = b"cubic"
+SO_MAX_PACING_RATE = 47  # of <asm-generic/socket.h>
+UNLIMITED = (1 << 8 * struct.calcsize("@L")) - 1
 U32 = struct.Struct("=I")
 TOTAL_RETRANSMISSIONS, SEGMENTS_OUT = 100, 136  # offsets in struct tcp_info
 
@@ -37,6 +39,14 @@ def control_congestion(made: socket.socket) -> None:
     """
     with suppress(OSError):
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CUBIC)
+
+
+def pace(made: socket.socket, rate: float) -> None:
+    """Have TCP send no more than so many bytes of data per second; 0 is without limit.
+
+    A connection that has a link to itself then leaves no queue behind which acknowledgments of others would wait.
+    """
+    made.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@L", int(rate) or UNLIMITED))
 
 
 def count_segments(counters: Counters, connections: Iterable[socket.socket]) -> None:

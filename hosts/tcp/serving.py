@@ -93,7 +93,7 @@ class GroupServer(ABC, Generic[Header]):
     def _refuse(self, reason: str, *missing: int) -> None:
         """Tell all workers that are there, and raise it here."""
         body = refused(reason, missing)
-        remaining = {rank: channel for rank, channel in self.channels.of.items() if rank not in self.left}
+        remaining = {rank: self.channels[rank] for rank in range(self.workers) if rank not in self.left}
         for channel in remaining.values():
             channel.put(self._refusal(len(body)), body)
         end = time.monotonic() + LAST_WORDS
@@ -117,5 +117,7 @@ def refused(reason: str, missing: tuple[int, ...]) -> bytes:
 
 
 def reason_of(body: bytes | bytearray) -> tuple[str, tuple[int, ...]]:
-    """What `refused` wrote."""
+    """What `refused` wrote; ValueError for what it cannot have written."""
+    if not body:
+        raise ValueError("a refusal without a reason")
     return body[1 + body[0] :].decode(errors="replace"), tuple(body[1 : 1 + body[0]])

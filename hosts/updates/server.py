@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import Membership, workers
+from hosts.tcp.kernel import pace
 from hosts.tcp.meeting import Meeting
 from hosts.tcp.parts import Parts
 from hosts.tcp.serving import GroupServer
@@ -74,17 +75,19 @@ class ModelServer(GroupServer[Header]):
 
     def _room(self, rank: int, header: Header) -> memoryview:
         if header.kind in (wire.GIVE, wire.KEEP):
-            fits = header.size in (0, 4 * header.elements)
+            fits = 0 < 4 * header.elements <= wire.LONGEST and header.size in (0, 4 * header.elements)
         elif header.kind == wire.UPDATE:
             fits = self.model is not None and header.members <= self.most and self._is_an_update(self.model, header)
         else:
-            fits = (
-                header.kind in (wire.FETCH, wire.ASK) and header.size == 0 and (header.kind == wire.ASK or self.model is not None)
-            )
+            fits = header.size == 0 and (header.kind == wire.ASK or (header.kind == wire.FETCH and self._has_a(header.dtype)))
         if not fits:
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         self.rooms[rank] = bytearray(header.size)
         return memoryview(self.rooms[rank])
+
+    def _has_a(self, dtype: bytes) -> bool:
+        """Whether there is a model of this kind."""
+        return self.model is not None and wire.DTYPES[dtype] == self.model.weights.dtype
 
     @staticmethod
     def _is_an_update(model: Model, header: Header) -> bool:
@@ -150,6 +153,8 @@ class ModelServer(GroupServer[Header]):
         for rank, header in list(self.fetching.items()):
             if self.model is not None and not self._slower(rank):
                 del self.fetching[rank]
+                if header.rate:
+                    pace(self.channels[rank].socket, header.rate)
                 # a copy: the next update may come before this one has left
                 answer = header._replace(kind=wire.MODEL, size=self.model.weights.nbytes, version=self.model.version)
                 self.channels.put(rank, answer, self.model.weights.tobytes())

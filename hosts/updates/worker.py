@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hosts.collective import Membership, Operation, Sum, Update, node_name
 from hosts.tcp.connected import DEAD, Connected
@@ -53,7 +55,8 @@ class ModelWorker(Connected[Header]):
         self.kept: tuple[str, int] | None = None  # name and elements of the model
         self.version = 0  # of the model that was fetched last
         self.change: Change | None = None
-        self.body = memoryview(b"")  # that is coming
+        self.bodies: dict[int, memoryview] = {}  # by node: what comes
+        self.result: NDArray[Any] = np.empty(0, np.float32)  # the tensor that comes
 
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
         return reach(self.membership.rank, [self.server], peers, wire.TCP_PORT, patience, epoch)
@@ -123,10 +126,10 @@ class ModelWorker(Connected[Header]):
             case wire.MODEL:
                 self._fetched(header)
             case wire.WAITS:
-                if (missing := list(self.body)) and (self.change or self.sums):
+                if (missing := list(self.bodies[rank])) and (self.change or self.sums):
                     self._waits("the model" if self.change else f"sum {min(self.sums)}", missing)
             case wire.REFUSE:
-                reason, lacking = reason_of(bytes(self.body))
+                reason, lacking = reason_of(bytes(self.bodies[rank]))
                 raise self._error(reason, *lacking)
 
     def _room(self, rank: int, header: Header) -> memoryview:
@@ -141,14 +144,14 @@ class ModelWorker(Connected[Header]):
                 raise ValueError(f"{header.size} bytes for a tensor of {started.flat.nbytes}")
             overwrite = started.overwrite and started.flat.flags.writeable
             self.result = started.flat if overwrite else np.empty_like(started.flat)
-            self.body = self.result.data.cast("B")
+            self.bodies[rank] = self.result.data.cast("B")
         elif header.kind in (wire.WAITS, wire.REFUSE):
-            self.body = memoryview(bytearray(header.size))
+            self.bodies[rank] = memoryview(bytearray(header.size))
         elif header.kind == wire.APPLIED and self.change is not None and self.change.member is not None and not header.size:
-            self.body = memoryview(b"")
+            self.bodies[rank] = memoryview(b"")
         else:
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
-        return self.body
+        return self.bodies[rank]
 
     def _fetched(self, header: Header) -> None:
         change, self.change = self.change, None

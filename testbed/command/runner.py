@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hosts.messages import Failure, Hello, Message, Step
+from hosts.messages import Hello, Lost, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
 from testbed.draw.lanes import lanes
@@ -90,7 +90,7 @@ class Display:
             raise KeyboardInterrupt
         if isinstance(message, Hello):
             self._draw(0, f"worker {message.rank} is ready")
-        elif isinstance(message, Failure):
+        elif isinstance(message, Lost):
             self.console.print(f"{self.title}: {message.text}, and the others go on", highlight=False, soft_wrap=True)
         elif isinstance(message, Step):
             record = message.record

@@ -21,7 +21,7 @@ from hosts import background
 from hosts.collective import workers
 from hosts.coordination import LOST
 from hosts.ethernet import PHYSICAL_BYTES
-from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Message, Start
+from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Lost, Message, Start
 from hosts.place import Place
 from hosts.training.pipeline import LAYERED
 from hosts.training.replica import preload
@@ -303,7 +303,7 @@ class _Trial:
         for (job, rank), how in self._reap().items():
             self.jobs[job].die(rank, how)
             if rank in self.jobs[job].lost:
-                self.sender.send(Failure(job, rank, how))
+                self.sender.send(Lost(job, rank, how))
 
     def _wait_for_ends(self, silent: set[Key]) -> None:
         """Learn how these workers end: the kernel closes a killed process's connections before its parent can know of it."""

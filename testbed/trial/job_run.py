@@ -61,11 +61,12 @@ class JobRun:
 
     def reason(self) -> str:
         """Why the workers that are left are to give up."""
-        return self.named(next(iter(self.failures.values())).text)
+        return self.named(next(iter([*self.lost.values(), *(failure.text for failure in self.failures.values())])))
 
     def why(self) -> str:
         """Who died, if someone did, and what the others say of it: the one of them that knows best whom it misses."""
-        died = [failure for failure in self.failures.values() if not failure.incomplete]
+        died = [Failure(self.plan.number, rank, how) for rank, how in self.lost.items()]
+        died += [failure for failure in self.failures.values() if not failure.incomplete]
         others = [failure for failure in self.failures.values() if failure.incomplete]
         dead = {failure.rank for failure in died}
         # who misses one of the dead, not who only misses itself; and the fewer it names, the more it knows

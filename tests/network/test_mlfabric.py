@@ -52,4 +52,6 @@ def test_racks_have_one_transfer_at_a_time_too(target: Target) -> None:
     change = SETTINGS | {"racks": 2, "workers": 2, "uplink_rate": 10, "steps": 4}
     result = run_trial(TrialSettings(**SMALL | change), 1, target, lambda message: None)
     found = updates(result["steps"])
+    direct = sorted((u for u in found if u["way"] == "server 0"), key=lambda u: u["sent"])
+    assert all(after["sent"] >= before["applied"] for before, after in pairwise(direct))
     assert len(found) == 16 and all(u["applied_at"] is not None for u in found) and result["metrics"]["model_digest"]

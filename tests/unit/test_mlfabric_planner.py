@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosts.mlfabric.planner import Network, Plan, Request, Transfer, plan
+from hosts.mlfabric.planner import Network, Plan, Request, Standing, Transfer, plan
 
 SERVER = 1000
 
@@ -19,9 +20,14 @@ def one_rack(source: int, destination: int) -> tuple[tuple[int, str], ...]:
     return (source, "up"), (destination, "down")
 
 
+def rack_of(host: int) -> int:
+    """Workers in racks of four; the server is in the first."""
+    return 0 if host == SERVER else host // 4
+
+
 def racks_of_four(source: int, destination: int) -> tuple[tuple[object, str], ...]:
-    """Through a root switch between racks; the server is in the first."""
-    racks = [0 if host == SERVER else host // 4 for host in (source, destination)]
+    """Through a root switch between racks."""
+    racks = [rack_of(host) for host in (source, destination)]
     between = ((f"rack{racks[0]}", "up"), (f"rack{racks[1]}", "down")) if racks[0] != racks[1] else ()
     return (source, "up"), *between, (destination, "down")
 
@@ -36,7 +42,8 @@ def equal(n: int, version: int = 0) -> list[Request]:
 
 def network(n: int, rate: float = 1.0, path: object = one_rack, **free: float) -> Network:
     hosts = [*range(n), SERVER]
-    return Network(path, {(host, way): rate for host in hosts for way in ("up", "down")}, free)  # type: ignore[arg-type]
+    rack = rack_of if path is racks_of_four else lambda host: 0
+    return Network(path, {(host, way): rate for host in hosts for way in ("up", "down")}, free, rack)  # type: ignore[arg-type]
 
 
 def applied(found: Plan) -> list[float]:
@@ -101,10 +108,22 @@ def test_what_is_under_way_counts_for_links_and_versions() -> None:
     assert plan([request(0, 7)], SERVER, busy, 10, bound=2).dropped == (request(0, 7),)
 
 
-def test_workers_absorb_within_a_rack_where_uplinks_are_in_use() -> None:
-    found = plan(equal(12), SERVER, network(12, path=racks_of_four), 0)
+def test_workers_absorb_what_comes_from_their_own_rack() -> None:
+    found = plan([request(worker, int(worker < 4)) for worker in range(12)], SERVER, network(12, path=racks_of_four), 1)
+    assert any(slot.absorbed for slot in found.slots)
     for slot in found.slots:
         assert {t.request.worker // 4 for t in slot.absorbed} <= {slot.transfer.request.worker // 4}
+
+
+def test_slots_that_stand_absorb_more_within_the_bound() -> None:
+    """Two stand, at versions 5 and 7; the second's oldest update may be one later, and what joins the first makes it so."""
+    standing = [Standing(request(8, 4), 4, 2, 1.0), Standing(request(9, 4), 4, 1, 2.0)]
+    net = replace(network(10), free={(SERVER, "down"): 3.0})
+    found = plan([request(0, 5), request(1, 5)], SERVER, net, 5, bound=4, standing=standing)
+    assert [(number, t.request.worker, t.start, t.end) for number, t in found.joining] == [(0, 1, 0.0, 1.0), (1, 0, 0.0, 1.0)]
+    assert not found.slots and not found.dropped
+    strict = plan([request(0, 5), request(1, 5)], SERVER, net, 5, bound=3, standing=standing)
+    assert not strict.joining and [len(slot.members) for slot in strict.slots] == [2] and not strict.dropped
 
 
 def test_a_worker_has_one_update_that_waits() -> None:
@@ -128,7 +147,8 @@ def test_every_plan_keeps_links_apart_and_delays_within_the_bound(
     rates = {(worker, way): rate for worker, (*_, rate) in enumerate(given_) for way in ("up", "down")} | {(SERVER, "down"): 1.0}
     if racks:
         rates |= {(f"rack{number}", way): 1.5 for number in range(4) for way in ("up", "down")}  # type: ignore[misc]
-    net = Network(racks_of_four if racks else one_rack, rates, {(SERVER, "down"): busy})  # type: ignore[arg-type]
+    path, rack = (racks_of_four, rack_of) if racks else (one_rack, lambda host: 0)
+    net = Network(path, rates, {(SERVER, "down"): busy}, rack)  # type: ignore[arg-type]
     found = plan(waiting, SERVER, net, 12, bound, aggregate)
 
     # every update is somewhere once

@@ -83,11 +83,13 @@ class World:
 
     def come(self, told: Any) -> Any:
         push, parts = told
-        if push.worker in self.dead or push.destination in self.dead:
+        lost = push.worker in self.dead and self.rng.random() < 0.5  # else it was on its way when the worker died
+        if lost or push.destination in self.dead:
             return None
         if push.destination == self.n:
             self.into_server += 1
-            assert push.ticket not in self.skipped
+            if push.ticket in self.skipped:
+                return None
             self.arrived[push.ticket] = parts
             self.at(0.001, "told", push.ticket)
             self.apply()
