@@ -70,7 +70,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("workers with an update each")
         ax.set_ylim(bottom=0)
     axes[0].set_ylabel("transfers to the server")
-    axes[1].set_ylabel("bytes of updates into the server (tensors)")
+    axes[1].set_ylabel("bytes into the server (tensors)")
     axes[0].set_title("dotted: n, and K with K(K + 1)/2 ≥ n", fontsize=10)
     axes[0].legend(frameon=False, fontsize=8, loc="upper left")
     caption = (

@@ -1,7 +1,8 @@
 """When updates that are there at once reach the server: all share its link, or one goes after another.
 
-Of n updates that share a link of B all are there after nS/B. If they go one after another, each with the whole link, the last is
-there as late, but the mean after (n + 1)S/2B. Order is all that differs: nothing is dropped, and nobody adds updates on the way.
+If n updates of S bytes share a link of rate B, all arrive after nS/B. If they go one after another at full rate, the last is
+as late, but they arrive after (n + 1)S/2B on average. Order is all that differs: nothing is dropped, and nobody adds updates on
+the way.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ CONDITIONS = {"links": "slow links", "compute": "compute stragglers"}
 class Settings(SweepSettings):
     """One rack of eight. An update takes 57 ms on a link, and a gradient 20 ms."""
 
-    target: float = Field(0.9, gt=0, lt=1, description="accuracy that the time is taken to")
+    target: float = Field(0.9, gt=0, lt=1, description="target accuracy, to which the time is measured")
     share: float = Field(0.1, gt=0, le=1, description="of the workers' links that have half the rate, rounded up")
     bound: int = Field(7, ge=0, description="of the delay, for MLfabric where it is bounded")
     racks: int = 1

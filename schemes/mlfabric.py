@@ -24,7 +24,7 @@ class Settings(SchemeSettings):
     """What the scheduler does."""
 
     delay: int | None = Field(
-        None, ge=0, le=1_000_000, description="updates of others that an update may be behind; else it is dropped"
+        None, ge=0, le=1_000_000, description="largest delay, in updates of others; an update that would exceed it is dropped"
     )
     order: bool = Field(True, description="updates go one after another, the shortest first, and do not share links")
     aggregate: bool = Field(True, description="workers that wait for their turn add others' updates to theirs")

@@ -20,7 +20,7 @@ from topologies.plan import NetworkPlan
 class ModelServerSettings(SchemeSettings):
     """What becomes of late updates."""
 
-    corrected: bool = Field(False, description="a late update counts for less: n over 1 + its delay, where that is less than 1")
+    corrected: bool = Field(False, description="scale a late update of n workers by n / (1 + delay), where that is less than 1")
 
 
 class OneModelServer(Scheme):
@@ -46,7 +46,7 @@ class OneModelServer(Scheme):
     # --- theory
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        """Of the few sums that there are."""
+        """For the sums before and after training; updates have no bound."""
         return TCP_OVERHEAD * oracle.seconds(_sum(len(plan.hosts)), plan, 4 * elements)
 
     def framing(self, settings: Any, elements: int) -> float:

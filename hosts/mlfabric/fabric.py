@@ -14,8 +14,8 @@ LEARNS = 0.3  # how much of a link's rate one transfer can change
 class Fabric:
     """Hosts below their racks' switches, and a root above those.
 
-    `racks` are the hosts' by rank; rates are in bytes per second, 0 is without limit. A transfer that takes longer than its links'
-    rates allow corrects them, one that does not brings them back.
+    `racks` are the hosts' by rank; rates are in bytes per second, 0 is without limit. A transfer slower than its links'
+    estimated rates lowers them. A faster one raises them, at most to the given rates.
     """
 
     racks: Sequence[int]
@@ -37,7 +37,7 @@ class Fabric:
         return (source, "up"), *between, (destination, "down")
 
     def learn(self, path: Path, size: float, seconds: float) -> None:
-        """A transfer of so many bytes took so long: its slowest links are as fast as that, as far as is known."""
+        """Move the estimated rate of a path's slowest links toward the rate of this transfer, at most to the given rate."""
         limited = [link for link in path if self.rates[link]]
         if not limited or seconds <= 0:
             return

@@ -1,14 +1,14 @@
 """When each update is sent, and where to (MLfabric, SoCC '20; our reading of it, for there is no public implementation).
 
 Order       Of the updates that wait, the one goes next that can be at the server first. While it is sent, no other uses a link of
-            its path: transfers share the links in time, and not in rate. Of n equal updates the mean is there after (n + 1) S / 2B
-            seconds, where sharing in rate has all of them there after n S / B.
+            its path: transfers share the links in time, and not in rate. n updates of S bytes on a link of rate B arrive after
+            (n + 1) S / 2B on average. If they share its rate, all arrive after n S / B.
 Drop        An update whose delay would be more than the bound, in whatever way it is sent, is not sent at all.
 Aggregate   A worker that waits for its turn can add what others send to it meanwhile, and send one update for all. So the j-th
             transfer to the server brings up to j updates, and K transfers bring K (K + 1) / 2.
 
-The delay of an update is how many others are in the model when it is added, and were not when the worker fetched the model that it
-computed on. The server adds in the planned order, whenever transfers arrive, so delays are what was planned.
+The delay of an update is how many other updates the server adds to the model after the worker fetches it and before this update.
+The server adds in the planned order, whenever transfers arrive, so delays are what was planned.
 
 Everything here is a function of its arguments: there are no clocks, and nothing is sent.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-GUARD = 0.1  # of a transfer's time that one may wait for what it is to carry, too
+GUARD = 0.1  # share of its own duration that a transfer may be delayed to absorb another update
 Link = Hashable
 Path = Sequence[Link]  # the links from one host to another, each in one direction
 
@@ -74,8 +74,8 @@ class Standing:
 
 @dataclass(frozen=True)
 class Plan:
-    """Slots in the order in which the server applies them, behind those that stand; what those absorb, by their numbers; and what
-    is not sent."""
+    """New slots, in the order in which the server applies them after the standing ones; what standing slots absorb, by number;
+    and what is not sent."""
 
     slots: tuple[Slot, ...]
     joining: tuple[tuple[int, Transfer], ...]
@@ -89,7 +89,7 @@ class Network:
     path: Callable[[int, int], Path]
     rates: Mapping[Link, float]
     free: Mapping[Link, float] = field(default_factory=dict)
-    rack: Callable[[int], Hashable] = lambda host: 0  # a worker absorbs what others of its rack send, which no other link carries
+    rack: Callable[[int], Hashable] = lambda host: 0  # absorption stays within a rack, so it takes no uplink
 
     def seconds(self, size: float, path: Path) -> float:
         """See the function of that name."""
@@ -97,7 +97,7 @@ class Network:
 
 
 def seconds(rates: Mapping[Link, float], size: float, path: Path) -> float:
-    """That a transfer of so many bytes takes."""
+    """How long a transfer of so many bytes takes."""
     return max((size / rate for link in path if (rate := rates.get(link, 0.0))), default=0.0)
 
 
@@ -227,9 +227,9 @@ class _Planner:
     # --- aggregate
 
     def _absorb(self, request: Request, before: int) -> bool:
-        """Have a worker of a slot before this number add the update to its own: the first one that can, which is there first.
+        """Assign the update to the first slot below `before` that can take it: the slot's worker adds it to its own update.
 
-        It may wait a little for the update, if that is less than what all together gain.
+        The slot may start a little later for it, if the total time lost is less than the time gained.
         """
         if not self.aggregate:
             return False
@@ -260,7 +260,7 @@ class _Planner:
         return found
 
     def _join(self, number: int, before: int, late: float, transfer: Transfer) -> None:
-        """Put an update into a slot, which is late by it; it would have been in the slot `before`, or in none."""
+        """Put an update into a slot, which then starts `late` seconds later. Before, it had the slot `before`, or none."""
         slot, request = self.slots[number], transfer.request
         slot.start += late
         for other in self.slots[number + 1 :] if late else ():
@@ -274,7 +274,7 @@ class _Planner:
         slot.absorbed.append(transfer)
 
     def _allowed(self, request: Request, before: int) -> Callable[[int], bool]:
-        """In which slots before this number the bound allows an update, which then comes before those in the slots between."""
+        """Which slots below `before` an update may join, so that neither it nor the updates it overtakes exceed the bound."""
         if self.bound is None:
             return lambda number: True
         behind = np.append(np.minimum.accumulate(self.slack[1:before][::-1])[::-1], 1)  # of those behind each slot, the least
@@ -282,7 +282,7 @@ class _Planner:
         return lambda number: bool(fits[number])
 
     def _worth(self, late: float, number: int, before: int) -> bool:
-        """Whether all updates together are there sooner if the one of slot `before` comes with this one, and delays it so long."""
+        """Whether the mean arrival is earlier if the update of slot `before` joins this slot and starts it `late` s later."""
         slot = self.slots[number]
         waiting = sum(other.members + len(other.absorbed) for other in self.slots[number:before])
         if before == len(self.slots):

@@ -1,6 +1,6 @@
 """The scheduler's state: what workers ask for, what is planned and under way, and what each may do next.
 
-Whenever a worker asks, what has not begun is planned again with it, as far back as nothing depends on what has. A plan says which
+A new update is planned together with those of the latest tickets, back to one of which a transfer has begun. A plan says which
 transfers there are, and in which order on each link; each begins when those before it on its links have ended, so one that takes
 longer than planned holds up those behind it and overlaps with none.
 
@@ -145,7 +145,7 @@ class Schedule:
         return actions + self._go_on(now)
 
     def skipped(self, ticket: int, now: float) -> list[Action]:
-        """The server does not have a ticket, and will not: what was to come with it waits again. ValueError for another one."""
+        """The server has skipped a ticket: the updates that it was for wait again. ValueError if it was not to be skipped."""
         if ticket not in self.uncertain:
             raise ValueError(f"ticket {ticket} was not to be skipped")
         self.uncertain.remove(ticket)
@@ -164,7 +164,7 @@ class Schedule:
         return Job(worker, path, size, seconds(self.fabric.rates, size, path), **more)
 
     def _ended(self, meant: Callable[[Job], bool], now: float) -> Job:
-        """A transfer has, which was under way. ValueError where there is none."""
+        """Remove a transfer that has ended, and learn from it. ValueError where none such was under way."""
         for job in self.jobs:
             if job.begun is not None and meant(job):
                 self.jobs.remove(job)
@@ -186,7 +186,7 @@ class Schedule:
                 job.awaited.discard(worker)
 
     def _recall(self) -> None:
-        """Let wait again what is planned last, as far back as nothing of it has begun."""
+        """Return the latest tickets' updates to those that wait, back to a ticket of which a transfer has begun."""
         while self.tickets and (members := self.members.get(self.tickets - 1)):
             ticket = self.tickets - 1
             jobs = [job for job in self.jobs if job.ticket == ticket]
@@ -204,7 +204,7 @@ class Schedule:
         return dropped + self._begin(now)
 
     def _begin(self, now: float) -> list[Action]:
-        """Transfers whose links are free, and not wanted by one before."""
+        """Begin every transfer whose links are free, and not reserved for an earlier one."""
         actions: list[Action] = []
         taken: set[Link] = {link for job in self.jobs if job.begun is not None for link in job.path}
         for job in self.jobs:

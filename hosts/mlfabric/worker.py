@@ -1,4 +1,4 @@
-"""MLfabric's worker: it sends an update when and where to the scheduler says, and adds to it what others have sent before."""
+"""MLfabric's worker: it adds the updates that it has absorbed to its own, and sends the sum when the scheduler grants it."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class MLfabric(ModelWorker):
             self.channels.put(header.rank, kind, octets)
 
     def _lost(self, rank: int, error: OSError) -> None:
-        """Others may leave or die: what was sent to them the scheduler has sent again."""
+        """Other workers may leave or die. The scheduler then reschedules what was sent to them."""
         if rank in (self.server, self.scheduler):
             super()._lost(rank, error)
         self._forget(rank)

@@ -81,7 +81,7 @@ class Connected(Summing, Generic[Header]):
                 self.channels.selector.unregister(interrupt)
 
     def _serve(self, rank: int, events: int) -> None:
-        """Send to and receive from a node what goes."""
+        """Send to and receive from a node as much as goes without blocking."""
         channel = self.channels[rank]
         before = channel.sent + channel.received
         try:

@@ -71,7 +71,7 @@ class GroupServer(ABC, Generic[Header]):
 
     @abstractmethod
     def _expected(self, rank: int) -> bool:
-        """Whether others need a worker that has left, or it something of them."""
+        """Whether a worker has left too early: others still need it, or it still needs something from them."""
 
     @abstractmethod
     def _refusal(self, size: int) -> Header:
@@ -82,7 +82,7 @@ class GroupServer(ABC, Generic[Header]):
         return node_name(rank, self.workers)
 
     def _leave(self, rank: int, error: Exception) -> None:
-        """A worker's connection has ended. One that leaves in order is expected by nobody; else the group cannot go on."""
+        """A worker's connection has ended. The group cannot go on if it was still expected, or sent an invalid message."""
         self.left.append(rank)
         self.channels.selector.unregister(self.channels[rank].socket)
         if isinstance(error, ValueError):

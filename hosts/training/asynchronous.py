@@ -29,8 +29,8 @@ WEIGHTS = Label("weights")
 
 
 class AsynchronousTrainer(Trainer):
-    """A worker's training with weights that the scheme keeps. The last worker evaluates them as it pulls them: the first one's link
-    is slow where links are of mixed rates. A record has, beside a Trainer's,
+    """A worker's training with weights that the scheme keeps. The last worker evaluates what it pulls, because the first one's
+    link is slow where links are of mixed rates. A record has, beside a Trainer's,
 
     version: how many changes are in the weights that were pulled; delay: how many of others came between the pull before and the
     worker's own change, None where that was dropped; update: what became of it (hosts.collective.Update), where the scheme tells.
@@ -62,6 +62,8 @@ class AsynchronousTrainer(Trainer):
             kept = _given_back(begin, change, Operation.CHANGE)
             replica.take(kept.tensor)
             update = kept.update
+            if update and update.applied_at is None:
+                replica.undo()
             before = _Evaluated(
                 {
                     "step": number, "rank": self.rank, "train_loss": gradient.loss, "begun": begun, "ended": kept.ended,

@@ -50,7 +50,7 @@ class Replica:
 
     def __init__(
         self, workload: str, seed: int, rank: int, workers: int, layered: bool = False, batch: int | None = None,
-        rate: float | None = None,
+        rate: float | None = None, momentum: float = MOMENTUM,
     ) -> None:  # fmt: skip
         torch.manual_seed(seed)
         self.seed, self.rank, self.workers = seed, rank, workers
@@ -61,9 +61,10 @@ class Replica:
         self.layers: list[Layer] = layers_of(self.workload, self.model) if layered else whole(self.model)
         self.parameters = [p for layer in self.layers for p in layer.parameters]
         rate = rate if rate is not None else self.workload.learning_rate
-        self.optimizers = [torch.optim.SGD(layer.parameters, lr=rate, momentum=MOMENTUM) for layer in self.layers]
+        self.optimizers = [torch.optim.SGD(layer.parameters, lr=rate, momentum=momentum) for layer in self.layers]
         self.sums: list[Exchange | None] = [None] * len(self.layers)  # that the layers' updates wait for
         self.waited = 0.0  # seconds, for sums, since a step began
+        self.velocity: list[torch.Tensor | None] = []  # before the last change
         for number, layer in enumerate(self.layers):
             layer.module.register_forward_pre_hook(lambda module, given, number=number: self._update(number))
 
@@ -94,10 +95,22 @@ class Replica:
 
     def change(self) -> torch.Tensor:
         """What the optimizer makes of the weights with the last gradient, less the weights, over the number of workers."""
-        before = self.weights()
+        before, self.velocity = self.weights(), self._velocity()
         for optimizer in self.optimizers:
             optimizer.step()
         return (self.weights() - before) / self.workers
+
+    def undo(self) -> None:
+        """Let the optimizers forget the last change, which was dropped."""
+        (optimizer,) = self.optimizers
+        for p, velocity in zip(self.parameters, self.velocity, strict=True):
+            optimizer.state[p]["momentum_buffer"] = velocity
+
+    def _velocity(self) -> list[torch.Tensor | None]:
+        """A copy of each parameter's momentum; None before its first step."""
+        (optimizer,) = self.optimizers
+        found = [optimizer.state[p].get("momentum_buffer") for p in self.parameters]
+        return [None if velocity is None else velocity.clone() for velocity in found]
 
     def take(self, weights: torch.Tensor) -> None:
         """Go on with these, (elements,)."""

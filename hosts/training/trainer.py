@@ -17,7 +17,7 @@ from hosts.training.exchange import BeginSum, Exchange
 from hosts.training.layers import FORWARD
 from hosts.training.pace import Pace, padded_sleep
 from hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, scheduled
-from hosts.training.replica import Replica
+from hosts.training.replica import MOMENTUM, Replica
 from hosts.training.stragglers import Straggler
 
 NICENESS = 10  # of the threads that compute
@@ -38,6 +38,7 @@ class TrainingSettings:
     measure_error: bool = False
     pipeline: str = BLOCKING
     forward: float = FORWARD  # share of a layer's compute time
+    momentum: float = MOMENTUM
 
 
 @dataclass
@@ -73,7 +74,8 @@ class Trainer:
         self.settings, self.rank = settings, rank
         self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler)
         layered = settings.pipeline in LAYERED
-        self.replica = Replica(settings.workload, settings.seed, rank, workers, layered, settings.batch, settings.learning_rate)
+        s = settings
+        self.replica = Replica(s.workload, s.seed, rank, workers, layered, s.batch, s.learning_rate, s.momentum)
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
         self.waited, self.results = 0.0, 0  # what the counters said after the step before

@@ -1,7 +1,7 @@
 """The model that a server holds, and what its updates are weighted with.
 
-An update is what a worker's optimizer makes of the weights, less the weights, over the number of workers: the momentum is each
-worker's own. So updates are only added: in whatever order, and several at once, they come to the same.
+An update is the change that a worker's optimizer makes to the weights, divided by the number of workers. Momentum is each
+worker's own. So updates are only added, and the sum of a set of updates does not depend on their order.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Model:
 
 
 def correction(delay: int, workers: int) -> float:
-    """The weight of an update that is `delay` updates late (Zhang et al., IJCAI '16: the learning rate over the delay).
+    """What an update is scaled by that is `delay` updates late (Zhang et al., IJCAI '16: the learning rate over the delay).
 
-    An update is a share of 1 / workers already, which is that of a delay of workers - 1: the usual one where all are alike. Only
-    those that are later count for less.
+    An update is already divided by the number of workers. That suits the usual delay of workers - 1, if all are equally fast.
+    Only later ones are scaled, so that 1 / (1 + delay) is what divides them in all.
     """
     return workers / max(workers, 1 + delay)
 

@@ -108,7 +108,7 @@ class ModelServer(GroupServer[Header]):
         self._sum_up(header.number)
 
     def _sum_up(self, number: int) -> None:
-        """Give back a sum if nobody is missing. Without those that have left there is no model; with one the others go on."""
+        """Return a sum once no part is missing. If a worker left before there was a model, the job ends; later, its part is 0."""
         part = self.sums[number]
         if gone := [other for other in part.parts.lacks(self.workers) if other in self.left]:
             if self.model is None:
@@ -149,7 +149,7 @@ class ModelServer(GroupServer[Header]):
                 self.channels.put(member.rank, Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic()))
 
     def _let_fetch(self) -> None:
-        """Give the model to those who want it, and have not to wait for slower ones."""
+        """Send the model to those that want it and need not wait for slower workers."""
         for rank, header in list(self.fetching.items()):
             if self.model is not None and not self._slower(rank):
                 del self.fetching[rank]

@@ -31,12 +31,12 @@ class Header(NamedTuple):
 
     With a scheduler (hosts.mlfabric) there are more:
 
-    REQUEST  a worker has an update. Another FETCH asks it when to fetch the model, another MODEL says that that is there
-    GRANT    the worker may send the update to a rank now, with those of these ranks in it, a byte each; or a FETCH says that it
+    REQUEST  a worker has an update. To the scheduler, FETCH asks for a turn to fetch the model, and MODEL reports its arrival
+    GRANT    the worker may now send `rank` the sum of these ranks' updates, a byte each. FETCH from the scheduler says that it
              may fetch the model
     DROP     it is not to send the update
-    ARRIVED  the update of a rank has come to who says so, and waits to be sent on
-    SKIP     the server need not wait for what belongs to a ticket; it answers SKIPPED, unless that is there: then APPLIED
+    ARRIVED  the sender has received the update of `rank`, and will send it on
+    SKIP     the server need not wait for a ticket's transfer. It answers SKIPPED, unless it has already sent APPLIED
     """
 
     kind: int

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hosts.training.layers import FORWARD
 from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, PIPELINES
+from hosts.training.replica import MOMENTUM
 from hosts.training.stragglers import KINDS, PARAMETERS, Straggler
 from hosts.training.workloads import PROFILES, WORKLOADS
 from switches.loss import Loss
@@ -64,7 +65,8 @@ class WorkSettings(Group):
     workload: str = Field("digits-mlp", description=f"one of {', '.join((*WORKLOADS, *PROFILES))}, tensor-N, or layers-N+N+…")
     steps: int = Field(80, ge=1, le=100_000, description="of training")
     batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
-    learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum 0.9; default: the workload's")
+    learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum; default: the workload's")
+    momentum: float = Field(MOMENTUM, ge=0, lt=1, description="of SGD")
     compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
     pipeline: str = Field(BLOCKING, description=f"when layers' sums begin: one of {', '.join(PIPELINES)}")
     forward_share: float = Field(FORWARD, ge=0, le=1, description="of a layer's compute time, which is before the backward pass")

@@ -199,7 +199,7 @@ class _Trial:
             s = job.settings
             training = TrainingSettings(
                 s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate,
-                s.measure_error, s.pipeline, s.forward_share,
+                s.measure_error, s.pipeline, s.forward_share, s.momentum,
             )  # fmt: skip
             for rank, host in enumerate(job.plan.hosts):
                 meeting = rendezvous(job.plan, host, s.of_scheme())

@@ -149,6 +149,21 @@ def test_a_step_is_a_change_and_its_delay_what_others_changed() -> None:
         assert r["busy"] == 0.02 and r["padding"] <= r["busy"] - r["compute"] + 1e-6
 
 
+def test_a_change_that_is_dropped_leaves_no_momentum() -> None:
+    replica, other = (Replica("digits-mlp", 1, 0, 1) for _ in range(2))
+    weights = replica.weights()
+    for step in (0, 1):
+        replica.gradient(step)
+        replica.change()
+        if step == 0:
+            replica.undo()
+        replica.take(weights)
+    other.gradient(1)
+    other.change()
+    for own, same in zip(replica._velocity(), other._velocity(), strict=True):
+        assert own is not None and torch.equal(own, same)
+
+
 def test_one_worker_alone_does_what_an_optimizer_does() -> None:
     _, trainer, _ = trained(others=0)
     alone = Replica("digits-mlp", 1, 0, 1)
