@@ -218,9 +218,22 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
 asked_to_stop: list[int] = []  # the signal, also where Python drops the exception: in a hook of fork, in a finalizer
 
 
+writing: list[dict[str, Any]] = []  # the result that is being written
+
+
 def _as_interrupt(number: int, frame: Any) -> None:
     asked_to_stop.append(number)
-    raise KeyboardInterrupt
+    if not writing:
+        raise KeyboardInterrupt
+
+
+def _keep(run: Run, entry: dict[str, Any]) -> None:
+    """Write a result whole: whoever interrupts meanwhile ends the run before its next trial."""
+    writing.append(entry)
+    try:
+        add_trial(run, entry)
+    finally:
+        writing.clear()
 
 
 def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display) -> bool:
@@ -232,10 +245,10 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display)
         entry |= run_trial(trial.settings, trial.seed, target, display.hear)
     except TrialError as error:
         entry |= {"valid": False, "problems": [str(error)], "failed": True}
-        add_trial(run, entry)
+        _keep(run, entry)
         display.end(f"[red]failed[/red]: {escape(str(error))}")
         return False
-    add_trial(run, entry)
+    _keep(run, entry)
     m = entry["metrics"]
     verdict = "valid" if entry["valid"] else "[yellow]not valid[/yellow]: " + escape("; ".join(entry["problems"]))
     accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""

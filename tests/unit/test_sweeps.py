@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
 from testbed.plan.sweep import Point, SweepSettings, paired
 from testbed.record import steps
-from testbed.record.runs import Run, load_run
+from testbed.record.runs import Run, add_trial, load_run
 from testbed.record.statistics import median_interval
 from testbed.theory import bounds
 from testbed.trial.coordinator import TrialError
@@ -238,6 +239,19 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
     assert ran == [] and len(list((tmp_path / "quickstart").iterdir())) == 1
     assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None) == 0  # without --resume: a new run
     assert len(ran) == 4 and len(list((tmp_path / "quickstart").iterdir())) == 2
+
+
+def test_a_result_that_is_being_written_is_written_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]]
+) -> None:
+    def interrupted(run: Run, entry: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        add_trial(run, entry)
+
+    monkeypatch.setattr(runner, "add_trial", interrupted)
+    assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None) == runner.INTERRUPTED
+    (folder,) = (tmp_path / "quickstart").iterdir()
+    assert ran == [(80, 1)] and len(load_run(folder).finished) == 1
 
 
 @pytest.mark.parametrize(
