@@ -81,10 +81,11 @@ def test_others_go_on_without_a_worker_that_dies(target: Target, scheme: str, vi
             assert message.text == f"worker {victim} was killed by SIGKILL"
             told.append(time.monotonic())
 
-    change: dict[str, Any] = {"racks": 1, "workers": 4, "steps": STEPS, "pipeline": "asynchronous", "compute_ms": 30}
+    steps = 30  # enough that some are left on a busy machine, where the test hears of one late
+    change: dict[str, Any] = {"racks": 1, "workers": 4, "steps": steps, "pipeline": "asynchronous", "compute_ms": 30}
     result = run_trial(TrialSettings(**SMALL | change | {"scheme": scheme}), 1, target, on_event)
     assert result["problems"][-1] == f"worker {victim} was killed by SIGKILL" and not result["valid"]
-    steps = Counter(r["rank"] for r in result["steps"])
-    assert all(steps[rank] == STEPS for rank in range(4) if rank != victim) and steps[victim] < STEPS
+    done = Counter(r["rank"] for r in result["steps"])
+    assert all(done[rank] == steps for rank in range(4) if rank != victim) and done[victim] < steps
     assert result["metrics"]["model_digest"] and len(result["workers"]) == 3
     assert told[1] - told[0] < 10
