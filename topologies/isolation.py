@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import sys
 import traceback
@@ -94,23 +95,39 @@ def isolated(work: Callable[[], int]) -> int:
 
 
 def fork(work: Callable[[], int]) -> int:
-    """Run `work` in a child process that ends with its exit code, and at the latest with this process; the child's pid."""
+    """Run `work` in a child process that ends with its exit code, and at the latest with this process; the child's pid.
+
+    If a signal that came meanwhile raises here, the child has ended: nobody would know its pid.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.pidfd_open(os.getpid())
     # Python drops what a signal's handler raises in the hooks that run around a fork
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         pid = os.fork()
     except OSError:
+        os.close(parent)
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         raise
     if pid:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        os.close(parent)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         return pid
     code = 1
     try:
         try:
             die_with_parent()
+            ended = select.poll()
+            ended.register(parent, select.POLLIN)
+            if ended.poll(0):
+                os._exit(code)  # it had died before
+            os.close(parent)
             # a signal may wait here since the fork: what it raises must not leave through the caller's frames
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
             code = work()

@@ -72,11 +72,11 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
         receiver.close()
         return _inside(settings, seed, target, sender)
 
-    pid = isolation.start(work)
-    sender.close()
     result: dict[str, Any] | None = None
     failure = ""
+    pid = isolation.start(work)
     try:
+        sender.close()
         while True:
             try:
                 told: dict[str, Any] | str | Message = receiver.recv()

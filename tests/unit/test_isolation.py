@@ -43,3 +43,47 @@ def test_an_interrupt_during_a_fork_stays_in_the_child() -> None:
     assert output == f"the caller's frames end in the caller: {process.pid}\n130\n"
     assert errors == ""
     assert process.returncode == 0
+
+
+INTERRUPTED_AFTER_ITS_FORK = """
+import os, signal, time
+from topologies.isolation import fork
+
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    fork(lambda: time.sleep(60) or 0)
+except KeyboardInterrupt:
+    pass
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no child is left")
+"""
+
+
+def test_an_interrupt_during_a_fork_leaves_no_child_whose_pid_nobody_knows() -> None:
+    result = subprocess.run([sys.executable, "-c", INTERRUPTED_AFTER_ITS_FORK], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == ("no child is left\n", "", 0)
+
+
+DEAD_BEFORE_ITS_CHILD_ASKS = """
+import os, signal
+from topologies import isolation
+
+asks = isolation.die_with_parent
+
+def late():
+    os.read(read, 1)  # until the parent is dead, and nobody else holds the other end
+    asks()
+
+read, write = os.pipe()
+isolation.die_with_parent = late
+os.register_at_fork(after_in_child=lambda: os.close(write))
+pid = isolation.fork(lambda: print("works for nobody", flush=True) or 0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_whose_parent_died_in_its_fork_ends_too() -> None:
+    result = subprocess.run([sys.executable, "-c", DEAD_BEFORE_ITS_CHILD_ASKS], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == ("", "", -9)
