@@ -62,7 +62,9 @@ except ChildProcessError:
 
 
 def test_an_interrupt_during_a_fork_leaves_no_child_whose_pid_nobody_knows() -> None:
-    result = subprocess.run([sys.executable, "-c", INTERRUPTED_AFTER_ITS_FORK], capture_output=True, text=True, timeout=30)
+    result = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AFTER_ITS_FORK], capture_output=True, text=True, timeout=30, check=False
+    )
     assert (result.stdout, result.stderr, result.returncode) == ("no child is left\n", "", 0)
 
 
@@ -85,5 +87,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_child_whose_parent_died_in_its_fork_ends_too() -> None:
-    result = subprocess.run([sys.executable, "-c", DEAD_BEFORE_ITS_CHILD_ASKS], capture_output=True, text=True, timeout=30)
+    result = subprocess.run(
+        [sys.executable, "-c", DEAD_BEFORE_ITS_CHILD_ASKS], capture_output=True, text=True, timeout=30, check=False
+    )
     assert (result.stdout, result.stderr, result.returncode) == ("", "", -9)
