@@ -9,7 +9,7 @@ from pydantic import Field
 from hosts.collective import Collective
 from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.scheduler import Scheduler
+from hosts.mlfabric.scheduler import Scheduler, rank_of
 from hosts.mlfabric.server import OrderedServer
 from hosts.mlfabric.worker import MLfabric
 from hosts.place import Over, Place, Pulse, Serving
@@ -50,7 +50,7 @@ class MLfabricScheme(OneModelServer):
         racks = [next(number for number, ranks in enumerate(m.racks) if rank in ranks) for rank in range(m.size)]
         fabric = Fabric([*racks, *place.server_racks], _rates(place.rates), _rates(place.uplinks))
         schedule = Schedule(fabric, m.size, s.delay, s.order, s.aggregate)
-        return Scheduler.of_next_group(replace(m, rank=m.size + 1), _control(place), s.patience, over, schedule)
+        return Scheduler.of_next_group(replace(m, rank=rank_of(m.size)), _control(place), s.patience, over, schedule)
 
 
 def _control(place: Place) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
+from schemes.tcp import TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
 from testbed.theory import bounds, pipelines
 
@@ -87,8 +87,7 @@ def mean_completion(trial: Record) -> float:
 
 def delays(trial: Record) -> float:
     """The mean delay of the updates that were applied; NaN for synchronous training."""
-    found = [r["delay"] for r in trial["steps"] if r.get("delay") is not None]
-    return fmean(found) if found else float("nan")
+    return float(trial["metrics"].get("delay_mean", "nan"))
 
 
 def transfers_to_server(trial: Record) -> int:
@@ -97,9 +96,8 @@ def transfers_to_server(trial: Record) -> int:
 
 
 def tensors_into_server(trial: Record) -> float:
-    """Bytes into the servers, in tensors of full segments; whatever else goes there is among them."""
-    tensor = TCP_FRAME / SEGMENT * 4 * trial["metrics"]["elements"]
-    return float(sum(server["down"] for server in trial["metrics"]["server_bytes"]) / tensor)
+    """Bytes into the servers in all steps, in tensors and in frames; whatever else goes there is among them."""
+    return into_servers(trial) * int(trial["settings"]["steps"])
 
 
 def up_busiest_uplink(trial: Record) -> float:

@@ -234,15 +234,13 @@ class _Planner:
         if not self.aggregate:
             return False
         room, allowed = self.room.get(self.network.rack(request.worker), []), self._allowed(request, before)
-        full: list[int] = []
-        found = False
-        for number in room:
-            slot = self.slots[number] if number < before else None
-            if slot is None or found:
+        for number in list(room):
+            if number >= before:
                 break
+            slot = self.slots[number]
             latest = slot.due + GUARD * slot.takes
             if slot.filled + self.least > latest:
-                full.append(number)
+                room.remove(number)  # it is full
                 continue
             path = self.network.path(request.worker, slot.request.worker)
             begin = max(request.ready, slot.filled, *(self.absorbing.get(link, 0.0) for link in path))
@@ -252,12 +250,10 @@ class _Planner:
                 continue
             if late and not self._worth(late, number, before):
                 continue
-            found = True
             self._join(number, before, late, Transfer(request, slot.request.worker, begin, end))
             self.absorbing.update(dict.fromkeys(path, end))
-        for number in full:
-            room.remove(number)
-        return found
+            return True
+        return False
 
     def _join(self, number: int, before: int, late: float, transfer: Transfer) -> None:
         """Put an update into a slot, which then starts `late` seconds later. Before, it had the slot `before`, or none."""
@@ -283,11 +279,10 @@ class _Planner:
 
     def _worth(self, late: float, number: int, before: int) -> bool:
         """Whether the mean arrival is earlier if the update of slot `before` joins this slot and starts it `late` s later."""
-        slot = self.slots[number]
-        waiting = sum(other.members + len(other.absorbed) for other in self.slots[number:before])
         if before == len(self.slots):
             return True  # it would be dropped
-        last = self.slots[before]
+        slot, last = self.slots[number], self.slots[before]
+        waiting = sum(other.members + len(other.absorbed) for other in self.slots[number:before])
         return late * waiting < (last.start + last.takes) - (slot.start + slot.takes + late)
 
     def _remove(self, number: int) -> None:

@@ -239,11 +239,7 @@ class Schedule:
         self.waiting.clear()
         network, begins = self._expected(now)
         tail = self._not_begun()
-        standing = [
-            Standing(members[job.worker], min(r.version for r in members.values()), len(members), begins[job])
-            for job in tail
-            for members in [self.members[job.ticket]]
-        ]
+        standing = [self._standing(job, begins[job]) for job in tail]
         before = self.version - sum(slot.members for slot in standing)
         found = plan(requests, self.server, network, before, self.bound, self.aggregate, standing)
         planned = [(transfer.start, self._with(tail[number], transfer)) for number, transfer in found.joining]
@@ -258,6 +254,10 @@ class Schedule:
             planned.append((slot.transfer.start, direct))
         self.jobs += [job for _, job in sorted(planned, key=lambda entry: entry[0])]
         return [Drop(request.worker) for request in found.dropped]
+
+    def _standing(self, job: Job, begins: float) -> Standing:
+        members = self.members[job.ticket]
+        return Standing(members[job.worker], min(request.version for request in members.values()), len(members), begins)
 
     def _not_begun(self) -> list[Job]:
         """The last transfers to the server, in the order of their tickets, as far back as none has begun."""

@@ -5,12 +5,36 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from hosts import collective
 from hosts.collective import Membership
 from hosts.mlfabric.schedule import Action, Drop, Fetch, Push, Schedule, Skip
-from hosts.tcp.meeting import Meeting
+from hosts.tcp.meeting import Meeting, MeetingError, reach
 from hosts.tcp.serving import GroupServer
 from hosts.updates import wire
 from hosts.updates.wire import Header
+
+
+def rank_of(workers: int) -> int:
+    """The scheduler's, behind those of the workers and the server."""
+    return workers + 1
+
+
+def node_name(rank: int, workers: int) -> str:
+    """What a node of a group with a scheduler is called in messages."""
+    return "the scheduler" if rank == rank_of(workers) else collective.node_name(rank, workers)
+
+
+def with_scheduler(meeting: Meeting, membership: Membership, control: list[str], patience: float) -> Meeting:
+    """The meeting of a worker or the server, and its connection to the scheduler; `control` are all addresses on the management
+    network. Raises MeetingError, and closes the meeting, if the scheduler cannot be reached."""
+    try:
+        meeting.sockets |= reach(
+            membership.rank, [rank_of(membership.size)], control, Scheduler.port, patience, meeting.epoch
+        ).sockets  # fmt: skip
+    except MeetingError:
+        meeting.close()
+        raise
+    return meeting
 
 
 class Scheduler(GroupServer[Header]):
@@ -37,7 +61,7 @@ class Scheduler(GroupServer[Header]):
 
     @classmethod
     def name(cls, membership: Membership) -> str:
-        return "the scheduler"
+        return node_name(membership.rank, membership.size)
 
     def _read(self, rank: int) -> None:
         for header in self.channels[rank].read(_nothing):

@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hosts.collective import Membership, node_name
-from hosts.mlfabric.scheduler import Scheduler
-from hosts.tcp.meeting import Meeting, MeetingError, reach
+from hosts.collective import Membership
+from hosts.mlfabric.scheduler import node_name, rank_of, with_scheduler
+from hosts.tcp.meeting import Meeting, MeetingError
 from hosts.updates import wire
 from hosts.updates.server import ModelServer
 from hosts.updates.wire import Header, Member
@@ -21,7 +21,7 @@ class OrderedServer(ModelServer):
     def __init__(self, membership: Membership, meeting: Meeting) -> None:
         super().__init__(membership, meeting)
         self.most = membership.size
-        self.scheduler = membership.size + 1
+        self.scheduler = rank_of(membership.size)
         self.next = 0  # ticket
         self.come: dict[int, tuple[list[Member], NDArray[Any]]] = {}  # by ticket, and not applied yet
         self.skipped: set[int] = set()  # tickets that are void; what comes with them is thrown away
@@ -35,13 +35,10 @@ class OrderedServer(ModelServer):
         meeting = cls.met(membership, peers, patience, over)
         if meeting is None:
             return None
-        scheduler = membership.size + 1
         try:
-            meeting.sockets |= reach(membership.rank, [scheduler], control, Scheduler.port, patience, meeting.epoch).sockets
+            return cls(membership, with_scheduler(meeting, membership, control, patience))
         except MeetingError as error:
-            meeting.close()
-            raise cls.incomplete(membership, f"the scheduler {error.what}") from None
-        return cls(membership, meeting)
+            raise cls.incomplete(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
 
     def _room(self, rank: int, header: Header) -> memoryview:
         if (rank == self.scheduler) != (header.kind == wire.SKIP) or (header.kind == wire.SKIP and header.size):
@@ -77,15 +74,9 @@ class OrderedServer(ModelServer):
             if self.next in self.come:
                 self._apply(*self.come.pop(self.next))
             self.next += 1
-        self._let_fetch()
 
     def _who(self, rank: int) -> str:
-        return name(rank, self.workers)
+        return node_name(rank, self.workers)
 
     def _expected(self, rank: int) -> bool:
         return rank != self.scheduler and super()._expected(rank)
-
-
-def name(rank: int, workers: int) -> str:
-    """What a node of a group with a scheduler is called in messages."""
-    return "the scheduler" if rank == workers + 1 else node_name(rank, workers)

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import Membership
-from hosts.mlfabric.scheduler import Scheduler
-from hosts.mlfabric.server import name
+from hosts.mlfabric.scheduler import node_name, rank_of, with_scheduler
 from hosts.tcp.kernel import pace
-from hosts.tcp.meeting import Meeting, MeetingError, meet, reach
+from hosts.tcp.meeting import Meeting, meet
 from hosts.updates import wire
 from hosts.updates.wire import Header, Member
 from hosts.updates.worker import Change, ModelWorker, dtype_of
@@ -31,26 +30,20 @@ class MLfabric(ModelWorker):
         self, membership: Membership, epoch: int, peers: list[str], control: list[str], overhead: float, patience: float = 30.0,
         pulse: Callable[[], str | None] | None = None,
     ) -> None:  # fmt: skip
-        self.control, self.overhead, self.scheduler = control, overhead, membership.size + 1
+        self.control, self.overhead, self.scheduler = control, overhead, rank_of(membership.size)
         super().__init__(membership, epoch, peers, patience, pulse)
         self.parts: dict[int, tuple[Member, NDArray[Any]]] = {}  # by worker: what has been absorbed
         self.coming: dict[int, bytearray] = {}  # by worker: what is being absorbed
-        self.granted: dict[int, bytes] = {}  # by node
 
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
         m = self.membership
         others = [rank for rank in range(m.size + 1) if rank != m.rank]
         meeting = meet(m.rank, others, m.size, peers, wire.TCP_PORT, patience, epoch)
-        try:
-            meeting.sockets |= reach(m.rank, [self.scheduler], self.control, Scheduler.port, patience, epoch).sockets
-        except MeetingError:
-            meeting.close()
-            raise
         self.uncounted.add(self.scheduler)
-        return meeting
+        return with_scheduler(meeting, m, self.control, patience)
 
     def _name(self, rank: int) -> str:
-        return name(rank, self.membership.size)
+        return node_name(rank, self.membership.size)
 
     # --- what the scheduler is asked
 

@@ -6,12 +6,12 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import replace
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Generic
 
 from hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, workers
-from hosts.tcp.channel import Channels, Header
+from hosts.tcp.channel import Channel, Channels, Header
 from hosts.tcp.kernel import count_segments, notice_silence
 from hosts.tcp.meeting import Meeting
 
@@ -107,23 +107,21 @@ class Connected(Summing, Generic[Header]):
     def _count(self) -> None:
         """Set the counters to what has been sent and received so far."""
         channels = [channel for rank, channel in self.channels.of.items() if rank not in self.uncounted]
-        count_segments(self.counters, [channel.socket for channel in channels])
-        self.counters.sent += self.past.sent
-        self.counters.retransmissions += self.past.retransmissions
-        self.counters.bytes_sent = self.past.bytes_sent + sum(channel.sent for channel in channels)
-        self.counters.bytes_received = self.past.bytes_received + sum(channel.received for channel in channels)
+        self._add_up(self.counters, self.past, channels)
 
     def _forget(self, rank: int) -> None:
         """Go on without a node, whose counters stay."""
-        channel = self.channels[rank]
-        ended = Counters()
-        with suppress(OSError):
-            count_segments(ended, [channel.socket])
-        self.past.sent += ended.sent
-        self.past.retransmissions += ended.retransmissions
-        self.past.bytes_sent += channel.sent
-        self.past.bytes_received += channel.received
+        self._add_up(self.past, replace(self.past), [self.channels[rank]])
         self.channels.drop(rank)
+
+    @staticmethod
+    def _add_up(into: Counters, before: Counters, channels: list[Channel[Header]]) -> None:
+        """What was counted before, and of these connections."""
+        count_segments(into, [channel.socket for channel in channels])
+        into.sent += before.sent
+        into.retransmissions += before.retransmissions
+        into.bytes_sent = before.bytes_sent + sum(channel.sent for channel in channels)
+        into.bytes_received = before.bytes_received + sum(channel.received for channel in channels)
 
     # --- when nothing comes
 

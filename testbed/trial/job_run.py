@@ -78,9 +78,8 @@ class JobRun:
         for record in self.steps:
             record["begun"] -= started
             record["ended"] -= started
-            for moment in ("requested", "sent", "applied"):
-                if (update := record.get("update")) and update[moment] is not None:
-                    update[moment] -= started
+            if update := record.get("update"):
+                update |= {m: update[m] - started for m in ("requested", "sent", "applied") if update[m] is not None}
             if "layers" in record:
                 record["layers"] = [[when - started for when in times] for times in record["layers"]]
         self.steps.sort(key=lambda r: (r["step"], r["rank"]))

@@ -167,7 +167,6 @@ def test_the_server_applies_in_the_order_of_tickets_whenever_they_come(order: li
     server.next, server.come, server.skipped, server.left, server.scheduler = 0, {}, set(), [], 9
     applied: list[int] = []
     server._apply = lambda members, elements, weight=1.0: applied.append(members[0].number)  # type: ignore[method-assign]
-    server._let_fetch = lambda: None  # type: ignore[method-assign]
     for ticket in order:
         if ticket in skipped:
             server.skipped.add(ticket)
