@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -111,6 +112,7 @@ class Update:
     sent: float | None  # when it began to be; None where it was not
     applied: float | None
     way: str  # where to it was sent
+    fetched_from: str  # who sent what was kept afterwards
 
     @property
     def delay(self) -> float | None:
@@ -193,6 +195,15 @@ class Summing(ABC):
             self._guarded(lambda: self._advance(started, interrupt))
         return started.total is not None
 
+    def attend(self, interrupt: int) -> None:
+        """While nothing is under way: serve others until the file descriptor `interrupt` is readable, or return at once.
+
+        What goes wrong is raised when the next sum is started.
+        """
+        if self.broken is None:
+            with suppress(Exception):
+                self._guarded(lambda: self._attend(interrupt))
+
     def _guarded(self, step: Any) -> None:
         try:
             step()
@@ -210,6 +221,9 @@ class Summing(ABC):
     @abstractmethod
     def _advance(self, started: Sum, interrupt: int) -> None:
         """Call `_over` with its sum; an interruption may come first."""
+
+    def _attend(self, interrupt: int) -> None:  # noqa: B027 (most schemes have nothing to do then)
+        """See attend."""
 
     @staticmethod
     def _over(started: Sum, total: NDArray[Any]) -> None:
@@ -234,5 +248,7 @@ class Collective(Protocol):
     ) -> Sum: ...  # fmt: skip
 
     def advance(self, started: Sum, interrupt: int = NEVER) -> bool: ...
+
+    def attend(self, interrupt: int) -> None: ...
 
     def close(self) -> None: ...

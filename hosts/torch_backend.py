@@ -206,6 +206,8 @@ class InaProcessGroup(dist.ProcessGroup):
         leaving = False
         while under_way or not leaving:
             while not leaving and (self.waiting or not under_way):
+                if not self.waiting:
+                    collective.attend(self.waiting.descriptor)
                 if (pending := self.waiting.get()) is None:
                     leaving = True
                     continue

@@ -28,6 +28,7 @@ class Settings(SchemeSettings):
     )
     order: bool = Field(True, description="updates go one after another, the shortest first, and do not share links")
     aggregate: bool = Field(True, description="workers that wait for their turn add others' updates to theirs")
+    distribute: bool = Field(True, description="workers that have fetched the model pass it on to others that wait for it")
 
 
 class MLfabricScheme(OneModelServer):
@@ -49,7 +50,7 @@ class MLfabricScheme(OneModelServer):
         s, m = place.settings, place.membership
         racks = [next(number for number, ranks in enumerate(m.racks) if rank in ranks) for rank in range(m.size)]
         fabric = Fabric([*racks, *place.server_racks], _rates(place.rates), _rates(place.uplinks))
-        schedule = Schedule(fabric, m.size, s.delay, s.order, s.aggregate)
+        schedule = Schedule(fabric, m.size, s.delay, s.order, s.aggregate, s.distribute)
         return Scheduler.of_next_group(replace(m, rank=rank_of(m.size)), _control(place), s.patience, over, schedule)
 
 

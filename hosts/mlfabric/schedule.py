@@ -8,6 +8,9 @@ Each transfer to the server has a ticket, and the server applies them in that or
 when it is planned, and no lateness can make its delay longer. When a worker dies, what it was to send is taken out of the plan,
 which can only make delays shorter; what others had sent to it waits again.
 
+The server sends the model to one worker at a time, too. A worker that has it passes it on to others that wait for it (distribute),
+while its own links are idle. So after k transfers' time 2^k - 1 workers can have it; from the server alone k have it.
+
 Events go in and actions come out: there are no clocks, and nothing is sent.
 """
 
@@ -35,9 +38,20 @@ class Push:
 
 @dataclass(frozen=True)
 class Fetch:
-    """A worker may fetch the model now."""
+    """A worker may fetch the model from the server now."""
 
     worker: int
+    number: int  # of the fetch
+    rate: float  # bytes per second; 0 is without limit
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A worker is to send the model that it has fetched to another, whose fetch has this number."""
+
+    worker: int
+    destination: int
+    number: int
     rate: float  # bytes per second; 0 is without limit
 
 
@@ -55,14 +69,14 @@ class Skip:
     ticket: int
 
 
-Action = Push | Fetch | Drop | Skip
+Action = Push | Fetch | Pass | Drop | Skip
 
 
 @dataclass(eq=False)
 class Job:
     """A transfer that is planned, or under way: of an update, or of the model (`destination` is None)."""
 
-    worker: int  # whose it is
+    worker: int  # whose update it is, or who wants the model
     path: Path
     size: float
     takes: float  # seconds, as planned
@@ -70,13 +84,22 @@ class Job:
     ticket: int = -1
     awaited: set[int] = field(default_factory=set)  # workers whose updates have to come before
     begun: float | None = None
+    number: int = 0  # of the fetch
+    least: int = 0  # version of the model that is wanted
+    source: int = -1  # who sends the model
+    again: bool = False  # the worker may have the model already, from a source that has died
 
 
 class Schedule:
-    """Of one group of workers. `bound` and `aggregate` are the planner's; without `order` nothing waits for a link."""
+    """Of one group of workers. `bound` and `aggregate` are the planner's; without `order` nothing waits for a link, so no model is
+    passed on."""
 
-    def __init__(self, fabric: Fabric, server: int, bound: int | None, order: bool = True, aggregate: bool = True) -> None:
+    def __init__(
+        self, fabric: Fabric, server: int, bound: int | None, order: bool = True, aggregate: bool = True, distribute: bool = True
+    ) -> None:
         self.fabric, self.server, self.bound, self.order, self.aggregate = fabric, server, bound, order, aggregate
+        self.distribute = distribute
+        self.models: dict[int, int] = {}  # versions, by worker that has fetched one
         self.waiting: dict[int, Request] = {}  # by worker
         self.jobs: list[Job] = []  # in the order in which they use links
         self.version = 0  # of the model once everything that has a ticket is applied
@@ -97,11 +120,12 @@ class Schedule:
         self.waiting[worker] = Request(worker, number, version, size, norm, now)
         return self._go_on(now)
 
-    def fetch(self, worker: int, size: float, now: float) -> list[Action]:
-        """A worker wants the model. ValueError for one that has something under way."""
+    def fetch(self, worker: int, number: int, least: int, size: float, now: float) -> list[Action]:
+        """A worker wants the model of version `least`, or a later one. ValueError for one that has something under way."""
         if any((job.worker, job.destination) == (worker, None) for job in self.jobs):
             raise ValueError(f"worker {worker} fetches the model")
-        self.jobs.append(self._job(self.fabric.path(self.server, worker), worker, size))
+        path = self.fabric.path(self.server, worker)
+        self.jobs.append(self._job(path, worker, size, number=number, least=least, source=self.server))
         return self._go_on(now)
 
     def absorbed(self, worker: int, by: int, now: float) -> list[Action]:
@@ -121,9 +145,10 @@ class Schedule:
         del self.members[ticket]
         return self._go_on(now)
 
-    def fetched(self, worker: int, now: float) -> list[Action]:
+    def fetched(self, worker: int, number: int, version: int, now: float) -> list[Action]:
         """A worker has the model. ValueError where that was not to be."""
-        self._ended(lambda job: job.worker == worker and job.destination is None, now)
+        self._ended(lambda job: (job.worker, job.destination, job.number) == (worker, None, number), now)
+        self.models[worker] = version
         return self._go_on(now)
 
     def gone(self, worker: int, now: float) -> list[Action]:
@@ -131,6 +156,11 @@ class Schedule:
         actions: list[Action] = []
         self.dead.add(worker)
         self.waiting.pop(worker, None)
+        self.models.pop(worker, None)
+        for job in self.jobs:
+            if job.source == worker:
+                self._send_from(job, self.server)
+                job.again, job.begun = True, None
         for job in [job for job in self.jobs if job.worker == worker]:
             self.jobs.remove(job)
             if job.destination == self.server:
@@ -156,7 +186,8 @@ class Schedule:
 
     def busy(self) -> list[int]:
         """Workers whose transfers are under way."""
-        return sorted({job.worker for job in self.jobs if job.begun is not None})
+        under_way = [job for job in self.jobs if job.begun is not None]
+        return sorted({job.worker if job.source in (-1, self.server) else job.source for job in under_way})
 
     # --- what is planned
 
@@ -166,9 +197,9 @@ class Schedule:
     def _ended(self, meant: Callable[[Job], bool], now: float) -> Job:
         """Remove a transfer that has ended, and learn from it. ValueError where none such was under way."""
         for job in self.jobs:
-            if job.begun is not None and meant(job):
+            if (job.begun is not None or job.again) and meant(job):
                 self.jobs.remove(job)
-                if self.order:
+                if self.order and job.begun is not None and not job.again:
                     self.fabric.learn(job.path, job.size, now - job.begun)
                 return job
         raise ValueError("what has come was not under way")
@@ -206,19 +237,52 @@ class Schedule:
     def _begin(self, now: float) -> list[Action]:
         """Begin every transfer whose links are free, and not reserved for an earlier one."""
         actions: list[Action] = []
-        taken: set[Link] = {link for job in self.jobs if job.begun is not None for link in job.path}
+        busy: set[Link] = {link for job in self.jobs if job.begun is not None for link in job.path}
+        taken = set(busy)
+        begins: dict[Job, float] = {}
         for job in self.jobs:
-            if job.begun is None and not job.awaited and (not self.order or taken.isdisjoint(job.path)):
-                job.begun = now
-                actions.append(self._action(job))
+            if job.begun is None and not job.awaited:
+                free = not self.order or taken.isdisjoint(job.path)
+                if not free and self.distribute and job.source == self.server:
+                    begins = begins or self._expected(now)[1]
+                    free = self._find_source(job, busy, begins, now)
+                if free:
+                    job.begun = now
+                    busy.update(job.path)
+                    actions.append(self._action(job))
             taken.update(job.path)
         return actions
+
+    def _find_source(self, job: Job, busy: set[Link], begins: dict[Job, float], now: float) -> bool:
+        """Let a worker send the model instead of the server, if it comes sooner by that, and nothing that is planned waits for it;
+        whether there is such a worker."""
+        planned: dict[Link, float] = {}
+        for other, begin in begins.items():
+            if other.begun is None and other is not job:
+                planned |= {link: min(begin, planned.get(link, math.inf)) for link in other.path}
+        sooner: list[tuple[float, int, int]] = []
+        for worker, version in self.models.items():
+            path = self.fabric.path(worker, job.worker)
+            if worker == job.worker or version < job.least or not busy.isdisjoint(path):
+                continue
+            end = now + seconds(self.fabric.rates, job.size, path)
+            if end < begins[job] + job.takes and all(end <= planned.get(link, math.inf) for link in path):
+                sooner.append((end, -version, worker))
+        if sooner:
+            self._send_from(job, min(sooner)[2])
+        return bool(sooner)
+
+    def _send_from(self, job: Job, source: int) -> None:
+        job.source, job.path = source, self.fabric.path(source, job.worker)
+        job.takes = seconds(self.fabric.rates, job.size, job.path)
 
     def _action(self, job: Job) -> Action:
         rates = [rate for link in job.path if (rate := self.fabric.given[link])]
         rate = min(rates, default=0.0) if self.order else 0.0
         if job.destination is None:
-            return Fetch(job.worker, rate)
+            if job.source == self.server:
+                return Fetch(job.worker, job.number, rate)
+            return Pass(job.source, job.worker, job.number, rate)
         members = tuple(sorted(self.members[job.ticket])) if job.destination == self.server else (job.worker,)
         return Push(job.worker, job.destination, job.ticket, members, rate)
 

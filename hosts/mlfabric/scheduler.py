@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hosts import collective
 from hosts.collective import Membership
-from hosts.mlfabric.schedule import Action, Drop, Fetch, Push, Schedule, Skip
+from hosts.mlfabric.schedule import Action, Drop, Fetch, Pass, Push, Schedule, Skip
 from hosts.tcp.meeting import Meeting, MeetingError, reach
 from hosts.tcp.serving import GroupServer
 from hosts.updates import wire
@@ -78,9 +78,9 @@ class Scheduler(GroupServer[Header]):
             case wire.REQUEST:
                 return self.schedule.request(rank, header.number, header.version, header.load, header.norm, now)
             case wire.FETCH:
-                return self.schedule.fetch(rank, header.load, now)
+                return self.schedule.fetch(rank, header.number, header.version, header.load, now)
             case wire.MODEL:
-                return self.schedule.fetched(rank, now)
+                return self.schedule.fetched(rank, header.number, header.version, now)
             case wire.ARRIVED:
                 return self.schedule.absorbed(header.rank, rank, now)
             case wire.APPLIED:
@@ -97,7 +97,10 @@ class Scheduler(GroupServer[Header]):
                     header = Header(wire.GRANT, rank=action.destination, ticket=action.ticket, rate=action.rate, size=len(members))
                     self._tell(action.worker, header, members)
                 case Fetch():
-                    self._tell(action.worker, Header(wire.FETCH, rate=action.rate))
+                    self._tell(action.worker, Header(wire.FETCH, number=action.number, rate=action.rate))
+                case Pass():
+                    header = Header(wire.PASS, number=action.number, rank=action.destination, rate=action.rate)
+                    self._tell(action.worker, header)
                 case Drop():
                     self._tell(action.worker, Header(wire.DROP))
                 case Skip():

@@ -1,4 +1,5 @@
-"""MLfabric's worker: it adds the updates that it has absorbed to its own, and sends the sum when the scheduler grants it."""
+"""MLfabric's worker: it adds the updates that it has absorbed to its own, and sends the sum when the scheduler grants it. The model
+that it has fetched it passes on to other workers, while it computes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from hosts.updates.worker import Change, ModelWorker, dtype_of
 
 
 class MLfabric(ModelWorker):
-    """Over connections to the server, the scheduler, and all other workers, who may absorb updates.
+    """Over connections to the server, the scheduler, and all other workers, who may absorb updates and pass on models.
 
     `control` are the addresses of all nodes on the management network, the scheduler's behind them; `overhead` is what headers make
     of a byte on the wire.
@@ -34,6 +35,8 @@ class MLfabric(ModelWorker):
         super().__init__(membership, epoch, peers, patience, pulse)
         self.parts: dict[int, tuple[Member, NDArray[Any]]] = {}  # by worker: what has been absorbed
         self.coming: dict[int, bytearray] = {}  # by worker: what is being absorbed
+        self.models: dict[int, NDArray[Any]] = {}  # by node: a model that comes
+        self.model: tuple[int, bytes] | None = None  # what was fetched last, and its version
 
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
         m = self.membership
@@ -56,7 +59,12 @@ class MLfabric(ModelWorker):
         self._tell(request)
 
     def _ask_to_fetch(self) -> None:
-        self._tell(Header(wire.FETCH, load=self._load()))
+        """A model with the update in it. If that was dropped, a newer one than it was computed on; the latest if there was none."""
+        change = self.change
+        assert change is not None
+        met = self.version if change.applied_at is None else change.applied_at
+        least = wire.LATEST if change.member is None else int(met) + 1
+        self._tell(Header(wire.FETCH, number=self.fetches, load=self._load(), version=least))
 
     def _load(self) -> float:
         assert self.change is not None
@@ -78,11 +86,17 @@ class MLfabric(ModelWorker):
     def _room(self, rank: int, header: Header) -> memoryview:
         if rank == self.scheduler:
             told = header.kind in (wire.WAITS, wire.REFUSE)
-            order = {wire.GRANT: header.size > 0, wire.FETCH: header.size == 0, wire.DROP: header.size == 0}
-            if not told and not (self.change is not None and order.get(header.kind, False)):
+            order = self.change is not None and (header.size > 0 if header.kind == wire.GRANT else header.kind == wire.DROP)
+            fetching = header.kind == wire.FETCH or (header.kind == wire.PASS and self.model is not None)
+            if not (told or order or fetching) or (header.size and not (told or header.kind == wire.GRANT)):
                 raise ValueError(f"a message {header.kind} with {header.size} bytes")
             self.bodies[rank] = memoryview(bytearray(header.size))
             return self.bodies[rank]
+        if header.kind == wire.MODEL:
+            if not self.kept or (header.size, header.dtype) != (4 * self.kept[1], self.dtype):
+                raise ValueError(f"a model of {header.size} bytes")
+            self.models[rank] = np.empty(self.kept[1], wire.DTYPES[header.dtype])  # two may come, if who was to send one has died
+            return self.models[rank].data.cast("B")
         if rank == self.server:
             return super()._room(rank, header)
         size = wire.MEMBER.size + 4 * self.kept[1] if self.kept else -1
@@ -96,19 +110,37 @@ class MLfabric(ModelWorker):
             self._follow(header)
         elif header.kind == wire.UPDATE:
             self._absorb(rank)
+        elif header.kind == wire.MODEL:
+            self._take_model(rank, header)
         else:
             super()._take(rank, header)
         if header.kind == wire.APPLIED:
             self._ask_to_fetch()
-        elif header.kind == wire.MODEL:
-            self._tell(Header(wire.MODEL))
+
+    def _take_model(self, rank: int, header: Header) -> None:
+        """Go on with it, unless one came from elsewhere before."""
+        found = self.models.pop(rank)
+        if self.change is None or header.number != self.fetches:
+            return
+        self.result, self.model = found, (header.version, found.tobytes())
+        self._tell(Header(wire.MODEL, number=header.number, version=header.version))
+        self._fetched(rank, header)
+
+    def _attend(self, interrupt: int) -> None:
+        with self._interrupted_by(interrupt):
+            while self._serve_ready():
+                pass
 
     def _follow(self, header: Header) -> None:
         """Do what the scheduler says."""
         if header.kind in (wire.WAITS, wire.REFUSE):
             super()._take(self.scheduler, header)
             return
-        assert self.change is not None
+        if header.kind == wire.PASS:
+            self._pass_on(header)
+            return
+        if self.change is None or (header.kind == wire.FETCH and header.number != self.fetches):
+            return  # the model has come from a worker that died then
         match header.kind:
             case wire.GRANT:
                 self._push(header, list(self.bodies[self.scheduler]))
@@ -116,8 +148,17 @@ class MLfabric(ModelWorker):
                 self.change.sent, self.change.octets, self.change.way = None, 0, ""  # who was to send it on has died
                 self._ask_to_fetch()
             case wire.FETCH:
-                fetch = Header(wire.FETCH, dtype_of(self.change.started), rate=header.rate / self.overhead)
-                self.channels.put(self.server, fetch)
+                rate = header.rate / self.overhead
+                self.channels.put(self.server, Header(wire.FETCH, dtype_of(self.change.started), self.fetches, rate=rate))
+
+    def _pass_on(self, header: Header) -> None:
+        """Send the model to a worker, unless that has died."""
+        assert self.model is not None
+        version, octets = self.model
+        if header.rank in self.channels.of:
+            pace(self.channels[header.rank].socket, header.rate / self.overhead)
+            answer = Header(wire.MODEL, self.dtype, header.number, size=len(octets), version=version)
+            self.channels.put(header.rank, answer, octets)
 
     def _absorb(self, rank: int) -> None:
         """Keep what another worker has sent until it is to be sent on."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Generic
@@ -64,21 +65,29 @@ class Connected(Summing, Generic[Header]):
         return AggregationError(text, True, tuple(rank for rank in missing if rank < m.size))
 
     def _advance(self, started: Sum, interrupt: int) -> None:
+        with self._interrupted_by(interrupt):
+            while started.total is None and self._serve_ready():
+                if started.total is None:
+                    self._watch_over(time.monotonic())
+
+    @contextmanager
+    def _interrupted_by(self, interrupt: int) -> Iterator[None]:
+        """Watch this file descriptor, too, unless it is NEVER."""
         if interrupt != NEVER:
             self.channels.selector.register(interrupt, EVENT_READ, NEVER)
         try:
-            while started.total is None:
-                ready = self.channels.ready(PULSE)
-                for rank, events in ready:
-                    if rank != NEVER:
-                        self._serve(rank, events)
-                if any(rank == NEVER for rank, _ in ready):
-                    return
-                if started.total is None:
-                    self._watch_over(time.monotonic())
+            yield
         finally:
             if interrupt != NEVER:
                 self.channels.selector.unregister(interrupt)
+
+    def _serve_ready(self) -> bool:
+        """Serve every node that is ready, once one is, or for a moment; False once interrupted."""
+        ready = self.channels.ready(PULSE)
+        for rank, events in ready:
+            if rank != NEVER:
+                self._serve(rank, events)
+        return all(rank != NEVER for rank, _ in ready)
 
     def _serve(self, rank: int, events: int) -> None:
         """Send to and receive from a node as much as goes without blocking."""

@@ -9,11 +9,12 @@ import numpy as np
 
 TCP_PORT = 48867
 GIVE, KEEP, RESULT, UPDATE, APPLIED, FETCH, MODEL, ASK, WAITS, REFUSE = range(10)
-REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED = range(10, 16)  # what a scheduler and its nodes tell each other
+REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED, PASS = range(10, 17)  # what a scheduler and its nodes tell each other
 HEADER = struct.Struct(">BcxxIIiIIIIQdddd")
 MEMBER = struct.Struct(">IIQd")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
+LATEST = (1 << 64) - 1  # version that only the server can have
 URGENT = -(1 << 31)  # priority
 
 
@@ -23,25 +24,27 @@ class Header(NamedTuple):
     RESULT   the sum
     UPDATE   what is to be added to the model: who is in it, a Member each, and then the elements
     APPLIED  a worker's update was added, to the model of this version, at this time
-    FETCH    asks for the model
-    MODEL    it, and its version
+    FETCH    asks for the model; its number is the fetch's among the worker's
+    MODEL    it, its version, and the number of the fetch that it answers
     ASK      a worker that has heard nothing asks whom the server waits for
     WAITS    their ranks, a byte each
     REFUSE   why the group cannot go on (hosts.tcp.serving)
 
     With a scheduler (hosts.mlfabric) there are more:
 
-    REQUEST  a worker has an update. To the scheduler, FETCH asks for a turn to fetch the model, and MODEL reports its arrival
+    REQUEST  a worker has an update. To the scheduler, FETCH asks for a turn to fetch a model of this version or a later one, and
+             MODEL reports its arrival
     GRANT    the worker may now send `rank` the sum of these ranks' updates, a byte each. FETCH from the scheduler says that it
              may fetch the model
     DROP     it is not to send the update
     ARRIVED  the sender has received the update of `rank`, and will send it on
+    PASS     the worker is to send the model that it has to `rank`, whose fetch has this number
     SKIP     the server need not wait for a ticket's transfer. It answers SKIPPED, unless it has already sent APPLIED
     """
 
     kind: int
     dtype: bytes = b"f"  # a key of DTYPES
-    number: int = 0  # of the sum, or of the update among its worker's
+    number: int = 0  # of the sum; of the update or the fetch among its worker's
     members: int = 0  # of an update
     priority: int = 0  # the lower, the sooner it is sent
     size: int = 0  # bytes that follow
@@ -67,7 +70,7 @@ class Header(NamedTuple):
     def unpack(cls, octets: Any) -> Header:
         """What `pack` wrote; ValueError for what it cannot have written."""
         header = cls(*HEADER.unpack(octets))
-        if header.kind > SKIPPED or header.dtype not in DTYPES or header.size > LONGEST:
+        if header.kind > PASS or header.dtype not in DTYPES or header.size > LONGEST:
             raise ValueError(f"no message begins with {bytes(octets).hex()}")
         return header
 

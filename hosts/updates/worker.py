@@ -51,8 +51,9 @@ class ModelWorker(Connected[Header]):
         except MeetingError as error:
             raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
         self.sums: dict[int, Sum] = {}  # under way, by number
-        self.started = self.updates = 0  # sums and updates so far
+        self.started = self.updates = self.fetches = 0  # sums, updates and fetches so far
         self.kept: tuple[str, int] | None = None  # name and elements of the model
+        self.dtype = b"f"  # of the model
         self.version = 0  # of the model that was fetched last
         self.change: Change | None = None
         self.bodies: dict[int, memoryview] = {}  # by node: what comes
@@ -78,7 +79,7 @@ class ModelWorker(Connected[Header]):
         if started.operation == Operation.KEEP:
             if self.kept:
                 raise ValueError(f"tensor {self.kept[0]!r} is kept, and no other can be")
-            self.kept = started.label.name, started.flat.size
+            self.kept, self.dtype = (started.label.name, started.flat.size), dtype_of(started)
         octets = started.flat.view(np.uint8).data if started.flat.any() else memoryview(b"")
         kind, number = KINDS[started.operation], self.started
         header = Header(kind, dtype_of(started), number, size=len(octets), elements=started.flat.size)
@@ -93,6 +94,7 @@ class ModelWorker(Connected[Header]):
         if self.change is not None:
             raise ValueError(f"tensor {name!r} is being changed: one change of a worker's is under way at a time")
         self.change = Change(started, None, time.monotonic())
+        self.fetches += 1
         if started.operation == Operation.CHANGE:
             self.change.member = Member(self.membership.rank, self.updates, self.version, float(np.linalg.norm(flat)))
             self.updates += 1
@@ -105,7 +107,7 @@ class ModelWorker(Connected[Header]):
             octets = change.member.pack() + started.flat.tobytes()  # a copy: the model may be written over the update
             self.channels.put(self.server, Header(wire.UPDATE, dtype_of(started), members=1, size=len(octets)), octets)
             change.sent, change.octets, change.way = change.requested, len(octets), self._name(self.server)
-        self.channels.put(self.server, Header(wire.FETCH, dtype_of(started)))
+        self.channels.put(self.server, Header(wire.FETCH, dtype_of(started), self.fetches))
 
     # --- what comes
 
@@ -124,7 +126,7 @@ class ModelWorker(Connected[Header]):
                 self.change.applied_at, self.change.applied = header.version, header.at
                 self.progress_at = time.monotonic()
             case wire.MODEL:
-                self._fetched(header)
+                self._fetched(rank, header)
             case wire.WAITS:
                 if (missing := list(self.bodies[rank])) and (self.change or self.sums):
                     self._waits("the model" if self.change else f"sum {min(self.sums)}", missing)
@@ -137,7 +139,7 @@ class ModelWorker(Connected[Header]):
         started: Sum | None = None
         if header.kind == wire.RESULT:
             started = self.sums.get(header.number)
-        elif header.kind == wire.MODEL and self.change is not None:
+        elif header.kind == wire.MODEL and self.change is not None and header.number == self.fetches:
             started = self.change.started
         if started is not None:
             if (header.size, header.dtype) != (started.flat.nbytes, dtype_of(started)):
@@ -153,15 +155,16 @@ class ModelWorker(Connected[Header]):
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         return self.bodies[rank]
 
-    def _fetched(self, header: Header) -> None:
+    def _fetched(self, rank: int, header: Header) -> None:
         change, self.change = self.change, None
         assert change is not None
         self.version = change.started.version = header.version
         if change.member is not None:
             computed_on, norm = change.member.version, change.member.norm
             change.started.update = Update(
-                computed_on, change.applied_at, norm, change.octets, change.requested, change.sent, change.applied, change.way
-            )
+                computed_on, change.applied_at, norm, change.octets, change.requested, change.sent, change.applied, change.way,
+                self._name(rank),
+            )  # fmt: skip
         self._over_with(change.started)
 
     def _over_with(self, started: Sum) -> None:

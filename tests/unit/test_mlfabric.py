@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -54,6 +56,23 @@ class Managed(Group):
         return MLfabric(self.membership(rank), 1, self.peers, self.control, 1.0, **more)
 
 
+def idle(worker: MLfabric, until: Callable[[], Any]) -> None:
+    """Let it serve others meanwhile, as a worker does that computes."""
+    over = os.eventfd(0)
+
+    def wait() -> None:
+        try:
+            until()
+        finally:
+            os.eventfd_write(over, 1)
+
+    with ThreadPoolExecutor(1) as waiter:
+        waited = waiter.submit(wait)
+        worker.attend(over)
+        waited.result()
+    os.close(over)
+
+
 def trained(group: Managed, steps: int, leaves: int | None = None) -> dict[int, list[Update]]:
     """What became of every worker's updates; their sum is in the model, but for those that were dropped.
 
@@ -68,8 +87,8 @@ def trained(group: Managed, steps: int, leaves: int | None = None) -> dict[int, 
             told = []
             for step in range(steps):
                 if leaves is None:
-                    together_.wait(20)  # they compete also on a machine that is busy
-                time.sleep(0.02 * rng.random())
+                    idle(worker, lambda: together_.wait(20))  # they compete also on a machine that is busy
+                idle(worker, lambda: time.sleep(0.02 * rng.random()))
                 change = np.full_like(first, rng.randrange(-1000, 1000) * (step + 1))
                 if leaves == rank and step == steps - 1:
                     worker.start(change, label=MODEL, operation=Operation.CHANGE)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.schedule import Drop, Fetch, Push, Schedule, Skip
+from hosts.mlfabric.schedule import Drop, Fetch, Pass, Push, Schedule, Skip
 
 RATE = 1.0
 
@@ -32,6 +32,10 @@ class World:
         self.held: dict[int, dict[int, tuple[int, int, int]]] = defaultdict(dict)  # by worker: what it has absorbed
         self.own: dict[int, tuple[int, int, int]] = {}
         self.fetched = dict.fromkeys(range(n), 0)  # versions
+        self.fetches = dict.fromkeys(range(n), 0)
+        self.least = dict.fromkeys(range(n), 0)
+        self.had: dict[int, set[int]] = defaultdict(set)  # numbers of fetches that are over, by worker
+        self.passed = 0
         self.done = dict.fromkeys(range(n), 0)
         self.dead: set[int] = set()
         self.fate: dict[tuple[int, int], str] = {}
@@ -62,15 +66,29 @@ class World:
                         self.busy[link].append((self.now, self.now + takes))
                     self.at(takes, "come", (action, parts))
                 case Fetch():
-                    takes = 1.0 + self.lateness * self.rng.random()
-                    for link in ((self.n, "up"), (action.worker, "down")):
-                        self.busy[link].append((self.now, self.now + takes))
-                    self.at(takes, "have", (action.worker, self.version))
+                    if action.number == self.fetches[action.worker]:
+                        self.send(self.n, action.worker, action.number, self.version)
+                case Pass():
+                    self.passed += 1
+                    assert action.worker != action.destination
+                    if action.worker not in self.dead:
+                        self.send(action.worker, action.destination, action.number, self.fetched[action.worker])
                 case Drop():
                     self.fate[self.own[action.worker][:2]] = "dropped"
-                    self.do(self.schedule.fetch(action.worker, 1.0, self.now))
+                    self.do(self.fetch(action.worker, self.own[action.worker][2] + 1))
                 case Skip():
                     self.at(0.01, "skip", action.ticket)
+
+    def send(self, source: int, worker: int, number: int, version: int) -> None:
+        takes = 1.0 + self.lateness * self.rng.random()
+        for link in ((source, "up"), (worker, "down")):
+            self.busy[link].append((self.now, self.now + takes))
+        self.at(takes, "have", (source, worker, number, version))
+
+    def fetch(self, worker: int, least: int) -> Any:
+        self.fetches[worker] += 1
+        self.least[worker] = least
+        return self.schedule.fetch(worker, self.fetches[worker], least, 1.0, self.now)
 
     # --- events
 
@@ -108,12 +126,13 @@ class World:
                 self.fate[worker, number] = "applied"
                 self.delays.append(self.version - version)
                 if worker not in self.dead:
-                    self.at(0.0005, "ask", worker)
+                    self.at(0.0005, "ask", (worker, self.version + 1))
             self.version += len(parts)
             self.next_ticket += 1
 
-    def ask(self, worker: int) -> Any:
-        return None if worker in self.dead else self.schedule.fetch(worker, 1.0, self.now)
+    def ask(self, told: Any) -> Any:
+        worker, least = told
+        return None if worker in self.dead else self.fetch(worker, least)
 
     def skip(self, ticket: int) -> Any:
         if ticket in self.arrived:
@@ -123,13 +142,16 @@ class World:
         return self.schedule.skipped(ticket, self.now)
 
     def have(self, told: Any) -> Any:
-        worker, version = told
-        if worker in self.dead:
+        source, worker, number, version = told
+        lost = source in self.dead and self.rng.random() < 0.5  # else it was on its way when its source died
+        if worker in self.dead or lost or number in self.had[worker]:
             return None
+        assert version >= self.least[worker] or source == self.n
+        self.had[worker].add(number)
         self.fetched[worker] = version
         self.done[worker] += 1
         self.at(2 * self.rng.random(), "compute", worker)
-        return self.schedule.fetched(worker, self.now)
+        return self.schedule.fetched(worker, number, version, self.now)
 
     def die(self, worker: int) -> Any:
         self.dead.add(worker)
@@ -139,12 +161,13 @@ class World:
 @settings(max_examples=300, deadline=None)
 @given(
     st.integers(1, 9), st.integers(1, 6), st.integers(0, 10**6), st.none() | st.integers(0, 12), st.booleans(), st.booleans(),
-    st.integers(0, 3),
+    st.booleans(), st.integers(0, 3),
 )  # fmt: skip
 def test_every_update_is_applied_or_dropped_once_within_the_bound_whoever_dies(
-    n: int, steps: int, seed: int, bound: int | None, order: bool, aggregate: bool, deaths: int
+    n: int, steps: int, seed: int, bound: int | None, order: bool, aggregate: bool, distribute: bool, deaths: int
 ) -> None:
-    world = World(n, steps, seed, min(deaths, n - 1), bound=bound, order=order, aggregate=aggregate).run()
+    options = {"bound": bound, "order": order, "aggregate": aggregate, "distribute": distribute}
+    world = World(n, steps, seed, min(deaths, n - 1), **options).run()
     for worker in set(range(n)) - world.dead:
         assert [world.fate.get((worker, number)) for number in range(steps)].count(None) == 0
         assert world.done[worker] == steps
@@ -182,14 +205,76 @@ def test_what_was_not_to_be_is_refused() -> None:
     for what in (
         lambda: schedule.absorbed(0, 1, 1.0),
         lambda: schedule.applied(7, 1.0),
-        lambda: schedule.fetched(0, 1.0),
+        lambda: schedule.fetched(0, 1, 0, 1.0),
         lambda: schedule.skipped(0, 1.0),
     ):
         with pytest.raises(ValueError):
             what()
-    schedule.fetch(0, 1.0, 0.0)
+    schedule.fetch(0, 1, 0, 1.0, 0.0)
     with pytest.raises(ValueError, match="worker 0 fetches the model"):
-        schedule.fetch(0, 1.0, 0.0)
+        schedule.fetch(0, 2, 0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="not under way"):
+        schedule.fetched(0, 2, 0, 1.0)
+
+
+def waiting_for_the_model(n: int, **options: Any) -> tuple[Schedule, list[Any]]:
+    """All workers of a rack want version 1, at once, and the first fetches it."""
+    schedule = Schedule(Fabric([0] * (n + 1), [RATE] * (n + 1), [0.0]), n, None, **options)
+    return schedule, [action for worker in range(n) for action in schedule.fetch(worker, 1, 1, 1.0, 0.0)]
+
+
+@pytest.mark.parametrize(("distribute", "each"), [(True, [1, 2, 4, 8]), (False, [1] * 15)])
+def test_workers_that_have_the_model_pass_it_on(distribute: bool, each: list[int]) -> None:
+    schedule, actions = waiting_for_the_model(15, distribute=distribute)
+    now, turns = 0.0, []
+    while actions:
+        turns.append(len(actions))
+        now += 1.0
+        have = [(a.worker, a.number) if isinstance(a, Fetch) else (a.destination, a.number) for a in actions]
+        actions = [action for worker, number in have for action in schedule.fetched(worker, number, 1, now)]
+    assert turns == each
+
+
+def test_a_model_that_is_too_old_is_not_passed_on() -> None:
+    schedule, actions = waiting_for_the_model(3)
+    assert actions == [Fetch(0, 1, RATE)]
+    assert schedule.fetched(0, 1, 0, 1.0) == [Fetch(1, 1, RATE)]
+
+
+def test_a_slow_link_passes_on_nothing_that_the_server_can_send_sooner() -> None:
+    schedule = Schedule(Fabric([0] * 4, [0.25, 1.0, 1.0, 1.0], [0.0]), 3, None)
+    actions = [action for worker in range(3) for action in schedule.fetch(worker, 1, 1, 1.0, 0.0)]
+    assert actions == [Fetch(0, 1, 0.25)]
+    assert schedule.fetched(0, 1, 1, 4.0) == [Fetch(1, 1, 1.0)]  # the other waits for the server, too
+
+
+@pytest.mark.parametrize(("size", "actions"), [(1.0, [Pass(0, 3, 1, RATE)]), (2.0, [])])
+def test_no_update_waits_for_a_model_that_is_passed_on(size: float, actions: list[Any]) -> None:
+    schedule = Schedule(Fabric([0] * 5, [RATE] * 5, [0.0]), 4, None)
+    schedule.fetch(0, 1, 0, 1.0, 0.0)
+    schedule.fetched(0, 1, 0, 1.0)
+    assert [action.worker for action in schedule.request(1, 0, 0, 1.5, 1.0, 1.0)] == [1]
+    assert schedule.request(0, 0, 0, 1.5, 1.0, 1.0) == []  # goes to the server behind the other, from 2.5 on
+    assert schedule.fetch(2, 1, 0, 10.0, 1.0) == [Fetch(2, 1, RATE)]
+    assert schedule.fetch(3, 1, 0, size, 1.0) == actions
+
+
+def test_the_server_sends_what_a_dead_worker_was_to_pass_on() -> None:
+    schedule, _ = waiting_for_the_model(3)
+    assert schedule.fetched(0, 1, 1, 1.0) == [Fetch(1, 1, RATE), Pass(0, 2, 1, RATE)]
+    assert schedule.busy() == [0, 1]
+    assert schedule.gone(0, 1.5) == []
+    assert schedule.fetched(1, 1, 1, 2.0) == [Fetch(2, 1, RATE)]
+    assert schedule.fetched(2, 1, 1, 3.0) == []
+    assert schedule.jobs == []
+
+
+def test_a_dead_workers_last_bytes_may_be_the_model() -> None:
+    schedule, _ = waiting_for_the_model(3)
+    schedule.fetched(0, 1, 1, 1.0)
+    schedule.gone(0, 1.5)
+    assert schedule.fetched(2, 1, 1, 1.6) == []  # before the server could send it once more
+    assert [job.worker for job in schedule.jobs] == [1]
 
 
 def test_a_slow_link_is_learnt_and_forgotten() -> None:
