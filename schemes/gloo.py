@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hosts.tcp.schedules import Schedule, ring
+from hosts.tcp.schedules import Nodes, Schedule, ring
 from schemes.scheme import Look
 from schemes.tcp import Scheduled
 
@@ -14,8 +14,8 @@ class Gloo(Scheduled):
     look = Look("Gloo", "#4f9d69", "D")
     native = True
 
-    def schedule(self, workers: int, servers: int) -> Schedule:
-        return ring(workers)
+    def schedule(self, nodes: Nodes) -> Schedule:
+        return ring(nodes.workers)
 
 
 SCHEME = Gloo()

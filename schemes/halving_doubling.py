@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hosts.tcp.schedules import Schedule, halving_doubling
+from hosts.tcp.schedules import Nodes, Schedule, halving_doubling
 from schemes.scheme import Look
 from schemes.tcp import Scheduled
 
@@ -14,8 +14,8 @@ class HalvingDoubling(Scheduled):
     look = Look("halving-doubling", "#2a9d9d", "P")
     of_bound = (0.4, 1.02)  # acknowledgments wait behind data, the more so the more partners a node has at once
 
-    def schedule(self, workers: int, servers: int) -> Schedule:
-        return halving_doubling(workers)
+    def schedule(self, nodes: Nodes) -> Schedule:
+        return halving_doubling(nodes.workers)
 
 
 SCHEME = HalvingDoubling()

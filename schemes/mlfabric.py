@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pydantic import Field
 
@@ -38,6 +39,9 @@ class MLfabricScheme(OneModelServer):
     look = Look("MLfabric", "#d9588a", ">")
     Settings = Settings
     managed = True
+
+    def delay_bound(self, settings: Any) -> int | None:
+        return settings.delay  # type: ignore[no-any-return]
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         return MLfabric(place.membership, epoch, place.peers, _control(place), TCP_OVERHEAD, place.settings.patience, pulse)

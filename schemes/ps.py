@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from hosts.tcp.schedules import Schedule, dedicated_servers
+from hosts.tcp.schedules import Nodes, Schedule, dedicated_servers
 from schemes.scheme import Look, SchemeSettings
 from schemes.tcp import Scheduled
 
@@ -28,8 +28,8 @@ class ParameterServer(Scheduled):
     def servers(self, settings: Any) -> int:
         return int(settings.servers)
 
-    def schedule(self, workers: int, servers: int) -> Schedule:
-        return dedicated_servers(workers, servers)
+    def schedule(self, nodes: Nodes) -> Schedule:
+        return dedicated_servers(nodes.workers, nodes.servers)
 
 
 SCHEME = ParameterServer()

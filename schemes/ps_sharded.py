@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hosts.tcp.schedules import Schedule, sharded_server
+from hosts.tcp.schedules import Nodes, Schedule, sharded_server
 from schemes.scheme import Look
 from schemes.tcp import Scheduled
 
@@ -14,8 +14,8 @@ class ShardedParameterServer(Scheduled):
     look = Look("server on every worker", "#7d5ba6", "v")
     of_bound = (0.4, 1.02)  # acknowledgments wait behind data, the more so the more partners a node has at once
 
-    def schedule(self, workers: int, servers: int) -> Schedule:
-        return sharded_server(workers)
+    def schedule(self, nodes: Nodes) -> Schedule:
+        return sharded_server(nodes.workers)
 
 
 SCHEME = ShardedParameterServer()

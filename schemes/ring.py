@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hosts.tcp.schedules import Schedule, ring
+from hosts.tcp.schedules import Nodes, Schedule, ring
 from schemes.scheme import Look
 from schemes.tcp import Scheduled
 
@@ -13,8 +13,8 @@ class Ring(Scheduled):
     name = "ring"
     look = Look("ring", "#d1762d", "s")
 
-    def schedule(self, workers: int, servers: int) -> Schedule:
-        return ring(workers)
+    def schedule(self, nodes: Nodes) -> Schedule:
+        return ring(nodes.workers)
 
 
 SCHEME = Ring()

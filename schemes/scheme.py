@@ -91,6 +91,10 @@ class Scheme:
         """Hosts besides the workers' that a job needs."""
         return 0
 
+    def delay_bound(self, settings: Any) -> int | None:
+        """The largest delay of an update (hosts.collective.Update) that the scheme allows; None is without bound."""
+        return None
+
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         """Raise ValueError for jobs of this scheme that cannot run on the network: a sentence that says what to change."""
 

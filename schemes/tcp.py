@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from hosts.collective import Collective
 from hosts.ethernet import PHYSICAL_BYTES
 from hosts.place import Over, Place, Pulse, Serving
 from hosts.tcp.pairwise import Pairwise, Server
-from hosts.tcp.schedules import Schedule
+from hosts.tcp.schedules import Nodes, Schedule
 from schemes import oracle
 from schemes.scheme import Scheme
-from topologies.plan import NetworkPlan
+from topologies.plan import HostPlan, NetworkPlan
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
 TCP_FRAME = SEGMENT + 66  # Ethernet, IP and TCP headers with it
@@ -23,16 +24,21 @@ class Scheduled(Scheme):
     """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
 
     @abstractmethod
-    def schedule(self, workers: int, servers: int) -> Schedule:
+    def schedule(self, nodes: Nodes) -> Schedule:
         """Raises ValueError for numbers of workers and servers that it does not exist for."""
         raise NotImplementedError
 
     def check(self, jobs: Any, plan: NetworkPlan) -> None:
         for job in jobs:
-            self.schedule(job.plan.size, len(job.plan.servers))
+            self.schedule(_nodes(plan, job.plan.hosts, job.plan.servers))
 
     def _of(self, place: Place) -> Schedule:
-        return self.schedule(place.membership.size, len(place.peers) - place.membership.size)
+        m = place.membership
+        racks = [next(number for number, ranks in enumerate(m.racks) if rank in ranks) for rank in range(m.size)]
+        return self.schedule(Nodes(m.size, len(place.peers) - m.size, place.rates, [*racks, *place.server_racks]))
+
+    def _on(self, plan: NetworkPlan) -> Schedule:
+        return self.schedule(_nodes(plan, plan.hosts, plan.servers))
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         return Pairwise(place.membership, self._of(place), place.peers, epoch, place.settings.patience, pulse)
@@ -42,11 +48,16 @@ class Scheduled(Scheme):
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """What the oracle makes of the schedule."""
-        return TCP_OVERHEAD * oracle.seconds(self.schedule(len(plan.hosts), len(plan.servers)), plan, 4 * elements)
+        return TCP_OVERHEAD * oracle.seconds(self._on(plan), plan, 4 * elements)
 
     def framing(self, settings: Any, elements: int) -> float:
         return TCP_FRAME / SEGMENT
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        steps = oracle.load(self.schedule(len(plan.hosts), len(plan.servers)), plan, 1.0)
+        steps = oracle.load(self._on(plan), plan, 1.0)
         return self.framing(settings, elements) * max(sum(step[number, True] for step in steps) for number in plan.uplinks)
+
+
+def _nodes(plan: NetworkPlan, workers: Sequence[HostPlan], servers: Sequence[HostPlan]) -> Nodes:
+    everyone = [*workers, *servers]
+    return Nodes(len(workers), len(servers), plan.rates(everyone), [host.rack for host in everyone])

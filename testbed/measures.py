@@ -68,6 +68,27 @@ def time_to_accuracy(target: float) -> Measure:
     return measure
 
 
+def updates_to_accuracy(target: float) -> Measure:
+    """Updates in the model that first has this test accuracy, over the number of workers; NaN where none has."""
+
+    def measure(trial: Record) -> float:
+        reached = (r["version"] for r in trial["steps"] if r.get("accuracy", 0) >= target)
+        return float(next(reached, float("nan"))) / int(trial["settings"]["workers"] * trial["settings"]["racks"])
+
+    return measure
+
+
+def each_delay(trial: Record) -> list[float]:
+    """The delays of the updates that were applied, in order of size."""
+    return sorted(r["delay"] for r in trial["steps"] if r.get("delay") is not None)
+
+
+def share_dropped(trial: Record) -> float:
+    """Of all updates."""
+    updates = [r["update"] for r in trial["steps"]]
+    return sum(update["applied_at"] is None for update in updates) / len(updates)
+
+
 def update_seconds(trial: Record) -> float:
     """That an update takes on a worker's link by itself, headers included."""
     return float(TCP_OVERHEAD * 32e-6 * trial["metrics"]["elements"] / trial["settings"]["host_rate"])

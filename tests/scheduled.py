@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from hosts.tcp.schedules import Schedule
+from hosts.tcp.schedules import Nodes, Schedule
 from schemes import registry
 from schemes.tcp import Scheduled
 
+
+def _in_one_rack(scheme: Scheduled, workers: int, servers: int) -> Schedule:
+    """With equal links."""
+    return scheme.schedule(Nodes(workers, servers, [1.0] * (workers + servers), [0] * (workers + servers)))
+
+
 SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
-    name: scheme.schedule for name in registry.names() if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native
+    name: partial(_in_one_rack, scheme)
+    for name in registry.names()
+    if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native
 }

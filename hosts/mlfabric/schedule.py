@@ -90,6 +90,15 @@ class Job:
     again: bool = False  # the worker may have the model already, from a source that has died
 
 
+@dataclass(frozen=True)
+class _Ahead:
+    """What is expected, as long as no transfer begins that is not planned."""
+
+    ends: dict[Job, float]
+    reserved: dict[Link, float]  # when the first update begins that is to use a link
+    idle: list[int]  # workers that have a model and send nothing
+
+
 class Schedule:
     """Of one group of workers. `bound` and `aggregate` are the planner's; without `order` nothing waits for a link, so no model is
     passed on."""
@@ -107,6 +116,7 @@ class Schedule:
         self.members: dict[int, dict[int, Request]] = {}  # by ticket that the server has not, and worker
         self.uncertain: set[int] = set()  # tickets that the server was asked to skip
         self.dead: set[int] = set()
+        self.apart: set[frozenset[int]] = set()  # pairs of workers that cannot reach each other
 
     # --- events; each gives what can be done then
 
@@ -121,7 +131,8 @@ class Schedule:
         return self._go_on(now)
 
     def fetch(self, worker: int, number: int, least: int, size: float, now: float) -> list[Action]:
-        """A worker wants the model of version `least`, or a later one. ValueError for one that has something under way."""
+        """A worker wants the server's model, or from another worker one of version `least` or a later one. ValueError for a worker
+        that has something under way."""
         if any((job.worker, job.destination) == (worker, None) for job in self.jobs):
             raise ValueError(f"worker {worker} fetches the model")
         path = self.fabric.path(self.server, worker)
@@ -130,7 +141,7 @@ class Schedule:
 
     def absorbed(self, worker: int, by: int, now: float) -> list[Action]:
         """A worker's update has come to another, which will send it on. ValueError where that was not to be."""
-        if worker in self.dead:  # and was taken out of the plan
+        if worker in self.dead or frozenset((worker, by)) in self.apart:  # and was taken out of the plan
             return []
         ended = self._ended(lambda job: job.worker == worker and job.destination == by, now)
         self._await_no_longer(ended.ticket, worker)
@@ -157,10 +168,10 @@ class Schedule:
         self.dead.add(worker)
         self.waiting.pop(worker, None)
         self.models.pop(worker, None)
+        self.apart = {pair for pair in self.apart if worker not in pair}
         for job in self.jobs:
             if job.source == worker:
-                self._send_from(job, self.server)
-                job.again, job.begun = True, None
+                self._send_again(job)
         for job in [job for job in self.jobs if job.worker == worker]:
             self.jobs.remove(job)
             if job.destination == self.server:
@@ -173,6 +184,26 @@ class Schedule:
                 self._take_back(job.ticket, worker)
                 self._await_no_longer(job.ticket, worker)
         return actions + self._go_on(now)
+
+    def part(self, worker: int, other: int, now: float) -> list[Action]:
+        """A worker cannot reach another, or that has died: what one was to send the other goes to the server, or comes from it.
+
+        As long as both live, no update is planned to be added on the way. ValueError for what is no other worker.
+        """
+        if worker == other or not max(worker, other) < self.server:
+            raise ValueError(f"worker {worker} apart from {other}")
+        if other in self.dead:
+            return []
+        pair = frozenset((worker, other))
+        self.apart.add(pair)
+        for job in [j for j in self.jobs if pair in (frozenset((j.worker, j.source)), frozenset((j.worker, j.destination)))]:
+            if job.destination is None:
+                self._send_again(job)
+            else:
+                self.jobs.remove(job)
+                self._take_back(job.ticket, job.worker)
+                self._await_no_longer(job.ticket, job.worker)
+        return self._go_on(now)
 
     def skipped(self, ticket: int, now: float) -> list[Action]:
         """The server has skipped a ticket: the updates that it was for wait again. ValueError if it was not to be skipped."""
@@ -239,13 +270,14 @@ class Schedule:
         actions: list[Action] = []
         busy: set[Link] = {link for job in self.jobs if job.begun is not None for link in job.path}
         taken = set(busy)
-        begins: dict[Job, float] = {}
+        ahead: _Ahead | None = None
         for job in self.jobs:
             if job.begun is None and not job.awaited:
                 free = not self.order or taken.isdisjoint(job.path)
                 if not free and self.distribute and job.source == self.server:
-                    begins = begins or self._expected(now)[1]
-                    free = self._find_source(job, busy, begins, now)
+                    ahead = ahead or self._ahead(busy, now)
+                    free = self._find_source(job, busy, ahead, now)
+                    ahead = None if free else ahead
                 if free:
                     job.begun = now
                     busy.update(job.path)
@@ -253,24 +285,39 @@ class Schedule:
             taken.update(job.path)
         return actions
 
-    def _find_source(self, job: Job, busy: set[Link], begins: dict[Job, float], now: float) -> bool:
-        """Let a worker send the model instead of the server, if it comes sooner by that, and nothing that is planned waits for it;
-        whether there is such a worker."""
-        planned: dict[Link, float] = {}
-        for other, begin in begins.items():
-            if other.begun is None and other is not job:
-                planned |= {link: min(begin, planned.get(link, math.inf)) for link in other.path}
+    def _ahead(self, busy: set[Link], now: float) -> _Ahead:
+        begins = self._expected(now)[1]
+        reserved: dict[Link, float] = {}
+        for job, begin in begins.items():
+            if job.begun is None and job.source == -1:
+                reserved |= {link: min(begin, reserved.get(link, math.inf)) for link in job.path}
+        idle = [worker for worker in self.models if (worker, "up") not in busy]
+        return _Ahead({job: begin + job.takes for job, begin in begins.items()}, reserved, idle)
+
+    def _find_source(self, job: Job, busy: set[Link], ahead: _Ahead, now: float) -> bool:
+        """Let a worker send the model instead of the server, if it comes sooner by that, and no planned update waits for it.
+
+        Whether there is such a worker.
+        """
         sooner: list[tuple[float, int, int]] = []
-        for worker, version in self.models.items():
-            path = self.fabric.path(worker, job.worker)
-            if worker == job.worker or version < job.least or not busy.isdisjoint(path):
+        for worker in ahead.idle:
+            version = self.models[worker]
+            late = self.bound is not None and self.version - version > self.bound  # what is computed on it would be dropped
+            if worker == job.worker or version < job.least or late or frozenset((worker, job.worker)) in self.apart:
                 continue
+            path = self.fabric.path(worker, job.worker)
             end = now + seconds(self.fabric.rates, job.size, path)
-            if end < begins[job] + job.takes and all(end <= planned.get(link, math.inf) for link in path):
+            planned = min(ahead.reserved.get(link, math.inf) for link in path)
+            if busy.isdisjoint(path) and end < ahead.ends[job] and end <= planned:
                 sooner.append((end, -version, worker))
         if sooner:
             self._send_from(job, min(sooner)[2])
         return bool(sooner)
+
+    def _send_again(self, job: Job) -> None:
+        """From the server, or from another worker that has the model then."""
+        self._send_from(job, self.server)
+        job.again, job.begun = True, None
 
     def _send_from(self, job: Job, source: int) -> None:
         job.source, job.path = source, self.fabric.path(source, job.worker)
@@ -305,7 +352,7 @@ class Schedule:
         tail = self._not_begun()
         standing = [self._standing(job, begins[job]) for job in tail]
         before = self.version - sum(slot.members for slot in standing)
-        found = plan(requests, self.server, network, before, self.bound, self.aggregate, standing)
+        found = plan(requests, self.server, network, before, self.bound, self.aggregate and not self.apart, standing)
         planned = [(transfer.start, self._with(tail[number], transfer)) for number, transfer in found.joining]
         for slot in found.slots:
             request = slot.transfer.request

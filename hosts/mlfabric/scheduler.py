@@ -83,6 +83,8 @@ class Scheduler(GroupServer[Header]):
                 return self.schedule.fetched(rank, header.number, header.version, now)
             case wire.ARRIVED:
                 return self.schedule.absorbed(header.rank, rank, now)
+            case wire.APART:
+                return self.schedule.part(rank, header.rank, now)
             case wire.APPLIED:
                 return self.schedule.applied(header.ticket, now)
             case wire.SKIPPED:

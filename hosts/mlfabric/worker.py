@@ -35,7 +35,6 @@ class MLfabric(ModelWorker):
         super().__init__(membership, epoch, peers, patience, pulse)
         self.parts: dict[int, tuple[Member, NDArray[Any]]] = {}  # by worker: what has been absorbed
         self.coming: dict[int, bytearray] = {}  # by worker: what is being absorbed
-        self.models: dict[int, NDArray[Any]] = {}  # by node: a model that comes
         self.model: tuple[int, bytes] | None = None  # what was fetched last, and its version
 
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
@@ -59,7 +58,8 @@ class MLfabric(ModelWorker):
         self._tell(request)
 
     def _ask_to_fetch(self) -> None:
-        """A model with the update in it. If that was dropped, a newer one than it was computed on; the latest if there was none."""
+        """For the server's model, or another worker's with the update in it. If that was dropped, a newer one than it was computed
+        on; if there was none, the server's only."""
         change = self.change
         assert change is not None
         met = self.version if change.applied_at is None else change.applied_at
@@ -95,8 +95,8 @@ class MLfabric(ModelWorker):
         if header.kind == wire.MODEL:
             if not self.kept or (header.size, header.dtype) != (4 * self.kept[1], self.dtype):
                 raise ValueError(f"a model of {header.size} bytes")
-            self.models[rank] = np.empty(self.kept[1], wire.DTYPES[header.dtype])  # two may come, if who was to send one has died
-            return self.models[rank].data.cast("B")
+            self.tensors[rank] = np.empty(self.kept[1], wire.DTYPES[header.dtype])  # two may come, if who was to send one has died
+            return self.tensors[rank].data.cast("B")
         if rank == self.server:
             return super()._room(rank, header)
         size = wire.MEMBER.size + 4 * self.kept[1] if self.kept else -1
@@ -119,12 +119,12 @@ class MLfabric(ModelWorker):
 
     def _take_model(self, rank: int, header: Header) -> None:
         """Go on with it, unless one came from elsewhere before."""
-        found = self.models.pop(rank)
+        weights = self.tensors.pop(rank)
         if self.change is None or header.number != self.fetches:
             return
-        self.result, self.model = found, (header.version, found.tobytes())
+        self.model = header.version, weights.tobytes()
         self._tell(Header(wire.MODEL, number=header.number, version=header.version))
-        self._fetched(rank, header)
+        self._fetched(rank, header, weights)
 
     def _attend(self, interrupt: int) -> None:
         with self._interrupted_by(interrupt):
@@ -190,7 +190,8 @@ class MLfabric(ModelWorker):
             self.channels.put(header.rank, kind, octets)
 
     def _lost(self, rank: int, error: OSError) -> None:
-        """Other workers may leave or die. The scheduler then reschedules what was sent to them."""
+        """Other workers may leave or die, or the network to one may fail. The scheduler then reschedules what was on its way."""
         if rank in (self.server, self.scheduler):
             super()._lost(rank, error)
         self._forget(rank)
+        self._tell(Header(wire.APART, rank=rank))

@@ -8,6 +8,7 @@ begin with zeros.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PIECES = 16  # that a server's share is cut into, so that sums go down while the next piece comes up
@@ -24,6 +25,16 @@ class Move:
 
 
 Schedule = list[list[Move]]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Who takes part: workers, then dedicated servers. Rates are in Mbit/s, of each one's link; 0 is without limit."""
+
+    workers: int
+    servers: int
+    rates: Sequence[float]
+    racks: Sequence[int]
 
 
 def ring(n: int) -> Schedule:

@@ -9,7 +9,7 @@ import numpy as np
 
 TCP_PORT = 48867
 GIVE, KEEP, RESULT, UPDATE, APPLIED, FETCH, MODEL, ASK, WAITS, REFUSE = range(10)
-REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED, PASS = range(10, 17)  # what a scheduler and its nodes tell each other
+REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED, PASS, APART = range(10, 18)  # what a scheduler and its nodes tell each other
 HEADER = struct.Struct(">BcxxIIiIIIIQdddd")
 MEMBER = struct.Struct(">IIQd")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
@@ -32,13 +32,14 @@ class Header(NamedTuple):
 
     With a scheduler (hosts.mlfabric) there are more:
 
-    REQUEST  a worker has an update. To the scheduler, FETCH asks for a turn to fetch a model of this version or a later one, and
-             MODEL reports its arrival
+    REQUEST  a worker has an update. To the scheduler, FETCH asks for a turn to fetch the model, which workers pass on only if it
+             is of this version or a later one, and MODEL reports its arrival
     GRANT    the worker may now send `rank` the sum of these ranks' updates, a byte each. FETCH from the scheduler says that it
              may fetch the model
     DROP     it is not to send the update
     ARRIVED  the sender has received the update of `rank`, and will send it on
     PASS     the worker is to send the model that it has to `rank`, whose fetch has this number
+    APART    the sender's connection to worker `rank` has ended
     SKIP     the server need not wait for a ticket's transfer. It answers SKIPPED, unless it has already sent APPLIED
     """
 
@@ -70,7 +71,7 @@ class Header(NamedTuple):
     def unpack(cls, octets: Any) -> Header:
         """What `pack` wrote; ValueError for what it cannot have written."""
         header = cls(*HEADER.unpack(octets))
-        if header.kind > PASS or header.dtype not in DTYPES or header.size > LONGEST:
+        if header.kind > APART or header.dtype not in DTYPES or header.size > LONGEST:
             raise ValueError(f"no message begins with {bytes(octets).hex()}")
         return header
 

@@ -57,7 +57,7 @@ class ModelWorker(Connected[Header]):
         self.version = 0  # of the model that was fetched last
         self.change: Change | None = None
         self.bodies: dict[int, memoryview] = {}  # by node: what comes
-        self.result: NDArray[Any] = np.empty(0, np.float32)  # the tensor that comes
+        self.tensors: dict[int, NDArray[Any]] = {}  # by node: likewise, where it is a tensor
 
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
         return reach(self.membership.rank, [self.server], peers, wire.TCP_PORT, patience, epoch)
@@ -120,13 +120,13 @@ class ModelWorker(Connected[Header]):
         """Do what follows from a message."""
         match header.kind:
             case wire.RESULT:
-                self._over_with(self.sums.pop(header.number))
+                self._over_with(self.sums.pop(header.number), self.tensors.pop(rank))
             case wire.APPLIED:
                 assert self.change is not None
                 self.change.applied_at, self.change.applied = header.version, header.at
                 self.progress_at = time.monotonic()
             case wire.MODEL:
-                self._fetched(rank, header)
+                self._fetched(rank, header, self.tensors.pop(rank))
             case wire.WAITS:
                 if (missing := list(self.bodies[rank])) and (self.change or self.sums):
                     self._waits("the model" if self.change else f"sum {min(self.sums)}", missing)
@@ -145,8 +145,8 @@ class ModelWorker(Connected[Header]):
             if (header.size, header.dtype) != (started.flat.nbytes, dtype_of(started)):
                 raise ValueError(f"{header.size} bytes for a tensor of {started.flat.nbytes}")
             overwrite = started.overwrite and started.flat.flags.writeable
-            self.result = started.flat if overwrite else np.empty_like(started.flat)
-            self.bodies[rank] = self.result.data.cast("B")
+            self.tensors[rank] = started.flat if overwrite else np.empty_like(started.flat)
+            self.bodies[rank] = self.tensors[rank].data.cast("B")
         elif header.kind in (wire.WAITS, wire.REFUSE):
             self.bodies[rank] = memoryview(bytearray(header.size))
         elif header.kind == wire.APPLIED and self.change is not None and self.change.member is not None and not header.size:
@@ -155,7 +155,7 @@ class ModelWorker(Connected[Header]):
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         return self.bodies[rank]
 
-    def _fetched(self, rank: int, header: Header) -> None:
+    def _fetched(self, rank: int, header: Header, weights: NDArray[Any]) -> None:
         change, self.change = self.change, None
         assert change is not None
         self.version = change.started.version = header.version
@@ -165,12 +165,12 @@ class ModelWorker(Connected[Header]):
                 computed_on, change.applied_at, norm, change.octets, change.requested, change.sent, change.applied, change.way,
                 self._name(rank),
             )  # fmt: skip
-        self._over_with(change.started)
+        self._over_with(change.started, weights)
 
-    def _over_with(self, started: Sum) -> None:
+    def _over_with(self, started: Sum, result: NDArray[Any]) -> None:
         self.progress_at = time.monotonic()
         self._count()
-        self._over(started, self.result)
+        self._over(started, result)
 
     def _sent(self, headers: list[Header]) -> None:
         pass

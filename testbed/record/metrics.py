@@ -74,6 +74,7 @@ DETAIL = (
         ".1f",
         "of others between a worker's pull and its own change: mean over workers and steps",
     ),
+    Metric("delay_max", "largest delay", "changes", 1, ".4g", "likewise, the largest"),
     Metric("error_median", "error", "", 1, ".2e", "of the sum, relative to that in float64"),
     Metric("packets_sent", "sent", "packets", 1, ",.0f", "all workers together, retransmissions included"),
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f", "that links with loss carried or lost"),

@@ -12,7 +12,7 @@ from testbed.record import steps
 from topologies.jobs import JobPlan
 
 SUMS = ("elements", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
-HIGHEST, LOWEST = ("duration",), ("padding_min",)
+HIGHEST, LOWEST = ("duration", "delay_max"), ("padding_min",)
 
 
 @dataclass
@@ -116,7 +116,7 @@ class JobRun:
         if evaluated := [r for r in self.steps if "accuracy" in r]:
             measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
         if delays := [r["delay"] for r in self.steps if r.get("delay") is not None]:
-            measured["delay_mean"] = mean(delays)
+            measured |= {"delay_mean": mean(delays), "delay_max": max(delays)}
         if errors := [r["error"] for r in self.steps if "error" in r]:
             measured["error_median"] = median(errors)
         return measured

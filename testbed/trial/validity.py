@@ -54,6 +54,10 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     off = abs(metrics["loss_achieved"] - settings.loss)
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
         problems.append(f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was asked for")
+    for job, measured in zip(settings.each(), metrics.get("jobs", [metrics]), strict=True):
+        most, largest = job.of_scheme().delay_bound(job.scheme_settings()), measured.get("delay_max", 0)
+        if most is not None and largest > most:
+            problems.append(f"an update was applied {largest:g} updates late, where {job.scheme} allows {most}")
     if not metrics["model_digest"]:
         problems.append("the workers ended with different models")
     return problems

@@ -15,7 +15,7 @@ from topologies.racks import Racks
 FAST = {"host_rate": None, "uplink_rate": None}
 # of the oracle's rate. Acknowledgements wait behind data in the one queue of a link, the more so the more partners a worker
 # talks with at once; a ring's neighbours hardly disturb each other, and other work on the machine made it 0.76
-LEAST = {"ring": 0.6, "halving-doubling": 0.4, "ps": 0.4, "ps-sharded": 0.3}
+LEAST = {"ring": 0.6, "halving-doubling": 0.4, "ps": 0.4, "ps-sharded": 0.3, "tree": 0.5}
 TURNS = 4  # the first, in which TCP's windows open, does not count; other work on the machine may slow down some
 HEADERS = 1538 / 1448  # bytes on the wire for those in a full TCP segment with time stamps
 

@@ -132,6 +132,13 @@ def test_what_makes_a_trial_invalid(change: dict[str, Any], message: str) -> Non
     assert message in problems[0]
 
 
+@pytest.mark.parametrize(("largest", "valid"), [(4, True), (5, False)])
+def test_an_update_that_is_later_than_its_bound_makes_a_trial_invalid(largest: int, valid: bool) -> None:
+    settings = TrialSettings(scheme="mlfabric", pipeline="asynchronous", **{"mlfabric.delay": 4})
+    problems = judge({**GOOD, "delay_max": largest}, settings)
+    assert problems == ([] if valid else ["an update was applied 5 updates late, where mlfabric allows 4"])
+
+
 def test_a_good_trial_is_valid() -> None:
     assert judge(GOOD, TrialSettings()) == []
     assert judge({**GOOD, "cpu_idle": 0.6, "cpu_stolen": 0.1}, TrialSettings()) == []

@@ -79,6 +79,7 @@ def trained(group: Managed, steps: int, leaves: int | None = None) -> dict[int, 
     The worker `leaves` closes its connections some time after it has begun its last step, as one that dies does.
     """
     first, together_ = np.arange(ELEMENTS, dtype=np.int32), threading.Barrier(group.n)
+    same, models = threading.Lock(), dict[float, bytes]()  # the latter by version
     with group.workers() as workers:
 
         def work(rank: int) -> Any:
@@ -99,8 +100,11 @@ def trained(group: Managed, steps: int, leaves: int | None = None) -> dict[int, 
                     worker.close()
                     return [*told, (change, None)], None
                 now = done(worker, change, Operation.CHANGE)
-                assert now.update is not None
+                assert now.update is not None and now.total is not None
                 told.append((change, now.update))
+                assert now.update.applied_at is None or now.version > now.update.applied_at
+                with same:  # whoever sent it
+                    assert models.setdefault(now.version, now.total.tobytes()) == now.total.tobytes()
             worker.all_reduce(np.zeros(1, np.float32))
             return told, done(worker, first, Operation.FETCH)
 
@@ -128,6 +132,13 @@ def test_every_update_is_in_the_model_once(order: bool, aggregate: bool) -> None
         assert {update.way for update in updates} - {"server 0"} <= {f"worker {rank}" for rank in range(4)}
         assert sum(update.octets > 4 * ELEMENTS + wire.MEMBER.size for update in direct) > 0  # some carry others
     assert not group.schedule.jobs and not group.schedule.waiting and not group.schedule.members
+
+
+@pytest.mark.parametrize("distribute", [True, False])
+def test_workers_pass_on_the_model_that_they_have(distribute: bool) -> None:
+    updates = [update for mine in trained(Managed(6, distribute=distribute), 8).values() for update in mine]
+    others = {update.fetched_from for update in updates} - {"server 0"}
+    assert (len(others) > 1) is distribute and others <= {f"worker {rank}" for rank in range(6)}
 
 
 @pytest.mark.parametrize("aggregate", [False, True])
@@ -168,6 +179,33 @@ def test_a_worker_takes_no_update_that_it_is_not_to_absorb() -> None:
         time.sleep(0.1)
         with pytest.raises(AggregationError, match="worker 1 sent an invalid message"):
             done(workers[0], np.zeros(ELEMENTS, np.float32), Operation.CHANGE)
+
+
+def test_a_model_that_comes_too_late_is_not_taken() -> None:
+    """Who was to pass it on had died, and the server sent it once more."""
+    group, first = Managed(2), np.zeros(ELEMENTS, np.float32)
+    with group.workers() as workers:
+
+        def change(rank: int) -> Any:
+            return done(workers[rank], first + 1, Operation.CHANGE)
+
+        together(2, lambda rank: done(workers[rank], first, Operation.KEEP))
+        together(2, change)
+        late = Header(wire.MODEL, number=1, size=first.nbytes, version=77)
+
+        def change_again(rank: int) -> Any:
+            if rank == 1:  # while the other waits for its own
+                workers[1].channels.put(0, late, (first + 1000).tobytes())
+                while not workers[1].channels[0].idle:
+                    workers[1].channels.write(0)
+            return change(rank)
+
+        assert all(found.version <= 4 and found.total.max() <= 4 for found in together(2, change_again))
+        with pytest.raises(AggregationError, match="worker 1 sent an invalid message: a model of 4 bytes"):
+            workers[1].channels.put(0, Header(wire.MODEL, number=3, size=4), bytes(4))
+            workers[1].channels.write(0)
+            time.sleep(0.1)
+            change(0)
 
 
 @pytest.mark.parametrize("kind", [wire.APPLIED, wire.SKIPPED, wire.GRANT, wire.RESULT])

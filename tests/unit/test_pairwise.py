@@ -111,7 +111,7 @@ def greet(rank: int, epoch: int) -> None:
     made.close()
 
 
-@pytest.mark.parametrize("scheme", ["ring", "halving-doubling", "ps-sharded"])
+@pytest.mark.parametrize("scheme", ["ring", "halving-doubling", "ps-sharded", "tree"])
 def test_different_tensors_are_an_error_on_every_worker(scheme: str) -> None:
     tensors = [np.ones(1000, np.float32), np.ones(1000, np.int32), np.ones(1000, np.float32), np.ones(1000, np.float32)]
 

@@ -1,0 +1,120 @@
+"""How late updates are, and how many a model needs: asynchronous SGD, SSP, and MLfabric with several bounds of the delay.
+
+Some of the workers have links of half the rate. Their updates are computed on older models than the others', and they hold up
+whoever has to wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import cycle
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from hosts.training.pipeline import ASYNCHRONOUS
+from schemes.scheme import Look
+from testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, values, words
+from testbed.draw.plots import new_figure
+from testbed.measures import delays, each_delay, share_dropped, updates_to_accuracy
+from testbed.plan.experiment import Trial
+from testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
+from testbed.record.runs import Run
+
+BOUNDED = ("#8e2f5c", "#5b2a86", "#2f4b8e", "#1f6f8b")  # colours, from the loosest bound to the tightest
+
+
+class Settings(SweepSettings):
+    """One rack of eight. An update takes 57 ms on a link, and a gradient 20 ms."""
+
+    shares: Numbers = Field((0.0, 0.1, 0.25), description="of the workers' links that have half the rate, rounded up")
+    bounds: Integers = Field((8, 4), description="of the delay, for MLfabric, beside none")
+    target: float = Field(0.9, gt=0, lt=1, description="target accuracy")
+    pipeline: str = ASYNCHRONOUS
+    racks: int = 1
+    workers: int = 8
+    host_rate: float = 10.0
+    k: int = 256
+    slots: int = 32
+    steps: int = 50
+    compute_ms: float = 20.0
+    evaluate_every: int = 2
+
+
+QUICK: dict[str, Any] = {"seeds": 1, "steps": 12, "workers": 4, "shares": (0.25,), "bounds": (4,)}
+
+
+def _looks(bounds: Iterable[int]) -> dict[str, Look]:
+    """By way."""
+    looks = {scheme: look_of(scheme) for scheme in ("async", "ssp", "mlfabric")}
+    for bound, colour in zip(sorted(bounds, reverse=True), cycle(BOUNDED), strict=False):
+        looks[f"mlfabric, {bound}"] = replace(look_of("mlfabric"), label=f"MLfabric, bound {bound}", colour=colour, marker="h")
+    return looks
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Each way with every share of slow links."""
+    points = []
+    for share in settings.shares:
+        slow = {"topology": "mixed-rates", "slow_share": share, "slow_rate": settings.host_rate / 2} if share else {}
+        for way, look in _looks(settings.bounds).items():
+            scheme, _, bound = way.partition(", ")
+            change: dict[str, Any] = {"scheme": scheme} | ({"mlfabric.delay": int(bound)} if bound else {})
+            points.append(Point(f"{look.label}, {100 * share:g} % slow", {"way": way, "share": share}, slow | change))
+    return paired(points, settings, seed)
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """The distribution of delays at each share of slow links, and the updates that a model needs."""
+    shares, looks = levels(run, "share"), _looks(run.record["settings"]["bounds"])
+    target = run.record["settings"]["target"]
+    figure, axes = new_figure(len(shares) + 1, size=(3.4 * (len(shares) + 1), 4.2))
+    for ax, share in zip(axes, shares, strict=False):
+        for way, look in looks.items():
+            found = sorted(d for t in matching(run, way=way, share=share) if t["valid"] for d in each_delay(t))
+            if found:
+                ax.step(found, np.arange(1, len(found) + 1) / len(found), color=look.colour, linewidth=1.5, where="post")
+        ax.set_title(f"{100 * share:g} % of the links at half the rate", fontsize=10)
+        ax.set_xlabel("delay (updates of others)")
+        ax.set_ylim(0, 1.02)
+        ax.set_xlim(left=0)
+    axes[0].set_ylabel("share of the updates with at most this delay")
+    needed = axes[-1]
+    for number, (way, look) in enumerate(looks.items()):
+        place = in_order(shares, 0.06 * (number - len(looks) / 2))
+        curve(needed, run, "share", updates_to_accuracy(target), look, place, way=way)
+    needed.set_xticks(range(len(shares)), [f"{100 * share:g} %" for share in shares])
+    needed.set_xlabel("links at half the rate")
+    needed.set_ylabel(f"updates of every worker to {100 * target:g} %")
+    needed.set_ylim(bottom=0)
+    handles = {look.label: needed.plot([], [], color=look.colour)[0] for look in looks.values()}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(looks), frameon=False, fontsize=8)
+    caption = (
+        "Left: how many updates of others came between a worker's fetch of the model and its own update; all updates that were "
+        "applied, of all seeds. Right: updates in the model that first reaches the target, over the number of workers; medians "
+        "with bootstrap 95 % intervals."
+    )
+    yield "mlfabric_delay", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """Delays, what was dropped, and how many updates a model needs against plain asynchronous SGD."""
+    said, settings = not_valid(run), run.record["settings"]
+    needed, looks = updates_to_accuracy(settings["target"]), _looks(settings["bounds"])
+    for share in levels(run, "share"):
+        for way, look in looks.items():
+            here: dict[str, Any] = {"way": way, "share": share}
+            largest = [max(each_delay(t)) for t in matching(run, **here) if t["valid"] and each_delay(t)]
+            if not largest:
+                continue
+            late = f"updates are {words(estimate(run, delays, **here), '.1f')} late, at most {max(largest):g}"
+            dropped = fmean(values(run, share_dropped, **here))
+            gone = f"; {100 * dropped:.0f} % are dropped" if dropped else ""
+            fewer = ratio(run, needed, {"way": "async", "share": share}, here)
+            gain = f"; plain asynchronous SGD needs {words(fewer)} times as many" if way != "async" and fewer.n else ""
+            said.append(f"{100 * share:g} % of the links slow, {look.label}: {late}{gone}{gain}.")
+    return said
