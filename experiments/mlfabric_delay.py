@@ -32,7 +32,7 @@ class Settings(SweepSettings):
     """One rack of eight. An update takes 57 ms on a link, and a gradient 20 ms."""
 
     shares: Numbers = Field((0.0, 0.1, 0.25), description="of the workers' links that have half the rate, rounded up")
-    bounds: Integers = Field((8, 4), description="of the delay, for MLfabric, beside none")
+    bounds: Integers = Field((8, 4), description="bounds on MLfabric's delay; it also runs without one")
     target: float = Field(0.9, gt=0, lt=1, description="target accuracy")
     pipeline: str = ASYNCHRONOUS
     racks: int = 1
@@ -49,7 +49,7 @@ QUICK: dict[str, Any] = {"seeds": 1, "steps": 12, "workers": 4, "shares": (0.25,
 
 
 def _looks(bounds: Iterable[int]) -> dict[str, Look]:
-    """By way."""
+    """By way of training: a scheme, and for MLfabric its bound."""
     looks = {scheme: look_of(scheme) for scheme in ("async", "ssp", "mlfabric")}
     for bound, colour in zip(sorted(bounds, reverse=True), cycle(BOUNDED), strict=False):
         looks[f"mlfabric, {bound}"] = replace(look_of("mlfabric"), label=f"MLfabric, bound {bound}", colour=colour, marker="h")
@@ -94,9 +94,9 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     handles = {look.label: needed.plot([], [], color=look.colour)[0] for look in looks.values()}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(looks), frameon=False, fontsize=8)
     caption = (
-        "Left: how many updates of others came between a worker's fetch of the model and its own update; all updates that were "
-        "applied, of all seeds. Right: updates in the model that first reaches the target, over the number of workers; medians "
-        "with bootstrap 95 % intervals."
+        "Left: how many updates of others the server had added since the version of the model that an update was computed on; "
+        "all updates that were applied, of all seeds. Right: updates in the model that first reaches the target, over the number "
+        "of workers; medians with bootstrap 95 % intervals."
     )
     yield "mlfabric_delay", caption, figure
 
@@ -111,10 +111,10 @@ def findings(run: Run) -> list[str]:
             largest = [max(each_delay(t)) for t in matching(run, **here) if t["valid"] and each_delay(t)]
             if not largest:
                 continue
-            late = f"updates are {words(estimate(run, delays, **here), '.1f')} late, at most {max(largest):g}"
+            late = f"the mean delay is {words(estimate(run, delays, **here), '.1f')} updates, the largest {max(largest):g}"
             dropped = fmean(values(run, share_dropped, **here))
             gone = f"; {100 * dropped:.0f} % are dropped" if dropped else ""
             fewer = ratio(run, needed, {"way": "async", "share": share}, here)
-            gain = f"; plain asynchronous SGD needs {words(fewer)} times as many" if way != "async" and fewer.n else ""
+            gain = f"; plain asynchronous SGD needs {words(fewer)} times as many updates" if way != "async" and fewer.n else ""
             said.append(f"{100 * share:g} % of the links slow, {look.label}: {late}{gone}{gain}.")
     return said

@@ -1,4 +1,4 @@
-"""Synchronous sums where some links have half the rate: an aggregation tree that follows the rates, and what does not.
+"""Synchronous sums where some links have half the rate: an aggregation tree that follows the rates, against schemes that do not.
 
 With S bytes and links of rate B a ring takes 2(n - 1)/n S/B, and twice as long as soon as one link has half the rate. In a tree a
 worker has to carry a tensor each way for each of its neighbours. Slow workers are leaves, with one neighbour, so that up to two of
@@ -65,7 +65,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def _in_tensors(trial: dict[str, Any]) -> float:
-    """The TAT in tensors on a link of the full rate."""
+    """The TAT, in units of a tensor's time on a link of the full rate."""
     return TAT(trial) / update_seconds(trial)
 
 
@@ -86,7 +86,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     ax.set_title("dotted: bounds", fontsize=10)
     ax.legend(frameon=False, fontsize=8, loc="lower right")
     caption = (
-        "Tensor aggregation time of eight workers against the share of links that have half the rate, in units of the time that "
+        "Tensor aggregation time against the share of links that have half the rate, in units of the time that "
         "the tensor takes on a link of the full rate: medians with bootstrap 95 % intervals, a point for each seed."
     )
     yield "mlfabric_tree", caption, figure

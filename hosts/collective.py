@@ -196,8 +196,9 @@ class Summing(ABC):
         return started.total is not None
 
     def attend(self, interrupt: int) -> None:
-        """While nothing is under way: serve others until the file descriptor `interrupt` is readable, or return at once.
+        """While nothing is under way, serve others until the file descriptor `interrupt` is readable.
 
+        A scheme that serves nobody returns at once.
         What goes wrong is raised when the next sum is started.
         """
         if self.broken is None:

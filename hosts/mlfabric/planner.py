@@ -7,7 +7,7 @@ Drop        An update whose delay would be more than the bound, in whatever way 
 Aggregate   A worker that waits for its turn can add what others send to it meanwhile, and send one update for all. So the j-th
             transfer to the server brings up to j updates, and K transfers bring K (K + 1) / 2.
 
-The delay of an update is how many other updates the server adds to the model after the worker fetches it and before this update.
+The delay of an update is how many other updates the server has added since the version of the model that it was computed on.
 The server adds in the planned order, whenever transfers arrive, so delays are what was planned.
 
 Everything here is a function of its arguments: there are no clocks, and nothing is sent.

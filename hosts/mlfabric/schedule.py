@@ -1,15 +1,15 @@
 """The scheduler's state: what workers ask for, what is planned and under way, and what each may do next.
 
-A new update is planned together with those of the latest tickets, back to one of which a transfer has begun. A plan says which
+With a new update, those of the latest tickets are planned anew, as far back as none of their transfers has begun. A plan says which
 transfers there are, and in which order on each link; each begins when those before it on its links have ended, so one that takes
 longer than planned holds up those behind it and overlaps with none.
 
-Each transfer to the server has a ticket, and the server applies them in that order. So the version that an update meets is known
-when it is planned, and no lateness can make its delay longer. When a worker dies, what it was to send is taken out of the plan,
+Each transfer to the server has a ticket, and the server applies them in that order. So plans alone decide which version an
+update meets, and no late transfer can make its delay longer. When a worker dies, what it was to send is taken out of the plan,
 which can only make delays shorter; what others had sent to it waits again.
 
 The server sends the model to one worker at a time, too. A worker that has it passes it on to others that wait for it (distribute),
-while its own links are idle. So after k transfers' time 2^k - 1 workers can have it; from the server alone k have it.
+while the links between them are idle. So after k transfers' time 2^k - 1 workers can have it; from the server alone k have it.
 
 Events go in and actions come out: there are no clocks, and nothing is sent.
 """
@@ -64,7 +64,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Skip:
-    """The server need not wait for a ticket, unless what belongs to it is there."""
+    """The server is to skip a ticket, unless what belongs to it has already come."""
 
     ticket: int
 
@@ -85,7 +85,7 @@ class Job:
     awaited: set[int] = field(default_factory=set)  # workers whose updates have to come before
     begun: float | None = None
     number: int = 0  # of the fetch
-    least: int = 0  # version of the model that is wanted
+    least: int = 0  # version that another worker may send
     source: int = -1  # who sends the model
     again: bool = False  # the worker may have the model already, from a source that has died
 
@@ -95,7 +95,7 @@ class _Ahead:
     """What is expected, as long as no transfer begins that is not planned."""
 
     ends: dict[Job, float]
-    reserved: dict[Link, float]  # when the first update begins that is to use a link
+    reserved: dict[Link, float]  # by link: when the first planned update that uses it begins
     idle: list[int]  # workers that have a model and send nothing
 
 
@@ -113,7 +113,7 @@ class Schedule:
         self.jobs: list[Job] = []  # in the order in which they use links
         self.version = 0  # of the model once everything that has a ticket is applied
         self.tickets = 0  # so far
-        self.members: dict[int, dict[int, Request]] = {}  # by ticket that the server has not, and worker
+        self.members: dict[int, dict[int, Request]] = {}  # by ticket that the server does not have yet, then by worker
         self.uncertain: set[int] = set()  # tickets that the server was asked to skip
         self.dead: set[int] = set()
         self.apart: set[frozenset[int]] = set()  # pairs of workers that cannot reach each other
@@ -131,8 +131,10 @@ class Schedule:
         return self._go_on(now)
 
     def fetch(self, worker: int, number: int, least: int, size: float, now: float) -> list[Action]:
-        """A worker wants the server's model, or from another worker one of version `least` or a later one. ValueError for a worker
-        that has something under way."""
+        """A worker wants the model: the server's, or another worker's of version `least` or later.
+
+        ValueError if it fetches already.
+        """
         if any((job.worker, job.destination) == (worker, None) for job in self.jobs):
             raise ValueError(f"worker {worker} fetches the model")
         path = self.fabric.path(self.server, worker)
@@ -140,7 +142,7 @@ class Schedule:
         return self._go_on(now)
 
     def absorbed(self, worker: int, by: int, now: float) -> list[Action]:
-        """A worker's update has come to another, which will send it on. ValueError where that was not to be."""
+        """A worker's update has reached another worker, which will send it on. ValueError if it was not under way."""
         if worker in self.dead or frozenset((worker, by)) in self.apart:  # and was taken out of the plan
             return []
         ended = self._ended(lambda job: job.worker == worker and job.destination == by, now)
@@ -148,7 +150,7 @@ class Schedule:
         return self._go_on(now)
 
     def applied(self, ticket: int, now: float) -> list[Action]:
-        """What belongs to a ticket has come to the server. ValueError where that was not to be."""
+        """What belongs to a ticket has come to the server. ValueError if it was not under way."""
         if ticket in self.uncertain:  # who sent it has died since
             self.uncertain.remove(ticket)
         else:
@@ -157,7 +159,7 @@ class Schedule:
         return self._go_on(now)
 
     def fetched(self, worker: int, number: int, version: int, now: float) -> list[Action]:
-        """A worker has the model. ValueError where that was not to be."""
+        """A worker has the model. ValueError if it was not under way."""
         self._ended(lambda job: (job.worker, job.destination, job.number) == (worker, None, number), now)
         self.models[worker] = version
         return self._go_on(now)
@@ -186,7 +188,7 @@ class Schedule:
         return actions + self._go_on(now)
 
     def part(self, worker: int, other: int, now: float) -> list[Action]:
-        """A worker cannot reach another, or that has died: what one was to send the other goes to the server, or comes from it.
+        """A worker cannot reach another, which may have died. Updates between them go to the server; models come from it.
 
         As long as both live, no update is planned to be added on the way. ValueError for what is no other worker.
         """

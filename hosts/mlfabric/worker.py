@@ -1,5 +1,5 @@
-"""MLfabric's worker: it adds the updates that it has absorbed to its own, and sends the sum when the scheduler grants it. The model
-that it has fetched it passes on to other workers, while it computes."""
+"""MLfabric's worker: it adds the updates that it has absorbed to its own, and sends the sum when the scheduler grants it. While it
+computes, it passes the model that it fetched last on to other workers."""
 
 from __future__ import annotations
 
@@ -58,8 +58,10 @@ class MLfabric(ModelWorker):
         self._tell(request)
 
     def _ask_to_fetch(self) -> None:
-        """For the server's model, or another worker's with the update in it. If that was dropped, a newer one than it was computed
-        on; if there was none, the server's only."""
+        """For the server's model, or another worker's that contains the update.
+
+        If the update was dropped: one newer than it was computed on. If there was no update: only the server's.
+        """
         change = self.change
         assert change is not None
         met = self.version if change.applied_at is None else change.applied_at
@@ -71,9 +73,9 @@ class MLfabric(ModelWorker):
         return self.overhead * self.change.started.flat.nbytes
 
     def _tell(self, header: Header) -> None:
-        """The scheduler, at once: what the worker has fetched holds up others, although its own wait is over."""
+        """Tell the scheduler at once: others may wait for this, even when this worker waits for nothing."""
         self.channels.put(self.scheduler, header)
-        with suppress(OSError):  # that it is gone is found out by what is read from it
+        with suppress(OSError):  # reading from it will show that it is gone
             self.channels.write(self.scheduler)
 
     def _ask(self) -> int:
@@ -95,7 +97,9 @@ class MLfabric(ModelWorker):
         if header.kind == wire.MODEL:
             if not self.kept or (header.size, header.dtype) != (4 * self.kept[1], self.dtype):
                 raise ValueError(f"a model of {header.size} bytes")
-            self.tensors[rank] = np.empty(self.kept[1], wire.DTYPES[header.dtype])  # two may come, if who was to send one has died
+            self.tensors[rank] = np.empty(
+                self.kept[1], wire.DTYPES[header.dtype]
+            )  # two may come, if the first one's sender has died
             return self.tensors[rank].data.cast("B")
         if rank == self.server:
             return super()._room(rank, header)
@@ -118,7 +122,7 @@ class MLfabric(ModelWorker):
             self._ask_to_fetch()
 
     def _take_model(self, rank: int, header: Header) -> None:
-        """Go on with it, unless one came from elsewhere before."""
+        """Go on with the model, unless one has already come from elsewhere."""
         weights = self.tensors.pop(rank)
         if self.change is None or header.number != self.fetches:
             return
@@ -140,19 +144,19 @@ class MLfabric(ModelWorker):
             self._pass_on(header)
             return
         if self.change is None or (header.kind == wire.FETCH and header.number != self.fetches):
-            return  # the model has come from a worker that died then
+            return  # the model has come from a worker that has died since
         match header.kind:
             case wire.GRANT:
                 self._push(header, list(self.bodies[self.scheduler]))
             case wire.DROP:
-                self.change.sent, self.change.octets, self.change.way = None, 0, ""  # who was to send it on has died
+                self.change.sent, self.change.octets, self.change.way = None, 0, ""  # the worker that was to send it on has died
                 self._ask_to_fetch()
             case wire.FETCH:
                 rate = header.rate / self.overhead
                 self.channels.put(self.server, Header(wire.FETCH, dtype_of(self.change.started), self.fetches, rate=rate))
 
     def _pass_on(self, header: Header) -> None:
-        """Send the model to a worker, unless that has died."""
+        """Send the model to a worker, unless the connection to it is lost."""
         assert self.model is not None
         version, octets = self.model
         if header.rank in self.channels.of:
@@ -166,7 +170,7 @@ class MLfabric(ModelWorker):
         (member,) = wire.members(memoryview(body), 1)
         if member.rank != rank:
             raise ValueError(f"an update of worker {member.rank}")
-        if self.change is None or self.change.member is None:  # too late: its last bytes were on their way when the worker died
+        if self.change is None or self.change.member is None:  # too late: its last bytes were on their way when its sender died
             return
         self.parts[rank] = member, np.frombuffer(body, self.change.started.flat.dtype, offset=wire.MEMBER.size)
         self._tell(Header(wire.ARRIVED, rank=rank))

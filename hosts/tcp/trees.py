@@ -20,15 +20,15 @@ PIECES = 64  # the more, the sooner the pipeline is full; each costs a message t
 
 
 def degrees(rates: Sequence[float]) -> list[int]:
-    """How many neighbours each worker has in a tree whose busiest link is the least busy; a rate of 0 is without limit.
+    """How many neighbours each worker has in the tree whose busiest worker is the least busy; a rate of 0 is without limit.
 
-    Every worker has one, and n - 2 more are given, one after another, to whoever is the least busy with it.
+    Every worker has one, and n - 2 more are given, one after another, to whichever worker would be least busy with it.
     """
     n = len(rates)
     found = [min(1, n - 1)] * n
 
     def busy(rank: int) -> tuple[float, int]:
-        """With one neighbour more. Of equally busy ones those in the middle go first, so that a chain follows the ranks."""
+        """How busy it would be with one more neighbour. Those in the middle go first, so that equal ones form a chain by rank."""
         return (found[rank] + 1) / (rates[rank] or math.inf), abs(2 * rank - n + 1)
 
     waiting = [(busy(rank), rank) for rank in range(n)]
@@ -41,7 +41,7 @@ def degrees(rates: Sequence[float]) -> list[int]:
 
 
 def neighbours(rates: Sequence[float], racks: Sequence[int]) -> list[list[int]]:
-    """Of each worker in the tree: those with several form a chain by rank, and the leaves are in their own racks if they can be."""
+    """Of each worker: those with several form a chain by rank, and each leaf joins a worker of its own rack if it can."""
     left = degrees(rates)
     found: list[list[int]] = [[] for _ in left]
 
@@ -59,9 +59,9 @@ def neighbours(rates: Sequence[float], racks: Sequence[int]) -> list[list[int]]:
 
 
 def tree(rates: Sequence[float], racks: Sequence[int]) -> Schedule:
-    """The tree of workers with links of these rates in these racks, rooted where it is least high.
+    """An all-reduce over the tree of workers with links of these rates in these racks, with the root that makes it lowest.
 
-    A worker adds what its children have sent of a piece, and sends it on in the step after. Then the total comes down likewise.
+    A worker adds its children's sums of a piece to its own, and sends the result on in the next step. Totals come down likewise.
     """
     beside = neighbours(rates, racks)
     root = min(range(len(rates)), key=lambda rank: len(_levels(beside, rank)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -73,10 +74,11 @@ def idle(worker: MLfabric, until: Callable[[], Any]) -> None:
     os.close(over)
 
 
-def trained(group: Managed, steps: int, leaves: int | None = None) -> dict[int, list[Update]]:
+def trained(group: Managed, steps: int, leaves: int | None = None, apart: tuple[int, int] = (-1, -1)) -> dict[int, list[Update]]:
     """What became of every worker's updates; their sum is in the model, but for those that were dropped.
 
-    The worker `leaves` closes its connections some time after it has begun its last step, as one that dies does.
+    The worker `leaves` closes its connections some time after it has begun its last step, as one that dies does. Two workers
+    that are to be `apart` lose theirs to each other.
     """
     first, together_ = np.arange(ELEMENTS, dtype=np.int32), threading.Barrier(group.n)
     same, models = threading.Lock(), dict[float, bytes]()  # the latter by version
@@ -86,6 +88,8 @@ def trained(group: Managed, steps: int, leaves: int | None = None) -> dict[int, 
             rng, worker = random.Random(rank), workers[rank]
             done(worker, first if rank == 0 else np.zeros_like(first), Operation.KEEP)
             told = []
+            if rank == apart[0]:
+                worker.channels[apart[1]].socket.shutdown(socket.SHUT_RDWR)
             for step in range(steps):
                 if leaves is None:
                     idle(worker, lambda: together_.wait(20))  # they compete also on a machine that is busy
@@ -160,6 +164,14 @@ def test_others_go_on_when_a_worker_dies(leaves: int, lives: float) -> None:
     assert [len(updates[rank]) for rank in range(4)] == [5 if rank == leaves else 6 for rank in range(4)]
     for mine in updates.values():
         assert all(update.applied_at is not None for update in mine)
+
+
+def test_workers_that_cannot_reach_each_other_train_on() -> None:
+    group = Managed(4)
+    updates = trained(group, 6, apart=(1, 3))
+    assert all(update.applied_at is not None for mine in updates.values() for update in mine)
+    assert {update.way for mine in updates.values() for update in mine[2:]} == {"server 0"}  # nobody adds updates any more
+    assert set(group.ended.values()) == {""}
 
 
 def test_who_is_gone_is_named() -> None:
