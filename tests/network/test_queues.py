@@ -14,6 +14,7 @@ from tests.network.test_ptf_scenarios import isolated_test
 from tests.unit.test_runtime import PROBE, QUEUES, probe
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize(("depth", "sent"), [(8, 20), (64, 20)])
 def test_depth_and_rate(depth: int, sent: int) -> None:
     rate = 20  # packets a second: slow enough that all are sent before the first has its turn, on a busy machine too
