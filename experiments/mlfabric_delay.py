@@ -22,7 +22,7 @@ from testbed.draw.curves import curve, estimate, in_order, levels, look_of, matc
 from testbed.draw.plots import new_figure
 from testbed.measures import delays, each_delay, share_dropped, updates_to_accuracy
 from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
+from testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired, slow_links
 from testbed.record.runs import Run
 
 BOUNDED = ("#8e2f5c", "#5b2a86", "#2f4b8e", "#1f6f8b")  # colours, from the loosest bound to the tightest
@@ -60,7 +60,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Each way with every share of slow links."""
     points = []
     for share in settings.shares:
-        slow = {"topology": "mixed-rates", "slow_share": share, "slow_rate": settings.host_rate / 2} if share else {}
+        slow = slow_links(settings, share)
         for way, look in _looks(settings.bounds).items():
             scheme, _, bound = way.partition(", ")
             change: dict[str, Any] = {"scheme": scheme} | ({"mlfabric.delay": int(bound)} if bound else {})

@@ -20,7 +20,7 @@ from testbed.draw.curves import estimate, look_of, matching, not_valid, ratio, v
 from testbed.draw.plots import new_figure
 from testbed.measures import delays, time_to_accuracy
 from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, SweepSettings, paired
+from testbed.plan.sweep import Point, SweepSettings, paired, slow_links
 from testbed.record.runs import Run
 from testbed.record.statistics import median_interval
 
@@ -58,7 +58,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     ways[BOUND] = ways["mlfabric"] | {"mlfabric.delay": settings.bound}
     ways["byteps"] = {"scheme": "byteps", "pipeline": ASYNCHRONOUS, "byteps.servers": 1}
     ways |= {way: {"scheme": way, "pipeline": BLOCKING} for way in ("switchml", "ring")}
-    slow = {"topology": "mixed-rates", "slow_share": settings.share, "slow_rate": settings.host_rate / 2}
+    slow = slow_links(settings, settings.share)
     conditions: dict[str, dict[str, Any]] = {"links": slow, "compute": {"straggler": "exponential", "straggler_mean": 1.0}}
     points = [
         Point(f"{LOOKS[way].label}, {CONDITIONS[name]}", {"way": way, "condition": name}, changes | condition)

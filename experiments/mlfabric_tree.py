@@ -29,7 +29,7 @@ from testbed.draw.curves import (
 from testbed.draw.plots import new_figure
 from testbed.measures import metric, of_bound, update_seconds
 from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired
+from testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired, slow_links
 from testbed.record.runs import Run
 from testbed.theory import bounds
 
@@ -56,7 +56,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every scheme with every share of slow links."""
     points = []
     for share in settings.shares:
-        slow = {"topology": "mixed-rates", "slow_share": share, "slow_rate": settings.host_rate / 2} if share else {}
+        slow = slow_links(settings, share)
         points += [
             Point(f"{look_of(s).label}, {100 * share:g} % slow", {"scheme": s, "share": share}, {"scheme": s} | slow)
             for s in settings.schemes

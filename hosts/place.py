@@ -59,6 +59,13 @@ class Place:
     rates: list[float]  # Mbit/s of the links of all nodes by rank; 0 where it is not limited
     uplinks: list[float] = field(default_factory=list)  # likewise, of each rack's uplink
 
+    @property
+    def racks(self) -> list[int]:
+        """Of all nodes by rank."""
+        m = self.membership
+        of_workers = (next(number for number, ranks in enumerate(m.racks) if rank in ranks) for rank in range(m.size))
+        return [*of_workers, *self.server_racks]
+
     def dumps(self) -> str:
         """As text, for an environment variable."""
         fields = {name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control", "rates", "uplinks")}

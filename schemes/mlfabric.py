@@ -52,8 +52,7 @@ class MLfabricScheme(OneModelServer):
 
     def manage(self, place: Place, over: Over) -> Serving | None:
         s, m = place.settings, place.membership
-        racks = [next(number for number, ranks in enumerate(m.racks) if rank in ranks) for rank in range(m.size)]
-        fabric = Fabric([*racks, *place.server_racks], _rates(place.rates), _rates(place.uplinks))
+        fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks))
         schedule = Schedule(fabric, m.size, s.delay, s.order, s.aggregate, s.distribute)
         return Scheduler.of_next_group(replace(m, rank=rank_of(m.size)), _control(place), s.patience, over, schedule)
 

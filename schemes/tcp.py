@@ -33,9 +33,8 @@ class Scheduled(Scheme):
             self.schedule(_nodes(plan, job.plan.hosts, job.plan.servers))
 
     def _of(self, place: Place) -> Schedule:
-        m = place.membership
-        racks = [next(number for number, ranks in enumerate(m.racks) if rank in ranks) for rank in range(m.size)]
-        return self.schedule(Nodes(m.size, len(place.peers) - m.size, place.rates, [*racks, *place.server_racks]))
+        workers = place.membership.size
+        return self.schedule(Nodes(workers, len(place.peers) - workers, place.rates, place.racks))
 
     def _on(self, plan: NetworkPlan) -> Schedule:
         return self.schedule(_nodes(plan, plan.hosts, plan.servers))

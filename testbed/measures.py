@@ -59,23 +59,19 @@ def into_servers(trial: dict[str, Any]) -> float:
     return float(sum(server["down"] for server in metrics.get("server_bytes", [])) / once)
 
 
+def _at_accuracy(trial: Record, target: float, key: str) -> float:
+    """This field of the first record with so much test accuracy; NaN where none has."""
+    return next((float(r[key]) for r in trial["steps"] if r.get("accuracy", 0) >= target), float("nan"))
+
+
 def time_to_accuracy(target: float) -> Measure:
     """Seconds until the test accuracy is so much; NaN where it never is."""
-
-    def measure(trial: Record) -> float:
-        return next((float(r["ended"]) for r in trial["steps"] if r.get("accuracy", 0) >= target), float("nan"))
-
-    return measure
+    return lambda trial: _at_accuracy(trial, target, "ended")
 
 
 def updates_to_accuracy(target: float) -> Measure:
     """Updates in the model that first has this test accuracy, over the number of workers; NaN where none has."""
-
-    def measure(trial: Record) -> float:
-        reached = (r["version"] for r in trial["steps"] if r.get("accuracy", 0) >= target)
-        return float(next(reached, float("nan"))) / int(trial["settings"]["workers"] * trial["settings"]["racks"])
-
-    return measure
+    return lambda trial: _at_accuracy(trial, target, "version") / int(trial["settings"]["workers"] * trial["settings"]["racks"])
 
 
 def each_delay(trial: Record) -> list[float]:

@@ -87,7 +87,7 @@ class Job:
     number: int = 0  # of the fetch
     least: int = 0  # version that another worker may send
     source: int = -1  # who sends the model
-    again: bool = False  # the worker may have the model already, from a source that has died
+    again: bool = False  # the worker may have the model already, from a source that has died or been lost
 
 
 @dataclass(frozen=True)

@@ -97,9 +97,8 @@ class MLfabric(ModelWorker):
         if header.kind == wire.MODEL:
             if not self.kept or (header.size, header.dtype) != (4 * self.kept[1], self.dtype):
                 raise ValueError(f"a model of {header.size} bytes")
-            self.tensors[rank] = np.empty(
-                self.kept[1], wire.DTYPES[header.dtype]
-            )  # two may come, if the first one's sender has died
+            # room of its own: two may come, if the first one's sender has died
+            self.tensors[rank] = np.empty(self.kept[1], wire.DTYPES[header.dtype])
             return self.tensors[rank].data.cast("B")
         if rank == self.server:
             return super()._room(rank, header)

@@ -45,6 +45,11 @@ class Point:
     changes: dict[str, Any]
 
 
+def slow_links(settings: TrialSettings, share: float) -> dict[str, Any]:
+    """The changes by which so large a share of the workers' links, rounded up, has half the rate; none for 0."""
+    return {"topology": "mixed-rates", "slow_share": share, "slow_rate": settings.host_rate / 2} if share else {}
+
+
 def paired(points: Iterable[Point], settings: SweepSettings, seed: int) -> list[Trial]:
     """Trials of all points, seed by seed: what is interrupted has whole sets. SettingsError for what cannot be."""
     planned = [(p, settings.changed(**p.changes)) for p in points]
