@@ -75,7 +75,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker has died, and the others go on."""
+    """A worker, or a server behind them by rank, has died, and the others go on."""
 
     job: int
     rank: int

@@ -1,7 +1,8 @@
-"""MLfabric (SoCC '20), our reading of it: a scheduler orders, drops and aggregates asynchronous updates."""
+"""MLfabric (SoCC '20), our reading of it: a scheduler orders, drops, aggregates and replicates asynchronous updates."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +10,18 @@ from pydantic import Field
 
 from hosts.collective import Collective
 from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.group import Ranks
+from hosts.mlfabric.replica import Replica
+from hosts.mlfabric.replication import Replication
 from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.scheduler import Scheduler, rank_of
+from hosts.mlfabric.scheduler import Scheduler
 from hosts.mlfabric.server import OrderedServer
 from hosts.mlfabric.worker import MLfabric
 from hosts.place import Over, Place, Pulse, Serving
 from schemes.model_server import OneModelServer
-from schemes.scheme import Look, SchemeSettings
+from schemes.scheme import Admitted, Look, SchemeSettings
 from schemes.tcp import TCP_OVERHEAD
+from topologies.plan import NetworkPlan
 
 BYTES = 1e6 / 8  # per second in a Mbit/s
 
@@ -30,6 +35,14 @@ class Settings(SchemeSettings):
     order: bool = Field(True, description="updates go one after another, the shortest first, and do not share links")
     aggregate: bool = Field(True, description="workers that wait for their turn add others' updates to theirs")
     distribute: bool = Field(True, description="workers that have fetched the model pass it on to others that wait for it")
+    distance: float | None = Field(
+        None, ge=0, description="a second host has a replica of the model that lacks updates with at most this sum of norms"
+    )
+    chain: bool = Field(False, description="likewise, by chain replication: the server forwards every update before it applies it")
+
+    @property
+    def replicated(self) -> bool:
+        return self.chain or self.distance is not None
 
 
 class MLfabricScheme(OneModelServer):
@@ -40,25 +53,50 @@ class MLfabricScheme(OneModelServer):
     Settings = Settings
     managed = True
 
+    def servers(self, settings: Any) -> int:
+        return 1 + int(settings.replicated)
+
+    def spare_servers(self, settings: Any) -> int:
+        return int(settings.replicated)
+
     def delay_bound(self, settings: Any) -> int | None:
         return settings.delay  # type: ignore[no-any-return]
 
+    def distance_bound(self, settings: Any) -> float | None:
+        return 0.0 if settings.chain else settings.distance
+
+    def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
+        if any(job.settings.chain and job.settings.distance is not None for job in jobs):
+            raise ValueError("chain replication leaves no distance: set mlfabric.chain or mlfabric.distance, not both")
+
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        return MLfabric(place.membership, epoch, place.peers, _control(place), TCP_OVERHEAD, place.settings.patience, pulse)
+        s = place.settings
+        return MLfabric(
+            place.membership, epoch, place.peers, _control(place), TCP_OVERHEAD, s.patience, pulse, _ranks(place),
+            s.distance is not None,
+        )  # fmt: skip
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        patience = place.settings.patience
-        return OrderedServer.of_next_scheduled_group(place.membership, place.peers, _control(place), patience, over)
+        s, ranks, m = place.settings, _ranks(place), place.membership
+        kind = Replica if m.rank == ranks.replica else OrderedServer
+        return kind.of_next_scheduled_group(m, place.peers, _control(place), s.patience, over, ranks, s.distance or 0.0)
 
     def manage(self, place: Place, over: Over) -> Serving | None:
         s, m = place.settings, place.membership
         fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks))
-        schedule = Schedule(fabric, m.size, s.delay, s.order, s.aggregate, s.distribute)
-        return Scheduler.of_next_group(replace(m, rank=rank_of(m.size)), _control(place), s.patience, over, schedule)
+        ranks, replication = _ranks(place), None
+        if ranks.replica is not None:
+            replication = Replication(ranks.server, ranks.replica, s.distance or 0.0, s.chain)
+        schedule = Schedule(fabric, m.size, s.delay, s.order, s.aggregate, s.distribute, replication)
+        return Scheduler.of_next_group(replace(m, rank=ranks.scheduler), _control(place), s.patience, over, schedule)
+
+
+def _ranks(place: Place) -> Ranks:
+    return Ranks(place.membership.size, place.settings.replicated)
 
 
 def _control(place: Place) -> list[str]:
-    """Addresses on the management network. The scheduler is on the server's host."""
+    """Addresses on the management network. The scheduler is on the first server's host."""
     return [*place.control, place.control[place.membership.size]]
 
 

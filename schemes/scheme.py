@@ -95,6 +95,14 @@ class Scheme:
         """The largest delay of an update (hosts.collective.Update) that the scheme allows; None is without bound."""
         return None
 
+    def distance_bound(self, settings: Any) -> float | None:
+        """How far the model of a replica may be from the server's (hosts.collective.Update); None if there is no replica."""
+        return None
+
+    def spare_servers(self, settings: Any) -> int:
+        """How many of a job's servers may die without ending it."""
+        return 0
+
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         """Raise ValueError for jobs of this scheme that cannot run on the network: a sentence that says what to change."""
 

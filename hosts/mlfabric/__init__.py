@@ -1,1 +1,1 @@
-"""MLfabric (SoCC '20): updates are ordered, dropped and aggregated by a scheduler that knows the network. Our reading of it."""
+"""MLfabric (SoCC '20), our reading of it: a scheduler that knows the network orders, drops, aggregates and replicates updates."""

@@ -11,6 +11,8 @@ which can only make delays shorter; what others had sent to it waits again.
 The server sends the model to one worker at a time, too. A worker that has it passes it on to others that wait for it (distribute),
 while the links between them are idle. So after k transfers' time 2^k - 1 workers can have it; from the server alone k have it.
 
+Copies of updates go to a replica of the server, which takes its place when it dies (hosts.mlfabric.replication).
+
 Events go in and actions come out: there are no clocks, and nothing is sent.
 """
 
@@ -18,76 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.planner import Link, Network, Path, Request, Standing, Transfer, plan, seconds
-
-
-@dataclass(frozen=True)
-class Push:
-    """A worker may send its update now."""
-
-    worker: int
-    destination: int
-    ticket: int  # of the transfer to the server that it is, or becomes part of
-    members: tuple[int, ...]  # workers whose updates it is to send as one
-    rate: float  # bytes per second; 0 is without limit
-
-
-@dataclass(frozen=True)
-class Fetch:
-    """A worker may fetch the model from the server now."""
-
-    worker: int
-    number: int  # of the fetch
-    rate: float  # bytes per second; 0 is without limit
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A worker is to send the model that it has fetched to another, whose fetch has this number."""
-
-    worker: int
-    destination: int
-    number: int
-    rate: float  # bytes per second; 0 is without limit
-
-
-@dataclass(frozen=True)
-class Drop:
-    """A worker is not to send its update."""
-
-    worker: int
-
-
-@dataclass(frozen=True)
-class Skip:
-    """The server is to skip a ticket, unless what belongs to it has already come."""
-
-    ticket: int
-
-
-Action = Push | Fetch | Pass | Drop | Skip
-
-
-@dataclass(eq=False)
-class Job:
-    """A transfer that is planned, or under way: of an update, or of the model (`destination` is None)."""
-
-    worker: int  # whose update it is, or who wants the model
-    path: Path
-    size: float
-    takes: float  # seconds, as planned
-    destination: int | None = None
-    ticket: int = -1
-    awaited: set[int] = field(default_factory=set)  # workers whose updates have to come before
-    begun: float | None = None
-    number: int = 0  # of the fetch
-    least: int = 0  # version that another worker may send
-    source: int = -1  # who sends the model
-    again: bool = False  # the worker may have the model already, from a source that has died or been lost
+from hosts.mlfabric.planner import Link, Network, Request, Standing, Transfer, plan, seconds
+from hosts.mlfabric.replication import Replication
+from hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Job, Pass, Push, Replicate, Skip, What
 
 
 @dataclass(frozen=True)
@@ -104,25 +42,27 @@ class Schedule:
     passed on."""
 
     def __init__(
-        self, fabric: Fabric, server: int, bound: int | None, order: bool = True, aggregate: bool = True, distribute: bool = True
-    ) -> None:
+        self, fabric: Fabric, server: int, bound: int | None, order: bool = True, aggregate: bool = True, distribute: bool = True,
+        replication: Replication | None = None,
+    ) -> None:  # fmt: skip
         self.fabric, self.server, self.bound, self.order, self.aggregate = fabric, server, bound, order, aggregate
-        self.distribute = distribute
+        self.distribute, self.replication, self.workers = distribute, replication, server
         self.models: dict[int, int] = {}  # versions, by worker that has fetched one
         self.waiting: dict[int, Request] = {}  # by worker
         self.jobs: list[Job] = []  # in the order in which they use links
         self.version = 0  # of the model once everything that has a ticket is applied
-        self.tickets = 0  # so far
+        self.tickets = self.first = 0  # so far; the server's first
         self.members: dict[int, dict[int, Request]] = {}  # by ticket that the server does not have yet, then by worker
         self.uncertain: set[int] = set()  # tickets that the server was asked to skip
         self.dead: set[int] = set()
         self.apart: set[frozenset[int]] = set()  # pairs of workers that cannot reach each other
+        self.met: dict[int, int] = {}  # by worker: the version at which the server is to apply the update that was sent last
 
     # --- events; each gives what can be done then
 
     def request(self, worker: int, number: int, version: int, size: float, norm: float, now: float) -> list[Action]:
         """A worker has an update. ValueError for one that has another under way."""
-        planned = any(job.worker == worker and job.destination is not None and job.begun is None for job in self.jobs)
+        planned = any((job.what, job.source) == (What.UPDATE, worker) and job.begun is None for job in self.jobs)
         if worker in self.waiting or planned:
             raise ValueError(f"worker {worker} has an update that waits")
         if version > self.version or not 0 < size < math.inf:
@@ -135,34 +75,46 @@ class Schedule:
 
         ValueError if it fetches already.
         """
-        if any((job.worker, job.destination) == (worker, None) for job in self.jobs):
+        if any((job.what, job.destination) == (What.MODEL, worker) for job in self.jobs):
             raise ValueError(f"worker {worker} fetches the model")
-        path = self.fabric.path(self.server, worker)
-        self.jobs.append(self._job(path, worker, size, number=number, least=least, source=self.server))
+        job = self._job(What.MODEL, self.server, worker, size)
+        job.number, job.least = number, least
+        self.jobs.append(job)
         return self._go_on(now)
 
     def absorbed(self, worker: int, by: int, now: float) -> list[Action]:
         """A worker's update has reached another worker, which will send it on. ValueError if it was not under way."""
         if worker in self.dead or frozenset((worker, by)) in self.apart:  # and was taken out of the plan
             return []
-        ended = self._ended(lambda job: job.worker == worker and job.destination == by, now)
+        ended = self._ended(lambda job: (job.what, job.source, job.destination) == (What.UPDATE, worker, by), now)
         self._await_no_longer(ended.ticket, worker)
         return self._go_on(now)
 
     def applied(self, ticket: int, now: float) -> list[Action]:
         """What belongs to a ticket has come to the server. ValueError if it was not under way."""
+        sender = self.server
         if ticket in self.uncertain:  # who sent it has died since
             self.uncertain.remove(ticket)
         else:
-            self._ended(lambda job: job.ticket == ticket and job.destination == self.server, now)
-        del self.members[ticket]
+            sender = self._ended(lambda job: job.ticket == ticket and job.destination == self.server, now).source
+        members = self.members.pop(ticket).values()
+        if self.replication:
+            self.replication.came(ticket, sender, sum(request.norm for request in members), max(r.size for r in members))
         return self._go_on(now)
 
     def fetched(self, worker: int, number: int, version: int, now: float) -> list[Action]:
         """A worker has the model. ValueError if it was not under way."""
-        self._ended(lambda job: (job.worker, job.destination, job.number) == (worker, None, number), now)
+        self._ended(lambda job: (job.what, job.destination, job.number) == (What.MODEL, worker, number), now)
         self.models[worker] = version
         return self._go_on(now)
+
+    def held(self, number: int, now: float) -> list[Action]:
+        """The replica has a copy. ValueError if there is no replica, or the copy was not under way."""
+        if self.replication is None:
+            raise ValueError(f"copy {number} without a replica")
+        if number:
+            self._ended(lambda job: (job.what, job.number) == (What.COPY, number), now)
+        return [Held(self.replication.held(number)), *self._go_on(now)]
 
     def gone(self, worker: int, now: float) -> list[Action]:
         """A worker has died."""
@@ -171,20 +123,25 @@ class Schedule:
         self.waiting.pop(worker, None)
         self.models.pop(worker, None)
         self.apart = {pair for pair in self.apart if worker not in pair}
-        for job in self.jobs:
-            if job.source == worker:
+        for job in [job for job in self.jobs if job.source == worker]:
+            if job.what is What.MODEL or (job.what is What.COPY and job.number):
                 self._send_again(job)
-        for job in [job for job in self.jobs if job.worker == worker]:
+                continue
             self.jobs.remove(job)
+            if job.what is What.COPY:
+                continue
             if job.destination == self.server:
                 actions.append(Skip(job.ticket))
                 self.uncertain.add(job.ticket)
-                for other in [other for other in self.jobs if other.destination == worker]:
+                for other in [j for j in self.jobs if (j.what, j.destination) == (What.UPDATE, worker)]:
                     self.jobs.remove(other)
-                    self._take_back(job.ticket, other.worker)
-            elif job.destination is not None:
+                    self._take_back(job.ticket, other.source)
+            else:
                 self._take_back(job.ticket, worker)
                 self._await_no_longer(job.ticket, worker)
+        self.jobs = [job for job in self.jobs if worker not in job.pair]
+        if self.replication:
+            self.replication.gone(worker)
         return actions + self._go_on(now)
 
     def part(self, worker: int, other: int, now: float) -> list[Action]:
@@ -192,19 +149,19 @@ class Schedule:
 
         As long as both live, no update is planned to be added on the way. ValueError for what is no other worker.
         """
-        if worker == other or not max(worker, other) < self.server:
+        if worker == other or not max(worker, other) < self.workers:
             raise ValueError(f"worker {worker} apart from {other}")
         if other in self.dead:
             return []
         pair = frozenset((worker, other))
         self.apart.add(pair)
-        for job in [j for j in self.jobs if pair in (frozenset((j.worker, j.source)), frozenset((j.worker, j.destination)))]:
-            if job.destination is None:
+        for job in [job for job in self.jobs if job.pair == pair]:
+            if job.what is What.MODEL:
                 self._send_again(job)
             else:
                 self.jobs.remove(job)
-                self._take_back(job.ticket, job.worker)
-                self._await_no_longer(job.ticket, job.worker)
+                self._take_back(job.ticket, job.source)
+                self._await_no_longer(job.ticket, job.source)
         return self._go_on(now)
 
     def skipped(self, ticket: int, now: float) -> list[Action]:
@@ -217,15 +174,35 @@ class Schedule:
         del self.members[ticket]
         return self._go_on(now)
 
+    def alone(self, now: float) -> list[Action]:
+        """The server goes on without its replica."""
+        self.replication = None
+        self.jobs = [job for job in self.jobs if job.what is not What.COPY]
+        return self._go_on(now)
+
+    def take_over(self) -> None:
+        """The replica takes the place of the server, which has died. Everything is to be asked for again.
+
+        Versions go on where the dead server's can have come to at most, so delays are what they seem, or shorter.
+        """
+        assert self.replication is not None
+        sent = self.uncertain | {j.ticket for j in self.jobs if j.begun is not None and j.destination == self.server}
+        self.version -= sum(len(members) for ticket, members in self.members.items() if ticket not in sent)
+        self.server, self.replication = self.replication.replica, None
+        self.first, self.jobs = self.tickets, []
+        for forgotten in (self.waiting, self.members, self.uncertain, self.models):
+            forgotten.clear()
+
     def busy(self) -> list[int]:
         """Workers whose transfers are under way."""
         under_way = [job for job in self.jobs if job.begun is not None]
-        return sorted({job.worker if job.source in (-1, self.server) else job.source for job in under_way})
+        return sorted({min(job.source, job.destination) if job.source >= self.workers else job.source for job in under_way})
 
     # --- what is planned
 
-    def _job(self, path: Path, worker: int, size: float, **more: Any) -> Job:
-        return Job(worker, path, size, seconds(self.fabric.rates, size, path), **more)
+    def _job(self, what: What, source: int, destination: int, size: float) -> Job:
+        path = self.fabric.path(source, destination)
+        return Job(what, source, destination, path, size, seconds(self.fabric.rates, size, path))
 
     def _ended(self, meant: Callable[[Job], bool], now: float) -> Job:
         """Remove a transfer that has ended, and learn from it. ValueError where none such was under way."""
@@ -269,6 +246,7 @@ class Schedule:
 
     def _begin(self, now: float) -> list[Action]:
         """Begin every transfer whose links are free, and not reserved for an earlier one."""
+        self._replicate()
         actions: list[Action] = []
         busy: set[Link] = {link for job in self.jobs if job.begun is not None for link in job.path}
         taken = set(busy)
@@ -276,7 +254,7 @@ class Schedule:
         for job in self.jobs:
             if job.begun is None and not job.awaited:
                 free = not self.order or taken.isdisjoint(job.path)
-                if not free and self.distribute and job.source == self.server:
+                if not free and self.distribute and (job.what, job.source) == (What.MODEL, self.server):
                     ahead = ahead or self._ahead(busy, now)
                     free = self._find_source(job, busy, ahead, now)
                     ahead = None if free else ahead
@@ -287,11 +265,21 @@ class Schedule:
             taken.update(job.path)
         return actions
 
+    def _replicate(self) -> None:
+        """Plan the copies that the replica is to be sent, behind everything else."""
+        if self.replication is None:
+            return
+        coming = sum(request.norm for members in self.members.values() for request in members.values())
+        planned = {job.source for job in self.jobs if job.what is What.COPY and not job.number}
+        busy = {job.source for job in self.jobs}
+        for holder in self.replication.due(coming, planned, busy):
+            self.jobs.append(self._job(What.COPY, holder, self.replication.replica, self.replication.size(holder)))
+
     def _ahead(self, busy: set[Link], now: float) -> _Ahead:
         begins = self._expected(now)[1]
         reserved: dict[Link, float] = {}
         for job, begin in begins.items():
-            if job.begun is None and job.source == -1:
+            if job.begun is None and job.what is not What.MODEL:
                 reserved |= {link: min(begin, reserved.get(link, math.inf)) for link in job.path}
         idle = [worker for worker in self.models if (worker, "up") not in busy]
         return _Ahead({job: begin + job.takes for job, begin in begins.items()}, reserved, idle)
@@ -305,9 +293,9 @@ class Schedule:
         for worker in ahead.idle:
             version = self.models[worker]
             late = self.bound is not None and self.version - version > self.bound  # what is computed on it would be dropped
-            if worker == job.worker or version < job.least or late or frozenset((worker, job.worker)) in self.apart:
+            if worker == job.destination or version < job.least or late or frozenset((worker, job.destination)) in self.apart:
                 continue
-            path = self.fabric.path(worker, job.worker)
+            path = self.fabric.path(worker, job.destination)
             end = now + seconds(self.fabric.rates, job.size, path)
             planned = min(ahead.reserved.get(link, math.inf) for link in path)
             if busy.isdisjoint(path) and end < ahead.ends[job] and end <= planned:
@@ -317,23 +305,33 @@ class Schedule:
         return bool(sooner)
 
     def _send_again(self, job: Job) -> None:
-        """From the server, or from another worker that has the model then."""
+        """From the server; a model perhaps from another worker that has it then."""
         self._send_from(job, self.server)
         job.again, job.begun = True, None
 
     def _send_from(self, job: Job, source: int) -> None:
-        job.source, job.path = source, self.fabric.path(source, job.worker)
+        job.source, job.path = source, self.fabric.path(source, job.destination)
         job.takes = seconds(self.fabric.rates, job.size, job.path)
 
     def _action(self, job: Job) -> Action:
         rates = [rate for link in job.path if (rate := self.fabric.given[link])]
         rate = min(rates, default=0.0) if self.order else 0.0
-        if job.destination is None:
-            if job.source == self.server:
-                return Fetch(job.worker, job.number, rate)
-            return Pass(job.source, job.worker, job.number, rate)
-        members = tuple(sorted(self.members[job.ticket])) if job.destination == self.server else (job.worker,)
-        return Push(job.worker, job.destination, job.ticket, members, rate)
+        match job.what:
+            case What.MODEL if job.source == self.server:
+                return Fetch(job.destination, job.number, rate)
+            case What.MODEL:
+                return Pass(job.source, job.destination, job.number, rate)
+            case What.COPY:
+                assert self.replication is not None
+                if not job.number:
+                    job.number, _ = self.replication.begin(job.source)
+                return Replicate(job.source, job.destination, job.number, self.replication.copies[job.number], rate)
+        members: tuple[int, ...] = (job.source,)
+        if job.destination == self.server:
+            members = tuple(sorted(self.members[job.ticket]))
+            later = sum(len(self.members[ticket]) for ticket in self.members if ticket >= job.ticket)
+            self.met |= dict.fromkeys(members, self.version - later)
+        return Push(job.source, job.destination, job.ticket, members, rate)
 
     def _expected(self, now: float) -> tuple[Network, dict[Job, float]]:
         """From when on the links will be free, and when each transfer begins, as far as is known."""
@@ -358,8 +356,8 @@ class Schedule:
         planned = [(transfer.start, self._with(tail[number], transfer)) for number, transfer in found.joining]
         for slot in found.slots:
             request = slot.transfer.request
-            path = self.fabric.path(request.worker, self.server)
-            direct = self._job(path, request.worker, request.size, destination=self.server, ticket=self.tickets)
+            direct = self._job(What.UPDATE, request.worker, self.server, request.size)
+            direct.ticket = self.tickets
             self.members[self.tickets] = {request.worker: request}
             self.version += 1
             self.tickets += 1
@@ -370,7 +368,7 @@ class Schedule:
 
     def _standing(self, job: Job, begins: float) -> Standing:
         members = self.members[job.ticket]
-        return Standing(members[job.worker], min(request.version for request in members.values()), len(members), begins)
+        return Standing(members[job.source], min(request.version for request in members.values()), len(members), begins)
 
     def _not_begun(self) -> list[Job]:
         """The last transfers to the server, in the order of their tickets, as far back as none has begun."""
@@ -388,5 +386,6 @@ class Schedule:
         direct.awaited.add(request.worker)
         self.members[direct.ticket][request.worker] = request
         self.version += 1
-        path = self.fabric.path(request.worker, direct.worker)
-        return self._job(path, request.worker, request.size, destination=direct.worker, ticket=direct.ticket)
+        job = self._job(What.UPDATE, request.worker, direct.source, request.size)
+        job.ticket = direct.ticket
+        return job

@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
+from selectors import EVENT_READ
 
-from hosts import collective
 from hosts.collective import Membership
-from hosts.mlfabric.schedule import Action, Drop, Fetch, Pass, Push, Schedule, Skip
-from hosts.tcp.meeting import Meeting, MeetingError, reach
+from hosts.mlfabric.group import PORT, Ranks
+from hosts.mlfabric.schedule import Schedule
+from hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Pass, Push, Replicate, Skip
+from hosts.tcp.meeting import Meeting
 from hosts.tcp.serving import GroupServer
 from hosts.updates import wire
 from hosts.updates.wire import Header
 
-
-def rank_of(workers: int) -> int:
-    """The scheduler's, behind those of the workers and the server."""
-    return workers + 1
-
-
-def node_name(rank: int, workers: int) -> str:
-    """What a node of a group with a scheduler is called in messages."""
-    return "the scheduler" if rank == rank_of(workers) else collective.node_name(rank, workers)
-
-
-def with_scheduler(meeting: Meeting, membership: Membership, control: list[str], patience: float) -> Meeting:
-    """The meeting of a worker or the server, and its connection to the scheduler; `control` are all addresses on the management
-    network. Raises MeetingError, and closes the meeting, if the scheduler cannot be reached."""
-    try:
-        meeting.sockets |= reach(
-            membership.rank, [rank_of(membership.size)], control, Scheduler.port, patience, meeting.epoch
-        ).sockets  # fmt: skip
-    except MeetingError:
-        meeting.close()
-        raise
-    return meeting
+log = logging.getLogger("inalab")
 
 
 class Scheduler(GroupServer[Header]):
-    """Of one group: its workers, and the server, which is the node behind them. The scheduler's own rank is one more."""
+    """Of one group: its workers, the server, and its replica if there is one."""
 
-    port = 48868
+    port = PORT
 
     def __init__(self, membership: Membership, meeting: Meeting, schedule: Schedule) -> None:
         super().__init__(membership, meeting, Header)
         self.schedule = schedule
-        self.server = self.workers
+        self.ranks = Ranks(self.workers, schedule.replication is not None)
+        self.server, self.replica = self.ranks.server, self.ranks.replica
+        self.deaf: set[int] = set()  # to these workers, until they know that the server has died
+        self.over: set[int] = set()  # workers that need no server any more
+        self.body = bytearray()  # of the replica's TAKEN
 
     @classmethod
     def of_next_group(
@@ -57,21 +43,43 @@ class Scheduler(GroupServer[Header]):
 
     @classmethod
     def partners(cls, membership: Membership) -> range:
-        return range(membership.size + 1)
+        return range(membership.rank)
 
     @classmethod
     def name(cls, membership: Membership) -> str:
-        return node_name(membership.rank, membership.size)
+        return "the scheduler"
 
     def _read(self, rank: int) -> None:
-        for header in self.channels[rank].read(_nothing):
-            if (rank == self.server) != (header.kind in (wire.APPLIED, wire.SKIPPED)):
-                raise ValueError(f"a message {header.kind}")
-            if header.kind == wire.ASK:
+        for header in self.channels[rank].read(lambda header: self._room(rank, header)):
+            if header.kind == wire.OVER:
+                self.over.add(rank)
+            elif header.kind == wire.TAKEN:
+                self._taken(rank)
+            elif rank in self.deaf:
+                continue
+            elif header.kind == wire.ASK:
                 busy = self.schedule.busy()
                 self.channels.put(rank, Header(wire.WAITS, priority=wire.URGENT, size=len(busy)), bytes(busy))
+            elif header.kind == wire.APART and header.rank == self.replica:
+                self._lose_replica(f"{self._who(rank)} does not reach it")
             else:
                 self._do(self._event(rank, header, time.monotonic()))
+
+    def _room(self, rank: int, header: Header) -> memoryview:
+        """Only the replica's TAKEN has a body."""
+        counts = 4 * self.workers if (rank, header.kind) == (self.ranks.replica, wire.TAKEN) else 0
+        if header.kind not in self._says(rank) or header.size != counts:
+            raise ValueError(f"a message {header.kind} with {header.size} bytes")
+        if header.size:
+            self.body = bytearray(header.size)
+        return memoryview(self.body if header.size else b"")
+
+    def _says(self, rank: int) -> tuple[int, ...]:
+        """Kinds of messages that a node may send."""
+        if rank < self.workers:
+            return wire.REQUEST, wire.FETCH, wire.MODEL, wire.ARRIVED, wire.APART, wire.ASK, wire.TAKEN, wire.OVER
+        server = (wire.APPLIED, wire.SKIPPED, wire.APART)
+        return (wire.HELD, wire.TAKEN) + server * (rank == self.server) if rank == self.ranks.replica else server
 
     def _event(self, rank: int, header: Header, now: float) -> list[Action]:
         match header.kind:
@@ -83,13 +91,15 @@ class Scheduler(GroupServer[Header]):
                 return self.schedule.fetched(rank, header.number, header.version, now)
             case wire.ARRIVED:
                 return self.schedule.absorbed(header.rank, rank, now)
-            case wire.APART:
+            case wire.APART if header.rank < self.workers:
                 return self.schedule.part(rank, header.rank, now)
             case wire.APPLIED:
                 return self.schedule.applied(header.ticket, now)
             case wire.SKIPPED:
                 return self.schedule.skipped(header.ticket, now)
-        raise ValueError(f"a message {header.kind}")
+            case wire.HELD if self.schedule.replication is not None:
+                return self.schedule.held(header.number, now)
+        return []  # about a replica that counts no longer
 
     def _do(self, actions: list[Action]) -> None:
         for action in actions:
@@ -101,34 +111,91 @@ class Scheduler(GroupServer[Header]):
                 case Fetch():
                     self._tell(action.worker, Header(wire.FETCH, number=action.number, rate=action.rate))
                 case Pass():
-                    header = Header(wire.PASS, number=action.number, rank=action.destination, rate=action.rate)
+                    header = Header(
+                        wire.PASS, number=action.number, rank=action.destination, rate=action.rate, ticket=self.schedule.first
+                    )
                     self._tell(action.worker, header)
                 case Drop():
                     self._tell(action.worker, Header(wire.DROP))
                 case Skip():
                     self._tell(self.server, Header(wire.SKIP, ticket=action.ticket))
+                case Replicate():
+                    tickets = wire.pack_numbers(action.tickets)
+                    header = Header(
+                        wire.REPLICATE, number=action.number, rank=action.destination, rate=action.rate, size=len(tickets)
+                    )
+                    self._tell(action.source, header, tickets)
+                case Held():
+                    tickets = wire.pack_numbers(action.tickets)
+                    self._tell(self.server, Header(wire.HELD, size=len(tickets)), tickets)
 
     def _tell(self, rank: int, header: Header, body: bytes = b"") -> None:
         if rank not in self.left:
             self.channels.put(rank, header, body)
 
     def _who(self, rank: int) -> str:
-        return "the server" if rank == self.server else super()._who(rank)
+        return self.ranks.name(rank)
 
     def _expected(self, rank: int) -> bool:
-        return False  # workers go on without another, and notice themselves that the server is gone
+        return False  # workers go on without another, and notice themselves that a server without replica is gone
 
     def _leave(self, rank: int, error: Exception) -> None:
         super()._leave(rank, error)
-        if rank != self.server:
+        if rank < self.workers:
+            self.deaf.discard(rank)
             self._do(self.schedule.gone(rank, time.monotonic()))
+        elif self._serves_somebody():
+            if rank == self.replica:
+                self._lose_replica(str(error))
+            elif rank == self.server and self.replica is not None:
+                self._take_over()
+
+    def _serves_somebody(self) -> bool:
+        """Whether there are workers that have not said that they leave. A server ends when all have left."""
+        for rank, events in self.channels.ready(0):
+            if rank < self.workers and rank not in self.left and events & EVENT_READ:
+                try:
+                    self._read(rank)
+                except (OSError, ValueError) as error:
+                    self._leave(rank, error)
+        return any(rank not in self.left and rank not in self.over for rank in range(self.workers))
+
+    # --- the replica
+
+    def _take_over(self) -> None:
+        """The server has died: have the replica take its place, and then the workers go on with it."""
+        replication, replica = self.schedule.replication, self.replica
+        assert replication is not None and replica is not None
+        if not replication.ready:
+            self._refuse(f"{self._who(self.server)} is gone, and {self._who(replica)} did not have the model yet")
+        self.deaf = {rank for rank in range(self.workers) if rank not in self.left}
+        self.schedule.take_over()
+        self.server = replica
+        self._tell(replica, Header(wire.ALONE, rank=replica, ticket=self.schedule.first, version=self.schedule.version))
+
+    def _taken(self, rank: int) -> None:
+        """The replica has taken over, or a worker knows that it has."""
+        if rank in self.deaf:
+            self.deaf.remove(rank)
+        elif rank == self.replica == self.server:
+            self.replica = None
+            for worker, updates in enumerate(wire.numbers(self.body)):
+                met = self.schedule.met.get(worker, 0)
+                header = Header(wire.ALONE, rank=rank, ticket=self.schedule.first, number=updates, version=met)
+                self._tell(worker, header)
+        else:
+            raise ValueError("it says that it has taken over")
+
+    def _lose_replica(self, why: str) -> None:
+        """The server goes on alone, if it can."""
+        replica, self.replica = self.replica, None
+        assert replica is not None
+        if replica == self.server:  # it was about to take over
+            self._refuse(f"{self._who(self.ranks.server)} and {self._who(replica)} are gone")
+        log.warning("job %d goes on without a replica: %s is gone: %s", self.membership.job, self._who(replica), why)
+        for rank in (self.server, *range(self.workers)):
+            self._tell(rank, Header(wire.ALONE, rank=self.server))
+        self._do(self.schedule.alone(time.monotonic()))
 
     def _refusal(self, size: int) -> Header:
         return Header(wire.REFUSE, priority=wire.URGENT, size=size)
-
-
-def _nothing(header: Header) -> memoryview:
-    """What nodes tell the scheduler has no body."""
-    if header.size:
-        raise ValueError(f"a message {header.kind} with {header.size} bytes")
-    return memoryview(b"")

@@ -1,82 +1,173 @@
-"""MLfabric's server: it holds the model, and applies what comes in the order of its tickets, whenever it comes."""
+"""MLfabric's server: it holds the model, and applies what comes in the order of its tickets, whenever it comes.
+
+With a replica it applies nothing by which the norms of what the replica lacks would exceed the bound.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import Membership
-from hosts.mlfabric.scheduler import node_name, rank_of, with_scheduler
-from hosts.tcp.meeting import Meeting, MeetingError
+from hosts.mlfabric.group import Ranks, with_scheduler
+from hosts.mlfabric.replication import MODEL
+from hosts.tcp.kernel import pace
+from hosts.tcp.meeting import Meeting, MeetingError, reach
 from hosts.updates import wire
+from hosts.updates.model import Model
 from hosts.updates.server import ModelServer
 from hosts.updates.wire import Header, Member
 
+ORDERS = (wire.SKIP, wire.HELD, wire.REPLICATE, wire.ALONE)  # what the scheduler tells a server
+
+
+class Came(NamedTuple):
+    """What came with a ticket: updates, and their sum."""
+
+    members: list[Member]
+    elements: NDArray[Any]
+
+    @property
+    def norm(self) -> float:
+        """At least the sum's."""
+        return sum(member.norm for member in self.members)
+
 
 class OrderedServer(ModelServer):
-    """Of one group, which has a scheduler of the rank behind the server's."""
+    """Of one group, which has a scheduler. `distance` bounds how far the replica's model is from this one; 0 in a chain."""
 
-    def __init__(self, membership: Membership, meeting: Meeting) -> None:
+    def __init__(self, membership: Membership, meeting: Meeting, ranks: Ranks, distance: float = 0.0) -> None:
         super().__init__(membership, meeting)
-        self.most = membership.size
-        self.scheduler = rank_of(membership.size)
+        self.ranks, self.most = ranks, membership.size
+        self.bound, self.replica = distance, ranks.replica
         self.next = 0  # ticket
-        self.come: dict[int, tuple[list[Member], NDArray[Any]]] = {}  # by ticket, and not applied yet
+        self.come: dict[int, Came] = {}  # by ticket, and not applied yet
         self.skipped: set[int] = set()  # tickets that are void; what comes with them is thrown away
+        self.lacking: dict[int, Came] = {}  # by ticket: what has come, and the replica lacks
 
     @classmethod
     def of_next_scheduled_group(
-        cls, membership: Membership, peers: list[str], control: list[str], patience: float, over: Callable[[], bool]
-    ) -> OrderedServer | None:
+        cls, membership: Membership, peers: list[str], control: list[str], patience: float, over: Callable[[], bool], ranks: Ranks,
+        distance: float = 0.0,
+    ) -> OrderedServer | None:  # fmt: skip
         """The server of the next group that connects; `control` are the nodes' addresses on the management network, the
         scheduler's behind them. None once `over`. Raises AggregationError."""
         meeting = cls.met(membership, peers, patience, over)
         if meeting is None:
             return None
         try:
-            return cls(membership, with_scheduler(meeting, membership, control, patience))
+            if ranks.replica not in (None, membership.rank):
+                meeting.sockets |= cls._reach_replica(meeting, ranks, peers, patience)
+            return cls(membership, with_scheduler(meeting, ranks, membership, control, patience), ranks, distance)
         except MeetingError as error:
-            raise cls.incomplete(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
+            raise cls.incomplete(membership, f"{ranks.name(error.rank)} {error.what}") from None
 
-    def _room(self, rank: int, header: Header) -> memoryview:
-        if (rank == self.scheduler) != (header.kind == wire.SKIP) or (header.kind == wire.SKIP and header.size):
-            raise ValueError(f"a message {header.kind} with {header.size} bytes")
-        return memoryview(self.rooms.setdefault(rank, bytearray())) if rank == self.scheduler else super()._room(rank, header)
+    @staticmethod
+    def _reach_replica(meeting: Meeting, ranks: Ranks, peers: list[str], patience: float) -> dict[int, Any]:
+        assert ranks.replica is not None
+        try:
+            return dict(reach(ranks.server, [ranks.replica], peers, wire.TCP_PORT, patience, meeting.epoch).sockets)
+        except MeetingError:
+            meeting.close()
+            raise
 
-    def _read(self, rank: int) -> None:
-        if rank != self.scheduler:
-            super()._read(rank)
+    # --- what comes
+
+    def _fits(self, rank: int, header: Header) -> bool:
+        if rank < self.workers:
+            return super()._fits(rank, header)
+        listed = header.kind in (wire.HELD, wire.REPLICATE)
+        return rank == self.ranks.scheduler and header.kind in ORDERS and (listed or not header.size)
+
+    def _take(self, rank: int, header: Header, body: bytearray) -> None:
+        if rank < self.workers:
+            super()._take(rank, header, body)
             return
-        for header in self.channels[rank].read(lambda header: self._room(rank, header)):
-            if header.ticket >= self.next and header.ticket not in self.come:
+        match header.kind:
+            case wire.SKIP if header.ticket >= self.next and header.ticket not in self.come:
                 self.skipped.add(header.ticket)
-                self._tell(wire.SKIPPED, header.ticket)
-                self._apply_in_order()
+                self._tell(Header(wire.SKIPPED, ticket=header.ticket))
+            case wire.HELD:
+                for ticket in wire.numbers(body):
+                    self.lacking.pop(ticket, None)
+            case wire.REPLICATE:
+                self._send_copy(header, wire.numbers(body))
+            case wire.ALONE:
+                self.replica = None
+                self.lacking.clear()
+        self._apply_in_order()
 
     def _update(self, rank: int, header: Header, body: bytearray) -> None:
         if header.ticket in self.skipped:  # its last bytes were on their way when the worker died
             return
         if header.ticket < self.next or header.ticket in self.come:
             raise ValueError(f"ticket {header.ticket}, which is used")
-        self.come[header.ticket] = self._update_of(rank, header, body)
+        self.come[header.ticket] = Came(*self._update_of(rank, header, body))
+        if self.replica is not None:
+            self.lacking[header.ticket] = self.come[header.ticket]
         self._apply_in_order()
-        self._tell(wire.APPLIED, header.ticket)
+        self._tell(Header(wire.APPLIED, ticket=header.ticket))
 
-    def _tell(self, kind: int, ticket: int) -> None:
+    def _tell(self, header: Header, body: bytes = b"") -> None:
         """The scheduler, as long as there is one: workers notice themselves when it has gone."""
-        if self.scheduler not in self.left:
-            self.channels.put(self.scheduler, Header(kind, ticket=ticket))
+        if self.ranks.scheduler not in self.left:
+            self.channels.put(self.ranks.scheduler, header, body)
+
+    # --- what is applied
 
     def _apply_in_order(self) -> None:
-        while self.next in self.come or self.next in self.skipped:
-            if self.next in self.come:
-                self._apply(*self.come.pop(self.next))
+        while self.next in self.skipped or (self.next in self.come and self._may_apply(self.next)):
+            ticket = self.next
             self.next += 1
+            if ticket in self.come:
+                self._apply(*self.come.pop(ticket))
+
+    def _may_apply(self, ticket: int) -> bool:
+        """Whether the distance stays within its bound."""
+        came = self.lacking.get(ticket)
+        return came is None or self._distance() + came.norm <= self.bound
+
+    def _distance(self) -> float:
+        return sum(came.norm for ticket, came in self.lacking.items() if ticket < self.next)
+
+    # --- the replica
+
+    def _keep(self, model: Model) -> None:
+        super()._keep(model)
+        if self.replica is not None and self.replica not in self.left:
+            header = Header(wire.MODEL, model.weights.dtype.char.encode(), MODEL, size=model.weights.nbytes)
+            self.channels.put(self.replica, header, model.weights.tobytes())
+
+    def _send_copy(self, order: Header, tickets: list[int]) -> None:
+        if self.replica is None or self.replica in self.left:  # the scheduler will hear of it
+            return
+        if any(ticket not in self.lacking for ticket in tickets):
+            raise ValueError(f"a copy of tickets {tickets}")
+        pace(self.channels[self.replica].socket, order.rate)
+        header, octets = copy_of(order.number, [self.lacking[ticket] for ticket in tickets])
+        self.channels.put(self.replica, header, octets)
+
+    # --- who leaves
+
 
     def _who(self, rank: int) -> str:
-        return node_name(rank, self.workers)
+        return self.ranks.name(rank)
 
     def _expected(self, rank: int) -> bool:
-        return rank != self.scheduler and super()._expected(rank)
+        return rank < self.workers and super()._expected(rank)
+
+    def _leave(self, rank: int, error: Exception) -> None:
+        super()._leave(rank, error)
+        if rank == self.replica:
+            self._tell(Header(wire.APART, rank=rank))
+
+
+def copy_of(number: int, came: list[Came]) -> tuple[Header, bytes]:
+    """The copy of this number, of these updates: what is ahead of it, and its body."""
+    members = [member for one in came for member in one.members]
+    total = np.add.reduce([one.elements for one in came], dtype=came[0].elements.dtype)
+    octets = b"".join(member.pack() for member in members) + total.tobytes()
+    return Header(wire.COPY, total.dtype.char.encode(), number, members=len(members), size=len(octets)), octets

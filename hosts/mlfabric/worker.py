@@ -12,40 +12,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import Membership
-from hosts.mlfabric.scheduler import node_name, rank_of, with_scheduler
+from hosts.mlfabric.group import Ranks, with_scheduler
+from hosts.mlfabric.server import Came, copy_of
 from hosts.tcp.kernel import pace
 from hosts.tcp.meeting import Meeting, meet
 from hosts.updates import wire
 from hosts.updates.wire import Header, Member
 from hosts.updates.worker import Change, ModelWorker, dtype_of
 
+WORD = 5.0  # seconds in which the scheduler says who takes the server's place
+
 
 class MLfabric(ModelWorker):
     """Over connections to the server, the scheduler, and all other workers, who may absorb updates and pass on models.
 
     `control` are the addresses of all nodes on the management network, the scheduler's behind them; `overhead` is what headers make
-    of a byte on the wire.
+    of a byte on the wire. If there is a replica of the server, the worker goes on with it when the server dies. It `keeps` what it
+    has sent to the server, to send it to the replica, too, unless the server does that.
     """
 
     def __init__(
         self, membership: Membership, epoch: int, peers: list[str], control: list[str], overhead: float, patience: float = 30.0,
-        pulse: Callable[[], str | None] | None = None,
+        pulse: Callable[[], str | None] | None = None, ranks: Ranks | None = None, keeps: bool = False,
     ) -> None:  # fmt: skip
-        self.control, self.overhead, self.scheduler = control, overhead, rank_of(membership.size)
+        self.ranks = ranks or Ranks(membership.size)
+        self.control, self.overhead, self.scheduler = control, overhead, self.ranks.scheduler
+        self.replica = self.ranks.replica
         super().__init__(membership, epoch, peers, patience, pulse)
+        self.keeps = keeps
+        self.kept_back: dict[int, Came] = {}  # by ticket: what the server was sent, and the replica lacks
+        self.result: tuple[Header, bytes] | None = None  # of the last sum that is over, if there is a replica
+        self.first = 0  # ticket of the server that there is now
+        self.orphaned: tuple[float, OSError] | None = None  # since when the server is gone, and why
         self.parts: dict[int, tuple[Member, NDArray[Any]]] = {}  # by worker: what has been absorbed
         self.coming: dict[int, bytearray] = {}  # by worker: what is being absorbed
         self.model: tuple[int, bytes] | None = None  # what was fetched last, and its version
 
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
         m = self.membership
-        others = [rank for rank in range(m.size + 1) if rank != m.rank]
+        others = [rank for rank in self.ranks.on_data_network if rank != m.rank]
         meeting = meet(m.rank, others, m.size, peers, wire.TCP_PORT, patience, epoch)
         self.uncounted.add(self.scheduler)
-        return with_scheduler(meeting, m, self.control, patience)
+        return with_scheduler(meeting, self.ranks, m, self.control, patience)
 
     def _name(self, rank: int) -> str:
-        return node_name(rank, self.membership.size)
+        return self.ranks.name(rank)
 
     # --- what the scheduler is asked
 
@@ -64,6 +75,7 @@ class MLfabric(ModelWorker):
         """
         change = self.change
         assert change is not None
+        change.fetching = True
         met = self.version if change.applied_at is None else change.applied_at
         least = wire.LATEST if change.member is None else int(met) + 1
         self._tell(Header(wire.FETCH, number=self.fetches, load=self._load(), version=least))
@@ -79,7 +91,7 @@ class MLfabric(ModelWorker):
             self.channels.write(self.scheduler)
 
     def _ask(self) -> int:
-        asked = self.scheduler if self.change else self.server
+        asked = self.scheduler if self.change or self.orphaned else self.server
         self.channels.put(asked, Header(wire.ASK, priority=wire.URGENT))
         return asked
 
@@ -87,10 +99,7 @@ class MLfabric(ModelWorker):
 
     def _room(self, rank: int, header: Header) -> memoryview:
         if rank == self.scheduler:
-            told = header.kind in (wire.WAITS, wire.REFUSE)
-            order = self.change is not None and (header.size > 0 if header.kind == wire.GRANT else header.kind == wire.DROP)
-            fetching = header.kind == wire.FETCH or (header.kind == wire.PASS and self.model is not None)
-            if not (told or order or fetching) or (header.size and not (told or header.kind == wire.GRANT)):
+            if not self._can_be_told(header):
                 raise ValueError(f"a message {header.kind} with {header.size} bytes")
             self.bodies[rank] = memoryview(bytearray(header.size))
             return self.bodies[rank]
@@ -108,22 +117,39 @@ class MLfabric(ModelWorker):
         self.coming[rank] = bytearray(header.size)
         return memoryview(self.coming[rank])
 
+    def _can_be_told(self, header: Header) -> bool:
+        """Whether this can come from the scheduler."""
+        match header.kind:
+            case wire.WAITS | wire.REFUSE | wire.REPLICATE:
+                return True
+            case wire.GRANT:
+                return self.change is not None and header.size > 0
+            case wire.DROP:
+                return self.change is not None and not header.size
+            case wire.PASS:
+                return self.model is not None and not header.size
+        return header.kind in (wire.FETCH, wire.ALONE) and not header.size
+
     def _take(self, rank: int, header: Header) -> None:
         if rank == self.scheduler:
             self._follow(header)
         elif header.kind == wire.UPDATE:
-            self._absorb(rank)
+            self._absorb(rank, header)
         elif header.kind == wire.MODEL:
             self._take_model(rank, header)
         else:
+            if header.kind == wire.RESULT and self.replica is not None:
+                self.result = header, self.tensors[rank].tobytes()
             super()._take(rank, header)
         if header.kind == wire.APPLIED:
+            assert self.change is not None
+            self.change.distance = header.norm if self.replica is not None else None
             self._ask_to_fetch()
 
     def _take_model(self, rank: int, header: Header) -> None:
         """Go on with the model, unless one has already come from elsewhere."""
         weights = self.tensors.pop(rank)
-        if self.change is None or header.number != self.fetches:
+        if self.change is None or header.number != self.fetches or self._is_outdated(rank, header):
             return
         self.model = header.version, weights.tobytes()
         self._tell(Header(wire.MODEL, number=header.number, version=header.version))
@@ -139,8 +165,8 @@ class MLfabric(ModelWorker):
         if header.kind in (wire.WAITS, wire.REFUSE):
             super()._take(self.scheduler, header)
             return
-        if header.kind == wire.PASS:
-            self._pass_on(header)
+        if header.kind in (wire.PASS, wire.REPLICATE, wire.ALONE):
+            {wire.PASS: self._pass_on, wire.REPLICATE: self._replicate, wire.ALONE: self._go_on_with}[header.kind](header)
             return
         if self.change is None or (header.kind == wire.FETCH and header.number != self.fetches):
             return  # the model has come from a worker that has died since
@@ -152,7 +178,7 @@ class MLfabric(ModelWorker):
                 self._ask_to_fetch()
             case wire.FETCH:
                 rate = header.rate / self.overhead
-                self.channels.put(self.server, Header(wire.FETCH, dtype_of(self.change.started), self.fetches, rate=rate))
+                self._put(Header(wire.FETCH, dtype_of(self.change.started), self.fetches, rate=rate))
 
     def _pass_on(self, header: Header) -> None:
         """Send the model to a worker, unless the connection to it is lost."""
@@ -160,17 +186,21 @@ class MLfabric(ModelWorker):
         version, octets = self.model
         if header.rank in self.channels.of:
             pace(self.channels[header.rank].socket, header.rate / self.overhead)
-            answer = Header(wire.MODEL, self.dtype, header.number, size=len(octets), version=version)
+            answer = Header(wire.MODEL, self.dtype, header.number, size=len(octets), version=version, ticket=header.ticket)
             self.channels.put(header.rank, answer, octets)
 
-    def _absorb(self, rank: int) -> None:
+    def _is_outdated(self, rank: int, header: Header) -> bool:
+        """Whether a worker has sent this when there was another server."""
+        return rank < self.membership.size and header.ticket < self.first
+
+    def _absorb(self, rank: int, header: Header) -> None:
         """Keep what another worker has sent until it is to be sent on."""
         body = self.coming.pop(rank)
         (member,) = wire.members(memoryview(body), 1)
         if member.rank != rank:
             raise ValueError(f"an update of worker {member.rank}")
-        if self.change is None or self.change.member is None:  # too late: its last bytes were on their way when its sender died
-            return
+        if self.change is None or self.change.member is None or self._is_outdated(rank, header):
+            return  # its last bytes were on their way when its sender died, or the server
         self.parts[rank] = member, np.frombuffer(body, self.change.started.flat.dtype, offset=wire.MEMBER.size)
         self._tell(Header(wire.ARRIVED, rank=rank))
 
@@ -191,10 +221,79 @@ class MLfabric(ModelWorker):
             pace(self.channels[header.rank].socket, header.rate / self.overhead)
             kind = Header(wire.UPDATE, dtype_of(change.started), members=len(members), size=len(octets), ticket=header.ticket)
             self.channels.put(header.rank, kind, octets)
+            if self.keeps and self.replica is not None and header.rank == self.server:
+                elements = np.frombuffer(octets, total.dtype, offset=len(members) * wire.MEMBER.size)
+                self.kept_back[header.ticket] = Came(members, elements)
+
+    def close(self) -> None:
+        scheduler = self.channels[self.scheduler]
+        scheduler.put(Header(wire.OVER))
+        with suppress(OSError):  # it may be gone
+            scheduler.write()
+        super().close()
+
+    # --- the replica
+
+    def _replicate(self, header: Header) -> None:
+        """Send the replica the sum of what came to the server with these tickets."""
+        tickets = wire.numbers(self.bodies[self.scheduler])
+        if any(ticket not in self.kept_back for ticket in tickets):
+            raise ValueError(f"an order to copy tickets {tickets}")
+        kind, octets = copy_of(header.number, [self.kept_back.pop(ticket) for ticket in tickets])
+        if header.rank in self.channels.of:
+            pace(self.channels[header.rank].socket, header.rate / self.overhead)
+            self.channels.put(header.rank, kind, octets)
+
+    def _go_on_with(self, header: Header) -> None:
+        """With one server alone. If it is the replica, ask it for everything again that the other has not answered."""
+        self.kept_back.clear()
+        gone, self.replica = self.replica if header.rank == self.server else self.server, None
+        if gone in self.channels.of:
+            self._forget(gone)
+        if header.rank == self.server:
+            return
+        if header.rank not in self.channels.of:
+            raise self._error(f"{self._name(header.rank)}, which has taken over, cannot be reached")
+        self.server, self.first, self.orphaned, self.answered = header.rank, header.ticket, None, True
+        self.parts.clear()
+        self._tell(Header(wire.TAKEN))
+        if self.result:
+            self._put(*self.result)
+        for number, started in self.sums.items():
+            self._send_part(number, started)
+        if self.change is not None:
+            self._ask_again(self.change, header)
+
+    def _ask_again(self, change: Change, header: Header) -> None:
+        if change.member is None or change.fetching:
+            self._ask_to_fetch()
+        elif change.member.number + 1 == header.number:  # the replica has it
+            change.applied_at, change.applied = header.version, time.monotonic()
+            self._ask_to_fetch()
+        else:
+            change.sent, change.octets, change.way = None, 0, ""
+            self._announce(change)
+
+    def _put(self, header: Header, octets: bytes | memoryview = b"") -> None:
+        if self.server in self.channels.of:  # else it will be sent to the replica
+            super()._put(header, octets)
+
+    def _watch_over(self, now: float) -> None:
+        super()._watch_over(now)
+        if self.orphaned and now - self.orphaned[0] > WORD:
+            super()._lost(self.server, self.orphaned[1])
 
     def _lost(self, rank: int, error: OSError) -> None:
         """Other workers may leave or die, or the network to one may fail. The scheduler then reschedules what was on its way."""
-        if rank in (self.server, self.scheduler):
+        if rank == self.scheduler or (rank == self.server and self.replica is None):
             super()._lost(rank, error)
         self._forget(rank)
+        if rank == self.server:
+            self.orphaned = time.monotonic(), error
+            return
+        if rank == self.replica:
+            self.replica = None
+            if self.orphaned:
+                super()._lost(self.server, self.orphaned[1])
+            self.kept_back.clear()
         self._tell(Header(wire.APART, rank=rank))

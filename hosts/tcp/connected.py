@@ -85,7 +85,7 @@ class Connected(Summing, Generic[Header]):
         """Serve every node that is ready, once one is, or for a moment; False once interrupted."""
         ready = self.channels.ready(PULSE)
         for rank, events in ready:
-            if rank != NEVER:
+            if rank in self.channels.of:  # else it is the interrupt, or one that was forgotten meanwhile
                 self._serve(rank, events)
         return all(rank != NEVER for rank, _ in ready)
 

@@ -60,30 +60,36 @@ class ModelServer(GroupServer[Header]):
 
     def _read(self, rank: int) -> None:
         for header in self.channels[rank].read(lambda header: self._room(rank, header)):
-            body = self.rooms.pop(rank)
-            match header.kind:
-                case wire.GIVE | wire.KEEP:
-                    self._give(rank, header, body)
-                case wire.UPDATE:
-                    self._update(rank, header, body)
-                case wire.FETCH:
-                    self.fetching[rank] = header
-                case wire.ASK:
-                    lacks = self._lacks(rank)
-                    self.channels.put(rank, Header(wire.WAITS, priority=wire.URGENT, size=len(lacks)), bytes(lacks))
+            self._take(rank, header, self.rooms.pop(rank))
             self._let_fetch()
 
+    def _take(self, rank: int, header: Header, body: bytearray) -> None:
+        """Do what follows from a message."""
+        match header.kind:
+            case wire.GIVE | wire.KEEP:
+                self._give(rank, header, body)
+            case wire.UPDATE:
+                self._update(rank, header, body)
+            case wire.FETCH:
+                self.fetching[rank] = header
+            case wire.ASK:
+                lacks = self._lacks(rank)
+                self.channels.put(rank, Header(wire.WAITS, priority=wire.URGENT, size=len(lacks)), bytes(lacks))
+
     def _room(self, rank: int, header: Header) -> memoryview:
-        if header.kind in (wire.GIVE, wire.KEEP):
-            fits = 0 < 4 * header.elements <= wire.LONGEST and header.size in (0, 4 * header.elements)
-        elif header.kind == wire.UPDATE:
-            fits = self.model is not None and header.members <= self.most and self._is_an_update(self.model, header)
-        else:
-            fits = header.size == 0 and (header.kind == wire.ASK or (header.kind == wire.FETCH and self._has_a(header.dtype)))
-        if not fits:
+        """Where the body of a message belongs."""
+        if not self._fits(rank, header):
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
         self.rooms[rank] = bytearray(header.size)
         return memoryview(self.rooms[rank])
+
+    def _fits(self, rank: int, header: Header) -> bool:
+        """Whether this node can have sent a message that begins like this."""
+        if header.kind in (wire.GIVE, wire.KEEP):
+            return 0 < 4 * header.elements <= wire.LONGEST and header.size in (0, 4 * header.elements)
+        if header.kind == wire.UPDATE:
+            return self.model is not None and header.members <= self.most and self._is_an_update(self.model, header)
+        return header.size == 0 and (header.kind == wire.ASK or (header.kind == wire.FETCH and self._has_a(header.dtype)))
 
     def _has_a(self, dtype: bytes) -> bool:
         """Whether there is a model of this kind."""
@@ -119,11 +125,14 @@ class ModelServer(GroupServer[Header]):
             return
         del self.sums[number]
         if part.kind == wire.KEEP:
-            self.model = Model(total.copy())
+            self._keep(Model(total.copy()))
         header = Header(wire.RESULT, part.dtype, number, size=total.nbytes)
         for other in range(self.workers):
             if other not in self.left:
                 self.channels.put(other, header, total.data)
+
+    def _keep(self, model: Model) -> None:
+        self.model = model
 
     def _update(self, rank: int, header: Header, body: bytearray) -> None:
         members, elements = self._update_of(rank, header, body)
@@ -146,7 +155,12 @@ class ModelServer(GroupServer[Header]):
         for member in members:
             self.clocks[member.rank] += 1
             if member.rank not in self.left:
-                self.channels.put(member.rank, Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic()))
+                told = Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic(), norm=self._distance())
+                self.channels.put(member.rank, told)
+
+    def _distance(self) -> float:
+        """How far the model of a replica can be from this one."""
+        return 0.0
 
     def _let_fetch(self) -> None:
         """Send the model to those that want it and need not wait for slower workers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ import numpy as np
 TCP_PORT = 48867
 GIVE, KEEP, RESULT, UPDATE, APPLIED, FETCH, MODEL, ASK, WAITS, REFUSE = range(10)
 REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED, PASS, APART = range(10, 18)  # what a scheduler and its nodes tell each other
+REPLICATE, COPY, HELD, ALONE, TAKEN, OVER = range(18, 24)  # likewise, with a replica of the server
 HEADER = struct.Struct(">BcxxIIiIIIIQdddd")
 MEMBER = struct.Struct(">IIQd")
+NUMBER = struct.Struct(">I")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
 LATEST = (1 << 64) - 1  # version that only the server can have
@@ -41,6 +44,19 @@ class Header(NamedTuple):
     PASS     the worker is to send the model that it has to `rank`, whose fetch has this number
     APART    the sender's connection to worker `rank` has ended
     SKIP     the server need not wait for a ticket's transfer. It answers SKIPPED, unless it has already sent APPLIED
+
+    With a replica of the server there are more:
+
+    REPLICATE  a worker or the server is to send `rank`, the replica, the sum of what came with these tickets, four bytes each
+    COPY       that sum, as the copy of this number: who is in it, a Member each, and then the elements. The first copy, 0, is the
+               model
+    HELD       the replica has the copy of this number. The server is told the tickets in it
+    ALONE      `rank` is the only server from now on. If that is the replica, it takes over. It is told the next ticket, and which
+               version its model counts as. Workers ask it again for what they lack, and are told the number after that of their
+               last update that the replica has, and the version that this one was to be applied to
+    TAKEN      the sender knows that the replica has taken over. The replica tells those numbers, four bytes each
+    OVER       the worker leaves, and will need no server any more
+    RESULT     to the new server: a sum that the worker has and others may lack
     """
 
     kind: int
@@ -56,7 +72,7 @@ class Header(NamedTuple):
     at: float = 0.0  # time.monotonic()
     rate: float = 0.0  # bytes per second to send with; 0 is without limit
     load: float = 0.0  # bytes that the update or the model takes on a link
-    norm: float = 0.0  # of the update
+    norm: float = 0.0  # of the update; of an applied one: the most that the replica can be away from the model
 
     @staticmethod
     def length() -> int:
@@ -71,7 +87,7 @@ class Header(NamedTuple):
     def unpack(cls, octets: Any) -> Header:
         """What `pack` wrote; ValueError for what it cannot have written."""
         header = cls(*HEADER.unpack(octets))
-        if header.kind > APART or header.dtype not in DTYPES or header.size > LONGEST:
+        if header.kind > OVER or header.dtype not in DTYPES or header.size > LONGEST:
             raise ValueError(f"no message begins with {bytes(octets).hex()}")
         return header
 
@@ -92,3 +108,13 @@ class Member(NamedTuple):
 def members(octets: memoryview, count: int) -> list[Member]:
     """Those at the beginning of an update's body."""
     return [Member(*fields) for fields in MEMBER.iter_unpack(octets[: count * MEMBER.size])]
+
+
+def pack_numbers(numbers: Iterable[int]) -> bytes:
+    """A body of numbers, four bytes each."""
+    return b"".join(NUMBER.pack(number) for number in numbers)
+
+
+def numbers(octets: bytes | bytearray | memoryview) -> list[int]:
+    """What `pack_numbers` wrote."""
+    return [number for (number,) in NUMBER.iter_unpack(octets)]

@@ -32,6 +32,8 @@ class Change:
     way: str = ""
     applied_at: int | None = None  # the version
     applied: float | None = None
+    fetching: bool = False  # the model has been asked for
+    distance: float | None = None  # between the server's model and its replica's then
 
 
 class ModelWorker(Connected[Header]):
@@ -80,11 +82,17 @@ class ModelWorker(Connected[Header]):
             if self.kept:
                 raise ValueError(f"tensor {self.kept[0]!r} is kept, and no other can be")
             self.kept, self.dtype = (started.label.name, started.flat.size), dtype_of(started)
-        octets = started.flat.view(np.uint8).data if started.flat.any() else memoryview(b"")
-        kind, number = KINDS[started.operation], self.started
-        header = Header(kind, dtype_of(started), number, size=len(octets), elements=started.flat.size)
-        self.sums[number] = started
+        self.sums[self.started] = started
         self.started += 1
+        self._send_part(self.started - 1, started)
+
+    def _send_part(self, number: int, started: Sum) -> None:
+        octets = started.flat.view(np.uint8).data if started.flat.any() else memoryview(b"")
+        kind, elements = KINDS[started.operation], started.flat.size
+        self._put(Header(kind, dtype_of(started), number, size=len(octets), elements=elements), octets)
+
+    def _put(self, header: Header, octets: bytes | memoryview = b"") -> None:
+        """Send the server a message when it is its turn."""
         self.channels.put(self.server, header, octets)
 
     def _change(self, started: Sum) -> None:
@@ -105,9 +113,9 @@ class ModelWorker(Connected[Header]):
         started = change.started
         if change.member is not None:
             octets = change.member.pack() + started.flat.tobytes()  # a copy: the model may be written over the update
-            self.channels.put(self.server, Header(wire.UPDATE, dtype_of(started), members=1, size=len(octets)), octets)
+            self._put(Header(wire.UPDATE, dtype_of(started), members=1, size=len(octets)), octets)
             change.sent, change.octets, change.way = change.requested, len(octets), self._name(self.server)
-        self.channels.put(self.server, Header(wire.FETCH, dtype_of(started), self.fetches))
+        self._put(Header(wire.FETCH, dtype_of(started), self.fetches))
 
     # --- what comes
 
@@ -163,7 +171,7 @@ class ModelWorker(Connected[Header]):
             computed_on, norm = change.member.version, change.member.norm
             change.started.update = Update(
                 computed_on, change.applied_at, norm, change.octets, change.requested, change.sent, change.applied, change.way,
-                self._name(rank),
+                self._name(rank), change.distance,
             )  # fmt: skip
         self._over_with(change.started, weights)
 
@@ -176,7 +184,7 @@ class ModelWorker(Connected[Header]):
         pass
 
     def _ask(self) -> int:
-        self.channels.put(self.server, Header(wire.ASK, priority=wire.URGENT))
+        self._put(Header(wire.ASK, priority=wire.URGENT))
         return self.server
 
 

@@ -107,6 +107,12 @@ class OutageSettings(Group):
         return {} if self.outage_at is not None else {"outage_ms": "there is no outage; set outage.at, too"}
 
 
+class DeathSettings(Group):
+    """A server that dies."""
+
+    death_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: job 0's first server is killed")
+
+
 class StragglerSettings(Group):
     """Workers whose steps take longer."""
 
@@ -139,6 +145,7 @@ GROUPS: dict[str, type[Group]] = {
     "work": WorkSettings,
     "loss": LossSettings,
     "outage": OutageSettings,
+    "death": DeathSettings,
     "straggler": StragglerSettings,
 }
 CHOICE = {"loss.rate": "loss", "straggler.kind": "straggler"}  # settings that have their group's name

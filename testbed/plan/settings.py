@@ -25,7 +25,16 @@ from schemes import registry
 from schemes.scheme import Admitted, Scheme
 from schemes.streaming import StreamSettings
 from switches.sizes import MAX_JOBS
-from testbed.plan.groups import GROUPS, LossSettings, NetworkSettings, OutageSettings, StragglerSettings, WorkSettings, ungrouped
+from testbed.plan.groups import (
+    GROUPS,
+    DeathSettings,
+    LossSettings,
+    NetworkSettings,
+    OutageSettings,
+    StragglerSettings,
+    WorkSettings,
+    ungrouped,
+)
 from topologies.jobs import JobPlan, deal
 from topologies.plan import NetworkPlan
 from topologies.topology import TopologyError
@@ -131,7 +140,7 @@ class JobSettings(WithSchemes):
         return told | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
-class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings, WorkSettings, NetworkSettings):
+class TrialSettings(WithSchemes, StragglerSettings, DeathSettings, OutageSettings, LossSettings, WorkSettings, NetworkSettings):
     """Everything that one trial depends on, besides its seed."""
 
     @field_validator("jobs", mode="before")
@@ -258,6 +267,8 @@ class TrialSettings(WithSchemes, StragglerSettings, OutageSettings, LossSettings
             raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
         if self.outage_at is not None and jobs[0].plan.hosts[0].name != "h0":
             raise SettingsError("outage_at is about the link of job 0's worker 0 in the first rack: give job 0 a worker there")
+        if self.death_at is not None and not jobs[0].scheme.spare_servers(jobs[0].settings):
+            raise SettingsError("death_at kills job 0's first server: choose a scheme with a replica of it, as mlfabric.distance=1")
         if self.outage_at is not None and self.loss:
             raise SettingsError("outage_at and loss cannot be set together: both are decided by the loss of worker 0's link")
 

@@ -75,6 +75,8 @@ DETAIL = (
         "of others between a worker's pull and its own change: mean over workers and steps",
     ),
     Metric("delay_max", "largest delay", "changes", 1, ".4g", "likewise, the largest"),
+    Metric("distance_max", "largest distance", "", 1, ".3g", "of the replica from the server: norms of what it lacks"),
+    Metric("death", "server killed", "s", 1, ".2f", "after the beginning of the training, on request"),
     Metric("error_median", "error", "", 1, ".2e", "of the sum, relative to that in float64"),
     Metric("packets_sent", "sent", "packets", 1, ",.0f", "all workers together, retransmissions included"),
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f", "that links with loss carried or lost"),

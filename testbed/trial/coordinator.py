@@ -32,6 +32,7 @@ from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import commands_for
+from testbed.trial.death import Death
 from testbed.trial.door import Door
 from testbed.trial.job_run import JobRun, together
 from testbed.trial.load import WINDOW, LinkBytes, LoadMeter
@@ -125,6 +126,7 @@ class _Trial:
         self.jobs = [
             JobRun(job.plan, own, start, several, outlives_workers=job.scheme.outlives_workers) for job, own, start in whole
         ]
+        self.death: Death | None = None
         self.pids: dict[int, Key] = {}  # of workers
         self.lost: set[Key] = set()  # workers that the management network does not reach
         self.blamed = self.jobs  # those that ended by themselves, if some did not end well
@@ -150,7 +152,8 @@ class _Trial:
         with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.topology.size) as door:
             servers = spawn_servers(network, lambda host: places[host.name], beside(self.admitted))
             self._fork_workers(network, places, secret)
-            watch = Watch(network, [job.plan for job in self.jobs], servers)
+            spare = [job.scheme.spare_servers(job.settings) for job in self.admitted]
+            watch = Watch(network, [job.plan for job in self.jobs], servers, spare)
             connections = self._join(door, watch)
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
@@ -159,6 +162,9 @@ class _Trial:
         lower["worker_bytes"] = [host.name for job in self.jobs for host in job.plan.hosts]
         carried = LinkBytes(network, lower)
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
+        if self.settings.death_at is not None:
+            first = next(pid for pid, member in watch.members.items() if member == (0, self.jobs[0].plan.size))
+            self.death = Death(first, started + self.settings.death_at)
         for (job, _), connection in connections.items():
             _send(connection, Start(started + self.jobs[job].start))
         setup = time.monotonic() - began
@@ -168,10 +174,13 @@ class _Trial:
             raise TrialError(watch.look(time.monotonic()) or why)
         if outage and (why := outage.stop()):
             raise TrialError(why)
+        if self.death and not self.death.at:
+            raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
         measured: dict[str, Any] = load.metrics() | carried.metrics()
         left = end_servers(watch.servers, SERVERS_END)
         measured |= self._measure(network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
+        measured["death"] = self.death.at - started if self.death else None
         if left:
             raise TrialError(watch.cut() or f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         network.stop()
@@ -282,8 +291,7 @@ class _Trial:
                 self.jobs[key[0]].hear(message)
                 self.sender.send(message)
             self._fail_dead()
-            if why := watch.trouble():
-                raise TrialError(why)
+            self._look_after_servers(watch)
             if self.lost:
                 raise TrialError(self._cut(open_))
             if self._failed() and give_up == float("inf"):
@@ -298,6 +306,19 @@ class _Trial:
             for rank in run.silent():
                 run.fail(rank, f"worker {rank} said nothing more")
         self.blamed = told
+
+    def _look_after_servers(self, watch: Watch) -> None:
+        """Raises TrialError if something has ended that no worker can do without."""
+        if self.death:
+            self.death.look()
+        why = watch.trouble()
+        for lost in watch.losses():
+            on_request = self.death and self.death.at and (lost.job, lost.rank) == (0, self.jobs[0].plan.size)
+            if not on_request:
+                self.jobs[lost.job].servers_lost.append(lost.text)
+            self.sender.send(lost)
+        if why:
+            raise TrialError(why)
 
     def _fail_dead(self) -> None:
         for (job, rank), how in self._reap().items():
@@ -357,9 +378,12 @@ class _Trial:
             **{key: measured[key] for key in LoadMeter.METRICS},
             "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
         }
-        metrics |= {key: measured[key] for key in ("uplink_bytes", "server_bytes", "worker_bytes", "outage") if measured[key]}
+        metrics |= {
+            key: measured[key] for key in ("uplink_bytes", "server_bytes", "worker_bytes", "outage", "death") if measured[key]
+        }
         metrics |= self.running.metrics(list(measured["switches"].values()))
-        problems = judge(metrics, self.settings) + [job.named(how) for job in self.jobs for how in job.lost.values()]
+        problems = judge(metrics, self.settings)
+        problems += [job.named(how) for job in self.jobs for how in [*job.lost.values(), *job.servers_lost]]
 
         def tag(job: JobRun) -> dict[str, Any]:
             return {"job": job.plan.number} if len(self.jobs) > 1 else {}

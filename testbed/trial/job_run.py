@@ -12,7 +12,7 @@ from testbed.record import steps
 from topologies.jobs import JobPlan
 
 SUMS = ("elements", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
-HIGHEST, LOWEST = ("duration", "delay_max"), ("padding_min",)
+HIGHEST, LOWEST = ("duration", "delay_max", "distance_max"), ("padding_min",)
 
 
 @dataclass
@@ -28,6 +28,7 @@ class JobRun:
     outlives_workers: bool = False  # the others go on when one of them dies
     failures: dict[int, Failure] = field(default_factory=dict)  # by rank
     lost: dict[int, str] = field(default_factory=dict)  # likewise: how a worker died without which the others have gone on
+    servers_lost: list[str] = field(default_factory=list)  # how servers died without which the job has gone on
     data: str = ""  # the hash of what is trained on
 
     def hear(self, message: FromWorker) -> None:
@@ -117,6 +118,8 @@ class JobRun:
             measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
         if delays := [r["delay"] for r in self.steps if r.get("delay") is not None]:
             measured |= {"delay_mean": mean(delays), "delay_max": max(delays)}
+        if distances := [u["distance"] for r in self.steps if (u := r.get("update")) and u["distance"] is not None]:
+            measured["distance_max"] = max(distances)
         if errors := [r["error"] for r in self.steps if "error" in r]:
             measured["error_median"] = median(errors)
         return measured

@@ -38,7 +38,7 @@ from topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
     "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "outage_ms", "timeline", "jobs",
-    "background", "pipeline", "forward_share",
+    "background", "pipeline", "forward_share", "death_at",
 )  # fmt: skip
 OF_DDP = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended

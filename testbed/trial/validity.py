@@ -14,6 +14,7 @@ MOST_NEEDLESS = 0.01  # share of retransmissions where nothing is lost and nobod
 LEAST_FOREIGN = 0.2  # share of the processors that others hold, from which on they are to blame and not the trial
 MOST_STOLEN = 0.1  # of the processors' time; what is withheld comes in pauses, and links idle in them however idle the rest is
 MOST_IDLE = 0.3  # share of idle time up to which others can have been in the trial's way
+ROUNDING = 1e-9  # of a sum of norms
 SIGMAS = 5.0  # of the achieved loss rate around the requested one
 
 
@@ -58,6 +59,9 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         most, largest = job.of_scheme().delay_bound(job.scheme_settings()), measured.get("delay_max", 0)
         if most is not None and largest > most:
             problems.append(f"an update was applied {largest:g} updates late, where {job.scheme} allows {most}")
+        away, allowed = measured.get("distance_max"), job.of_scheme().distance_bound(job.scheme_settings())
+        if allowed is not None and away is not None and away > allowed * (1 + ROUNDING):
+            problems.append(f"the replica was {away:.4g} away from the server, where {job.scheme} allows {allowed:g}")
     if not metrics["model_digest"]:
         problems.append("the workers ended with different models")
     return problems

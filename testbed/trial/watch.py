@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 from hosts.collective import node_name
+from hosts.messages import Lost
 from testbed.trial.servers import Server
 from topologies import isolation
 from topologies.jobs import JobPlan
@@ -24,14 +26,22 @@ def ended(pid: int) -> int | None:
 class Watch:
     """Look often; a look costs something only once in EVERY seconds."""
 
-    def __init__(self, network: Network, jobs: list[JobPlan], servers: dict[int, Server]) -> None:
-        """`servers` are by pid; they run until SIGTERM."""
+    def __init__(self, network: Network, jobs: list[JobPlan], servers: dict[int, Server], spare: Sequence[int] = ()) -> None:
+        """`servers` are by pid; they run until SIGTERM. `spare` is how many hosts' of a job may die without ending it."""
         self.network = network
         self.names = {host.name: f"host {host.name}" for host in network.plan.everyone}
         for job in jobs:
             whose = f" of job {job.number}" if len(jobs) > 1 else ""
             self.names |= {h.name: f"{node_name(job.rank(h), job.size)}{whose} (host {h.name})" for h in job.everyone}
         self.servers = {pid: server.name.format(self.names[server.host.name]) for pid, server in servers.items()}  # that run
+        self.spare = dict(enumerate(spare))  # by job: how many more
+        self.members = {
+            pid: (job.number, job.size + job.servers.index(s.host))
+            for pid, s in servers.items()
+            for job in jobs
+            if s.host in job.servers and not s.manages
+        }
+        self.lost: list[Lost] = []  # servers without which their jobs have gone on
         self.background: dict[int, str] = {}  # processes of traffic that is nobody's job; they run until the network ends
         self.down: dict[str, float] = {}  # since when each management link is
         self.due = 0.0
@@ -59,8 +69,19 @@ class Watch:
             for pid, name in list(running.items()):
                 if (code := ended(pid)) is not None:
                     del running[pid]
-                    dead.append(f"{name} {isolation.ending(code)}")
+                    text = f"{name} {isolation.ending(code)}"
+                    job, rank = self.members.get(pid, (-1, -1))
+                    if self.spare.get(job, 0):
+                        self.spare[job] -= 1
+                        self.lost.append(Lost(job, rank, text))
+                    else:
+                        dead.append(text)
         return dead
+
+    def losses(self) -> list[Lost]:
+        """Servers that have died since the last call, and without which their jobs go on."""
+        lost, self.lost = self.lost, []
+        return lost
 
     def _cut_for_long(self, now: float) -> str:
         self.down = {host: self.down.get(host, now) for host in self.network.unreachable()}

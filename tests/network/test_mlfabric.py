@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from hosts.messages import Lost, Message
 from switches.target import Target
-from testbed.plan.settings import TrialSettings
+from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.trial.coordinator import run_trial
 from tests.network.test_trials import SMALL
 
@@ -55,3 +57,33 @@ def test_racks_have_one_transfer_at_a_time_too(target: Target) -> None:
     direct = sorted((u for u in found if u["way"] == "server 0"), key=lambda u: u["sent"])
     assert all(after["sent"] >= before["applied"] for before, after in pairwise(direct))
     assert len(found) == 16 and all(u["applied_at"] is not None for u in found) and result["metrics"]["model_digest"]
+
+
+@pytest.mark.parametrize(
+    ("own", "at"), [({"mlfabric.distance": 0.5}, 1.5), ({"mlfabric.distance": 0.1}, 1.1), ({"mlfabric.chain": True}, 0.7)]
+)
+def test_workers_go_on_with_the_replica_of_a_server_that_is_killed(target: Target, own: dict[str, Any], at: float) -> None:
+    heard: list[tuple[float, str]] = []
+
+    def on_event(message: Message) -> None:
+        if isinstance(message, Lost):
+            heard.append((time.monotonic(), message.text))
+
+    change = SETTINGS | own | {"steps": 40, "death_at": at}
+    result = run_trial(TrialSettings(**SMALL | change), 1, target, on_event)
+    ((_, text),) = heard
+    metrics, found = result["metrics"], updates(result["steps"])
+    assert text == "server 0 (host s0) was killed by SIGKILL" and text not in result["problems"]
+    assert len(found) == 160 and all(u["applied_at"] is not None for u in found) and metrics["model_digest"]
+    assert metrics["distance_max"] <= own.get("mlfabric.distance", 0.0) * (1 + 1e-9)
+    direct = [u for u in found if u["way"].startswith("server")]
+    assert {u["way"] for u in direct if u["sent"] < metrics["death"] - 0.2} <= {"server 0"}
+    after = [u for u in direct if u["sent"] > metrics["death"] + 0.2]
+    assert {u["way"] for u in after} == {"server 1"} and min(u["sent"] for u in after) < metrics["death"] + 5
+
+
+def test_a_server_without_a_replica_cannot_be_killed_on_request() -> None:
+    with pytest.raises(SettingsError, match="choose a scheme with a replica of it"):
+        TrialSettings(**SMALL | SETTINGS | {"death_at": 1.0}).check()
+    with pytest.raises(SettingsError, match="chain replication leaves no distance"):
+        TrialSettings(**SMALL | SETTINGS | {"mlfabric.chain": True, "mlfabric.distance": 1.0}).check()

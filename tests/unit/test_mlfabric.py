@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,12 @@ from hypothesis import strategies as st
 
 from hosts.collective import AggregationError, Operation, Update
 from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.group import Ranks
+from hosts.mlfabric.replica import Replica
+from hosts.mlfabric.replication import Replication
 from hosts.mlfabric.schedule import Schedule
 from hosts.mlfabric.scheduler import Scheduler
-from hosts.mlfabric.server import OrderedServer
+from hosts.mlfabric.server import Came, OrderedServer
 from hosts.mlfabric.worker import MLfabric
 from hosts.updates import wire
 from hosts.updates.wire import Header, Member
@@ -35,7 +37,11 @@ class Managed(Group):
     """With a scheduler, for which an update takes `takes` seconds on a link: workers are to send no faster."""
 
     def __init__(self, n: int, takes: float = 0.03, **options: Any) -> None:
-        self.fabric = Fabric([0] * (n + 1), [4 * ELEMENTS / takes] * (n + 1), [0.0])
+        self.distance, self.chain = options.pop("distance", None), options.pop("chain", False)
+        self.replicas = int(self.chain or self.distance is not None)
+        hosts = n + 1 + self.replicas
+        self.ranks = Ranks(n, bool(self.replicas))
+        self.fabric = Fabric([0] * hosts, [4 * ELEMENTS / takes] * hosts, [0.0])
         self.options, self.lives = options, 0.0
         super().__init__(n)
 
@@ -44,16 +50,25 @@ class Managed(Group):
         return [*self.peers, self.peers[self.n]]
 
     def servers(self) -> dict[str, Callable[[], Any]]:
-        self.schedule = Schedule(self.fabric, self.n, self.options.pop("bound", None), **self.options)
-        server, never = self.membership(self.n), lambda: False
+        replica, distance = self.ranks.replica, self.distance or 0.0
+        replication = None if replica is None else Replication(self.n, replica, distance, self.chain)
+        bound = self.options.pop("bound", None)
+        self.schedule = Schedule(self.fabric, self.n, bound, replication=replication, **self.options)
+
+        def met(kind: type[OrderedServer], rank: int) -> Callable[[], Any]:
+            membership = self.membership(rank)
+            return lambda: kind.of_next_scheduled_group(
+                membership, self.peers, self.control, 10.0, lambda: False, self.ranks, distance
+            )
+
+        manager = replace(self.membership(0), rank=self.ranks.scheduler)
         return {
-            "server 0": partial(OrderedServer.of_next_scheduled_group, server, self.peers, self.control, 10.0, never),
-            "scheduler": partial(
-                Scheduler.of_next_group, replace(server, rank=self.n + 1), self.control, 10.0, never, self.schedule
-            ),
-        }
+            "server 0": met(OrderedServer, self.n),
+            "scheduler": lambda: Scheduler.of_next_group(manager, self.control, 10.0, lambda: False, self.schedule),
+        } | ({} if replica is None else {"server 1": met(Replica, replica)})
 
     def worker(self, rank: int, **more: Any) -> MLfabric:
+        more |= {"ranks": self.ranks, "keeps": self.distance is not None}
         return MLfabric(self.membership(rank), 1, self.peers, self.control, 1.0, **more)
 
 
@@ -233,13 +248,13 @@ def test_the_scheduler_takes_from_workers_what_workers_say(kind: int) -> None:
 @given(st.permutations(range(6)), st.sets(st.integers(0, 5), max_size=3))
 def test_the_server_applies_in_the_order_of_tickets_whenever_they_come(order: list[int], skipped: set[int]) -> None:
     server = OrderedServer.__new__(OrderedServer)
-    server.next, server.come, server.skipped, server.left, server.scheduler = 0, {}, set(), [], 9
+    server.next, server.come, server.skipped, server.lacking = 0, {}, set(), {}
     applied: list[int] = []
     server._apply = lambda members, elements, weight=1.0: applied.append(members[0].number)  # type: ignore[method-assign]
     for ticket in order:
         if ticket in skipped:
             server.skipped.add(ticket)
         else:
-            server.come[ticket] = [Member(0, ticket, 0, 1.0)], np.zeros(1)
+            server.come[ticket] = Came([Member(0, ticket, 0, 1.0)], np.zeros(1))
         server._apply_in_order()
     assert applied == [ticket for ticket in range(6) if ticket not in skipped] and server.next == 6

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.schedule import Drop, Fetch, Pass, Push, Schedule, Skip
+from hosts.mlfabric.schedule import Schedule
+from hosts.mlfabric.transfers import Drop, Fetch, Pass, Push, Skip
 
 RATE = 1.0
 
@@ -25,7 +26,8 @@ class World:
         self, n: int, steps: int, seed: int, deaths: int = 0, lateness: float = 0.5, partings: int = 0, **options: Any
     ) -> None:
         self.rng, self.n, self.steps, self.lateness, self.options = random.Random(seed), n, steps, lateness, options
-        self.schedule = Schedule(Fabric([0] * (n + 1), [RATE] * (n + 1), [0.0]), n, **options)
+        self.schedule = Schedule(Fabric([0] * (n + 2), [RATE] * (n + 2), [0.0]), n, **options)
+        self.server = n
         self.now, self.order = 0.0, count()
         self.events: list[tuple[float, int, str, Any]] = []
         self.version, self.next_ticket = 0, 0
@@ -73,7 +75,7 @@ class World:
                     self.at(takes, "come", (action, parts))
                 case Fetch():
                     if action.number == self.fetches[action.worker]:
-                        self.send(self.n, action.worker, action.number, self.version)
+                        self.send(self.server, action.worker, action.number, self.version)
                 case Pass():
                     self.passed += 1
                     assert action.worker != action.destination
@@ -112,7 +114,7 @@ class World:
         lost = parted and self.rng.random() < 0.5  # else it was there already
         if lost or push.destination in self.dead:
             return None
-        if push.destination == self.n:
+        if push.destination == self.server:
             self.into_server += 1
             if push.ticket in self.skipped:
                 return None
@@ -155,7 +157,7 @@ class World:
         lost = parted and self.rng.random() < 0.5  # else it was there already
         if worker in self.dead or lost or number in self.had[worker]:
             return None
-        assert version >= self.least[worker] or source == self.n
+        assert version >= self.least[worker] or source == self.server
         self.had[worker].add(number)
         self.fetched[worker] = version
         self.done[worker] += 1
@@ -293,7 +295,7 @@ def test_a_dead_workers_last_bytes_may_be_the_model() -> None:
     schedule.fetched(0, 1, 1, 1.0)
     schedule.gone(0, 1.5)
     assert schedule.fetched(2, 1, 1, 1.6) == []  # before the server could send it once more
-    assert [job.worker for job in schedule.jobs] == [1]
+    assert [job.destination for job in schedule.jobs] == [1]
 
 
 def test_a_slow_link_is_learnt_and_forgotten() -> None:

@@ -38,7 +38,7 @@ def test_headers_come_back_as_they_were(kind: int, dtype: bytes, number: int, ve
     assert Header.unpack(header.pack()) == header and len(header.pack()) == Header.length()
 
 
-@pytest.mark.parametrize("octets", [b"\x12f" + bytes(70), b"\x00x" + bytes(70), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(52)])
+@pytest.mark.parametrize("octets", [b"\x18f" + bytes(70), b"\x00x" + bytes(70), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(52)])
 def test_what_is_no_header_is_refused(octets: bytes) -> None:
     with pytest.raises(ValueError, match="no message begins with"):
         Header.unpack(octets)
@@ -77,10 +77,13 @@ def test_the_slowest_waits_for_nobody(clocks: list[int], staleness: int) -> None
 class Group:
     """Workers and the server of a group, each on a loopback address of its own."""
 
+    replicas = 0  # hosts behind the server
+
     def __init__(self, n: int, **server: Any) -> None:
         self.n, self.server = n, server
         first, pid = next(used) * 16, os.getpid()
-        self.peers = [f"127.{pid >> 8 & 127 | 64}.{pid & 255}.{(first + i) % 250 + 1}" for i in range(n + 1)]
+        self.peers = [f"127.{pid >> 8 & 127 | 64}.{pid & 255}.{(first + i) % 250 + 1}" for i in range(n + 1 + self.replicas)]
+        self.made: dict[str, Any] = {}  # by server: what it is
         self.ended: dict[str, str] = {}  # by server: "" where it was in order
         self.threads = [threading.Thread(target=self._serve, args=told, daemon=True) for told in self.servers().items()]
 
@@ -98,7 +101,7 @@ class Group:
     def _serve(self, name: str, met: Callable[[], Any]) -> None:
         server = None
         try:
-            server = met()
+            server = self.made[name] = met()
             server.serve()
             self.ended[name] = ""
         except AggregationError as error:

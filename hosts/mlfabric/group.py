@@ -1,0 +1,52 @@
+"""Who is in a group: workers, the server behind them, its replica if there is one, and last the scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hosts import collective
+from hosts.collective import Membership
+from hosts.tcp.meeting import Meeting, MeetingError, reach
+
+PORT = 48868  # the scheduler's
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Of a group of so many workers."""
+
+    workers: int
+    replicated: bool = False
+
+    @property
+    def server(self) -> int:
+        """The one that holds the model first."""
+        return self.workers
+
+    @property
+    def replica(self) -> int | None:
+        return self.workers + 1 if self.replicated else None
+
+    @property
+    def scheduler(self) -> int:
+        return self.workers + 1 + self.replicated
+
+    @property
+    def on_data_network(self) -> range:
+        """Everybody but the scheduler."""
+        return range(self.scheduler)
+
+    def name(self, rank: int) -> str:
+        """What a node is called in messages."""
+        return "the scheduler" if rank == self.scheduler else collective.node_name(rank, self.workers)
+
+
+def with_scheduler(meeting: Meeting, ranks: Ranks, membership: Membership, control: list[str], patience: float) -> Meeting:
+    """The meeting of a worker or a server, and its connection to the scheduler; `control` are all addresses on the management
+    network. Raises MeetingError, and closes the meeting, if the scheduler cannot be reached."""
+    try:
+        meeting.sockets |= reach(membership.rank, [ranks.scheduler], control, PORT, patience, meeting.epoch).sockets
+    except MeetingError:
+        meeting.close()
+        raise
+    return meeting

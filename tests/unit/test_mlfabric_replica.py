@@ -1,0 +1,125 @@
+"""MLfabric's replica over loopback: how far it is from the server, and how workers go on with it when the server has died."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.collective import AggregationError, Operation, Update
+from tests.unit.test_mlfabric import Managed, idle
+from tests.unit.test_updates import done, together
+
+ELEMENTS = 50_000  # of which the first tell which updates are in the model
+
+
+def dies(server: Any) -> None:
+    """As if its process were killed: nothing of what it has not sent comes any more."""
+    for channel in server.channels.of.values():
+        with suppress(OSError):
+            channel.socket.shutdown(socket.SHUT_RDWR)
+
+
+def trained(
+    group: Managed, steps: int, killed: str = "", after: float = 0.0
+) -> tuple[list[dict[int, Update]], np.ndarray[Any, Any], float]:
+    """What became of every worker's updates by number, how often each is in the last model, and when the server was killed.
+
+    Update k of a worker w has a one at w * steps + k, and zeros elsewhere, so its norm is 1.
+    """
+    first, together_ = np.zeros(ELEMENTS, dtype=np.int32), threading.Barrier(group.n)
+    killed_at: list[float] = [float("inf")]
+
+    def kill() -> None:
+        killed_at[0] = time.monotonic()
+        dies(group.made[killed])
+
+    timer = threading.Timer(after, kill)
+    with group.workers() as workers:
+
+        def work(rank: int) -> Any:
+            rng, worker = random.Random(rank), workers[rank]
+            done(worker, first, Operation.KEEP)
+            worker.all_reduce(np.zeros(1, np.float32))
+            if rank == 0 and killed:
+                timer.start()
+            told = {}
+            for step in range(steps):
+                idle(worker, lambda: together_.wait(20))
+                idle(worker, lambda: time.sleep(0.02 * rng.random()))
+                change = first.copy()
+                change[rank * steps + step] = 1
+                now = done(worker, change, Operation.CHANGE)
+                assert now.update is not None
+                told[step] = now.update
+            total = worker.all_reduce(np.full(3, rank, np.float32))
+            assert total.tolist() == [group.n * (group.n - 1) / 2] * 3
+            return told, done(worker, first, Operation.FETCH).total
+
+        found = together(group.n, work)
+    timer.cancel()
+    for _, last in found:
+        assert np.array_equal(last, found[0][1])
+    return [told for told, _ in found], found[0][1][: group.n * steps], killed_at[0]
+
+
+@pytest.mark.parametrize(("distance", "aggregate"), [(0.0, True), (1.0, False), (3.0, True), (10.0, True)])
+def test_the_replica_is_within_its_bound(distance: float, aggregate: bool) -> None:
+    group = Managed(4, distance=distance, aggregate=aggregate)
+    told, model, _ = trained(group, 6)
+    assert set(group.ended.values()) == {""} and model.tolist() == [1] * 24
+    distances = [update.distance for mine in told for update in mine.values()]
+    assert all(d is not None and 0 <= d <= distance for d in distances)
+    assert distance == 0 or max(d for d in distances if d is not None) > 0
+    replica = group.made["server 1"]
+    lacks = model - replica.model.weights[:24]
+    assert set(lacks.tolist()) <= {0, 1} and lacks.sum() <= distance
+
+
+def test_in_a_chain_the_server_forwards_every_update() -> None:
+    group = Managed(4, chain=True)
+    told, model, _ = trained(group, 6)
+    assert {update.distance for mine in told for update in mine.values()} == {0.0}
+    replica = group.made["server 1"]
+    assert model.tolist() == [1] * 24 == replica.model.weights[:24].tolist()
+    assert sorted(replica.copies) == list(range(1, len(replica.copies) + 1))
+    assert len(replica.copies) == sum(update.way == "server 0" for mine in told for update in mine.values())
+
+
+@pytest.mark.parametrize("after", [0.0, 0.05, 0.1, 0.2, 0.33, 0.5, 0.75])
+@pytest.mark.parametrize("distance", [0.0, 2.0, 8.0, None])
+def test_workers_go_on_with_the_replica(distance: float | None, after: float) -> None:
+    """Whatever the server was doing when it died; what is lost is within the bound, and nothing is added twice."""
+    group = Managed(4, chain=True) if distance is None else Managed(4, distance=distance)
+    told, model, killed_at = trained(group, 8, "server 0", after)
+    updates = {(rank, step): update for rank, mine in enumerate(told) for step, update in mine.items()}
+    assert len(updates) == 32 and all(update.applied_at is not None and update.delay >= 0 for update in updates.values())
+    assert set(model.tolist()) <= {0, 1}
+    lost = [at for at in updates if not model[at[0] * 8 + at[1]]]
+    assert len(lost) <= (distance or 0.0)
+    assert all(updates[at].applied < killed_at + 0.5 for at in lost)
+    if killed_at < max(update.applied for update in updates.values()):
+        assert {update.way for update in updates.values() if update.sent > killed_at + 0.5} <= {
+            "server 1", *(f"worker {rank}" for rank in range(4))
+        }  # fmt: skip
+
+
+def test_the_server_goes_on_without_its_replica() -> None:
+    group = Managed(3, distance=1.0)
+    told, model, _ = trained(group, 6, "server 1", 0.2)
+    assert model.tolist() == [1] * 18 and group.ended["server 0"] == ""
+    assert told[0][5].distance is None and told[0][0].distance is not None
+
+
+def test_without_the_model_the_replica_cannot_take_over() -> None:
+    group = Managed(2, distance=1.0)
+    with group.workers() as workers:
+        dies(group.made["server 0"])
+        with pytest.raises(AggregationError, match="server 0 is gone, and server 1 did not have the model yet"):
+            together(2, lambda rank: done(workers[rank], np.zeros(ELEMENTS, np.float32), Operation.KEEP))

@@ -1,0 +1,158 @@
+"""What the scheduler has sent to the replica, and what becomes of updates when the server dies, against a model of all hosts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hosts.mlfabric.replication import Replication
+from hosts.mlfabric.transfers import Held, Replicate
+from tests.unit.test_mlfabric_schedule import World
+
+TRAINING = ("compute", "die", "part")  # events that are no messages
+
+
+class Replicated(World):
+    """The server applies nothing by which more than `distance` updates would be missing at the replica, which is the host behind it.
+    The server dies after `crash` seconds, if it does and the replica has the model."""
+
+    def __init__(
+        self, n: int, steps: int, seed: int, distance: int, chain: bool, crash: float | None = None, **options: Any
+    ) -> None:
+        self.replication = Replication(n, n + 1, float(distance), chain)
+        super().__init__(n, steps, seed, bound=None, replication=self.replication, **options)
+        self.distance = distance
+        self.kept: dict[int, int] = {}  # by ticket: who sent it to the server
+        self.lacking: set[int] = set()  # tickets that the server has, and does not know at the replica
+        self.carried: dict[int, tuple[int, ...]] = {}  # by copy: its tickets
+        self.at_replica: Counter[tuple[int, int]] = Counter()  # updates
+        self.parts: dict[int, list[tuple[int, int, int]]] = {}  # by ticket
+        self.orders: Counter[int] = Counter()  # of each copy
+        self.lost: set[tuple[int, int]] = set()
+        self.at(3 * self.rng.random(), "got", 0)
+        if crash is not None:
+            self.at(crash, "crash", None)
+
+    def do(self, actions: list[Any]) -> None:
+        for action in actions:
+            match action:
+                case Replicate():
+                    self.orders[action.number] += 1
+                    self.copy(action)
+                case Held():
+                    self.at(0.001, "known", action.tickets)
+                case _:
+                    super().do([action])
+
+    def copy(self, order: Replicate) -> None:
+        assert order.destination == self.n + 1 and order.tickets
+        assert self.carried.setdefault(order.number, order.tickets) == order.tickets
+        for ticket in order.tickets:
+            assert order.source in (self.kept[ticket], self.server)
+            assert order.source == self.server or not self.replication.chain
+            assert self.kept[ticket] in self.dead or order.source != self.server or self.replication.chain
+        takes = 1.0 + self.lateness * self.rng.random()
+        for link in ((order.source, "up"), (order.destination, "down")):
+            self.busy[link].append((self.now, self.now + takes))
+        self.at(takes, "copied", order)
+
+    # --- events
+
+    def copied(self, order: Replicate) -> Any:
+        if order.number not in self.carried or (order.source in self.dead and self.rng.random() < 0.5):
+            return None  # it was there already, or will not come
+        for ticket in self.carried.pop(order.number):
+            self.at_replica.update((worker, number) for worker, number, _ in self.parts[ticket])
+        self.at(0.001, "got", order.number)
+        return None
+
+    def got(self, number: int) -> Any:
+        return self.schedule.held(number, self.now)
+
+    def known(self, tickets: tuple[int, ...]) -> None:
+        self.lacking.difference_update(tickets)
+        self.apply()
+
+    def come(self, told: Any) -> Any:
+        push, parts = told
+        before = set(self.arrived)
+        if push.destination == self.server:
+            self.parts[push.ticket], self.kept[push.ticket] = parts, push.worker
+            self.lacking |= {push.ticket} if self.server == self.n else set()
+        found = super().come(told)
+        if push.ticket not in set(self.arrived) - before and push.destination == self.server:
+            self.lacking.discard(push.ticket)  # it has not come
+        return found
+
+    def apply(self) -> None:
+        while self.next_ticket in self.arrived or self.next_ticket in self.skipped:
+            missing = {t for t in self.lacking if t < self.next_ticket} | ({self.next_ticket} & self.lacking)
+            if self.next_ticket in self.arrived and sum(len(self.parts[t]) for t in missing) > self.distance:
+                return
+            upto, later = self.next_ticket, {t: self.arrived.pop(t) for t in list(self.arrived) if t > self.next_ticket}
+            skipped, self.skipped = self.skipped, self.skipped & {upto}
+            super().apply()
+            self.arrived |= later
+            self.skipped |= skipped
+
+    def crash(self, _: None) -> Any:
+        if not self.replication.ready:
+            return None
+        self.server = self.n + 1
+        self.schedule.take_over()
+        self.events = [event for event in self.events if event[2] in TRAINING]
+        self.lost = {key for key, fate in self.fate.items() if fate == "applied" and not self.at_replica[key]}
+        for forgotten in (self.arrived, self.skipped, self.lacking):
+            forgotten.clear()
+        assert self.schedule.version >= self.version
+        self.next_ticket, self.version = self.schedule.first, self.schedule.version
+        for worker in set(range(self.n)) - self.dead:
+            if worker in self.own and self.done[worker] == self.own[worker][1]:
+                self.do(self.ask_again(worker))
+        return []
+
+    def ask_again(self, worker: int) -> Any:
+        _, number, version = self.own[worker]
+        self.held[worker].clear()
+        if self.at_replica[worker, number]:
+            self.fate[worker, number] = "applied"
+        if (worker, number) in self.fate:
+            return self.fetch(worker, version + 1)
+        return self.schedule.request(worker, number, version, 1.0, 1.0, self.now)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 7), st.integers(1, 6), st.integers(0, 10**6), st.integers(0, 12), st.booleans(), st.booleans(), st.integers(0, 2),
+    st.none() | st.floats(3, 12),
+)  # fmt: skip
+def test_every_update_is_applied_once_and_what_the_replica_lacks_is_bounded(
+    n: int, steps: int, seed: int, distance: int, chain: bool, aggregate: bool, deaths: int, crash: float | None
+) -> None:
+    bound = 0 if chain else distance
+    world = Replicated(n, steps, seed, bound, chain, crash, aggregate=aggregate, deaths=min(deaths, n - 1)).run()
+    for worker in set(range(n)) - world.dead:
+        assert all(world.fate.get((worker, number)) == "applied" for number in range(steps))
+        assert world.done[worker] == steps
+    assert len(world.lost) <= bound and all(delay >= 0 for delay in world.delays)
+    assert max(world.at_replica.values(), default=0) <= 1  # none twice
+    assert max(world.orders.values(), default=0) <= 1 + bool(world.dead)
+    if not world.dead:
+        for times in world.busy.values() if crash is None else ():
+            assert all(after >= end - 1e-9 for (_, end), (after, _) in pairwise(sorted(times)))
+
+
+@pytest.mark.parametrize(("distance", "copies"), [(0, 8), (3, 5), (8, 0)])
+def test_no_copy_is_sent_before_the_bound_asks_for_it(distance: int, copies: int) -> None:
+    replication = Replication(4, 5, float(distance), ready=True)
+    for ticket in range(8):
+        replication.came(ticket, ticket % 4, 1.0, 10.0)
+    sent = 0
+    for holder in replication.due(0.0, (), ()):
+        sent += len(replication.begin(holder)[1])
+    assert copies <= sent <= copies + 1
