@@ -79,7 +79,9 @@ class MLfabricScheme(OneModelServer):
     def serve(self, place: Place, over: Over) -> Serving | None:
         s, ranks, m = place.settings, _ranks(place), place.membership
         kind = Replica if m.rank == ranks.replica else OrderedServer
-        return kind.of_next_scheduled_group(m, place.peers, _control(place), s.patience, over, ranks, s.distance or 0.0)
+        return kind.of_next_scheduled_group(
+            m, place.peers, _control(place), s.patience, over, ranks, s.distance or 0.0, TCP_OVERHEAD
+        )
 
     def manage(self, place: Place, over: Over) -> Serving | None:
         s, m = place.settings, place.membership

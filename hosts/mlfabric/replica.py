@@ -24,8 +24,8 @@ from hosts.updates.wire import Header
 class Replica(OrderedServer):
     """Stands by until the scheduler says that it is the only server; from then on it is an OrderedServer without a replica."""
 
-    def __init__(self, membership: Membership, meeting: Meeting, ranks: Ranks, distance: float = 0.0) -> None:
-        super().__init__(membership, meeting, ranks)
+    def __init__(self, membership: Membership, meeting: Meeting, ranks: Ranks, *server: float) -> None:
+        super().__init__(membership, meeting, ranks, *server)
         self.replica = None
         self.standing_by = True
         self.copies: set[int] = set()  # numbers of those that it has

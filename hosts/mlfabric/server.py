@@ -37,10 +37,14 @@ class Came(NamedTuple):
 
 
 class OrderedServer(ModelServer):
-    """Of one group, which has a scheduler. `distance` bounds how far the replica's model is from this one; 0 in a chain."""
+    """Of one group, which has a scheduler. `distance` bounds how far the replica's model is from this one; 0 in a chain. `overhead`
+    is what headers make of a byte on the wire."""
 
-    def __init__(self, membership: Membership, meeting: Meeting, ranks: Ranks, distance: float = 0.0) -> None:
+    def __init__(
+        self, membership: Membership, meeting: Meeting, ranks: Ranks, distance: float = 0.0, overhead: float = 1.0
+    ) -> None:  # fmt: skip
         super().__init__(membership, meeting)
+        self.overhead = overhead
         self.ranks, self.most = ranks, membership.size
         self.bound, self.replica = distance, ranks.replica
         self.next = 0  # ticket
@@ -51,7 +55,7 @@ class OrderedServer(ModelServer):
     @classmethod
     def of_next_scheduled_group(
         cls, membership: Membership, peers: list[str], control: list[str], patience: float, over: Callable[[], bool], ranks: Ranks,
-        distance: float = 0.0,
+        distance: float = 0.0, overhead: float = 1.0,
     ) -> OrderedServer | None:  # fmt: skip
         """The server of the next group that connects; `control` are the nodes' addresses on the management network, the
         scheduler's behind them. None once `over`. Raises AggregationError."""
@@ -61,7 +65,7 @@ class OrderedServer(ModelServer):
         try:
             if ranks.replica not in (None, membership.rank):
                 meeting.sockets |= cls._reach_replica(meeting, ranks, peers, patience)
-            return cls(membership, with_scheduler(meeting, ranks, membership, control, patience), ranks, distance)
+            return cls(membership, with_scheduler(meeting, ranks, membership, control, patience), ranks, distance, overhead)
         except MeetingError as error:
             raise cls.incomplete(membership, f"{ranks.name(error.rank)} {error.what}") from None
 
@@ -146,12 +150,11 @@ class OrderedServer(ModelServer):
             return
         if any(ticket not in self.lacking for ticket in tickets):
             raise ValueError(f"a copy of tickets {tickets}")
-        pace(self.channels[self.replica].socket, order.rate)
+        pace(self.channels[self.replica].socket, order.rate / self.overhead)
         header, octets = copy_of(order.number, [self.lacking[ticket] for ticket in tickets])
         self.channels.put(self.replica, header, octets)
 
     # --- who leaves
-
 
     def _who(self, rank: int) -> str:
         return self.ranks.name(rank)

@@ -27,7 +27,7 @@ def dies(server: Any) -> None:
 
 
 def trained(
-    group: Managed, steps: int, killed: str = "", after: float = 0.0
+    group: Managed, steps: int, killed: str = "", after: float = 0.0, cut_off: int = -1
 ) -> tuple[list[dict[int, Update]], np.ndarray[Any, Any], float]:
     """What became of every worker's updates by number, how often each is in the last model, and when the server was killed.
 
@@ -37,6 +37,9 @@ def trained(
     killed_at: list[float] = [float("inf")]
 
     def kill() -> None:
+        end = time.monotonic() + 10
+        while not group.schedule.replication.ready and time.monotonic() < end:  # else the job ends
+            time.sleep(0.001)
         killed_at[0] = time.monotonic()
         dies(group.made[killed])
 
@@ -51,6 +54,8 @@ def trained(
                 timer.start()
             told = {}
             for step in range(steps):
+                if (rank, step) == (cut_off, 2):
+                    worker.channels[group.n + 1].socket.shutdown(socket.SHUT_RDWR)
                 idle(worker, lambda: together_.wait(20))
                 idle(worker, lambda: time.sleep(0.02 * rng.random()))
                 change = first.copy()
@@ -114,6 +119,13 @@ def test_the_server_goes_on_without_its_replica() -> None:
     group = Managed(3, distance=1.0)
     told, model, _ = trained(group, 6, "server 1", 0.2)
     assert model.tolist() == [1] * 18 and group.ended["server 0"] == ""
+    assert told[0][5].distance is None and told[0][0].distance is not None
+
+
+def test_a_worker_that_does_not_reach_the_replica_ends_replication_and_nothing_else() -> None:
+    group = Managed(3, distance=1.0)
+    told, model, _ = trained(group, 6, cut_off=1)
+    assert model.tolist() == [1] * 18 and set(group.ended.values()) == {""}
     assert told[0][5].distance is None and told[0][0].distance is not None
 
 
