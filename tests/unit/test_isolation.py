@@ -69,19 +69,20 @@ def test_an_interrupt_during_a_fork_leaves_no_child_whose_pid_nobody_knows() -> 
 
 
 DEAD_BEFORE_ITS_CHILD_ASKS = """
-import os, signal
+import os, select, signal
 from topologies import isolation
 
 asks = isolation.die_with_parent
 
 def late():
-    os.read(read, 1)  # until the parent is dead, and nobody else holds the other end
+    dead = select.poll()
+    dead.register(parent, select.POLLIN)
+    dead.poll()
     asks()
 
-read, write = os.pipe()
+parent = os.pidfd_open(os.getpid())
 isolation.die_with_parent = late
-os.register_at_fork(after_in_child=lambda: os.close(write))
-pid = isolation.fork(lambda: print("works for nobody", flush=True) or 0)
+isolation.fork(lambda: print("works for nobody", flush=True) or 0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
