@@ -44,8 +44,13 @@ class Ranks:
 def with_scheduler(meeting: Meeting, ranks: Ranks, membership: Membership, control: list[str], patience: float) -> Meeting:
     """The meeting of a worker or a server, and its connection to the scheduler; `control` are all addresses on the management
     network. Raises MeetingError, and closes the meeting, if the scheduler cannot be reached."""
+    return with_node(meeting, ranks.scheduler, membership, control, PORT, patience)
+
+
+def with_node(meeting: Meeting, rank: int, membership: Membership, addresses: list[str], port: int, patience: float) -> Meeting:
+    """A meeting, and a connection to one more node, by rank. Raises MeetingError, and closes the meeting, if it is not there."""
     try:
-        meeting.sockets |= reach(membership.rank, [ranks.scheduler], control, PORT, patience, meeting.epoch).sockets
+        meeting.sockets |= reach(membership.rank, [rank], addresses, port, patience, meeting.epoch).sockets
     except MeetingError:
         meeting.close()
         raise

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import Membership
-from hosts.mlfabric.group import Ranks, with_scheduler
+from hosts.mlfabric.group import Ranks, with_node, with_scheduler
 from hosts.mlfabric.replication import MODEL
 from hosts.tcp.kernel import pace
-from hosts.tcp.meeting import Meeting, MeetingError, reach
+from hosts.tcp.meeting import Meeting, MeetingError
 from hosts.updates import wire
 from hosts.updates.model import Model
 from hosts.updates.server import ModelServer
@@ -34,6 +34,10 @@ class Came(NamedTuple):
     def norm(self) -> float:
         """At least the sum's."""
         return sum(member.norm for member in self.members)
+
+    def pack(self) -> bytes:
+        """As on the wire."""
+        return b"".join(member.pack() for member in self.members) + self.elements.tobytes()
 
 
 class OrderedServer(ModelServer):
@@ -63,20 +67,11 @@ class OrderedServer(ModelServer):
         if meeting is None:
             return None
         try:
-            if ranks.replica not in (None, membership.rank):
-                meeting.sockets |= cls._reach_replica(meeting, ranks, peers, patience)
+            if ranks.replica is not None and ranks.replica != membership.rank:
+                meeting = with_node(meeting, ranks.replica, membership, peers, wire.TCP_PORT, patience)
             return cls(membership, with_scheduler(meeting, ranks, membership, control, patience), ranks, distance, overhead)
         except MeetingError as error:
             raise cls.incomplete(membership, f"{ranks.name(error.rank)} {error.what}") from None
-
-    @staticmethod
-    def _reach_replica(meeting: Meeting, ranks: Ranks, peers: list[str], patience: float) -> dict[int, Any]:
-        assert ranks.replica is not None
-        try:
-            return dict(reach(ranks.server, [ranks.replica], peers, wire.TCP_PORT, patience, meeting.epoch).sockets)
-        except MeetingError:
-            meeting.close()
-            raise
 
     # --- what comes
 
@@ -172,5 +167,5 @@ def copy_of(number: int, came: list[Came]) -> tuple[Header, bytes]:
     """The copy of this number, of these updates: what is ahead of it, and its body."""
     members = [member for one in came for member in one.members]
     total = np.add.reduce([one.elements for one in came], dtype=came[0].elements.dtype)
-    octets = b"".join(member.pack() for member in members) + total.tobytes()
+    octets = Came(members, total).pack()
     return Header(wire.COPY, total.dtype.char.encode(), number, members=len(members), size=len(octets)), octets

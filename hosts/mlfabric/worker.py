@@ -215,7 +215,7 @@ class MLfabric(ModelWorker):
         for rank in ranks:
             if rank != own:
                 total = total + self.parts[rank][1]
-        octets = b"".join(member.pack() for member in members) + total.tobytes()
+        octets = Came(members, total).pack()
         if header.rank in self.channels.of:  # else it has died, and the scheduler will have it sent again
             change.sent, change.way, change.octets = time.monotonic(), self._name(header.rank), len(octets)
             pace(self.channels[header.rank].socket, header.rate / self.overhead)
