@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
-from schemes.scheme import Look
-from testbed.draw.curves import estimate, look_of, matching, not_valid, ratio, values, words
+from testbed.draw.curves import bar, estimate, look_of, matching, not_valid, ratio, values, words
 from testbed.draw.plots import new_figure
 from testbed.measures import delays, time_to_accuracy
 from testbed.plan.experiment import Trial
@@ -105,20 +104,10 @@ def _times(ax: Any, run: Run, target: float) -> None:
     for number, (way, look) in enumerate(LOOKS.items()):
         for beside, condition in ((-0.2, "links"), (0.2, "compute")):
             found = values(run, time_to_accuracy(target), way=way, condition=condition)
-            _bar(ax, number + beside, found, look, condition == "compute")
+            bar(ax, number + beside, found, look, light=condition == "compute")
     ax.set_xticks(range(len(LOOKS)), [look.label for look in LOOKS.values()], rotation=30, ha="right", fontsize=8)
     ax.set_ylabel(f"seconds to {100 * target:g} %")
     ax.set_title("left bars: slow links; right bars: compute stragglers", fontsize=9)
-
-
-def _bar(ax: Any, at: float, found: list[float], look: Look, light: bool) -> None:
-    if found:
-        middle = median_interval(found)
-        ax.bar(at, middle.median, 0.36, color=look.colour, alpha=0.45 if light else 0.9)
-        if middle.known:
-            spread = [[middle.median - middle.low], [middle.high - middle.median]]
-            ax.errorbar(at, middle.median, spread, color="black", capsize=2, linewidth=1)
-        ax.plot([at] * len(found), found, "k.", markersize=3, alpha=0.5)
 
 
 def findings(run: Run) -> list[str]:

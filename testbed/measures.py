@@ -90,11 +90,15 @@ def update_seconds(trial: Record) -> float:
     return float(TCP_OVERHEAD * 32e-6 * trial["metrics"]["elements"] / trial["settings"]["host_rate"])
 
 
+def when_applied(trial: Record) -> list[float]:
+    """Seconds from the beginning of the training until each update is applied, in order; of those that are."""
+    return sorted(r["update"]["applied"] for r in trial["steps"] if r["update"]["applied"] is not None)
+
+
 def completions(trial: Record) -> list[float]:
-    """Seconds from the first request until each update is applied, in order; of those that are."""
-    updates = [r["update"] for r in trial["steps"]]
-    first = min(update["requested"] for update in updates)
-    return sorted(update["applied"] - first for update in updates if update["applied"] is not None)
+    """Likewise, from the first request."""
+    first = min(r["update"]["requested"] for r in trial["steps"])
+    return [applied - first for applied in when_applied(trial)]
 
 
 def mean_completion(trial: Record) -> float:
@@ -126,3 +130,26 @@ def up_busiest_uplink(trial: Record) -> float:
 def uplink_in_closed_form(trial: Record) -> float:
     """The same in closed form, which is what the oracle gives, times what headers and exponents add."""
     return bounds.uplink_tensors(TrialSettings(**trial["settings"]), trial["metrics"]["elements"])
+
+
+def distances(trial: Record) -> list[tuple[float, float]]:
+    """When updates were applied, in seconds, and the distance of the server's replica then; empty without a replica."""
+    return sorted((u["applied"], u["distance"]) for r in trial["steps"] if (u := r["update"]).get("distance") is not None)
+
+
+def takeover(trial: Record) -> float:
+    """Seconds from when the server was killed until its replica applied an update that was sent after that; NaN if it never did."""
+    death = trial["metrics"]["death"]
+    sent = [u["applied"] - death for r in trial["steps"] if ((u := r["update"])["sent"] or 0) > death]
+    return min(sent, default=float("nan"))
+
+
+def per_update(server: int, direction: str) -> Measure:
+    """Bytes `up` from a server or `down` to it over the number of updates, in tensors and in frames."""
+
+    def measure(trial: Record) -> float:
+        metrics = trial["metrics"]
+        tensor = TCP_OVERHEAD * 4 * metrics["elements"]
+        return float(metrics["server_bytes"][server][direction] / tensor / len(when_applied(trial)))
+
+    return measure

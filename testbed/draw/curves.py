@@ -121,6 +121,17 @@ def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Calla
     )  # fmt: skip
 
 
+def bar(ax: Axes, at: float, found: list[float], look: Look, light: bool = False) -> None:
+    """The median of these values with its interval, and a point for each; nothing if there are none."""
+    if found:
+        middle = median_interval(found)
+        ax.bar(at, middle.median, 0.36, color=look.colour, alpha=0.45 if light else 0.9)
+        if middle.known:
+            spread = [[middle.median - middle.low], [middle.high - middle.median]]
+            ax.errorbar(at, middle.median, spread, color="black", capsize=2, linewidth=1)
+        ax.plot([at] * len(found), found, "k.", markersize=3, alpha=0.5)
+
+
 def bound_line(ax: Axes, at: Iterable[float], heights: Iterable[float], look: Look | None = None, label: str | None = None) -> None:
     """A bound or a closed form, dotted, in the colour of what it bounds."""
     colour = look.colour if look else "black"
