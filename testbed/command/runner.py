@@ -42,7 +42,8 @@ from testbed.record.runs import (
 )
 from testbed.record.statistics import median_interval
 from testbed.report.page import write_report
-from testbed.trial.coordinator import TrialError, run_trial
+from testbed.trial.coordinator import run_trial
+from testbed.trial.errors import TrialError
 from topologies import isolation
 
 REFRESH_SECONDS = 0.1

@@ -9,24 +9,18 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
 from hosts import background
-from hosts.collective import workers
-from hosts.coordination import LOST
 from hosts.ethernet import PHYSICAL_BYTES
-from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Lost, Message, Start
-from hosts.place import Place
+from hosts.messages import Message
 from hosts.training.pipeline import LAYERED
 from hosts.training.replica import preload
-from hosts.training.trainer import TrainingSettings
-from hosts.worker import WorkerSettings, run_worker
 from switches import loss as losses
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
@@ -34,29 +28,23 @@ from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import commands_for
 from testbed.trial.death import Death
 from testbed.trial.door import Door
+from testbed.trial.errors import TrialError
 from testbed.trial.job_run import JobRun, together
-from testbed.trial.load import WINDOW, LinkBytes, LoadMeter
+from testbed.trial.load import LinkBytes, LoadMeter
 from testbed.trial.outage import Outage
-from testbed.trial.places import place_of, rendezvous
+from testbed.trial.places import place_of
 from testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
 from testbed.trial.validity import judge
-from testbed.trial.watch import Watch, ended
+from testbed.trial.watch import Watch
+from testbed.trial.workers import Workers
 from topologies import isolation
 from topologies.links import NetworkError
 from topologies.network import MANAGEMENT_ADDRESS, Network
 
 COORDINATOR_PORT = 29500
-JOIN_SECONDS = 60.0
 START_DELAY = 0.2  # seconds between the last hello and the common start
-GRACE = 5.0  # seconds that workers have to explain themselves after one has died
-OTHERS_LOST = 3.0  # seconds in which the other connections end that the same cut has cost
 SWITCH_ENDING = 0.5  # seconds from when a switch stops answering until it has ended, if it is going to
-Key = tuple[int, int]  # a worker: job and rank
 Report = Callable[[Message], None]
-
-
-class TrialError(RuntimeError):
-    """A trial ended without a result; str() says why."""
 
 
 def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report) -> dict[str, Any]:
@@ -127,9 +115,7 @@ class _Trial:
             JobRun(job.plan, own, start, several, outlives_workers=job.scheme.outlives_workers) for job, own, start in whole
         ]
         self.death: Death | None = None
-        self.pids: dict[int, Key] = {}  # of workers
-        self.lost: set[Key] = set()  # workers that the management network does not reach
-        self.blamed = self.jobs  # those that ended by themselves, if some did not end well
+        self.workers = Workers(self.jobs, sender)
 
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
@@ -148,13 +134,12 @@ class _Trial:
     def _on(self, network: Network, began: float) -> dict[str, Any]:
         """The trial on its network, which has been under construction since `began`."""
         places = {h.name: place_of(self.plan, job, h) for job in self.admitted for h in job.plan.everyone}
-        secret = secrets.token_bytes(16)
-        with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, self.plan.topology.size) as door:
+        with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size) as door:
             servers = spawn_servers(network, lambda host: places[host.name], beside(self.admitted))
-            self._fork_workers(network, places, secret)
+            self.workers.fork(network, places, door, self.seed)
             spare = [job.scheme.spare_servers(job.settings) for job in self.admitted]
             watch = Watch(network, [job.plan for job in self.jobs], servers, spare)
-            connections = self._join(door, watch)
+            self.workers.join(door, watch)
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
@@ -165,13 +150,16 @@ class _Trial:
         if self.settings.death_at is not None:
             first = next(pid for pid, member in watch.members.items() if member == (0, self.jobs[0].plan.size))
             self.death = Death(first, started + self.settings.death_at)
-        for (job, _), connection in connections.items():
-            _send(connection, Start(started + self.jobs[job].start))
+        self.workers.start(started)
         setup = time.monotonic() - began
-        self._follow(connections, load, watch)
-        if self._failed():
-            why = "; ".join(job.why() for job in self.blamed if job.failures)
-            raise TrialError(watch.look(time.monotonic()) or why)
+
+        def look() -> None:
+            load.sample()
+            self._look_after_servers(watch)
+
+        self.workers.follow(look)
+        if self.workers.failed():
+            raise TrialError(watch.look(time.monotonic()) or self.workers.why())
         if outage and (why := outage.stop()):
             raise TrialError(why)
         if self.death and not self.death.at:
@@ -198,115 +186,6 @@ class _Trial:
             network.spawn(source, send): "the source of the background traffic",
         }
 
-    # --- workers
-
-    def _failed(self) -> bool:
-        return any(job.failures for job in self.jobs)
-
-    def _fork_workers(self, network: Network, places: dict[str, Place], secret: bytes) -> None:
-        for job in self.jobs:
-            s = job.settings
-            training = TrainingSettings(
-                s.workload, s.steps, self.seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate,
-                s.measure_error, s.pipeline, s.forward_share, s.momentum,
-            )  # fmt: skip
-            for rank, host in enumerate(job.plan.hosts):
-                meeting = rendezvous(job.plan, host, s.of_scheme())
-                settings = WorkerSettings(
-                    places[host.name], meeting, (MANAGEMENT_ADDRESS, COORDINATOR_PORT), secret, training, s.timeline
-                )
-                pid = network.spawn(host.rank, partial(run_worker, settings))
-                self.pids[pid] = (job.plan.number, rank)
-                self.sender.send(Forked(job.plan.number, rank, pid))
-
-    def _join(self, door: Door, watch: Watch) -> dict[Key, Connection]:
-        """Wait until every worker has said hello; TrialError names those that did not."""
-        connections: dict[Key, Connection] = {}
-        end = time.monotonic() + JOIN_SECONDS
-        waiting: list[Connection] = []
-        expected = set(self.pids.values())
-        while missing := sorted(expected - set(connections)):
-            dead = self._reap()  # before the last words, which may have come meanwhile
-            waiting += door.look(WINDOW)
-            for connection in wait(waiting, 0):
-                assert isinstance(connection, Connection)
-                waiting.remove(connection)
-                try:
-                    hello: Hello | Failure = connection.recv()
-                except (EOFError, OSError):
-                    continue
-                if isinstance(hello, Failure):
-                    raise TrialError(self.jobs[hello.job].named(hello.text))
-                self.jobs[hello.job].data = hello.data
-                connections[hello.job, hello.rank] = connection
-                self.sender.send(hello)
-            if why := watch.trouble():
-                raise TrialError(why)
-            if dead or time.monotonic() > end:
-                if why := watch.cut():
-                    raise TrialError(why)
-                why = "; ".join(dead.values()) or f"not heard of after {JOIN_SECONDS:g} s"
-                raise TrialError(f"{self._named(missing)} did not join: {why}")
-        return connections
-
-    def _named(self, keys: Iterable[Key]) -> str:
-        """These workers, with their jobs where there are several."""
-        ranks: dict[int, list[int]] = {}
-        for job, rank in sorted(keys):
-            ranks.setdefault(job, []).append(rank)
-        return "; ".join(self.jobs[job].named(workers(who)) for job, who in ranks.items())
-
-    def _reap(self) -> dict[Key, str]:
-        """Workers that ended since the last look, and how."""
-        dead = {}
-        for pid, (job, rank) in list(self.pids.items()):
-            if (code := ended(pid)) is not None:
-                del self.pids[pid]
-                if code == LOST:
-                    self.lost.add((job, rank))
-                if code:
-                    dead[job, rank] = f"worker {rank} {isolation.ending(code)}"
-        return dead
-
-    def _follow(self, connections: dict[Key, Connection], load: LoadMeter, watch: Watch) -> None:
-        """Collect what the workers say until all are done, or until one is dead and the others have explained.
-
-        Raises TrialError at once if something has ended that no worker can do without.
-        """
-        open_ = dict(connections)
-        give_up, told = float("inf"), self.jobs
-        while open_ and time.monotonic() < give_up:
-            load.sample()
-            for connection in wait(list(open_.values()), WINDOW):
-                key = next(k for k, c in open_.items() if c is connection)
-                try:
-                    assert isinstance(connection, Connection)
-                    message: FromWorker = connection.recv()
-                except (EOFError, ConnectionResetError):
-                    del open_[key]
-                    continue
-                except OSError:
-                    self.lost.add(key)
-                    continue
-                self.jobs[key[0]].hear(message)
-                self.sender.send(message)
-            self._fail_dead()
-            self._look_after_servers(watch)
-            if self.lost:
-                raise TrialError(self._cut(open_))
-            if self._failed() and give_up == float("inf"):
-                give_up = time.monotonic() + GRACE
-                told = [job for job in self.jobs if job.failures]  # the others only end because of these
-                reason = next(job.reason() for job in self.jobs if job.failures)
-                for (job, rank), connection in open_.items():
-                    if rank not in self.jobs[job].failures:
-                        _send(connection, Abort(reason))
-        self._wait_for_ends({(job.plan.number, rank) for job in told for rank in job.silent()} - set(open_))
-        for run in told:
-            for rank in run.silent():
-                run.fail(rank, f"worker {rank} said nothing more")
-        self.blamed = told
-
     def _look_after_servers(self, watch: Watch) -> None:
         """Raises TrialError if something has ended that no worker can do without."""
         if self.death:
@@ -319,37 +198,6 @@ class _Trial:
             self.sender.send(lost)
         if why:
             raise TrialError(why)
-
-    def _fail_dead(self) -> None:
-        for (job, rank), how in self._reap().items():
-            self.jobs[job].die(rank, how)
-            if rank in self.jobs[job].lost:
-                self.sender.send(Lost(job, rank, how))
-
-    def _wait_for_ends(self, silent: set[Key]) -> None:
-        """Learn how these workers end: the kernel closes a killed process's connections before its parent can know of it."""
-        end = time.monotonic() + GRACE
-        while silent & set(self.pids.values()) and time.monotonic() < end:
-            self._fail_dead()
-            time.sleep(WINDOW)
-
-    def _cut(self, open_: dict[Key, Connection]) -> str:
-        """A sentence that names the lost workers, and those whose connections the same cut ends a little later."""
-        left = {key: connection for key, connection in open_.items() if key not in self.lost}
-        end = time.monotonic() + OTHERS_LOST
-        while (left or self.pids) and time.monotonic() < end:  # a worker that closes its connection tells why as it ends
-            for connection in wait(list(left.values()), WINDOW):
-                key = next(k for k, c in left.items() if c is connection)
-                try:
-                    assert isinstance(connection, Connection)
-                    connection.recv()  # what it says makes no difference any more
-                except EOFError:
-                    del left[key]
-                except OSError:
-                    del left[key]
-                    self.lost.add(key)
-            self._reap()
-        return f"the management network is cut: it does not reach {self._named(self.lost)}"
 
     # --- measurements
 
@@ -397,12 +245,6 @@ class _Trial:
             "steps": [tag(job) | record for job in self.jobs for record in job.steps],
             "data_sha256": self.jobs[0].data,
         }
-
-
-def _send(connection: Connection, message: Start | Abort) -> None:
-    """Send to a worker. One that cannot be reached is found out by what is received from it."""
-    with suppress(OSError):
-        connection.send(message)
 
 
 def _drops(switch: dict[str, Any]) -> int:

@@ -34,6 +34,7 @@ class Door:
         self.secret, self.room = secret, expected + ROOM
         self.listener = socket.create_server(address, backlog=BACKLOG)
         self.listener.setblocking(False)
+        self.address: tuple[str, int] = self.listener.getsockname()
         self.strangers: list[Stranger] = []  # the oldest first
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ)

@@ -17,7 +17,8 @@ from hosts.messages import Message, Step
 from switches.loss import Loss
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
-from testbed.trial.coordinator import TrialError, run_trial
+from testbed.trial.coordinator import run_trial
+from testbed.trial.errors import TrialError
 from testbed.trial.harness import (
     SERVERS_END,
     HarnessError,

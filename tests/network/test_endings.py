@@ -23,8 +23,10 @@ from hosts.place import Place
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial import coordinator as trials
-from testbed.trial.coordinator import GRACE, TrialError, run_trial
+from testbed.trial.coordinator import run_trial
+from testbed.trial.errors import TrialError
 from testbed.trial.servers import Server, spawn_servers
+from testbed.trial.workers import GRACE
 from tests.network.leftovers import Leftovers
 from tests.network.test_trials import SMALL, name_of
 from topologies.network import MANAGEMENT_ADDRESS, Network

@@ -14,7 +14,8 @@ from switches.target import Target
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.theory import bounds
 from testbed.trial import coordinator
-from testbed.trial.coordinator import TrialError, run_trial
+from testbed.trial.coordinator import run_trial
+from testbed.trial.errors import TrialError
 from testbed.trial.watch import ended
 from tests.network.test_trials import SMALL, trial, worker_pid
 from topologies.catalog import TOPOLOGIES

@@ -21,7 +21,8 @@ from hosts.training.replica import Replica
 from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import switch_commands
-from testbed.trial.coordinator import TrialError, run_trial
+from testbed.trial.coordinator import run_trial
+from testbed.trial.errors import TrialError
 from tests.floats import dequantized, exponents, quantized
 from tests.network.leftovers import Leftovers, interfaces
 from tests.summed import summed

@@ -15,10 +15,10 @@ import pytest
 from hosts.coordination import LOST
 from testbed.plan.settings import TrialSettings
 from testbed.trial import watch
-from testbed.trial.coordinator import _Trial
 from testbed.trial.job_run import JobRun
 from testbed.trial.servers import Server
 from testbed.trial.watch import Watch
+from testbed.trial.workers import Workers
 from topologies.jobs import deal
 from topologies.network import Network
 from topologies.plan import NetworkPlan
@@ -134,8 +134,6 @@ def test_looks_are_rationed(servers: list[int]) -> None:
 def test_a_worker_that_could_not_reach_the_coordinator_tells_so_by_how_it_ends() -> None:
     """The cut takes a worker's connection as an error at one end and as its end at the other, whichever comes first."""
     (plan,) = deal(NetworkPlan(Racks(2, 2, None, None)), [[2, 2]], [0])
-    running = object.__new__(_Trial)
-    running.jobs = [JobRun(plan, TrialSettings(), 0.0, False)]
     pipes = [Pipe() for _ in range(4)]
 
     def ends(mine: Connection, code: int) -> int:
@@ -148,6 +146,8 @@ def test_a_worker_that_could_not_reach_the_coordinator_tells_so_by_how_it_ends()
         return code
 
     codes = [LOST, 0, 1, LOST]
+    nobody, _ = Pipe()
+    running = Workers([JobRun(plan, TrialSettings(), 0.0, False)], nobody)
     running.pids = {child(partial(ends, pipes[rank][1], codes[rank])): (0, rank) for rank in (1, 2, 3)}
     for _, theirs in pipes:
         theirs.close()
