@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from hosts.collective import AggregationError, Operation, Update
+from hosts.updates import wire
+from hosts.updates.wire import Header, Member
 from tests.unit.test_mlfabric import Managed, idle
 from tests.unit.test_updates import done, together
 
@@ -41,7 +43,7 @@ def trained(
         while not group.schedule.replication.ready and time.monotonic() < end:  # else the job ends
             time.sleep(0.001)
         killed_at[0] = time.monotonic()
-        dies(group.made[killed])
+        dies(group.of(killed))
 
     timer = threading.Timer(after, kill)
     with group.workers() as workers:
@@ -82,7 +84,7 @@ def test_the_replica_is_within_its_bound(distance: float, aggregate: bool) -> No
     distances = [update.distance for mine in told for update in mine.values()]
     assert all(d is not None and 0 <= d <= distance for d in distances)
     assert distance == 0 or max(d for d in distances if d is not None) > 0
-    replica = group.made["server 1"]
+    replica = group.of("server 1")
     lacks = model - replica.model.weights[:24]
     assert set(lacks.tolist()) <= {0, 1} and lacks.sum() <= distance
 
@@ -91,7 +93,7 @@ def test_in_a_chain_the_server_forwards_every_update() -> None:
     group = Managed(4, chain=True)
     told, model, _ = trained(group, 6)
     assert {update.distance for mine in told for update in mine.values()} == {0.0}
-    replica = group.made["server 1"]
+    replica = group.of("server 1")
     assert model.tolist() == [1] * 24 == replica.model.weights[:24].tolist()
     assert sorted(replica.copies) == list(range(1, len(replica.copies) + 1))
     assert len(replica.copies) == sum(update.way == "server 0" for mine in told for update in mine.values())
@@ -115,6 +117,38 @@ def test_workers_go_on_with_the_replica(distance: float | None, after: float) ->
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", [wire.MODEL, wire.UPDATE])
+def test_what_was_sent_before_the_take_over_counts_no_longer(kind: int) -> None:
+    """It comes while the worker waits for the replica, from a worker that did not know yet that the server is dead."""
+    group, first = Managed(2, distance=8.0), np.zeros(ELEMENTS, np.float32)
+    with group.workers() as workers:
+
+        def change(rank: int) -> Any:
+            return done(workers[rank], first + 1, Operation.CHANGE)
+
+        together(2, lambda rank: done(workers[rank], first, Operation.KEEP))
+        together(2, change)
+        dies(group.of("server 0"))
+        together(2, change)
+        assert {worker.server for worker in workers} == {3} and min(worker.first for worker in workers) > 0
+        body = (first + 1000).tobytes()
+        late = Header(kind, size=len(body), number=workers[0].fetches + 1, version=77)
+        if kind == wire.UPDATE:
+            body = Member(1, 2, 0, 1.0).pack() + body
+            late = Header(kind, size=len(body), members=1)
+
+        def change_again(rank: int) -> Any:
+            if rank == 1:  # while the other waits for its own
+                workers[1].channels.put(0, late, body)
+                while not workers[1].channels[0].idle:
+                    workers[1].channels.write(0)
+            else:
+                time.sleep(0.1)
+            return change(rank)
+
+        assert all(found.version < 77 and found.total.max() <= 6 for found in together(2, change_again))
+
+
 def test_the_server_goes_on_without_its_replica() -> None:
     group = Managed(3, distance=1.0)
     told, model, _ = trained(group, 6, "server 1", 0.2)
@@ -132,6 +166,6 @@ def test_a_worker_that_does_not_reach_the_replica_ends_replication_and_nothing_e
 def test_without_the_model_the_replica_cannot_take_over() -> None:
     group = Managed(2, distance=1.0)
     with group.workers() as workers:
-        dies(group.made["server 0"])
+        dies(group.of("server 0"))
         with pytest.raises(AggregationError, match="server 0 is gone, and server 1 did not have the model yet"):
             together(2, lambda rank: done(workers[rank], np.zeros(ELEMENTS, np.float32), Operation.KEEP))

@@ -9,12 +9,13 @@ from itertools import count, pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.schedule import Schedule
 from hosts.mlfabric.transfers import Drop, Fetch, Pass, Push, Skip
+from tests.properties import examples
 
 RATE = 1.0
 
@@ -179,16 +180,15 @@ class World:
         return self.schedule.part(one, other, self.now) + self.schedule.part(other, one, self.now)
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    st.integers(1, 9), st.integers(1, 6), st.integers(0, 10**6), st.none() | st.integers(0, 12), st.booleans(), st.booleans(),
-    st.booleans(), st.integers(0, 3), st.integers(0, 3),
-)  # fmt: skip
-def test_every_update_is_applied_or_dropped_once_within_the_bound_whoever_dies(
-    n: int, steps: int, seed: int, bound: int | None, order: bool, aggregate: bool, distribute: bool, deaths: int, partings: int
-) -> None:
-    options = {"bound": bound, "order": order, "aggregate": aggregate, "distribute": distribute}
-    world = World(n, steps, seed, min(deaths, n - 1), partings=partings, **options).run()
+@examples(400)
+@given(st.integers(0, 10**9))
+def test_every_update_is_applied_or_dropped_once_within_the_bound_whoever_dies(seed: int) -> None:
+    """All is drawn from the seed: hypothesis would draw mostly few workers, one step and no deaths."""
+    rng = random.Random(seed)
+    n, steps, bound = rng.randint(1, 9), rng.randint(1, 6), rng.choice([None, rng.randint(0, 12)])
+    order, aggregate, distribute = (rng.random() < 0.7 for _ in range(3))
+    options: dict[str, Any] = {"bound": bound, "order": order, "aggregate": aggregate, "distribute": distribute}
+    world = World(n, steps, seed, rng.randint(0, min(3, n - 1)), partings=rng.randint(0, 3), **options).run()
     for worker in set(range(n)) - world.dead:
         assert [world.fate.get((worker, number)) for number in range(steps)].count(None) == 0
         assert world.done[worker] == steps

@@ -98,6 +98,13 @@ class Group:
     def worker(self, rank: int, **more: Any) -> ModelWorker:
         return ModelWorker(self.membership(rank), 1, self.peers, **more)
 
+    def of(self, name: str) -> Any:
+        """This server, which may be made a little later than the workers are."""
+        end = time.monotonic() + 10
+        while name not in self.made and time.monotonic() < end:
+            time.sleep(0.001)
+        return self.made[name]
+
     def _serve(self, name: str, met: Callable[[], Any]) -> None:
         server = None
         try:
