@@ -65,8 +65,8 @@ class Schedule:
         planned = any((job.what, job.source) == (What.UPDATE, worker) and job.begun is None for job in self.jobs)
         if worker in self.waiting or planned:
             raise ValueError(f"worker {worker} has an update that waits")
-        if version > self.version or not 0 < size < math.inf:
-            raise ValueError(f"an update of {size:g} bytes, computed on version {version}")
+        if version > self.version or not 0 < size < math.inf or not norm >= 0:
+            raise ValueError(f"an update of {size:g} bytes and norm {norm:g}, computed on version {version}")
         self.waiting[worker] = Request(worker, number, version, size, norm, now)
         return self._go_on(now)
 
@@ -99,7 +99,8 @@ class Schedule:
             sender = self._ended(lambda job: job.ticket == ticket and job.destination == self.server, now).source
         members = self.members.pop(ticket).values()
         if self.replication:
-            self.replication.came(ticket, sender, sum(request.norm for request in members), max(r.size for r in members))
+            norm = sum(request.norm for request in members)
+            self.replication.came(ticket, sender, len(members), norm, max(request.size for request in members))
         return self._go_on(now)
 
     def fetched(self, worker: int, number: int, version: int, now: float) -> list[Action]:
@@ -183,20 +184,20 @@ class Schedule:
     def take_over(self) -> None:
         """The replica takes the place of the server, which has died. Everything is to be asked for again.
 
-        Versions go on where the dead server's can have come to at most, so delays are what they seem, or shorter.
+        Versions go on with all updates that the dead server can have applied, as far as is known here. What it applied in its last
+        moments is not among them: who has fetched a model with that in it counts it as the version with which they go on.
         """
         assert self.replication is not None
-        sent = self.uncertain | {j.ticket for j in self.jobs if j.begun is not None and j.destination == self.server}
-        self.version -= sum(len(members) for ticket, members in self.members.items() if ticket not in sent)
+        self.version -= sum(len(members) for members in self.members.values()) + self.replication.gated()
         self.server, self.replication = self.replication.replica, None
         self.first, self.jobs = self.tickets, []
         for forgotten in (self.waiting, self.members, self.uncertain, self.models):
             forgotten.clear()
 
     def busy(self) -> list[int]:
-        """Workers whose transfers are under way."""
+        """Hosts whose transfers are under way: who sends, or if that is a server who receives."""
         under_way = [job for job in self.jobs if job.begun is not None]
-        return sorted({min(job.source, job.destination) if job.source >= self.workers else job.source for job in under_way})
+        return sorted({job.destination if job.source >= self.workers else job.source for job in under_way})
 
     # --- what is planned
 

@@ -55,7 +55,7 @@ class Scheduler(GroupServer[Header]):
                 self.over.add(rank)
             elif header.kind == wire.TAKEN:
                 self._taken(rank)
-            elif rank in self.deaf:
+            elif rank in self.deaf and header.kind != wire.APART:
                 continue
             elif header.kind == wire.ASK:
                 busy = self.schedule.busy()
@@ -180,9 +180,9 @@ class Scheduler(GroupServer[Header]):
         elif rank == self.replica == self.server:
             self.replica = None
             for worker, updates in enumerate(wire.numbers(self.body)):
-                met = self.schedule.met.get(worker, 0)
-                header = Header(wire.ALONE, rank=rank, ticket=self.schedule.first, number=updates, version=met)
-                self._tell(worker, header)
+                body = wire.pack_numbers((updates, self.schedule.met.get(worker, 0)))
+                header = Header(wire.ALONE, rank=rank, ticket=self.schedule.first, version=self.schedule.version, size=len(body))
+                self._tell(worker, header, body)
         else:
             raise ValueError("it says that it has taken over")
 

@@ -6,6 +6,7 @@ With a replica it applies nothing by which the norms of what the replica lacks w
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,10 +128,14 @@ class OrderedServer(ModelServer):
     def _may_apply(self, ticket: int) -> bool:
         """Whether the distance stays within its bound."""
         came = self.lacking.get(ticket)
-        return came is None or self._distance() + came.norm <= self.bound
+        return came is None or fsum((*self._lacked(), came.norm)) <= self.bound
+
+    def _lacked(self) -> list[float]:
+        """Norms of what is in the model, and the replica lacks."""
+        return [came.norm for ticket, came in self.lacking.items() if ticket < self.next]
 
     def _distance(self) -> float:
-        return sum(came.norm for ticket, came in self.lacking.items() if ticket < self.next)
+        return super()._distance() if self.replica is None else fsum(self._lacked())
 
     # --- the replica
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership
+from hosts.collective import Membership, workers
 from hosts.mlfabric.group import Ranks, with_scheduler
 from hosts.mlfabric.server import Came, copy_of
 from hosts.tcp.kernel import pace
@@ -57,6 +57,10 @@ class MLfabric(ModelWorker):
 
     def _name(self, rank: int) -> str:
         return self.ranks.name(rank)
+
+    def _named(self, ranks: list[int]) -> str:
+        own = [rank for rank in ranks if rank < self.membership.size]
+        return " and ".join([*[workers(own)] * bool(own), *(self._name(rank) for rank in ranks if rank not in own)])
 
     # --- what the scheduler is asked
 
@@ -110,7 +114,12 @@ class MLfabric(ModelWorker):
             self.tensors[rank] = np.empty(self.kept[1], wire.DTYPES[header.dtype])
             return self.tensors[rank].data.cast("B")
         if rank == self.server:
-            return super()._room(rank, header)
+            room = super()._room(rank, header)
+            if header.kind == wire.RESULT and self.ranks.replica is not None:
+                # room of its own: if only a part comes, the worker has to give the replica what the sum was started with
+                self.tensors[rank] = np.empty_like(self.tensors[rank])
+                room = self.bodies[rank] = self.tensors[rank].data.cast("B")
+            return room
         size = wire.MEMBER.size + 4 * self.kept[1] if self.kept else -1
         if (header.kind, header.members, header.size) != (wire.UPDATE, 1, size):
             raise ValueError(f"a message {header.kind} with {header.size} bytes")
@@ -128,7 +137,9 @@ class MLfabric(ModelWorker):
                 return self.change is not None and not header.size
             case wire.PASS:
                 return self.model is not None and not header.size
-        return header.kind in (wire.FETCH, wire.ALONE) and not header.size
+            case wire.ALONE:
+                return header.size == (0 if header.rank == self.membership.size else len(wire.pack_numbers((0, 0))))
+        return header.kind == wire.FETCH and not header.size
 
     def _take(self, rank: int, header: Header) -> None:
         if rank == self.scheduler:
@@ -143,7 +154,7 @@ class MLfabric(ModelWorker):
             super()._take(rank, header)
         if header.kind == wire.APPLIED:
             assert self.change is not None
-            self.change.distance = header.norm if self.replica is not None else None
+            self.change.distance = None if header.norm == wire.NO_REPLICA else header.norm
             self._ask_to_fetch()
 
     def _take_model(self, rank: int, header: Header) -> None:
@@ -162,12 +173,20 @@ class MLfabric(ModelWorker):
 
     def _follow(self, header: Header) -> None:
         """Do what the scheduler says."""
-        if header.kind in (wire.WAITS, wire.REFUSE):
-            super()._take(self.scheduler, header)
-            return
-        if header.kind in (wire.PASS, wire.REPLICATE, wire.ALONE):
-            {wire.PASS: self._pass_on, wire.REPLICATE: self._replicate, wire.ALONE: self._go_on_with}[header.kind](header)
-            return
+        match header.kind:
+            case wire.WAITS | wire.REFUSE:
+                super()._take(self.scheduler, header)
+            case wire.PASS:
+                self._pass_on(header)
+            case wire.REPLICATE:
+                self._replicate(header)
+            case wire.ALONE:
+                self._go_on_with(header)
+            case _:
+                self._change_on(header)
+
+    def _change_on(self, header: Header) -> None:
+        """Do what the scheduler says about the change that is under way."""
         if self.change is None or (header.kind == wire.FETCH and header.number != self.fetches):
             return  # the model has come from a worker that has died since
         match header.kind:
@@ -257,6 +276,7 @@ class MLfabric(ModelWorker):
         if header.rank not in self.channels.of:
             raise self._error(f"{self._name(header.rank)}, which has taken over, cannot be reached")
         self.server, self.first, self.orphaned, self.answered = header.rank, header.ticket, None, True
+        self.version = min(self.version, header.version)
         self.parts.clear()
         self._tell(Header(wire.TAKEN))
         if self.result:
@@ -267,13 +287,15 @@ class MLfabric(ModelWorker):
             self._ask_again(self.change, header)
 
     def _ask_again(self, change: Change, header: Header) -> None:
+        updates, met = wire.numbers(self.bodies[self.scheduler])
         if change.member is None or change.fetching:
             self._ask_to_fetch()
-        elif change.member.number + 1 == header.number:  # the replica has it
-            change.applied_at, change.applied = header.version, time.monotonic()
+        elif change.member.number + 1 == updates:  # the replica has it
+            change.applied_at, change.applied = met, time.monotonic()
             self._ask_to_fetch()
         else:
             change.sent, change.octets, change.way = None, 0, ""
+            change.member = change.member._replace(version=min(change.member.version, header.version))
             self._announce(change)
 
     def _put(self, header: Header, octets: bytes | memoryview = b"") -> None:

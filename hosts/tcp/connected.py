@@ -47,6 +47,9 @@ class Connected(Summing, Generic[Header]):
     def _name(self, rank: int) -> str:
         """What a node is called in messages."""
 
+    def _named(self, ranks: list[int]) -> str:
+        return workers(ranks)
+
     @abstractmethod
     def _read(self, rank: int) -> None:
         """Take in what a node has sent. ValueError for what it cannot have."""
@@ -149,7 +152,7 @@ class Connected(Summing, Generic[Header]):
 
     def _waits(self, what: str, missing: list[int]) -> None:
         """A node has answered whom it lacks for what is under way."""
-        told = f"{what} waits for {workers(missing)}"
+        told = f"{what} waits for {self._named(missing)}"
         if self.pulse is None and time.monotonic() - self.progress_at > self.patience:
             raise self._error(f"{told}, for {self.patience:g} s", *missing)
         if told != self.told:

@@ -147,6 +147,8 @@ class ModelServer(GroupServer[Header]):
         for member in members:
             if rank not in (other.rank for other in members) or member.rank >= self.workers or member.version > self.model.version:
                 raise ValueError(f"an update of worker {member.rank}, computed on version {member.version}")
+            if not member.norm >= 0:
+                raise ValueError(f"an update of norm {member.norm:g}")
         return members, np.frombuffer(body, self.model.weights.dtype, offset=len(members) * wire.MEMBER.size)
 
     def _apply(self, members: list[Member], elements: NDArray[Any], weight: float = 1.0) -> None:
@@ -159,8 +161,8 @@ class ModelServer(GroupServer[Header]):
                 self.channels.put(member.rank, told)
 
     def _distance(self) -> float:
-        """How far the model of a replica can be from this one."""
-        return 0.0
+        """The norms of what a replica lacks of the model."""
+        return wire.NO_REPLICA
 
     def _let_fetch(self) -> None:
         """Send the model to those that want it and need not wait for slower workers."""

@@ -19,6 +19,7 @@ DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
 LATEST = (1 << 64) - 1  # version that only the server can have
 URGENT = -(1 << 31)  # priority
+NO_REPLICA = -1.0  # norm
 
 
 class Header(NamedTuple):
@@ -51,9 +52,10 @@ class Header(NamedTuple):
     COPY       that sum, as the copy of this number: who is in it, a Member each, and then the elements. The first copy, 0, is the
                model
     HELD       the replica has the copy of this number. The server is told the tickets in it
-    ALONE      `rank` is the only server from now on. If that is the replica, it takes over. It is told the next ticket, and which
-               version its model counts as. Workers ask it again for what they lack, and are told the number after that of their
-               last update that the replica has, and the version that this one was to be applied to
+    ALONE      `rank` is the only server from now on. If that is the replica, it takes over: the next ticket is this one, and its
+               model counts as this version. To a worker, which is to ask it again for what it lacks, there are two numbers more,
+               four bytes each: the number after that of its last update that the replica has, and the version that this update
+               was to be applied to
     TAKEN      the sender knows that the replica has taken over. The replica tells those numbers, four bytes each
     OVER       the worker leaves, and will need no server any more
     RESULT     to the new server: a sum that the worker has and others may lack
@@ -72,7 +74,7 @@ class Header(NamedTuple):
     at: float = 0.0  # time.monotonic()
     rate: float = 0.0  # bytes per second to send with; 0 is without limit
     load: float = 0.0  # bytes that the update or the model takes on a link
-    norm: float = 0.0  # of the update; of an applied one: the most that the replica can be away from the model
+    norm: float = 0.0  # of the update; of an applied one: of what is in the model and not in the replica's, or NO_REPLICA
 
     @staticmethod
     def length() -> int:

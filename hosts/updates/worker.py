@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -104,7 +105,9 @@ class ModelWorker(Connected[Header]):
         self.change = Change(started, None, time.monotonic())
         self.fetches += 1
         if started.operation == Operation.CHANGE:
-            self.change.member = Member(self.membership.rank, self.updates, self.version, float(np.linalg.norm(flat)))
+            norm = float(np.linalg.norm(flat))
+            norm = math.inf if math.isnan(norm) else norm
+            self.change.member = Member(self.membership.rank, self.updates, self.version, norm)
             self.updates += 1
         self._announce(self.change)
 

@@ -162,13 +162,14 @@ class _Trial:
             raise TrialError(watch.look(time.monotonic()) or self.workers.why())
         if outage and (why := outage.stop()):
             raise TrialError(why)
-        if self.death and not self.death.at:
+        job = self.jobs[0]
+        if self.death and not job.servers_lost and not 0 < self.death.at < max(r["ended"] for r in job.steps):
             raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
         measured: dict[str, Any] = load.metrics() | carried.metrics()
         left = end_servers(watch.servers, SERVERS_END)
         measured |= self._measure(network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
-        measured["death"] = self.death.at - started if self.death else None
+        measured["death"] = self.death.at - started if self.death and self.death.at else None
         if left:
             raise TrialError(watch.cut() or f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         network.stop()
@@ -188,7 +189,7 @@ class _Trial:
 
     def _look_after_servers(self, watch: Watch) -> None:
         """Raises TrialError if something has ended that no worker can do without."""
-        if self.death:
+        if self.death and self.death.pid in watch.servers:
             self.death.look()
         why = watch.trouble()
         for lost in watch.losses():

@@ -12,7 +12,7 @@ from testbed.record import steps
 from topologies.jobs import JobPlan
 
 SUMS = ("elements", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
-HIGHEST, LOWEST = ("duration", "delay_max", "distance_max"), ("padding_min",)
+HIGHEST, LOWEST = ("duration", "delay_max", "distance_max"), ("padding_min", "single_from")
 
 
 @dataclass
@@ -120,6 +120,10 @@ class JobRun:
             measured |= {"delay_mean": mean(delays), "delay_max": max(delays)}
         if distances := [u["distance"] for r in self.steps if (u := r.get("update")) and u["distance"] is not None]:
             measured["distance_max"] = max(distances)
+        if self.settings.of_scheme().distance_bound(self.settings.scheme_settings()) is not None:
+            updates = [r["update"] for r in self.steps if "update" in r]
+            if single := [u["applied"] for u in updates if u["applied"] is not None and u["distance"] is None]:
+                measured["single_from"] = min(single)
         if errors := [r["error"] for r in self.steps if "error" in r]:
             measured["error_median"] = median(errors)
         return measured

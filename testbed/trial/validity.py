@@ -61,7 +61,9 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
             problems.append(f"an update was applied {largest:g} updates late, where {job.scheme} allows {most}")
         away, allowed = measured.get("distance_max"), job.of_scheme().distance_bound(job.scheme_settings())
         if allowed is not None and away is not None and away > allowed * (1 + ROUNDING):
-            problems.append(f"the replica was {away:.4g} away from the server, where {job.scheme} allows {allowed:g}")
+            problems.append(f"the replica lacked updates with norms of {away:.4g}, where {job.scheme} allows {allowed:g}")
+        if allowed is not None and (single := measured.get("single_from", math.inf)) < metrics.get("death", math.inf):
+            problems.append(f"from {single:.2f} s on the server had no replica")
     if not metrics["model_digest"]:
         problems.append("the workers ended with different models")
     return problems

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from hosts.messages import Lost, Message
+from hosts.messages import Lost, Message, Step
 from switches.target import Target
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.trial.coordinator import run_trial
+from testbed.trial.errors import TrialError
+from tests.network.test_endings import called
 from tests.network.test_trials import SMALL
 
 STEPS = 8
@@ -80,6 +84,27 @@ def test_workers_go_on_with_the_replica_of_a_server_that_is_killed(target: Targe
     assert {u["way"] for u in direct if u["sent"] < metrics["death"] - 0.2} <= {"server 0"}
     after = [u for u in direct if u["sent"] > metrics["death"] + 0.2]
     assert {u["way"] for u in after} == {"server 1"} and min(u["sent"] for u in after) < metrics["death"] + 5
+
+
+@pytest.mark.parametrize("later", [{}, {"death_at": 3.0}])
+def test_a_server_that_dies_unasked_makes_the_trial_not_valid(target: Target, later: dict[str, Any]) -> None:
+    """Also if its death was asked for at a later time."""
+    killed: list[int] = []
+
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and message.number == 3 and not killed:
+            killed.append(called("server0"))
+            os.kill(killed[0], signal.SIGKILL)
+
+    change = SETTINGS | {"mlfabric.distance": 0.5, "steps": 30} | later
+    result = run_trial(TrialSettings(**SMALL | change), 1, target, on_event)
+    assert not result["valid"] and "server 0 (host s0) was killed by SIGKILL" in result["problems"]
+    assert result["metrics"]["model_digest"] and len(result["steps"]) == 120
+
+
+def test_a_death_after_the_training_is_none(target: Target) -> None:
+    with pytest.raises(TrialError, match="the training ended before the server was to die: set death_at lower, or steps higher"):
+        run_trial(TrialSettings(**SMALL | SETTINGS | {"mlfabric.distance": 0.5, "death_at": 60}), 1, target, lambda message: None)
 
 
 def test_a_server_without_a_replica_cannot_be_killed_on_request() -> None:

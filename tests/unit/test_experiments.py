@@ -139,6 +139,21 @@ def test_an_update_that_is_later_than_its_bound_makes_a_trial_invalid(largest: i
     assert problems == ([] if valid else ["an update was applied 5 updates late, where mlfabric allows 4"])
 
 
+@pytest.mark.parametrize(
+    ("measured", "problem"),
+    [
+        ({"distance_max": 0.5}, ""),
+        ({"distance_max": 0.51}, "the replica lacked updates with norms of 0.51, where mlfabric allows 0.5"),
+        ({"single_from": 2.0}, "from 2.00 s on the server had no replica"),
+        ({"single_from": 2.0, "death": 1.9}, ""),
+        ({"single_from": 2.0, "death": 2.1}, "from 2.00 s on the server had no replica"),
+    ],
+)
+def test_a_replica_beyond_its_bound_or_lost_makes_a_trial_invalid(measured: dict[str, Any], problem: str) -> None:
+    settings = TrialSettings(scheme="mlfabric", pipeline="asynchronous", **{"mlfabric.distance": 0.5})
+    assert judge({**GOOD, **measured}, settings) == [problem] * bool(problem)
+
+
 def test_a_good_trial_is_valid() -> None:
     assert judge(GOOD, TrialSettings()) == []
     assert judge({**GOOD, "cpu_idle": 0.6, "cpu_stolen": 0.1}, TrialSettings()) == []

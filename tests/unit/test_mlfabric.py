@@ -142,7 +142,7 @@ def trained(group: Managed, steps: int, leaves: int | None = None, apart: tuple[
 def test_every_update_is_in_the_model_once(order: bool, aggregate: bool) -> None:
     group = Managed(4, order=order, aggregate=aggregate)
     updates = [update for mine in trained(group, 8).values() for update in mine]
-    assert set(group.ended.values()) == {""}
+    assert group.ended == group.in_order
     assert all(update.applied_at is not None and update.requested <= update.sent < update.applied for update in updates)
     direct = [update for update in updates if update.way == "server 0"]
     if not (order and aggregate):  # where nobody waits for a turn nobody can add others' updates
@@ -186,7 +186,7 @@ def test_workers_that_cannot_reach_each_other_train_on() -> None:
     updates = trained(group, 6, apart=(1, 3))
     assert all(update.applied_at is not None for mine in updates.values() for update in mine)
     assert {update.way for mine in updates.values() for update in mine[2:]} == {"server 0"}  # nobody adds updates any more
-    assert set(group.ended.values()) == {""}
+    assert group.ended == group.in_order
 
 
 def test_who_is_gone_is_named() -> None:

@@ -6,6 +6,7 @@ import random
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 
 from hosts.collective import AggregationError, Operation, Update
+from hosts.mlfabric.worker import MLfabric
 from hosts.updates import wire
 from hosts.updates.wire import Header, Member
 from tests.unit.test_mlfabric import Managed, idle
-from tests.unit.test_updates import done, together
+from tests.unit.test_updates import MODEL, done, together
 
 ELEMENTS = 50_000  # of which the first tell which updates are in the model
 
@@ -80,7 +82,7 @@ def trained(
 def test_the_replica_is_within_its_bound(distance: float, aggregate: bool) -> None:
     group = Managed(4, distance=distance, aggregate=aggregate)
     told, model, _ = trained(group, 6)
-    assert set(group.ended.values()) == {""} and model.tolist() == [1] * 24
+    assert group.ended == group.in_order and model.tolist() == [1] * 24
     distances = [update.distance for mine in told for update in mine.values()]
     assert all(d is not None and 0 <= d <= distance for d in distances)
     assert distance == 0 or max(d for d in distances if d is not None) > 0
@@ -149,6 +151,53 @@ def test_what_was_sent_before_the_take_over_counts_no_longer(kind: int) -> None:
         assert all(found.version < 77 and found.total.max() <= 6 for found in together(2, change_again))
 
 
+def test_a_sum_that_had_come_in_part_when_the_server_died_is_not_added_to_itself() -> None:
+    """Nor is the model summed up again, which the replica has."""
+    group, model = Managed(3, distance=1.0), np.arange(4_000_000, dtype=np.float32)
+    begun, killed = threading.Barrier(3), threading.Barrier(4)
+
+    def work(worker: MLfabric) -> Any:
+        mine = model.copy() if worker.membership.rank == 0 else np.zeros_like(model)
+        started = worker.start(mine, label=MODEL, operation=Operation.KEEP, overwrite=True)
+        while group.n not in worker.tensors:  # until the first bytes of the result have come
+            for node, events in worker.channels.ready(0.001):
+                worker._serve(node, events)
+        begun.wait(10)
+        killed.wait(10)
+        worker.advance(started)
+        return started.total
+
+    with group.workers() as workers, ThreadPoolExecutor(1) as killer:
+
+        def kill() -> None:
+            server = group.of("server 0")
+            while not group.schedule.replication.ready:
+                time.sleep(0.001)
+            dies(server)
+            killed.wait(10)
+
+        gone = killer.submit(kill)
+        for total in together(3, lambda rank: work(workers[rank])):
+            assert np.array_equal(total, model)
+        gone.result()
+    assert np.array_equal(group.of("server 1").model.weights, model)
+
+
+def test_an_update_that_is_not_a_number_holds_nobody_up() -> None:
+    group, change = Managed(3, distance=1.0), np.full(ELEMENTS, np.nan, np.float32)
+    with group.workers() as workers:
+
+        def work(rank: int) -> Any:
+            done(workers[rank], np.zeros(ELEMENTS, np.float32), Operation.KEEP)
+            found = [done(workers[rank], change, Operation.CHANGE) for _ in range(3)]
+            workers[rank].all_reduce(np.zeros(1, np.float32))
+            return found[-1]
+
+        for last in together(3, work):
+            assert np.isnan(last.total).all() and last.update.norm == np.inf
+    assert group.ended == group.in_order
+
+
 def test_the_server_goes_on_without_its_replica() -> None:
     group = Managed(3, distance=1.0)
     told, model, _ = trained(group, 6, "server 1", 0.2)
@@ -159,7 +208,7 @@ def test_the_server_goes_on_without_its_replica() -> None:
 def test_a_worker_that_does_not_reach_the_replica_ends_replication_and_nothing_else() -> None:
     group = Managed(3, distance=1.0)
     told, model, _ = trained(group, 6, cut_off=1)
-    assert model.tolist() == [1] * 18 and set(group.ended.values()) == {""}
+    assert model.tolist() == [1] * 18 and group.ended == group.in_order
     assert told[0][5].distance is None and told[0][0].distance is not None
 
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.mlfabric.replication import Replication
-from hosts.mlfabric.transfers import Held, Replicate
+from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.replication import MOST, Replication
+from hosts.mlfabric.schedule import Schedule
+from hosts.mlfabric.transfers import Drop, Held, Replicate
 from tests.properties import examples
 from tests.unit.test_mlfabric_schedule import World
 
@@ -111,7 +113,9 @@ class Replicated(World):
         self.lost = {key for key, fate in self.fate.items() if fate == "applied" and not self.at_replica[key]}
         for forgotten in (self.arrived, self.skipped, self.lacking):
             forgotten.clear()
-        assert self.schedule.version >= self.version
+        for worker, version in self.fetched.items():
+            self.fetched[worker] = min(version, self.schedule.version)
+        self.own = {w: (w, number, min(version, self.schedule.version)) for w, (_, number, version) in self.own.items()}
         self.next_ticket, self.version = self.schedule.first, self.schedule.version
         for worker in set(range(self.n)) - self.dead:
             if worker in self.own and self.done[worker] == self.own[worker][1]:
@@ -152,8 +156,36 @@ def test_every_update_is_applied_once_and_what_the_replica_lacks_is_bounded(seed
 def test_no_copy_is_sent_before_the_bound_asks_for_it(distance: int, copies: int) -> None:
     replication = Replication(4, 5, float(distance), ready=True)
     for ticket in range(8):
-        replication.came(ticket, ticket % 4, 1.0, 10.0)
+        replication.came(ticket, ticket % 4, 1, 1.0, 10.0)
     sent = 0
     for holder in replication.due(0.0, (), ()):
         sent += len(replication.begin(holder)[1])
     assert copies <= sent <= copies + 1
+
+
+def test_no_host_keeps_more_than_so_many_updates_however_small_they_are() -> None:
+    replication = Replication(2, 3, 1e9, ready=True)
+    for ticket in range(2 * MOST):
+        replication.came(ticket, ticket // MOST, 1, 1e-9, 10.0)
+        assert replication.due(0.0, (), ()) == [0] * (ticket + 1 >= MOST) + [1] * (ticket + 1 >= 2 * MOST)
+    assert replication.begin(0) == (1, tuple(range(MOST))) and replication.due(0.0, (), ()) == [1]
+
+
+def test_what_cannot_be_in_the_model_yet_is_known() -> None:
+    replication = Replication(4, 5, 2.0, ready=True)
+    for ticket in (0, 1, 2, 4):
+        replication.came(ticket, ticket % 4, 3, 1.0, 10.0)
+    assert replication.gated() == 6  # tickets 2 and 4
+    replication.held(replication.begin(1)[0])
+    assert replication.gated() == 3
+
+
+def test_updates_that_were_under_way_at_a_take_over_do_not_delay_themselves() -> None:
+    schedule = Schedule(Fabric([0] * 6, [1.0] * 6, [0.0]), 4, 3, replication=Replication(4, 5, 0.0, chain=True, ready=True))
+    for worker in range(4):
+        schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)
+    schedule.applied(0, 1.0)  # it has come, and waits for the replica
+    schedule.take_over()
+    assert schedule.version == 0
+    for worker in range(4):
+        assert not any(isinstance(action, Drop) for action in schedule.request(worker, 0, 0, 1.0, 1.0, 2.0))

@@ -85,7 +85,9 @@ class Group:
         self.peers = [f"127.{pid >> 8 & 127 | 64}.{pid & 255}.{(first + i) % 250 + 1}" for i in range(n + 1 + self.replicas)]
         self.made: dict[str, Any] = {}  # by server: what it is
         self.ended: dict[str, str] = {}  # by server: "" where it was in order
-        self.threads = [threading.Thread(target=self._serve, args=told, daemon=True) for told in self.servers().items()]
+        made = self.servers()
+        self.in_order = dict.fromkeys(made, "")  # `ended` if all goes well
+        self.threads = [threading.Thread(target=self._serve, args=told, daemon=True) for told in made.items()]
 
     def membership(self, rank: int) -> Membership:
         return Membership(3, rank, self.n, [list(range(self.n))])
@@ -113,6 +115,9 @@ class Group:
             self.ended[name] = ""
         except AggregationError as error:
             self.ended[name] = str(error)
+        except BaseException as error:
+            self.ended[name] = repr(error)
+            raise
         finally:
             if server is not None:
                 server.close()
@@ -169,7 +174,7 @@ def trained(group: Group, steps: int, pause: float = 0.002) -> tuple[list[Any], 
     expected = first + sum(np.sum(mine, axis=0) for mine in changes)
     for model in last:
         assert np.array_equal(model.total, expected) and model.version == group.n * steps and model.update is None
-    assert set(group.ended.values()) == {""}
+    assert group.ended == group.in_order
     return list(changes), list(updates), list(fetched), list(last)
 
 
