@@ -113,7 +113,7 @@ class Update:
     applied: float | None
     way: str  # where to it was sent
     fetched_from: str  # who sent what was kept afterwards
-    distance: float | None = None  # then, of what is kept from its replica at most: the norms of what that lacks; None without one
+    distance: float | None = None  # norms of the changes that were in it and not in its replica; None without a replica
 
     @property
     def delay(self) -> float | None:

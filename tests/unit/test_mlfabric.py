@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.collective import AggregationError, Operation, Update
+from hosts.collective import AggregationError, Membership, Operation, Update
 from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.group import Ranks
 from hosts.mlfabric.replica import Replica
@@ -196,6 +196,13 @@ def test_who_is_gone_is_named() -> None:
         workers[0].channels[3].socket.shutdown(2)
         with pytest.raises(AggregationError, match="worker 0: job 3 cannot be completed: the scheduler is gone"):
             done(workers[0], np.zeros(ELEMENTS, np.float32), Operation.CHANGE)
+
+
+def test_who_is_waited_for_is_named() -> None:
+    worker = MLfabric.__new__(MLfabric)
+    worker.membership, worker.ranks = Membership(3, 0, 4, [[0, 1, 2, 3]]), Ranks(4, True)
+    assert worker._named([1, 2]) == "workers 1, 2" and worker._named([4, 5]) == "server 0 and server 1"
+    assert worker._named([3, 5]) == "worker 3 and server 1"
 
 
 def test_a_worker_takes_no_update_that_it_is_not_to_absorb() -> None:

@@ -29,7 +29,7 @@ class Replicated(World):
         self, n: int, steps: int, seed: int, distance: int, chain: bool, crash: float | None = None, **options: Any
     ) -> None:
         self.replication = Replication(n, n + 1, float(distance), chain)
-        super().__init__(n, steps, seed, bound=None, replication=self.replication, **options)
+        super().__init__(n, steps, seed, replication=self.replication, **options)
         self.distance = distance
         self.kept: dict[int, int] = {}  # by ticket: who sent it to the server
         self.lacking: set[int] = set()  # tickets that the server has, and does not know at the replica
@@ -139,12 +139,14 @@ def test_every_update_is_applied_once_and_what_the_replica_lacks_is_bounded(seed
     rng = random.Random(seed)
     n, steps, chain = rng.randint(1, 7), rng.randint(1, 6), rng.random() < 0.3
     bound, crash = 0 if chain else rng.randint(0, 12), rng.choice([None, rng.uniform(3, 12)])
-    deaths = rng.randint(0, min(2, n - 1))
-    world = Replicated(n, steps, seed, bound, chain, crash, aggregate=rng.random() < 0.7, deaths=deaths).run()
+    deaths, late = rng.randint(0, min(2, n - 1)), rng.choice([None, rng.randint(0, 12)])
+    world = Replicated(n, steps, seed, bound, chain, crash, bound=late, aggregate=rng.random() < 0.7, deaths=deaths).run()
     for worker in set(range(n)) - world.dead:
-        assert all(world.fate.get((worker, number)) == "applied" for number in range(steps))
+        fates = {world.fate.get((worker, number)) for number in range(steps)}
+        assert fates <= ({"applied"} if late is None else {"applied", "dropped"})
         assert world.done[worker] == steps
     assert len(world.lost) <= bound and all(delay >= 0 for delay in world.delays)
+    assert late is None or all(delay <= late for delay in world.delays)
     assert max(world.at_replica.values(), default=0) <= 1  # none twice
     assert max(world.orders.values(), default=0) <= 1 + bool(world.dead)
     if not world.dead:
@@ -185,6 +187,7 @@ def test_updates_that_were_under_way_at_a_take_over_do_not_delay_themselves() ->
     for worker in range(4):
         schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)
     schedule.applied(0, 1.0)  # it has come, and waits for the replica
+    assert schedule.busy() == [1, 5]  # the server forwards it, and the next one sends
     schedule.take_over()
     assert schedule.version == 0
     for worker in range(4):
