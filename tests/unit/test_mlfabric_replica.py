@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 from hosts.collective import AggregationError, Operation, Update
+from hosts.mlfabric.replica import Replica
+from hosts.mlfabric.server import Came, copy_of
 from hosts.mlfabric.worker import MLfabric
 from hosts.updates import wire
+from hosts.updates.model import Model
 from hosts.updates.wire import Header, Member
 from tests.unit.test_mlfabric import Managed, idle
 from tests.unit.test_updates import MODEL, done, together
@@ -149,6 +152,19 @@ def test_what_was_sent_before_the_take_over_counts_no_longer(kind: int) -> None:
             return change(rank)
 
         assert all(found.version < 77 and found.total.max() <= 6 for found in together(2, change_again))
+
+
+def test_a_copy_that_comes_twice_counts_once() -> None:
+    """From a worker that dies as it ends sending it, and from the server in its place."""
+    replica, told = Replica.__new__(Replica), []
+    replica.model, replica.standing_by, replica.copies, replica.updates = Model(np.zeros(3, np.float32)), True, set(), [0, 0]
+    replica._tell = lambda header, body=b"": told.append(header)  # type: ignore[method-assign]
+    members = [Member(1, 4, 0, 1.0), Member(0, 2, 0, 1.0)]
+    for _ in range(2):
+        header, octets = copy_of(7, [Came(members, np.ones(3, np.float32))])
+        replica._add(header, bytearray(octets))
+    assert replica.model.weights.tolist() == [1, 1, 1] and replica.model.version == 2 and replica.updates == [3, 5]
+    assert [(header.kind, header.number) for header in told] == [(wire.HELD, 7)]
 
 
 def test_a_sum_that_had_come_in_part_when_the_server_died_is_not_added_to_itself() -> None:
