@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.collective import AggregationError, Operation, Update
+from hosts.collective import AggregationError, Operation, Sum, Update
 from hosts.mlfabric.replica import Replica
 from hosts.mlfabric.server import Came, copy_of
 from hosts.mlfabric.worker import MLfabric
 from hosts.updates import wire
 from hosts.updates.model import Model
 from hosts.updates.wire import Header, Member
+from hosts.updates.worker import Change
 from tests.unit.test_mlfabric import Managed, idle
 from tests.unit.test_updates import MODEL, done, together
 
@@ -165,6 +166,19 @@ def test_a_copy_that_comes_twice_counts_once() -> None:
         replica._add(header, bytearray(octets))
     assert replica.model.weights.tolist() == [1, 1, 1] and replica.model.version == 2 and replica.updates == [3, 5]
     assert [(header.kind, header.number) for header in told] == [(wire.HELD, 7)]
+
+
+@pytest.mark.parametrize(("updates", "again"), [(2, True), (3, False)])
+def test_after_a_take_over_an_update_is_sent_again_unless_the_replica_has_it(updates: int, again: bool) -> None:
+    """The replica has this worker's first ones; the third, computed on version 40, met version 41. The replica has version 38."""
+    worker, asked = MLfabric.__new__(MLfabric), []
+    worker.scheduler, worker.bodies = 4, {4: memoryview(wire.pack_numbers((updates, 41)))}
+    worker._announce = lambda change: asked.append("again")  # type: ignore[method-assign]
+    worker._ask_to_fetch = lambda: asked.append("model")  # type: ignore[method-assign]
+    change = Change(Sum(np.zeros(3, np.float32), (3,)), Member(0, 2, 40, 1.0), 0.0)
+    worker._ask_again(change, Header(wire.ALONE, version=38))
+    assert asked == ["again" if again else "model"]
+    assert change.applied_at == (None if again else 41) and change.member.version == (38 if again else 40)
 
 
 def test_a_sum_that_had_come_in_part_when_the_server_died_is_not_added_to_itself() -> None:
