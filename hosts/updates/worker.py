@@ -34,7 +34,7 @@ class Change:
     applied_at: int | None = None  # the version
     applied: float | None = None
     fetching: bool = False  # the model has been asked for
-    distance: float | None = None  # between the server's model and its replica's then
+    distance: float | None = None  # norms of what the server's model then had and the replica lacked
 
 
 class ModelWorker(Connected[Header]):
