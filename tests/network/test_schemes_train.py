@@ -13,7 +13,7 @@ from schemes import registry
 from switches.target import Target
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.theory import bounds
-from testbed.trial import coordinator
+from testbed.trial import workers
 from testbed.trial.coordinator import run_trial
 from testbed.trial.errors import TrialError
 from testbed.trial.watch import ended
@@ -58,7 +58,7 @@ def test_how_a_worker_died_is_told_also_when_its_parent_learns_it_last(target: T
             for rank in range(4):
                 os.kill(worker_pid(rank), signal.SIGKILL)
 
-    monkeypatch.setattr(coordinator, "ended", late)
+    monkeypatch.setattr(workers, "ended", late)
     with pytest.raises(TrialError, match=r"^worker \d was killed by SIGKILL(; worker \d was killed by SIGKILL){3}$"):
         run_trial(TrialSettings(**{**SMALL, "steps": 2000}), 1, target, on_event)
 

@@ -49,8 +49,9 @@ def test_every_update_is_applied_once_and_its_times_and_delays_are_told(target: 
         for other in by_rank
     )
     assert ahead == staleness if staleness is not None else ahead > 3
-    slow, fast = (np.mean([r["delay"] for r in by_rank[rank][1:4]]) for rank in (1, 0))
-    assert slow > fast
+    if staleness is None:  # otherwise the fast ones wait, with a model that grows old, too
+        slow, fast = (np.mean([r["delay"] for r in by_rank[rank][1:4]]) for rank in (1, 0))
+        assert slow > fast
 
 
 @pytest.mark.parametrize(

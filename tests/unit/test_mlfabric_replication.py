@@ -165,6 +165,12 @@ def test_no_copy_is_sent_before_the_bound_asks_for_it(distance: int, copies: int
     assert copies <= sent <= copies + 1
 
 
+def test_what_is_planned_counts_before_it_is_in_the_model() -> None:
+    replication = Replication(4, 5, 2.0, ready=True)
+    replication.came(0, 0, 1, 1.0, 10.0)
+    assert replication.due(1.0, (), ()) == [] and replication.due(1.5, (), ()) == [0]
+
+
 def test_no_host_keeps_more_than_so_many_updates_however_small_they_are() -> None:
     replication = Replication(2, 3, 1e9, ready=True)
     for ticket in range(2 * MOST):
