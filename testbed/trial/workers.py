@@ -62,12 +62,17 @@ class Workers:
                 self.sender.send(Forked(job.plan.number, rank, pid))
 
     def join(self, door: Door, watch: Watch) -> None:
-        """Wait until every worker has said hello; TrialError names those that did not."""
+        """Wait until every worker has said hello; TrialError names those that did not.
+
+        One that died is to blame before one that failed: the others' connections to it fail first, and are heard of first.
+        """
         end = time.monotonic() + JOIN_SECONDS
         waiting: list[Connection] = []
         expected = set(self.pids.values())
+        failures: dict[Key, str] = {}
+        dead: dict[Key, str] = {}
         while missing := sorted(expected - set(self.connections)):
-            dead = self._reap()  # before the last words, which may have come meanwhile
+            dead |= self._reap()  # before the last words, which may have come meanwhile
             waiting += door.look(WINDOW)
             for connection in wait(waiting, 0):
                 assert isinstance(connection, Connection)
@@ -77,16 +82,21 @@ class Workers:
                 except (EOFError, OSError):
                     continue
                 if isinstance(hello, Failure):
-                    raise TrialError(self.jobs[hello.job].named(hello.text))
+                    failures[hello.job, hello.rank] = self.jobs[hello.job].named(hello.text)
+                    end = min(end, time.monotonic() + GRACE)
+                    continue
                 self.jobs[hello.job].data = hello.data
                 self.connections[hello.job, hello.rank] = connection
                 self.sender.send(hello)
             if why := watch.trouble():
                 raise TrialError(why)
-            if dead or time.monotonic() > end:
+            died = [how for key, how in dead.items() if key not in failures]
+            if died or failures.keys() & dead.keys() or time.monotonic() > end:
                 if why := watch.cut():
                     raise TrialError(why)
-                why = "; ".join(dead.values()) or f"not heard of after {JOIN_SECONDS:g} s"
+                if failures and not died:
+                    raise TrialError(next(iter(failures.values())))
+                why = "; ".join(died) or f"not heard of after {JOIN_SECONDS:g} s"
                 raise TrialError(f"{self._named(missing)} did not join: {why}")
 
     def start(self, at: float) -> None:

@@ -13,8 +13,10 @@ from typing import Any, cast
 import pytest
 
 from hosts.coordination import LOST
+from hosts.messages import Failure
 from testbed.plan.settings import TrialSettings
 from testbed.trial import watch
+from testbed.trial.errors import TrialError
 from testbed.trial.job_run import JobRun
 from testbed.trial.servers import Server
 from testbed.trial.watch import Watch
@@ -155,3 +157,44 @@ def test_a_worker_that_could_not_reach_the_coordinator_tells_so_by_how_it_ends()
     why = running._cut({(0, rank): pipes[rank][0] for rank in range(4)})
     assert why == "the management network is cut: it does not reach workers 0, 3"
     assert not running.pids
+
+
+class Open:
+    """A door through which these come at the first look."""
+
+    def __init__(self, connections: list[Connection]) -> None:
+        self.connections = connections
+
+    def look(self, seconds: float) -> list[Connection]:
+        time.sleep(seconds)
+        came, self.connections = self.connections, []
+        return came
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_who_died_before_the_join_is_to_blame_for_the_failures_of_others(servers: Any, killed: bool) -> None:
+    """Their connections to it fail before its parent learns of its end."""
+    (plan,) = deal(NetworkPlan(Racks(2, 2, None, None)), [[2, 2]], [0])
+    pipes = {rank: Pipe() for rank in (2, 3)}
+
+    def fails(rank: int) -> int:
+        pipes[rank][1].send(Failure(0, rank, f"worker {rank}: connection refused"))
+        time.sleep(0.5)
+        return 1
+
+    def dies() -> int:
+        time.sleep(0.3 if killed else 30)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    nobody, _ = Pipe()
+    running = Workers([JobRun(plan, TrialSettings(), 0.0, False)], nobody)
+    running.pids = {child(partial(fails, rank)): (0, rank) for rank in pipes}
+    last = child(dies)
+    running.pids[last] = (0, 1)
+    how = "workers 1, 2, 3 did not join: worker 1 was killed by SIGKILL" if killed else "worker 2: connection refused"
+    with pytest.raises(TrialError, match=how):
+        running.join(cast(Any, Open([ours for ours, _ in pipes.values()])), watching(servers)[1])
+    if not killed:
+        os.kill(last, signal.SIGKILL)
+        os.waitpid(last, 0)
