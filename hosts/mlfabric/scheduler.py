@@ -22,7 +22,7 @@ log = logging.getLogger("inalab")
 class Scheduler(GroupServer[Header]):
     """Of one group: its workers, the server, and its replica if there is one."""
 
-    port = PORT
+    port, pulse = PORT, 0.5
 
     def __init__(self, membership: Membership, meeting: Meeting, schedule: Schedule) -> None:
         super().__init__(membership, meeting, Header)
@@ -78,7 +78,7 @@ class Scheduler(GroupServer[Header]):
         """Kinds of messages that a node may send."""
         if rank < self.workers:
             return wire.REQUEST, wire.FETCH, wire.MODEL, wire.ARRIVED, wire.APART, wire.ASK, wire.TAKEN, wire.OVER
-        server = (wire.APPLIED, wire.SKIPPED, wire.APART)
+        server = (wire.APPLIED, wire.SKIPPED, wire.LATE, wire.APART)
         return (wire.HELD, wire.TAKEN) + server * (rank == self.server) if rank == self.ranks.replica else server
 
     def _event(self, rank: int, header: Header, now: float) -> list[Action]:
@@ -90,13 +90,15 @@ class Scheduler(GroupServer[Header]):
             case wire.MODEL:
                 return self.schedule.fetched(rank, header.number, header.version, now)
             case wire.ARRIVED:
-                return self.schedule.absorbed(header.rank, rank, now)
+                return self.schedule.absorbed(header.rank, header.number, rank, now)
             case wire.APART if header.rank < self.workers:
                 return self.schedule.part(rank, header.rank, now)
             case wire.APPLIED:
                 return self.schedule.applied(header.ticket, now)
             case wire.SKIPPED:
                 return self.schedule.skipped(header.ticket, now)
+            case wire.LATE:
+                return self.schedule.came_late(header.ticket, now)
             case wire.HELD if self.schedule.replication is not None:
                 return self.schedule.held(header.number, now)
         return []  # about a replica that counts no longer
@@ -128,6 +130,13 @@ class Scheduler(GroupServer[Header]):
                 case Held():
                     tickets = wire.pack_numbers(action.tickets)
                     self._tell(self.server, Header(wire.HELD, size=len(tickets)), tickets)
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        for job in self.schedule.reserved.should_have_ended(now):
+            what = f"{job.what.name.lower()} from {self._who(job.source)} to {self._who(job.destination)}"
+            log.warning("job %d: the %s is late: others wait for it no longer", self.membership.job, what)
+            self._do(self.schedule.wait_no_longer(job, now))
 
     def _tell(self, rank: int, header: Header, body: bytes = b"") -> None:
         if rank not in self.left:

@@ -101,7 +101,8 @@ class OrderedServer(ModelServer):
         self._apply_in_order()
 
     def _update(self, rank: int, header: Header, body: bytearray) -> None:
-        if header.ticket in self.skipped:  # its last bytes were on their way when the worker died
+        if header.ticket in self.skipped:  # its last bytes were on their way when the worker died, or it is late
+            self._tell(Header(wire.LATE, ticket=header.ticket))
             return
         if header.ticket < self.next or header.ticket in self.come:
             raise ValueError(f"ticket {header.ticket}, which is used")

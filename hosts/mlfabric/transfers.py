@@ -94,7 +94,8 @@ class Job:
     begun: float | None = None
     number: int = 0  # of the worker's fetch, or of the copy
     least: int = 0  # version of the model that another worker may send
-    again: bool = False  # it may have come already, from a source that has died or been lost
+    again: bool = False  # it may have come already, or may still come, from a source that has died, been lost or is late
+    late: bool = False  # others on its links wait for it no longer
 
     @property
     def pair(self) -> frozenset[int]:

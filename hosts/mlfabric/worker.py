@@ -193,7 +193,7 @@ class MLfabric(ModelWorker):
             case wire.GRANT:
                 self._push(header, list(self.bodies[self.scheduler]))
             case wire.DROP:
-                self.change.sent, self.change.octets, self.change.way = None, 0, ""  # the worker that was to send it on has died
+                self.change.sent, self.change.octets, self.change.way = None, 0, ""  # late, or who was to send it on has died
                 self._ask_to_fetch()
             case wire.FETCH:
                 rate = header.rate / self.overhead
@@ -221,7 +221,7 @@ class MLfabric(ModelWorker):
         if self.change is None or self.change.member is None or self._is_outdated(rank, header):
             return  # its last bytes were on their way when its sender died, or the server
         self.parts[rank] = member, np.frombuffer(body, self.change.started.flat.dtype, offset=wire.MEMBER.size)
-        self._tell(Header(wire.ARRIVED, rank=rank))
+        self._tell(Header(wire.ARRIVED, rank=rank, number=member.number))
 
     def _push(self, header: Header, ranks: list[int]) -> None:
         """Send the update, and with it those of these workers."""
@@ -241,6 +241,8 @@ class MLfabric(ModelWorker):
             kind = Header(wire.UPDATE, dtype_of(change.started), members=len(members), size=len(octets), ticket=header.ticket)
             self.channels.put(header.rank, kind, octets)
             if self.keeps and self.replica is not None and header.rank == self.server:
+                for ticket in [ticket for ticket, came in self.kept_back.items() if came.members[0] == change.member]:
+                    del self.kept_back[ticket]  # with which it was late
                 elements = np.frombuffer(octets, total.dtype, offset=len(members) * wire.MEMBER.size)
                 self.kept_back[header.ticket] = Came(members, elements)
 

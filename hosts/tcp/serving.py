@@ -20,6 +20,7 @@ class GroupServer(ABC, Generic[Header]):
     """Of one group: all its workers connect to it, and whoever else its `partners` are. Not thread-safe."""
 
     port: ClassVar[int]
+    pulse: ClassVar[float | None] = None  # seconds after which it looks after what is under way, though nothing comes
 
     def __init__(self, membership: Membership, meeting: Meeting, header: type[Header]) -> None:
         self.membership, self.workers = membership, membership.size
@@ -54,7 +55,7 @@ class GroupServer(ABC, Generic[Header]):
     def serve(self) -> None:
         """Serve until all workers have left; raises AggregationError where they disagree, or one leaves before the others."""
         while any(rank not in self.left for rank in range(self.workers)):
-            for rank, events in self.channels.ready():
+            for rank, events in self.channels.ready(self.pulse):
                 if rank in self.left:
                     continue
                 try:
@@ -64,6 +65,10 @@ class GroupServer(ABC, Generic[Header]):
                         self.channels.write(rank)
                 except (OSError, ValueError) as error:
                     self._leave(rank, error)
+            self._look_after()
+
+    def _look_after(self) -> None:
+        """Do what is due, though nothing has come."""
 
     @abstractmethod
     def _read(self, rank: int) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 TCP_PORT = 48867
 GIVE, KEEP, RESULT, UPDATE, APPLIED, FETCH, MODEL, ASK, WAITS, REFUSE = range(10)
-REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED, PASS, APART = range(10, 18)  # what a scheduler and its nodes tell each other
-REPLICATE, COPY, HELD, ALONE, TAKEN, OVER = range(18, 24)  # likewise, with a replica of the server
+REQUEST, GRANT, DROP, ARRIVED, SKIP, SKIPPED, LATE, PASS, APART = range(10, 19)  # what a scheduler and its nodes tell each other
+REPLICATE, COPY, HELD, ALONE, TAKEN, OVER = range(19, 25)  # likewise, with a replica of the server
 HEADER = struct.Struct(">BcxxIIiIIIIQdddd")
 MEMBER = struct.Struct(">IIQd")
 NUMBER = struct.Struct(">I")
@@ -41,10 +41,11 @@ class Header(NamedTuple):
     GRANT    the worker may now send `rank` the sum of these ranks' updates, a byte each. FETCH from the scheduler says that it
              may fetch the model
     DROP     it is not to send the update
-    ARRIVED  the sender has received the update of `rank`, and will send it on
+    ARRIVED  the sender has received the update of `rank` with this number, and will send it on
     PASS     the worker is to send the model that it has to `rank`, whose fetch has this number
     APART    the sender's connection to worker `rank` has ended
-    SKIP     the server need not wait for a ticket's transfer. It answers SKIPPED, unless it has already sent APPLIED
+    SKIP     the server is not to wait for a ticket's transfer. It answers SKIPPED, unless it has already sent APPLIED
+    LATE     what belongs to a ticket that was skipped has come to the server
 
     With a replica of the server there are more:
 

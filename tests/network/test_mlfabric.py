@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from itertools import pairwise
 from typing import Any
@@ -84,6 +85,26 @@ def test_workers_go_on_with_the_replica_of_a_server_that_is_killed(target: Targe
     assert {u["way"] for u in direct if u["sent"] < metrics["death"] - 0.2} <= {"server 0"}
     after = [u for u in direct if u["sent"] > metrics["death"] + 0.2]
     assert {u["way"] for u in after} == {"server 1"} and min(u["sent"] for u in after) < metrics["death"] + 5
+
+
+def test_others_train_on_while_a_worker_hangs(target: Target) -> None:
+    hung: list[float] = []
+
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and message.number == 3 and not hung:
+            stopped = called("worker1")
+            hung.append(time.monotonic())
+            os.kill(stopped, signal.SIGSTOP)
+            threading.Timer(6.0, os.kill, (stopped, signal.SIGCONT)).start()
+        elif isinstance(message, Step) and message.rank != 1:
+            last[message.rank] = time.monotonic()
+
+    last: dict[int, float] = {}
+    result = run_trial(TrialSettings(**SMALL | SETTINGS | {"steps": 12, "mlfabric.distance": 1.0}), 1, target, on_event)
+    found = updates(result["steps"])
+    assert len(found) == 48 and all(u["applied_at"] is not None for u in found) and result["metrics"]["model_digest"]
+    assert result["valid"] and max(last.values()) < hung[0] + 6
+    assert result["metrics"]["distance_max"] <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("later", [{}, {"death_at": 3.0}])

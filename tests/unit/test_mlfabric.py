@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.collective import AggregationError, Membership, Operation, Update
+from hosts.mlfabric import reservations
 from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.group import Ranks
 from hosts.mlfabric.replica import Replica
@@ -31,6 +32,7 @@ from hosts.updates.wire import Header, Member
 from tests.unit.test_updates import MODEL, Group, done, together
 
 ELEMENTS = 50_000
+HUNG = 1.5  # seconds
 
 
 class Managed(Group):
@@ -42,7 +44,7 @@ class Managed(Group):
         hosts = n + 1 + self.replicas
         self.ranks = Ranks(n, bool(self.replicas))
         self.fabric = Fabric([0] * hosts, [4 * ELEMENTS / takes] * hosts, [0.0])
-        self.options, self.lives = options, 0.0
+        self.options, self.lives, self.hung = options, 0.0, 0.0
         super().__init__(n)
 
     @property
@@ -89,11 +91,21 @@ def idle(worker: MLfabric, until: Callable[[], Any]) -> None:
     os.close(over)
 
 
-def trained(group: Managed, steps: int, leaves: int | None = None, apart: tuple[int, int] = (-1, -1)) -> dict[int, list[Update]]:
+def serve(worker: MLfabric, seconds: float) -> None:
+    """Let it go on with its change for so long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and worker.change is not None:
+        for node, events in worker.channels.ready(0.001):
+            worker._serve(node, events)
+
+
+def trained(
+    group: Managed, steps: int, leaves: int | None = None, apart: tuple[int, int] = (-1, -1), hangs: int | None = None
+) -> dict[int, list[Update]]:
     """What became of every worker's updates; their sum is in the model, but for those that were dropped.
 
     The worker `leaves` closes its connections some time after it has begun its last step, as one that dies does. Two workers
-    that are to be `apart` lose theirs to each other.
+    that are to be `apart` lose theirs to each other. The worker that `hangs` does nothing for HUNG seconds in its last step.
     """
     first, together_ = np.arange(ELEMENTS, dtype=np.int32), threading.Barrier(group.n)
     same, models = threading.Lock(), dict[float, bytes]()  # the latter by version
@@ -112,13 +124,15 @@ def trained(group: Managed, steps: int, leaves: int | None = None, apart: tuple[
                 change = np.full_like(first, rng.randrange(-1000, 1000) * (step + 1))
                 if leaves == rank and step == steps - 1:
                     worker.start(change, label=MODEL, operation=Operation.CHANGE)
-                    end = time.monotonic() + group.lives
-                    while time.monotonic() < end and worker.change is not None:
-                        for node, events in worker.channels.ready(0.001):
-                            worker._serve(node, events)
+                    serve(worker, group.lives)
                     worker.close()
                     return [*told, (change, None)], None
-                now = done(worker, change, Operation.CHANGE)
+                now = worker.start(change, label=MODEL, operation=Operation.CHANGE)
+                if hangs == rank and step == steps - 1:
+                    serve(worker, group.lives)
+                    group.hung = time.monotonic()
+                    time.sleep(HUNG)
+                worker.advance(now)
                 assert now.update is not None and now.total is not None
                 told.append((change, now.update))
                 assert now.update.applied_at is None or now.version > now.update.applied_at
@@ -150,7 +164,7 @@ def test_every_update_is_in_the_model_once(order: bool, aggregate: bool) -> None
     else:
         assert {update.way for update in updates} - {"server 0"} <= {f"worker {rank}" for rank in range(4)}
         assert sum(update.octets > 4 * ELEMENTS + wire.MEMBER.size for update in direct) > 0  # some carry others
-    assert not group.schedule.jobs and not group.schedule.waiting and not group.schedule.members
+    assert not group.schedule.reserved.jobs and not group.schedule.waiting and not group.schedule.members
 
 
 @pytest.mark.parametrize("distribute", [True, False])
@@ -179,6 +193,20 @@ def test_others_go_on_when_a_worker_dies(leaves: int, lives: float) -> None:
     assert [len(updates[rank]) for rank in range(4)] == [5 if rank == leaves else 6 for rank in range(4)]
     for mine in updates.values():
         assert all(update.applied_at is not None for update in mine)
+
+
+@pytest.mark.parametrize("lives", [0.0, 0.01, 0.03, 0.06, 0.1, 0.15])
+@pytest.mark.parametrize("hangs", [0, 2])
+def test_others_go_on_while_a_worker_hangs(monkeypatch: pytest.MonkeyPatch, hangs: int, lives: float) -> None:
+    """Whether it waits then, sends its update, absorbs another's, or fetches the model; it goes on, too."""
+    monkeypatch.setattr(reservations, "LATE", 0.1)
+    group = Managed(4, takes=0.05)
+    group.lives = lives
+    updates = trained(group, 6, hangs=hangs)
+    assert all(update.applied_at is not None for mine in updates.values() for update in mine)
+    for rank in set(range(4)) - {hangs}:
+        assert updates[rank][-1].applied < group.hung + HUNG
+    assert not group.schedule.reserved.jobs and not group.schedule.waiting and not group.schedule.members
 
 
 def test_workers_that_cannot_reach_each_other_train_on() -> None:

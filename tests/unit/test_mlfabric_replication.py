@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.replication import MOST, Replication
+from hosts.mlfabric.reservations import LATE
 from hosts.mlfabric.schedule import Schedule
 from hosts.mlfabric.transfers import Drop, Held, Replicate
 from tests.properties import examples
 from tests.unit.test_mlfabric_schedule import World
 
-TRAINING = ("compute", "die", "part")  # events that are no messages
+TRAINING = ("compute", "die", "part", "hang", "look")  # events that are no messages
 
 
 class Replicated(World):
@@ -59,16 +60,18 @@ class Replicated(World):
         for ticket in order.tickets:
             assert order.source in (self.kept[ticket], self.server)
             assert order.source == self.server or not self.replication.chain
-            assert self.kept[ticket] in self.dead or order.source != self.server or self.replication.chain
-        takes = 1.0 + self.lateness * self.rng.random()
-        for link in ((order.source, "up"), (order.destination, "down")):
-            self.busy[link].append((self.now, self.now + takes))
+            instead = self.kept[ticket] in self.dead or self.orders[order.number] > 1  # of who died or was late
+            assert instead or order.source != self.server or self.replication.chain
+        takes = self.takes()
+        if self.orders[order.number] == 1:  # else the first one's end ends it, too
+            self.carry(order.source, order.destination, takes)
         self.at(takes, "copied", order)
 
     # --- events
 
     def copied(self, order: Replicate) -> Any:
-        if order.number not in self.carried or (order.source in self.dead and self.rng.random() < 0.5):
+        lost = order.source in self.hung or (order.source in self.dead and self.rng.random() < 0.5)
+        if order.number not in self.carried or lost:
             return None  # it was there already, or will not come
         for ticket in self.carried.pop(order.number):
             self.at_replica.update((worker, number) for worker, number, _ in self.parts[ticket])
@@ -140,18 +143,19 @@ def test_every_update_is_applied_once_and_what_the_replica_lacks_is_bounded(seed
     n, steps, chain = rng.randint(1, 7), rng.randint(1, 6), rng.random() < 0.3
     bound, crash = 0 if chain else rng.randint(0, 12), rng.choice([None, rng.uniform(3, 12)])
     deaths, late = rng.randint(0, min(2, n - 1)), rng.choice([None, rng.randint(0, 12)])
-    world = Replicated(n, steps, seed, bound, chain, crash, bound=late, aggregate=rng.random() < 0.7, deaths=deaths).run()
-    for worker in set(range(n)) - world.dead:
+    trouble: dict[str, Any] = {"deaths": deaths, "hangs": rng.choice([0, rng.randint(0, n - 1)]), "stalls": rng.choice([0.0, 0.1])}
+    world = Replicated(n, steps, seed, bound, chain, crash, bound=late, aggregate=rng.random() < 0.7, **trouble).run()
+    for worker in set(range(n)) - world.dead - world.hung:
         fates = {world.fate.get((worker, number)) for number in range(steps)}
         assert fates <= ({"applied"} if late is None else {"applied", "dropped"})
         assert world.done[worker] == steps
     assert len(world.lost) <= bound and all(delay >= 0 for delay in world.delays)
     assert late is None or all(delay <= late for delay in world.delays)
     assert max(world.at_replica.values(), default=0) <= 1  # none twice
-    assert max(world.orders.values(), default=0) <= 1 + bool(world.dead)
+    assert max(world.orders.values(), default=0) <= 1 + bool(world.dead or world.hung or trouble["stalls"])
     if not world.dead:
         for times in world.busy.values() if crash is None else ():
-            assert all(after >= end - 1e-9 for (_, end), (after, _) in pairwise(sorted(times)))
+            assert all(after >= min(end, begin + LATE + 2.0) - 1e-9 for (begin, end), (after, _) in pairwise(sorted(times)))
 
 
 @pytest.mark.parametrize(("distance", "copies"), [(0, 8), (3, 5), (8, 0)])

@@ -13,19 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.reservations import LATE
 from hosts.mlfabric.schedule import Schedule
 from hosts.mlfabric.transfers import Drop, Fetch, Pass, Push, Skip
 from tests.properties import examples
 
 RATE = 1.0
+PULSE = 0.5  # seconds between two looks at what is late
 
 
 class World:
     """Workers, links and a server by rank, which do what the scheduler's actions say; events in a random order of time."""
 
     def __init__(
-        self, n: int, steps: int, seed: int, deaths: int = 0, lateness: float = 0.5, partings: int = 0, **options: Any
-    ) -> None:
+        self, n: int, steps: int, seed: int, deaths: int = 0, lateness: float = 0.5, partings: int = 0, hangs: int = 0,
+        stalls: float = 0.0, **options: Any,
+    ) -> None:  # fmt: skip
         self.rng, self.n, self.steps, self.lateness, self.options = random.Random(seed), n, steps, lateness, options
         self.schedule = Schedule(Fabric([0] * (n + 2), [RATE] * (n + 2), [0.0]), n, **options)
         self.server = n
@@ -40,9 +43,13 @@ class World:
         self.fetches = dict.fromkeys(range(n), 0)
         self.least = dict.fromkeys(range(n), 0)
         self.had: dict[int, set[int]] = defaultdict(set)  # numbers of fetches that are over, by worker
+        self.sent: set[tuple[int, int]] = set()  # fetches that were answered, perhaps not heard: whose, number
+        self.came_at: dict[tuple[int, int], float] = defaultdict(float)  # when the last update from a host came to another
         self.passed = 0
         self.done = dict.fromkeys(range(n), 0)
         self.dead: set[int] = set()
+        self.hung: set[int] = set()  # these send and receive nothing any more
+        self.stalls = stalls  # the share of transfers that take up to twenty times as long
         self.fate: dict[tuple[int, int], str] = {}
         self.delays: list[int] = []
         self.busy: dict[Any, list[tuple[float, float]]] = defaultdict(list)
@@ -54,6 +61,9 @@ class World:
             self.at(self.rng.random() * steps * 2, "part", frozenset(self.rng.sample(range(n), 2)))
         for worker in self.rng.sample(range(n), deaths):
             self.at(self.rng.random() * steps * 2, "die", worker)
+        for worker in self.rng.sample(range(n), hangs):
+            self.at(self.rng.random() * steps * 2, "hang", worker)
+        self.at(PULSE, "look", None)
 
     def at(self, seconds: float, what: str, told: Any) -> None:
         heapq.heappush(self.events, (self.now + seconds, next(self.order), what, told))
@@ -64,15 +74,20 @@ class World:
             self.do(getattr(self, what)(told) or [])
         return self
 
+    def takes(self) -> float:
+        """Seconds of a transfer."""
+        return 1.0 + self.lateness * self.rng.random() + (20 * self.rng.random() if self.rng.random() < self.stalls else 0.0)
+
     def do(self, actions: list[Any]) -> None:
         for action in actions:
             match action:
                 case Push():
                     assert frozenset((action.worker, action.destination)) not in self.apart
                     parts = [self.own[w] if w == action.worker else self.held[action.worker][w] for w in action.members]
-                    takes = 1.0 + self.lateness * self.rng.random()
-                    for link in ((action.worker, "up"), (action.destination, "down")):
-                        self.busy[link].append((self.now, self.now + takes))
+                    last = self.came_at[action.worker, action.destination]
+                    takes = max(self.takes(), last - self.now + 1e-6)  # nothing overtakes on a connection
+                    self.came_at[action.worker, action.destination] = self.now + takes
+                    self.carry(action.worker, action.destination, takes)
                     self.at(takes, "come", (action, parts))
                 case Fetch():
                     if action.number == self.fetches[action.worker]:
@@ -81,18 +96,24 @@ class World:
                     self.passed += 1
                     assert action.worker != action.destination
                     assert frozenset((action.worker, action.destination)) not in self.apart
-                    if action.worker not in self.dead:
+                    if action.worker not in self.dead | self.hung:
                         self.send(action.worker, action.destination, action.number, self.fetched[action.worker])
                 case Drop():
+                    assert self.own[action.worker][:2] not in self.fate
                     self.fate[self.own[action.worker][:2]] = "dropped"
                     self.do(self.fetch(action.worker, self.own[action.worker][2] + 1))
                 case Skip():
                     self.at(0.01, "skip", action.ticket)
 
-    def send(self, source: int, worker: int, number: int, version: int) -> None:
-        takes = 1.0 + self.lateness * self.rng.random()
-        for link in ((source, "up"), (worker, "down")):
+    def carry(self, source: int, destination: int, takes: float) -> None:
+        for link in ((source, "up"), (destination, "down")):
             self.busy[link].append((self.now, self.now + takes))
+
+    def send(self, source: int, worker: int, number: int, version: int) -> None:
+        takes = self.takes()
+        if (worker, number) not in self.sent:  # else the first one's end ends it, too
+            self.carry(source, worker, takes)
+        self.sent.add((worker, number))
         self.at(takes, "have", (source, worker, number, version))
 
     def fetch(self, worker: int, least: int) -> Any:
@@ -103,7 +124,7 @@ class World:
     # --- events
 
     def compute(self, worker: int) -> Any:
-        if worker in self.dead or self.done[worker] == self.steps:
+        if worker in self.dead | self.hung or self.done[worker] == self.steps:
             return None
         self.own[worker] = worker, self.done[worker], self.fetched[worker]
         self.held[worker].clear()
@@ -113,21 +134,31 @@ class World:
         push, parts = told
         parted = push.worker in self.dead or frozenset((push.worker, push.destination)) in self.apart
         lost = parted and self.rng.random() < 0.5  # else it was there already
-        if lost or push.destination in self.dead:
+        if lost or push.destination in self.dead or {push.worker, push.destination} & self.hung:
             return None
         if push.destination == self.server:
             self.into_server += 1
             if push.ticket in self.skipped:
+                self.at(0.001, "told_late", push.ticket)
                 return None
             self.arrived[push.ticket] = parts
             self.at(0.001, "told", push.ticket)
             self.apply()
             return None
         (self.held[push.destination][push.worker],) = parts
-        return self.schedule.absorbed(push.worker, push.destination, self.now)
+        return self.schedule.absorbed(push.worker, parts[0][1], push.destination, self.now)
 
     def told(self, ticket: int) -> Any:
         return self.schedule.applied(ticket, self.now)
+
+    def told_late(self, ticket: int) -> Any:
+        return self.schedule.came_late(ticket, self.now)
+
+    def look(self, _: None) -> None:
+        for job in self.schedule.reserved.should_have_ended(self.now):
+            self.do(self.schedule.wait_no_longer(job, self.now))
+        if self.events or any(job.begun is not None for job in self.schedule.reserved.in_time()):
+            self.at(PULSE, "look", None)
 
     def apply(self) -> None:
         while self.next_ticket in self.arrived or self.next_ticket in self.skipped:
@@ -143,7 +174,7 @@ class World:
 
     def ask(self, told: Any) -> Any:
         worker, least = told
-        return None if worker in self.dead else self.fetch(worker, least)
+        return None if worker in self.dead | self.hung else self.fetch(worker, least)
 
     def skip(self, ticket: int) -> Any:
         if ticket in self.arrived:
@@ -156,7 +187,7 @@ class World:
         source, worker, number, version = told
         parted = source in self.dead or frozenset((source, worker)) in self.apart
         lost = parted and self.rng.random() < 0.5  # else it was there already
-        if worker in self.dead or lost or number in self.had[worker]:
+        if worker in self.dead or lost or number in self.had[worker] or {source, worker} & self.hung:
             return None
         assert version >= self.least[worker] or source == self.server
         self.had[worker].add(number)
@@ -171,6 +202,9 @@ class World:
         for other in set(range(self.n)) - self.dead:
             actions += self.schedule.part(other, worker, self.now)
         return actions
+
+    def hang(self, worker: int) -> None:
+        self.hung.add(worker)
 
     def part(self, pair: frozenset[int]) -> Any:
         if pair & self.dead:
@@ -188,20 +222,21 @@ def test_every_update_is_applied_or_dropped_once_within_the_bound_whoever_dies(s
     n, steps, bound = rng.randint(1, 9), rng.randint(1, 6), rng.choice([None, rng.randint(0, 12)])
     order, aggregate, distribute = (rng.random() < 0.7 for _ in range(3))
     options: dict[str, Any] = {"bound": bound, "order": order, "aggregate": aggregate, "distribute": distribute}
-    world = World(n, steps, seed, rng.randint(0, min(3, n - 1)), partings=rng.randint(0, 3), **options).run()
-    for worker in set(range(n)) - world.dead:
+    options |= {"partings": rng.randint(0, 3), "hangs": rng.choice([0, rng.randint(0, n - 1)]), "stalls": rng.choice([0.0, 0.1])}
+    world = World(n, steps, seed, rng.randint(0, min(3, n - 1)), **options).run()
+    for worker in set(range(n)) - world.dead - world.hung:
         assert [world.fate.get((worker, number)) for number in range(steps)].count(None) == 0
         assert world.done[worker] == steps
     assert all(bound is None or delay <= bound for delay in world.delays) and all(delay >= 0 for delay in world.delays)
     if bound is None:
         assert "dropped" not in world.fate.values()
-    if not world.dead:
+    if not world.dead | world.hung:
         assert world.version == sum(fate == "applied" for fate in world.fate.values())
-        assert not world.schedule.jobs and not world.schedule.waiting and not world.schedule.members
-        if order and not world.apart:
-            for times in world.busy.values():
-                assert all(after >= end - 1e-9 for (_, end), (after, _) in pairwise(sorted(times)))
-    if not aggregate and not world.dead:
+        assert not world.schedule.reserved.jobs and not world.schedule.waiting and not world.schedule.members
+    if order and not world.apart and not world.dead:
+        for times in world.busy.values():
+            assert all(after >= min(end, begin + LATE + 2.0) - 1e-9 for (begin, end), (after, _) in pairwise(sorted(times)))
+    if not (aggregate or world.dead or world.hung or options["stalls"]):
         assert world.into_server == world.version  # nothing of what was dropped
 
 
@@ -224,7 +259,7 @@ def test_what_was_not_to_be_is_refused() -> None:
     schedule = Schedule(Fabric([0] * 3, [RATE] * 3, [0.0]), 2, None)
     schedule.request(0, 0, 0, 1.0, 1.0, 0.0)
     for what in (
-        lambda: schedule.absorbed(0, 1, 1.0),
+        lambda: schedule.absorbed(0, 0, 1, 1.0),
         lambda: schedule.applied(7, 1.0),
         lambda: schedule.fetched(0, 1, 0, 1.0),
         lambda: schedule.skipped(0, 1.0),
@@ -287,7 +322,7 @@ def test_the_server_sends_what_a_dead_worker_was_to_pass_on() -> None:
     assert schedule.gone(0, 1.5) == []
     assert schedule.fetched(1, 1, 1, 2.0) == [Fetch(2, 1, RATE)]
     assert schedule.fetched(2, 1, 1, 3.0) == []
-    assert schedule.jobs == []
+    assert schedule.reserved.jobs == []
 
 
 def test_a_dead_workers_last_bytes_may_be_the_model() -> None:
@@ -295,7 +330,81 @@ def test_a_dead_workers_last_bytes_may_be_the_model() -> None:
     schedule.fetched(0, 1, 1, 1.0)
     schedule.gone(0, 1.5)
     assert schedule.fetched(2, 1, 1, 1.6) == []  # before the server could send it once more
-    assert [job.destination for job in schedule.jobs] == [1]
+    assert [job.destination for job in schedule.reserved.jobs] == [1]
+
+
+def late(schedule: Schedule, now: float) -> list[Any]:
+    """What follows from all that is late."""
+    return [action for job in schedule.reserved.should_have_ended(now) for action in schedule.wait_no_longer(job, now)]
+
+
+def test_what_is_behind_a_late_update_is_planned_again() -> None:
+    schedule = Schedule(Fabric([0] * 4, [RATE] * 4, [0.0]), 3, None)
+    assert schedule.request(0, 0, 0, 1.0, 1.0, 0.0) == [Push(0, 3, 0, (0,), RATE)]
+    assert schedule.request(1, 0, 0, 1.0, 1.0, 0.5) == []
+    assert late(schedule, 2.0 + LATE) == [] and late(schedule, 2.1 + LATE) == [Skip(0), Push(1, 3, 1, (1,), RATE)]
+    assert schedule.skipped(0, 4.2) == schedule.request(2, 0, 0, 1.0, 1.0, 4.5) == []  # worker 0 is not to send again yet
+    assert schedule.applied(1, 5.0) == [Push(2, 3, 2, (2,), RATE)] and schedule.fabric.rates[0, "up"] == RATE
+    assert schedule.came_late(0, 8.0) == [] and schedule.fabric.rates[0, "up"] == RATE / 8
+    assert schedule.applied(2, 9.0) == [Push(0, 3, 3, (0,), RATE)]
+    assert schedule.applied(3, 10.0) == [] and schedule.version == 3
+
+
+def test_a_late_update_that_the_server_has_nevertheless_is_not_sent_again() -> None:
+    schedule = Schedule(Fabric([0] * 3, [RATE] * 3, [0.0]), 2, None)
+    schedule.request(0, 0, 0, 1.0, 1.0, 0.0)
+    assert late(schedule, 5.0) == [Skip(0)]
+    assert schedule.applied(0, 5.0) == [] and schedule.version == 1
+    assert schedule.request(0, 1, 1, 1.0, 1.0, 6.0) == [Push(0, 2, 1, (0,), RATE)]
+
+
+def two_to_the_server(schedule: Schedule, number: int, now: float) -> None:
+    """All three workers have an update; the last one is to send the middle one's, too."""
+    version = schedule.version
+    for worker in range(3):
+        schedule.request(worker, number, version, 1.0, 1.0, now)
+    assert [(job.source, job.destination) for job in schedule.reserved.jobs if job.begun == now] == [(0, 3), (1, 2)]
+
+
+def test_an_update_that_is_late_at_another_worker_goes_elsewhere_and_counts_once() -> None:
+    schedule = Schedule(Fabric([0] * 4, [RATE] * 4, [0.0]), 3, None)
+    two_to_the_server(schedule, 0, 0.0)
+    schedule.applied(0, 1.0)
+    assert late(schedule, 5.0) == [Push(1, 3, 1, (1,), RATE)]
+    assert schedule.applied(1, 6.0) == [Push(2, 3, 2, (2,), RATE)]
+    assert schedule.absorbed(1, 0, 2, 6.5) == []  # it has come now
+    assert schedule.applied(2, 7.0) == [] and schedule.version == 3
+    with pytest.raises(ValueError, match="not under way"):
+        schedule.absorbed(1, 0, 2, 7.5)
+
+
+def test_an_update_that_came_late_is_not_taken_for_the_next_one() -> None:
+    """Worker 2 has the first one when it is to receive the second, and would send it on once more."""
+    schedule = Schedule(Fabric([0] * 4, [RATE] * 4, [0.0]), 3, None)
+    two_to_the_server(schedule, 0, 0.0)
+    schedule.applied(0, 1.0)
+    late(schedule, 5.0)
+    schedule.applied(1, 6.0)
+    schedule.applied(2, 7.0)
+    two_to_the_server(schedule, 1, 8.0)
+    assert schedule.absorbed(1, 0, 2, 8.5) == [] and schedule.applied(3, 9.0) == []
+    assert schedule.absorbed(1, 1, 2, 9.0) == [Push(2, 3, 4, (1, 2), RATE)]
+
+
+def test_the_server_sends_a_model_that_is_late_from_a_worker() -> None:
+    schedule, _ = waiting_for_the_model(3)
+    assert schedule.fetched(0, 1, 1, 1.0) == [Fetch(1, 1, RATE), Pass(0, 2, 1, RATE)]
+    assert schedule.fetched(1, 1, 1, 2.0) == [] and late(schedule, 6.0) == [Fetch(2, 1, RATE)]
+    assert schedule.fetched(2, 1, 1, 7.0) == [] and not schedule.reserved.jobs
+
+
+def test_a_worker_that_does_not_take_the_model_holds_up_nobody() -> None:
+    schedule, _ = waiting_for_the_model(3)
+    assert late(schedule, 5.0) == [Fetch(1, 1, RATE)]
+    assert schedule.busy() == [0, 1]  # who is waited for
+    assert schedule.fetched(1, 1, 1, 6.0) == [Fetch(2, 1, RATE)]
+    assert schedule.fetched(0, 1, 1, 6.5) == schedule.fetched(2, 1, 1, 7.0) == [] and not schedule.reserved.jobs
+    assert schedule.fabric.rates == schedule.fabric.given
 
 
 def test_a_slow_link_is_learnt_and_forgotten() -> None:

@@ -38,7 +38,7 @@ def test_headers_come_back_as_they_were(kind: int, dtype: bytes, number: int, ve
     assert Header.unpack(header.pack()) == header and len(header.pack()) == Header.length()
 
 
-@pytest.mark.parametrize("octets", [b"\x18f" + bytes(70), b"\x00x" + bytes(70), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(52)])
+@pytest.mark.parametrize("octets", [b"\x19f" + bytes(70), b"\x00x" + bytes(70), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(52)])
 def test_what_is_no_header_is_refused(octets: bytes) -> None:
     with pytest.raises(ValueError, match="no message begins with"):
         Header.unpack(octets)

@@ -1,0 +1,65 @@
+"""Which transfers have links reserved, in what order, and when each is expected to end or is late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.planner import Link, Network, seconds
+from hosts.mlfabric.transfers import Job, What
+
+LATE = 2.0  # seconds, beyond twice the time that it should take, after which a transfer is late
+
+
+class Reservations:
+    """Transfers in the order in which they use links. With `turns` each has its links to itself. Without, a link may carry one of
+    each of so many `hosts` at a time.
+
+    A transfer that is late has nothing reserved any more.
+    """
+
+    def __init__(self, fabric: Fabric, hosts: int, turns: bool) -> None:
+        self.fabric, self.hosts, self.turns = fabric, hosts, turns
+        self.jobs: list[Job] = []
+
+    def job(self, what: What, source: int, destination: int, size: float) -> Job:
+        """A transfer from one host to another, by rank. It has nothing reserved yet."""
+        path = self.fabric.path(source, destination)
+        return Job(what, source, destination, path, size, seconds(self.fabric.rates, size, path))
+
+    def send_from(self, job: Job, source: int, again: bool = False) -> None:
+        """Let another host send it, perhaps once more."""
+        job.source, job.path = source, self.fabric.path(source, job.destination)
+        job.takes = seconds(self.fabric.rates, job.size, job.path)
+        if again:
+            job.again, job.begun = True, None
+
+    def ended(self, meant: Callable[[Job], bool], now: float) -> Job:
+        """Remove a transfer that has ended, and learn from it. ValueError where none such was under way."""
+        for job in self.jobs:
+            if (job.begun is not None or job.again) and meant(job):
+                self.jobs.remove(job)
+                if self.turns and job.begun is not None and not (job.again or job.late):
+                    self.fabric.learn(job.path, job.size, now - job.begun)
+                return job
+        raise ValueError("what has come was not under way")
+
+    def in_time(self) -> list[Job]:
+        """All but those that are late."""
+        return [job for job in self.jobs if not job.late]
+
+    def should_have_ended(self, now: float) -> list[Job]:
+        """Transfers that are late from now on."""
+        share = 2 if self.turns else 2 * self.hosts
+        begun = [(job, job.begun) for job in self.in_time() if job.begun is not None]
+        return [job for job, begin in begun if now > begin + share * job.takes + LATE]
+
+    def expected(self, now: float) -> tuple[Network, dict[Job, float]]:
+        """From when on the links will be free, and when each transfer begins, as far as is known."""
+        free: dict[Link, float] = {}
+        begins: dict[Job, float] = {}
+        for job in self.in_time():
+            begins[job] = max(now, *(free.get(link, 0.0) for link in job.path)) if job.begun is None else job.begun
+            for link in job.path:
+                free[link] = max(now, begins[job] + job.takes)
+        return Network(self.fabric.path, self.fabric.rates, free, self.fabric.racks.__getitem__), begins
