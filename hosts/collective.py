@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -104,7 +105,7 @@ class Operation(Enum):
 class Update:
     """What became of a worker's CHANGE. Versions are how many changes are in what is kept; times are time.monotonic()."""
 
-    computed_on: float  # the version that the worker had
+    computed_on: float  # the version that the worker had; a mean over parts that are added by themselves
     applied_at: float | None  # the version that it was added to; None where it was dropped
     norm: float  # as it was sent
     octets: int  # sent for it
@@ -114,6 +115,12 @@ class Update:
     way: str  # where to it was sent
     fetched_from: str  # who sent what was kept afterwards
     distance: float | None = None  # norms of the changes that were in it and not in its replica; None without a replica
+
+    @staticmethod
+    def norm_of(change: NDArray[Any]) -> float:
+        """Infinite if an element is not a number."""
+        norm = float(np.linalg.norm(change))
+        return math.inf if math.isnan(norm) else norm
 
     @property
     def delay(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,7 +121,7 @@ class Service(GroupServer[Header]):
             if kept.total.nbytes != header.size:
                 raise ValueError(f"a change of {header.size} bytes to {what} with {kept.total.nbytes}")
             kept.change(np.frombuffer(body, kept.total.dtype))
-        answer = header._replace(kind=wire.RESULT, size=kept.total.nbytes, version=kept.version)
+        answer = header._replace(kind=wire.RESULT, size=kept.total.nbytes, version=kept.version, at=time.monotonic())
         self.channels.put(rank, answer, kept.total.tobytes())  # a copy: the next change may come before this has left
 
     def _compare(self, rank: int, header: Header, name: str) -> None:

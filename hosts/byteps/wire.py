@@ -9,7 +9,7 @@ import numpy as np
 
 TCP_PORT = 48866
 PUSH, RESULT, ANNOUNCE, REFUSE, ASK, MISSING, KEEP, CHANGE, FETCH = range(9)
-HEADER = struct.Struct(">BcxxIIiIQI")
+HEADER = struct.Struct(">BcxxIIiIQId")
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 LONGEST = 1 << 28  # bytes behind a header
 LONGEST_NAME = 1 << 12  # bytes of a tensor's, in UTF-8
@@ -35,6 +35,7 @@ class Header(NamedTuple):
     size: int = 0  # bytes that follow
     elements: int = 0  # of the whole tensor
     version: int = 0  # of what is kept: changes so far
+    at: float = 0.0  # time.monotonic() when it was changed
 
     @staticmethod
     def length() -> int:

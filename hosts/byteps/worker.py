@@ -20,12 +20,13 @@ from hosts.byteps.admission import FIFO, Admission, Partition
 from hosts.byteps.assignment import Assignment
 from hosts.byteps.service import service_name
 from hosts.byteps.wire import Header
-from hosts.collective import Membership, Operation, Sum
+from hosts.collective import Membership, Operation, Sum, Update
 from hosts.tcp.connected import Connected
 from hosts.tcp.meeting import MeetingError, reach
 from hosts.tcp.serving import reason_of
 
 MEETING = 8.0  # seconds for all services to be there
+SERVICES = "all services"
 KINDS = {Operation.SUM: wire.PUSH, Operation.KEEP: wire.KEEP, Operation.CHANGE: wire.CHANGE, Operation.FETCH: wire.FETCH}
 
 
@@ -38,6 +39,10 @@ class Transfer:
     result: NDArray[Any]  # (elements,); may be the same memory: a partition has been sent before its sum comes
     partitions: list[Partition]
     remaining: int = field(init=False)  # partitions without a result
+    requested: float = field(default_factory=time.monotonic)
+    sent: float | None = None  # when the first partition began to be
+    applied: float = 0.0  # when the last one was, of a change
+    norm: float = 0.0  # of a change
     versions: int = 0  # of what is kept, over all partitions
 
     def __post_init__(self) -> None:
@@ -77,6 +82,7 @@ class BytePS(Connected[Header]):
         self.transfers: dict[int, Transfer] = {}  # by number of the sum
         self.kept: dict[str, list[Partition]] = {}  # of the sums that services keep, by the tensor's name
         self.sums = 0
+        self.version = 0.0  # of what is kept, when it came last
         self.leaving = False  # whether there is a push that the kernel has not taken yet
         self.coming: dict[int, bytearray] = {}  # by service: what is no result
 
@@ -89,7 +95,9 @@ class BytePS(Connected[Header]):
         flat = started.flat
         partitions = self._cut(started) if started.operation in (Operation.SUM, Operation.KEEP) else self._kept(started)
         result = flat if started.overwrite and flat.flags.writeable else np.empty_like(flat)
-        self.transfers[partitions[0].number] = Transfer(started, flat.view(np.uint8).data, result, partitions)
+        transfer = self.transfers[partitions[0].number] = Transfer(started, flat.view(np.uint8).data, result, partitions)
+        if started.operation == Operation.CHANGE:
+            transfer.norm = Update.norm_of(flat)
         for partition in partitions:
             self.admission.put(partition)
         if len(self.transfers) == 1:
@@ -130,6 +138,7 @@ class BytePS(Connected[Header]):
             self.leaving = True
             transfer = self.transfers[partition.number]
             started, p = transfer.started, partition
+            transfer.sent = transfer.sent or time.monotonic()
             kind = KINDS[started.operation]
             body = memoryview(b"") if kind == wire.FETCH else transfer.octets_of(p)
             header = Header(kind, _dtype(started.flat), p.number, p.index, p.priority, len(body), started.flat.size)
@@ -172,12 +181,23 @@ class BytePS(Connected[Header]):
         self.admission.ended(header.number, header.partition)
         transfer.remaining -= 1
         transfer.versions += header.version
+        transfer.applied = max(transfer.applied, header.at)
         if not transfer.remaining:
             del self.transfers[header.number]
             self._count()
-            transfer.started.version = transfer.versions / len(transfer.partitions)
+            self._versioned(transfer)
             self._over(transfer.started, transfer.result)
         self._admit()
+
+    def _versioned(self, transfer: Transfer) -> None:
+        """The version of what is kept now, and what became of a change."""
+        started, t = transfer.started, transfer
+        before, started.version = self.version, t.versions / len(t.partitions)
+        if started.operation in (Operation.CHANGE, Operation.FETCH):
+            self.version = started.version
+        if started.operation == Operation.CHANGE:
+            sent = len(t.octets)
+            started.update = Update(before, started.version - 1, t.norm, sent, t.requested, t.sent, t.applied, *2 * (SERVICES,))
 
     # --- when nothing comes
 

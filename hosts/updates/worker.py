@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,9 +104,7 @@ class ModelWorker(Connected[Header]):
         self.change = Change(started, None, time.monotonic())
         self.fetches += 1
         if started.operation == Operation.CHANGE:
-            norm = float(np.linalg.norm(flat))
-            norm = math.inf if math.isnan(norm) else norm
-            self.change.member = Member(self.membership.rank, self.updates, self.version, norm)
+            self.change.member = Member(self.membership.rank, self.updates, self.version, Update.norm_of(flat))
             self.updates += 1
         self._announce(self.change)
 

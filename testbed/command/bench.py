@@ -18,7 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from hosts.mlfabric import planner
-from hosts.mlfabric.planner import Link
+from hosts.mlfabric.fabric import Fabric
+from hosts.mlfabric.schedule import Schedule
+from hosts.mlfabric.transfers import Fetch, Pass
 from hosts.switchml import wire
 from schemes.switchml import SCHEME
 from switches.bmv2 import installation
@@ -135,10 +137,16 @@ def switches(console: Console) -> None:
         console.print(f"bmv2 was not measured: {names} cannot be found (make doctor)", soft_wrap=True)
 
 
-def planning(updates: int, bound: int | None) -> float:
+def of_racks(hosts: int, size: int) -> Fabric:
+    """Racks of so many hosts, whose uplinks carry half of what their hosts send; one host more for the server."""
+    racks = [host // size for host in range(hosts + 1)]
+    return Fabric(racks, [1.0] * (hosts + 1), [size / 2] * (racks[-1] + 1))
+
+
+def planning(updates: int, bound: int | None, rack: int) -> float:
     """Seconds that MLfabric's planner takes for so many updates at once, the median of five plans; they are a second long each."""
-    rates: dict[Link, float] = {(host, way): 1.0 for host in range(updates + 1) for way in ("up", "down")}
-    network = planner.Network(lambda source, destination: ((source, "up"), (destination, "down")), rates)
+    fabric = of_racks(updates, rack)
+    network = planner.Network(fabric.path, fabric.rates, rack=fabric.racks.__getitem__)
     requests = [planner.Request(worker, 0, -(worker % 7), 1.0, 1.0, 0.0) for worker in range(updates)]
     took = []
     for _ in range(5):
@@ -148,13 +156,40 @@ def planning(updates: int, bound: int | None) -> float:
     return median(took)
 
 
+def spreading(workers: int, rack: int) -> list[float]:
+    """Seconds that MLfabric's scheduler takes for each transfer of a model that ends, until all workers have passed it on."""
+    schedule = Schedule(of_racks(workers, rack), workers, None)
+    under_way = [action for worker in range(workers) for action in schedule.fetch(worker, 1, 0, 1.0, 0.0)]
+    now, took = 0.0, []
+    while under_way:
+        now += 1.0
+        ended, under_way = under_way, []
+        for action in ended:
+            assert isinstance(action, (Fetch, Pass))
+            begun = time.monotonic()
+            under_way += schedule.fetched(action.worker if isinstance(action, Fetch) else action.destination, 1, 1, now)
+            took.append(time.monotonic() - begun)
+    return took
+
+
 def plans(console: Console) -> None:
-    """How long MLfabric's planner takes."""
+    """How long MLfabric's planner takes, and its scheduler with many workers that wait for the model."""
     table = Table(title="MLfabric's planner, updates that come at once", box=SIMPLE_HEAD)
-    for heading in ("updates", "delay bound", "ms", "aim"):
+    for heading in ("updates", "hosts in a rack", "delay bound", "ms", "aim"):
         table.add_column(heading, justify="right")
-    for updates, bound, aim in ((8, None, ""), (1000, None, "50"), (1000, 100, "50"), (1000, 2000, "50")):
-        table.add_row(str(updates), "none" if bound is None else str(bound), f"{1000 * planning(updates, bound):.2f}", aim)
+    for updates, rack, bound, aim in (
+        (8, 9, None, ""), (1000, 1001, None, "50"), (1000, 1001, 100, "50"), (1000, 1001, 2000, "50"),
+        (1000, 32, None, "50"), (1000, 32, 100, "50"), (1000, 32, 2000, "50"),
+    ):  # fmt: skip
+        ms = f"{1000 * planning(updates, bound, rack):.2f}"
+        table.add_row(str(updates), str(rack), "none" if bound is None else str(bound), ms, aim)
+    console.print(table)
+    table = Table(title="MLfabric's scheduler, workers that wait for the model", box=SIMPLE_HEAD)
+    for heading in ("workers", "hosts in a rack", "ms for a transfer", "at most", "aim"):
+        table.add_column(heading, justify="right")
+    for workers, rack, aim in ((8, 9, ""), (1000, 1001, "50"), (1000, 32, "50")):
+        took = spreading(workers, rack)
+        table.add_row(str(workers), str(rack), f"{1000 * median(took):.2f}", f"{1000 * max(took):.2f}", aim)
     console.print(table)
 
 

@@ -108,6 +108,10 @@ def test_asynchronous_workers_wait_for_nobody_and_end_with_one_model(target: Tar
     assert max(r["version"] for r in records) <= 36
     assert metrics["final_accuracy"] > 0.3
     assert metrics["delay_mean"] == pytest.approx(np.mean([r["delay"] for r in records]))
+    for r in records:
+        update = r["update"]
+        assert r["begun"] <= update["requested"] <= update["sent"] < update["applied"] < r["ended"] and update["norm"] > 0
+        assert update["applied_at"] - update["computed_on"] == r["delay"] and update["octets"] == 4 * r["elements"]
 
 
 def process(name: str) -> int:

@@ -61,6 +61,19 @@ def test_every_change_is_in_what_is_kept_once(n: int, k: int) -> None:
         assert all(after - before >= 1 for before, after in pairwise(versions))
 
 
+def test_what_became_of_a_change_is_told() -> None:
+    with Hosts(2, 1).workers() as workers:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda worker: kept(worker, np.zeros(100, np.float32), Operation.KEEP), workers))
+        for version, worker in enumerate([workers[0], workers[0], workers[1]]):
+            started = worker.start(np.full(100, 2, np.float32), label=WEIGHTS, operation=Operation.CHANGE)
+            worker.advance(started)
+            told = started.update
+            assert told is not None and told.requested <= told.sent < told.applied
+            assert (told.computed_on, told.applied_at, told.delay) == ((version, version, 0) if version < 2 else (0, 2, 2))
+            assert (told.norm, told.octets, told.way, told.fetched_from) == (20.0, 400, "all services", "all services")
+
+
 def test_a_change_waits_for_nobody() -> None:
     with Hosts(2).workers() as workers:
         with ThreadPoolExecutor(2) as pool:

@@ -38,7 +38,7 @@ def test_headers_come_back_as_they_were(kind: int, dtype: bytes, number: int, in
     assert Header.unpack(header.pack()) == header
 
 
-@pytest.mark.parametrize("octets", [b"\x09f" + bytes(30), b"\x00x" + bytes(30), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(12)])
+@pytest.mark.parametrize("octets", [b"\x09f" + bytes(38), b"\x00x" + bytes(38), b"\x00f" + bytes(14) + b"\xff" * 4 + bytes(20)])
 def test_what_is_no_header_is_refused(octets: bytes) -> None:
     with pytest.raises(ValueError, match="no message begins with"):
         Header.unpack(octets)

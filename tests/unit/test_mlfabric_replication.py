@@ -16,8 +16,8 @@ from hosts.mlfabric.replication import MOST, Replication
 from hosts.mlfabric.reservations import LATE
 from hosts.mlfabric.schedule import Schedule
 from hosts.mlfabric.transfers import Drop, Held, Replicate
+from tests.mlfabric_world import World
 from tests.properties import examples
-from tests.unit.test_mlfabric_schedule import World
 
 TRAINING = ("compute", "die", "part", "hang", "look")  # events that are no messages
 

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, cast
@@ -46,7 +47,22 @@ def child(work: Callable[[], Any]) -> int:
     """A process that does this work and ends with its result as the exit code."""
     if (pid := os.fork()) == 0:
         os._exit(work() or 0)
+    born.append(pid)
     return pid
+
+
+born: list[int] = []  # processes
+
+
+@pytest.fixture(autouse=True)
+def reaped() -> Any:
+    """Leave no process behind."""
+    yield
+    while born:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(born[-1], signal.SIGKILL)
+            os.waitpid(born[-1], 0)
+        born.pop()
 
 
 def watching(servers: list[int], jobs: int = 1) -> tuple[MadeUp, Watch]:
