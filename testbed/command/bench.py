@@ -40,6 +40,7 @@ GENERATOR = ROOT / "switches" / "bench" / "generator.c"
 SECONDS = 3.0
 SLOTS = {"embedded": 64, "bmv2": 16}  # of the generator's window; BMv2 drops at its input beyond
 PORTS = 4
+EVENTS = 30
 # aims, with 4 ports on two cores: packets/s of the embedded switch, and how many times those of BMv2
 PACKETS = {64: 250_000, 256: 150_000}
 RATIOS = {64: 10, 256: 12}
@@ -157,11 +158,11 @@ def planning(updates: int, bound: int | None, rack: int) -> float:
 
 
 def spreading(workers: int, rack: int) -> list[float]:
-    """Seconds that MLfabric's scheduler takes for each transfer of a model that ends, until all workers have passed it on."""
+    """Seconds that MLfabric's scheduler takes for each of the first EVENTS transfers of a model that end, when all wait for it."""
     schedule = Schedule(of_racks(workers, rack), workers, None)
     under_way = [action for worker in range(workers) for action in schedule.fetch(worker, 1, 0, 1.0, 0.0)]
     now, took = 0.0, []
-    while under_way:
+    while under_way and len(took) < EVENTS:
         now += 1.0
         ended, under_way = under_way, []
         for action in ended:
