@@ -97,6 +97,7 @@ def test_workers_go_on_with_the_replica_of_a_server_that_is_killed(target: Targe
     assert {u["way"] for u in after} == {"server 1"} and min(u["sent"] for u in after) < metrics["death"] + 5
 
 
+@pytest.mark.quiet
 def test_others_train_on_while_a_worker_hangs(target: Target) -> None:
     hung: list[float] = []
 
@@ -110,9 +111,9 @@ def test_others_train_on_while_a_worker_hangs(target: Target) -> None:
             last[message.rank] = time.monotonic()
 
     last: dict[int, float] = {}
-    result = run_trial(TrialSettings(**SMALL | SETTINGS | {"steps": 12, "mlfabric.distance": 1.0}), 1, target, on_event)
+    result = run_trial(TrialSettings(**SMALL | SETTINGS | {"steps": 8, "mlfabric.distance": 1.0}), 1, target, on_event)
     found = updates(result["steps"])
-    assert len(found) == 48 and all(u["applied_at"] is not None for u in found) and result["metrics"]["model_digest"]
+    assert len(found) == 32 and all(u["applied_at"] is not None for u in found) and result["metrics"]["model_digest"]
     assert max(last.values()) < hung[0] + 6
     assert result["metrics"]["distance_max"] <= 1 + 1e-9
 
