@@ -94,6 +94,7 @@ def test_all_pipelines_train_one_model(target: Target) -> None:
     assert len(digests) == 1 and "" not in digests
 
 
+@pytest.mark.quiet
 def test_asynchronous_workers_wait_for_nobody_and_end_with_one_model(target: Target) -> None:
     slow: dict[str, Any] = {"straggler": "slow", "straggler_rank": 1, "straggler_factor": 4.0}
     change: dict[str, Any] = {"racks": 1, "workers": 3, "steps": 12, "loss": 0.005, "pipeline": "asynchronous", "compute_ms": 30}
