@@ -196,8 +196,9 @@ class BytePS(Connected[Header]):
         if started.operation in (Operation.CHANGE, Operation.FETCH):
             self.version = started.version
         if started.operation == Operation.CHANGE:
-            sent = len(t.octets)
-            started.update = Update(before, started.version - 1, t.norm, sent, t.requested, t.sent, t.applied, *2 * (SERVICES,))
+            started.update = Update(
+                before, started.version - 1, t.norm, len(t.octets), t.requested, t.sent, t.applied, SERVICES, SERVICES
+            )
 
     # --- when nothing comes
 

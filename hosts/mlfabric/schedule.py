@@ -96,7 +96,6 @@ class Schedule:
 
     def applied(self, ticket: int, now: float) -> list[Action]:
         """What belongs to a ticket has come to the server. ValueError if it was not under way."""
-        sender = self.server
         if ticket in self.uncertain:  # who sent it was late, or has died since
             self.uncertain.remove(ticket)
             late = self.late.pop(ticket, None)
@@ -135,17 +134,15 @@ class Schedule:
             if job.what is What.MODEL or (job.what is What.COPY and job.number):
                 self.reserved.send_from(job, self.server, again=True)
                 continue
-            self.reserved.jobs.remove(job)
-            if job.what is What.COPY:
+            if job.what is What.UPDATE and job.destination != self.server:
+                self._take_out(job)
                 continue
-            if job.destination == self.server:
+            self.reserved.jobs.remove(job)
+            if job.what is What.UPDATE:
                 actions.append(self._skip(job.ticket))
                 for other in [j for j in self.reserved.jobs if (j.what, j.destination) == (What.UPDATE, worker)]:
                     self.reserved.jobs.remove(other)
                     self._take_back(job.ticket, other.source)
-            else:
-                self._take_back(job.ticket, worker)
-                self._await_no_longer(job.ticket, worker)
         self.reserved.jobs = [job for job in self.reserved.jobs if worker not in job.pair]
         if self.replication:
             self.replication.gone(worker)
@@ -166,9 +163,7 @@ class Schedule:
             if job.what is What.MODEL:
                 self.reserved.send_from(job, self.server, again=True)
             else:
-                self.reserved.jobs.remove(job)
-                self._take_back(job.ticket, job.source)
-                self._await_no_longer(job.ticket, job.source)
+                self._take_out(job)
         return self._go_on(now)
 
     def skipped(self, ticket: int, now: float) -> list[Action]:
@@ -194,15 +189,13 @@ class Schedule:
         """For a transfer that is late. The server sends in the place of another; an update waits for another turn."""
         actions: list[Action] = []
         self.distribution.models.pop(job.source, None)
-        if job.what is What.UPDATE:
+        if job.what is What.UPDATE and job.destination == self.server:
             self.reserved.jobs.remove(job)
-            if job.destination == self.server:
-                self.late[job.ticket] = job
-                actions.append(self._skip(job.ticket))
-            else:
-                self.overdue[job.source, self.members[job.ticket][job.source].number, job.destination] += 1
-                self._take_back(job.ticket, job.source)
-                self._await_no_longer(job.ticket, job.source)
+            self.late[job.ticket] = job
+            actions.append(self._skip(job.ticket))
+        elif job.what is What.UPDATE:
+            self.overdue[job.source, self.members[job.ticket][job.source].number, job.destination] += 1
+            self._take_out(job)
         elif job.source == self.server:
             job.late = True  # it comes, or its destination dies
         else:
@@ -241,6 +234,12 @@ class Schedule:
         self.version -= 1
         if worker not in self.dead:
             self.waiting[worker] = request
+
+    def _take_out(self, job: Job) -> None:
+        """An update does not come to the worker that was to send it on."""
+        self.reserved.jobs.remove(job)
+        self._take_back(job.ticket, job.source)
+        self._await_no_longer(job.ticket, job.source)
 
     def _skip(self, ticket: int) -> Skip:
         self.uncertain.add(ticket)

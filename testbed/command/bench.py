@@ -161,7 +161,8 @@ def spreading(workers: int, rack: int) -> list[float]:
     """Seconds that MLfabric's scheduler takes for each of the first EVENTS transfers of a model that end, when all wait for it."""
     schedule = Schedule(of_racks(workers, rack), workers, None)
     under_way = [action for worker in range(workers) for action in schedule.fetch(worker, 1, 0, 1.0, 0.0)]
-    now, took = 0.0, []
+    now = 0.0
+    took: list[float] = []
     while under_way and len(took) < EVENTS:
         now += 1.0
         ended, under_way = under_way, []

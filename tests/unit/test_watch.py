@@ -59,10 +59,10 @@ def reaped() -> Any:
     """Leave no process behind."""
     yield
     while born:
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(born[-1], signal.SIGKILL)
-            os.waitpid(born[-1], 0)
-        born.pop()
+        with suppress(ChildProcessError):  # it has been reaped, and its pid may be another's
+            if os.waitpid(pid := born.pop(), os.WNOHANG) == (0, 0):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def watching(servers: list[int], jobs: int = 1) -> tuple[MadeUp, Watch]:
@@ -82,14 +82,7 @@ def looked(seen: Watch, seconds: float = 0.5) -> str:
 
 @pytest.fixture
 def servers() -> Any:
-    pids = [child(lambda: time.sleep(60)) for _ in range(2)]
-    yield pids
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            continue
+    return [child(lambda: time.sleep(60)) for _ in range(2)]
 
 
 def test_all_is_well(servers: list[int]) -> None:
