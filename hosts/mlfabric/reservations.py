@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Hashable
 
 from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.planner import Link, Network, seconds
@@ -54,12 +54,19 @@ class Reservations:
         begun = [(job, job.begun) for job in self.in_time() if job.begun is not None]
         return [job for job, begin in begun if now > begin + share * job.takes + LATE]
 
-    def expected(self, now: float) -> tuple[Network, dict[Job, float]]:
-        """From when on the links will be free, and when each transfer begins, as far as is known."""
+    def expected(self, now: float, alone: Container[int] = ()) -> tuple[Network, dict[Job, float]]:
+        """From when on the links will be free, and when each transfer begins, as far as is known.
+
+        A host that is `alone` is in no rack with another.
+        """
         free: dict[Link, float] = {}
         begins: dict[Job, float] = {}
         for job in self.in_time():
             begins[job] = max(now, *(free.get(link, 0.0) for link in job.path)) if job.begun is None else job.begun
             for link in job.path:
                 free[link] = max(now, begins[job] + job.takes)
-        return Network(self.fabric.path, self.fabric.rates, free, self.fabric.racks.__getitem__), begins
+
+        def rack(host: int) -> Hashable:
+            return ("alone", host) if host in alone else self.fabric.racks[host]
+
+        return Network(self.fabric.path, self.fabric.rates, free, rack), begins

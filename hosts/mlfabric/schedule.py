@@ -50,6 +50,7 @@ class Schedule:
         self.uncertain: set[int] = set()  # tickets that the server was asked to skip
         self.late: dict[int, Job] = {}  # by ticket: what has not come to the server in time; its sender has no turn before it comes
         self.overdue: Counter[tuple[int, int, int]] = Counter()  # what may still come to a worker: whose update, number, to whom
+        self.silent: set[int] = set()  # not heard since an update from one to another was late: neither adds another's
         self.dead: set[int] = set()
         self.apart = self.distribution.apart  # pairs of workers that cannot reach each other
         self.met: dict[int, int] = {}  # by worker: the version at which the server is to apply the update that was sent last
@@ -58,6 +59,7 @@ class Schedule:
 
     def request(self, worker: int, number: int, version: int, size: float, norm: float, now: float) -> list[Action]:
         """A worker has an update. ValueError for one that has another under way."""
+        self.silent.discard(worker)
         planned = any((job.what, job.source) == (What.UPDATE, worker) and job.begun is None for job in self.reserved.jobs)
         if worker in self.waiting or planned:
             raise ValueError(f"worker {worker} has an update that waits")
@@ -71,6 +73,7 @@ class Schedule:
 
         ValueError if it fetches already.
         """
+        self.silent.discard(worker)
         if any((job.what, job.destination) == (What.MODEL, worker) for job in self.reserved.jobs):
             raise ValueError(f"worker {worker} fetches the model")
         job = self.reserved.job(What.MODEL, self.server, worker, size)
@@ -80,6 +83,7 @@ class Schedule:
 
     def absorbed(self, worker: int, number: int, by: int, now: float) -> list[Action]:
         """A worker's update has reached another worker, which will send it on. ValueError if it was not under way."""
+        self.silent.discard(by)
         if worker in self.dead or frozenset((worker, by)) in self.apart:  # and was taken out of the plan
             return []
 
@@ -195,6 +199,7 @@ class Schedule:
             actions.append(self._skip(job.ticket))
         elif job.what is What.UPDATE:
             self.overdue[job.source, self.members[job.ticket][job.source].number, job.destination] += 1
+            self.silent |= job.pair
             self._take_out(job)
         elif job.source == self.server:
             job.late = True  # it comes, or its destination dies
@@ -218,6 +223,7 @@ class Schedule:
         self.version -= sum(len(members) for members in self.members.values()) + self.replication.gated()
         self.server, self.replication = self.replication.replica, None
         self.first, self.reserved.jobs = self.tickets, []
+        self.silent.clear()
         for forgotten in (self.waiting, self.members, self.uncertain, self.late, self.overdue, self.distribution.models):
             forgotten.clear()
 
@@ -332,7 +338,7 @@ class Schedule:
         without = self._without_turn()
         waiting = [self.waiting.pop(worker) for worker in list(self.waiting) if worker not in without]
         requests = [replace(request, ready=max(now, request.ready)) for request in waiting]
-        network, begins = self.reserved.expected(now)
+        network, begins = self.reserved.expected(now, self.silent)
         tail = self._not_begun()
         standing = [self._standing(job, begins[job]) for job in tail]
         before = self.version - sum(slot.members for slot in standing)

@@ -200,6 +200,7 @@ def test_others_go_on_when_a_worker_dies(leaves: int, lives: float) -> None:
 def test_others_go_on_while_a_worker_hangs(monkeypatch: pytest.MonkeyPatch, hangs: int, lives: float) -> None:
     """Whether it waits then, sends its update, absorbs another's, or fetches the model; it goes on, too."""
     monkeypatch.setattr(reservations, "LATE", 0.1)
+    monkeypatch.setattr(Scheduler, "pulse", 0.05)
     group = Managed(4, takes=0.05)
     group.lives = lives
     updates = trained(group, 6, hangs=hangs)

@@ -182,6 +182,19 @@ def test_an_update_that_is_late_at_another_worker_goes_elsewhere_and_counts_once
         schedule.absorbed(1, 0, 2, 7.5)
 
 
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_worker_from_which_nothing_is_heard_adds_no_others_update(heard: bool) -> None:
+    """Not its own fault, if it is heard from after that."""
+    schedule = Schedule(Fabric([0] * 5, [RATE] * 5, [0.0]), 4, None)
+    for worker in range(3):
+        schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)
+    assert schedule.applied(0, 0.5) == []
+    assert late(schedule, 5.0) == [Push(1, 4, 1, (1,), RATE)]
+    if heard:
+        assert schedule.absorbed(1, 0, 2, 5.0) == []
+    assert schedule.request(3, 0, 0, 1.0, 1.0, 5.0) == [Push(2, 3, 2, (2,), RATE)] * heard
+
+
 def test_an_update_that_came_late_is_not_taken_for_the_next_one() -> None:
     """Worker 2 has the first one when it is to receive the second, and would send it on once more."""
     schedule = Schedule(Fabric([0] * 4, [RATE] * 4, [0.0]), 3, None)
