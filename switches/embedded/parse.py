@@ -16,21 +16,22 @@ from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.preprocess import Source
 from switches.embedded.text import is_identifier, unescape
 
-BUILT_IN_TYPES = {
-    "register", "counter", "direct_counter", "meter", "direct_meter", "action_profile", "action_selector",
-    "packet_in", "packet_out", "Checksum16", "V1Switch",
-}  # fmt: skip
-GENERIC_FUNCTIONS = {
-    "lookahead", "extract", "emit", "hash", "random", "digest", "verify_checksum", "update_checksum",
-    "verify_checksum_with_payload", "update_checksum_with_payload", "execute_meter", "read", "assume", "clone3",
-    "resubmit", "recirculate",
-}  # fmt: skip
-TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"} | BUILT_IN_TYPES
+TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"}
+OPENS_ARGUMENTS = {
+    "bit",
+    "int",
+    "varbit",
+    "tuple",
+    "bool",
+    "error",
+    "_",
+}  # words, beside types, that begin a list of type arguments
 
 
-def _calls_generic(name: str, tokens: list[Token], at: int) -> bool:
-    """True if the `<` at this place opens type arguments of a call: name<…>(…). A field may have such a name, too."""
-    if name not in GENERIC_FUNCTIONS:
+def _calls_generic(types: set[str], tokens: list[Token], at: int) -> bool:
+    """True if the `<` at this place opens type arguments of a call: name<…>(…)."""
+    first = str(tokens[at + 1]) if at + 1 < len(tokens) else ""
+    if first not in OPENS_ARGUMENTS and first not in types:
         return False
     depth = 0
     for i in range(at, min(at + 64, len(tokens))):
@@ -60,12 +61,7 @@ SOFT_KEYWORDS: dict[str, Callable[[str, list[str]], bool]] = {
 }
 
 # words that begin something the grammar lacks, and what must follow them there
-LACKING = {
-    "extern": ("", "extern declarations of one's own"),
-    "package": ("", "package declarations"),
-    "abstract": ("", "abstract methods"),
-    "for": ("(", "for loops"),
-}
+LACKING = {"abstract": ("", "abstract methods"), "for": ("(", "for loops")}
 
 
 class LackingFeatureError(Exception):
@@ -84,22 +80,23 @@ class TokenFilter:
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         tokens = list(stream)
-        types = BUILT_IN_TYPES | _declared_types(tokens)
+        types, parameters = _declared_types(tokens), _type_parameters(tokens)
         nesting: list[str] = []
         previous = ""
         for i, token in enumerate(tokens):
             text = str(token)
             if text in LACKING and previous != "." and LACKING[text][0] in ("", *map(str, tokens[i + 1 : i + 2])):
                 raise LackingFeatureError(token, LACKING[text][1])
+            known = types | parameters[i]
             if text in SOFT_KEYWORDS and not SOFT_KEYWORDS[text](previous, [str(t) for t in tokens[i + 1 : i + 4]]):
                 token = Token.new_borrow_pos("IDENT", text, token)
-            elif token.type == "IDENT" and text in types:
+            elif token.type == "IDENT" and text in known:
                 token = Token.new_borrow_pos("TYPE", text, token)
             elif text in ("(", "[", "{"):
                 nesting.append(text)
             elif text in (")", "]", "}") and nesting:
                 nesting.pop()
-            elif text == "<" and (previous in TAKES_ANGLES or previous in types or _calls_generic(previous, tokens, i)):
+            elif text == "<" and (previous in TAKES_ANGLES or previous in known or _opens(known, parameters, tokens, i)):
                 nesting.append("<")
                 token = Token.new_borrow_pos("LANGLE", text, token)
             elif text in (">", ">>") and nesting[-1:] == ["<"]:
@@ -112,19 +109,68 @@ class TokenFilter:
             yield token
 
 
+def _opens(types: set[str], parameters: list[frozenset[str]], tokens: list[Token], at: int) -> bool:
+    """Whether the `<` behind a name that is no type opens type parameters, or type arguments."""
+    declares = str(tokens[at + 1]) in parameters[at] and at > 0 and tokens[at - 1].type == "IDENT"
+    return declares or _calls_generic(types, tokens, at)
+
+
 def _declared_types(tokens: list[Token]) -> set[str]:
     """Names that some declaration of the program makes a type."""
     found = set()
     for i, token in enumerate(tokens):
         behind = [str(t) for t in tokens[i + 1 : i + 4]]
-        if token in ("header", "struct", "header_union", "parser", "control", "extern", "package"):
+        if token in ("header", "struct", "header_union", "parser", "control", "package"):
             found.update(behind[:1])
+        elif token == "extern" and len(behind) > 1 and (behind[1] == "{" or _ends_parameters(tokens, i + 2) == "{"):
+            found.add(behind[0])
         elif token in ("enum", "typedef") or (token == "type" and _declares_type(str(tokens[i - 1]) if i else "", behind)):
             end = "{" if token == "enum" else ";"
             j = next((j for j in range(i, min(i + 40, len(tokens))) if tokens[j] in (end, "}")), i)
             if tokens[j] == end and tokens[j - 1].type == "IDENT":
                 found.add(str(tokens[j - 1]))
     return found
+
+
+def _ends_parameters(tokens: list[Token], at: int) -> str:
+    """What follows a list of type parameters that opens here; "" if none does."""
+    if tokens[at : at + 1] != ["<"]:
+        return ""
+    end = at + 1
+    while end < len(tokens) and (tokens[end].type == "IDENT" or tokens[end] == ","):
+        end += 1
+    return str(tokens[end + 1]) if tokens[end : end + 1] == [">"] and end + 1 < len(tokens) else ""
+
+
+def _type_parameters(tokens: list[Token]) -> list[frozenset[str]]:
+    """For every token the type parameters that are names of types there: those of the declarations that it is part of."""
+    found: list[frozenset[str]] = [frozenset()] * len(tokens)
+    for i, token in enumerate(tokens):
+        if token.type != "IDENT" or _ends_parameters(tokens, i + 1) not in ("(", "{"):
+            continue
+        begin = i
+        while begin > 0 and tokens[begin - 1] not in (";", "{", "}", "(", "=", ")"):
+            begin -= 1
+        if i == begin or tokens[begin - 1] in ("(", "="):  # a call
+            continue
+        names = frozenset(str(t) for t in tokens[i + 2 : _closing(tokens, i + 1)] if t.type == "IDENT")
+        for j in range(begin, _end_of_declaration(tokens, i)):
+            found[j] |= names
+    return found
+
+
+def _closing(tokens: list[Token], at: int) -> int:
+    return next(j for j in range(at, len(tokens)) if tokens[j] == ">")
+
+
+def _end_of_declaration(tokens: list[Token], at: int) -> int:
+    """Behind the block, or the semicolon, that ends the declaration whose name stands here."""
+    depth = 0
+    for j in range(at, len(tokens)):
+        depth += (tokens[j] in ("(", "{")) - (tokens[j] in (")", "}"))
+        if depth == 0 and tokens[j] in (";", "}"):
+            return j + 1
+    return len(tokens)
 
 
 @cache
@@ -176,6 +222,9 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def annotation_token(self, m, c): return str(c[0])
 
     def named_type(self, m, c): return s.NamedType(self.at(m), str(c[0]))
+    def specialized_type(self, m, c): return s.NamedType(self.at(m), c[0].name, _types(c[1:]))
+    def any_type(self, m, c): return s.BareType(self.at(m), "_")
+    def type_parameters(self, m, c): return [str(n) for n in c if n is not None and not isinstance(n, Token)]
     def stack_type(self, m, c): return s.StackType(self.at(m), c[0], c[1])
     def tuple_type(self, m, c): return s.TupleType(self.at(m), [t for t in c if not isinstance(t, Token)])
     def bool_type(self, m, c): return s.BareType(self.at(m), "bool")
@@ -191,8 +240,8 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def const_decl(self, m, c): return s.Constant(self.at(m), c[1], c[2], c[3])
     def typedef_decl(self, m, c): return s.Typedef(self.at(m), c[1], c[2])
     newtype_decl = typedef_decl
-    def header_decl(self, m, c): return s.Composite(self.at(m), "header", c[1], c[2:])
-    def struct_decl(self, m, c): return s.Composite(self.at(m), "struct", c[1], c[2:])
+    def header_decl(self, m, c): return s.Composite(self.at(m), "header", c[1], c[3:], c[2])
+    def struct_decl(self, m, c): return s.Composite(self.at(m), "struct", c[1], c[3:], c[2])
     def union_decl(self, m, c): raise unsupported(self.at(m), "header_union")
     def value_set(self, m, c): raise unsupported(self.at(m), "value_set")
     def field(self, m, c): return s.Field(self.at(m), c[1], c[2], c[0] or [])
@@ -203,16 +252,22 @@ class _Builder(Transformer):  # type: ignore[type-arg]
 
     def params(self, m, c): return [p for p in c if p]
     def param(self, m, c):
-        if c[4] is not None:
-            raise unsupported(self.at(m), "default values of parameters")
-        return s.Parameter(self.at(m), c[2], c[3], c[1] or "")
+        optional = any(a.name == "optional" for a in c[0] or [])
+        return s.Parameter(self.at(m), c[2], c[3], c[1] or "", c[4], optional)
     def direction(self, m, c): return str(c[0])
     def ctor_params(self, m, c): return c[0] or []
 
     def parser_decl(self, m, c):
-        body = c[4:]
+        body = c[5:]
         states = [x for x in body if isinstance(x, s.State)]
-        return s.Parser(self.at(m), c[1], c[2], [x for x in body if not isinstance(x, s.State)], states, c[3])
+        return s.Parser(self.at(m), c[1], c[3], [x for x in body if not isinstance(x, s.State)], states, c[4], c[2])
+    def parser_type(self, m, c): return s.BlockDeclaration(self.at(m), "parser", c[1], c[3], c[2])
+    def control_type(self, m, c): return s.BlockDeclaration(self.at(m), "control", c[1], c[3], c[2])
+    def package_decl(self, m, c): return s.BlockDeclaration(self.at(m), "package", c[1], c[3], c[2])
+    def extern_function(self, m, c): return s.Function(self.at(m), c[1], c[2], c[4], None, c[3])
+    method = extern_function
+    def constructor(self, m, c): return s.Function(self.at(m), c[1], c[1].name, c[2], None, [])
+    def extern_decl(self, m, c): return s.Extern(self.at(m), c[1].name, [t.name for t in c[1].arguments], c[2:])
     def parser_state(self, m, c):
         transition = c[-1] if len(c) > 2 and isinstance(c[-1], (str, s.Select)) else None
         return s.State(self.at(m), c[1], _statements(c[2:-1] if transition else c[2:]), transition)
@@ -228,13 +283,12 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def mask_key(self, m, c): return s.MaskKey(self.at(m), c[0], c[1])
     def range_key(self, m, c): return s.RangeKey(self.at(m), c[0], c[1])
 
-    def control_decl(self, m, c): return s.Control(self.at(m), c[1], c[2], c[4:-1], c[-1], c[3])
+    def control_decl(self, m, c): return s.Control(self.at(m), c[1], c[3], c[5:-1], c[-1], c[4], c[2])
     def action_decl(self, m, c): return s.Action(self.at(m), c[1], c[2], c[3], c[0] or [])
-    def function_decl(self, m, c): return s.Function(self.at(m), c[1], c[2], c[3], c[4])
-    def instantiation(self, m, c): return s.Instantiation(self.at(m), c[1].name, [], c[2], c[3], c[0] or [])
+    def function_decl(self, m, c): return s.Function(self.at(m), c[1], c[2], c[4], c[5], c[3])
+    def instantiation(self, m, c): return s.Instantiation(self.at(m), c[1], c[2], c[3], c[0] or [])
     def generic_instantiation(self, m, c):
-        types = [t for t in c[2:-2] if not isinstance(t, Token)]
-        return s.Instantiation(self.at(m), c[1].name, types, c[-2], c[-1], c[0] or [])
+        return s.Instantiation(self.at(m), s.NamedType(c[1].position, c[1].name, _types(c[2:-2])), c[-2], c[-1], c[0] or [])
 
     def table_decl(self, m, c):
         table = s.Table(self.at(m), c[1], [], [], [], False, [], c[0] or [])
@@ -287,7 +341,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def index(self, m, c): return s.Index(self.at(m), *c)
     def slice(self, m, c): return s.Slice(self.at(m), *c)
     def call(self, m, c): return self._call(m, c[0], [], c[1])
-    def generic_call(self, m, c): return self._call(m, c[0], [t for t in c[1:-1] if not isinstance(t, Token)], c[-1])
+    def generic_call(self, m, c): return self._call(m, c[0], _types(c[1:-1]), c[-1])
     def _call(self, m, function, types, arguments):
         if isinstance(function, s.NamedType):
             function = s.Name(function.position, function.name)
@@ -304,6 +358,11 @@ class _Builder(Transformer):  # type: ignore[type-arg]
 
 
 # fmt: on
+
+
+def _types(children: list[Any]) -> list[Any]:
+    """Type arguments, without their brackets."""
+    return [child for child in children if not isinstance(child, Token)]
 
 
 def _statements(children: list[Any]) -> list[Any]:

@@ -1,8 +1,13 @@
-"""The syntax tree of a P4_16 program. Every node carries the position where its text begins."""
+"""The syntax tree of a P4_16 program. Every node carries the position where its text begins.
+
+Fields that the parser leaves empty are the checker's (switches.embedded.check): it sets the type of every expression, and the value
+of those that are known when compiling.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from switches.embedded.text import unescape
 from switches.embedded.written_types import BareType, BitsType, NamedType, Node, StackType, TupleType, TypeRef, VarbitType
@@ -13,12 +18,23 @@ __all__ = ["BareType", "BitsType", "NamedType", "Node", "StackType", "TupleType"
 
 
 @dataclass
-class Name(Node):
-    name: str
+class Typed(Node):
+    """An expression. `constant` is its value where that is known when compiling; of an enum, the member's number."""
+
+    type: Any = field(init=False, default=None, compare=False, repr=False)  # a switches.embedded.types.Type
+    constant: int | bool | str | None = field(init=False, default=None, compare=False, repr=False)
 
 
 @dataclass
-class Number(Node):
+class Name(Typed):
+    """`symbol` is what it stands for: a checked.Variable, where it is no constant."""
+
+    name: str
+    symbol: Any = field(init=False, default=None, compare=False, repr=False)
+
+
+@dataclass
+class Number(Typed):
     """An integer literal; width None for one of any size."""
 
     value: int
@@ -27,104 +43,118 @@ class Number(Node):
 
 
 @dataclass
-class Boolean(Node):
+class Boolean(Typed):
     value: bool
 
 
 @dataclass
-class String(Node):
+class String(Typed):
     value: str
 
 
 @dataclass
-class Member(Node):
+class Known(Typed):
+    """What the checker puts in the place of an expression whose value it has computed."""
+
+
+@dataclass
+class Member(Typed):
     base: Expression
     name: str
 
 
 @dataclass
-class ErrorMember(Node):
+class ErrorMember(Typed):
     name: str
 
 
 @dataclass
-class Index(Node):
+class Index(Typed):
     base: Expression
     index: Expression
 
 
 @dataclass
-class Slice(Node):
+class Slice(Typed):
+    """base[high:low]; `bits` are the two numbers."""
+
     base: Expression
     high: Expression
     low: Expression
+    bits: tuple[int, int] = field(init=False, default=(0, 0), compare=False, repr=False)
 
 
 @dataclass
-class Unary(Node):
+class Unary(Typed):
     operator: str
     operand: Expression
 
 
 @dataclass
-class Binary(Node):
+class Binary(Typed):
     operator: str
     left: Expression
     right: Expression
 
 
 @dataclass
-class Conditional(Node):
+class Conditional(Typed):
     condition: Expression
     yes: Expression
     no: Expression
 
 
 @dataclass
-class Cast(Node):
-    type: TypeRef
+class Cast(Typed):
+    """Also the conversions that P4 makes by itself (section 8.11.2): the checker adds them."""
+
+    written: TypeRef | None
     operand: Expression
 
 
 @dataclass
-class Call(Node):
+class Call(Typed):
+    """`callee` is what is called (see check/calls.py). The checker brings arguments into the order of the parameters."""
+
     function: Expression
     arguments: list[Expression]
     type_arguments: list[TypeRef] = field(default_factory=list)
+    callee: Any = field(init=False, default=None, compare=False, repr=False)
 
 
 @dataclass
-class ListExpression(Node):
-    """{a, b} or {x = a, y = b}; the items of the second are NamedItem."""
+class ListExpression(Typed):
+    """{a, b} or {x = a, y = b}. The items of the second are NamedItem; the checker keeps their `names` until it knows the type."""
 
     items: list[Expression]
+    names: list[str] | None = field(init=False, default=None, compare=False, repr=False)
 
 
 @dataclass
-class NamedItem(Node):
+class NamedItem(Typed):
     name: str
     value: Expression
 
 
 @dataclass
-class DontCare(Node):
+class DontCare(Typed):
     """`_` or `default` as a key, or `_` as an argument."""
 
 
 @dataclass
-class MaskKey(Node):
+class MaskKey(Typed):
     value: Expression
     mask: Expression
 
 
 @dataclass
-class RangeKey(Node):
+class RangeKey(Typed):
     low: Expression
     high: Expression
 
 
 Expression = (
-    Name | Number | Boolean | String | Member | ErrorMember | Index | Slice | Unary | Binary | Conditional | Cast | Call
+    Name | Number | Boolean | String | Known | Member | ErrorMember | Index | Slice | Unary | Binary | Conditional | Cast | Call
     | ListExpression | NamedItem | DontCare | MaskKey | RangeKey
 )  # fmt: skip
 
@@ -163,8 +193,11 @@ class SwitchCase(Node):
 
 @dataclass
 class Switch(Node):
+    """Over a value, or over the action that a table's apply() ran: then `table` is that call, and labels become its numbers."""
+
     selector: Expression
     cases: list[SwitchCase]
+    table: Call | None = field(init=False, default=None, compare=False, repr=False)
 
 
 @dataclass
@@ -182,6 +215,7 @@ class Variable(Node):
     type: TypeRef
     name: str
     initial: Expression | None
+    symbol: Any = field(init=False, default=None, compare=False, repr=False)  # a checked.Variable
 
 
 @dataclass
@@ -223,11 +257,12 @@ class Typedef(Node):
 
 @dataclass
 class Composite(Node):
-    """A header or a struct, by `kind`."""
+    """A header, a struct or a header_union, by `kind`."""
 
     kind: str
     name: str
     fields: list[Field]
+    type_parameters: list[str]
 
 
 @dataclass
@@ -250,12 +285,13 @@ class Parameter(Node):
     type: TypeRef
     name: str
     direction: str  # "in", "out", "inout" or ""
+    default: Expression | None = None
+    optional: bool = False  # marked @optional
 
 
 @dataclass
 class Instantiation(Node):
-    type: str
-    type_arguments: list[TypeRef]
+    type: NamedType
     arguments: list[Expression]
     name: str
     annotations: list[Annotation]
@@ -311,10 +347,32 @@ class Action(Node):
 
 @dataclass
 class Function(Node):
+    """`body` is None for an extern function, or a method of an extern object."""
+
     result: TypeRef
     name: str
     parameters: list[Parameter]
-    body: Block
+    body: Block | None
+    type_parameters: list[str]
+
+
+@dataclass
+class Extern(Node):
+    """An extern object: its constructors, as functions of its own name, and its methods."""
+
+    name: str
+    type_parameters: list[str]
+    methods: list[Function]
+
+
+@dataclass
+class BlockDeclaration(Node):
+    """A parser or control without a body, which declares a type, or a package; by `kind`."""
+
+    kind: str
+    name: str
+    parameters: list[Parameter]
+    type_parameters: list[str]
 
 
 @dataclass
@@ -343,6 +401,7 @@ class Parser(Node):
     locals: list[Declaration]
     states: list[State]
     constructor: list[Parameter]
+    type_parameters: list[str]
 
 
 @dataclass
@@ -352,10 +411,24 @@ class Control(Node):
     locals: list[Declaration]
     body: Block
     constructor: list[Parameter]
+    type_parameters: list[str]
 
 
 Declaration = (
-    Constant | Typedef | Composite | Enum | Names | Instantiation | Table | Action | Function | Parser | Control | Variable
+    Constant
+    | Typedef
+    | Composite
+    | Enum
+    | Names
+    | Instantiation
+    | Table
+    | Action
+    | Function
+    | Extern
+    | BlockDeclaration
+    | Parser
+    | Control
+    | Variable
 )
 
 

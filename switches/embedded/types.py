@@ -1,33 +1,8 @@
-"""P4 types and how C holds them.
-
-bit<W> and int<W> up to 64 bits are the next larger C integer, kept masked (or sign-extended) to W bits.
-Wider ones are big-endian byte arrays in a struct, so that C can assign them. A header is a struct with its
-fields and a `valid` byte; a stack is a struct with its elements and `next`.
-"""
+"""P4's types (specification, section 7)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from switches.embedded.text import is_identifier
-
-C_KEYWORDS = set(
-    """auto bool break case char const continue default do double else enum extern false float for goto if inline int long
-    register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while
-    valid next size_t asm typeof i386 linux unix NULL main""".split()  # noqa: SIM905 (it reads better so)
-)
-
-
-def c_name(name: str) -> str:
-    """A P4 name as a C identifier. `$`, which GCC takes and P4 does not, keeps it apart from C's own words and macros."""
-    if not is_identifier(name):
-        raise ValueError(f"{name!r} is no identifier")
-    return name + "$" if name in C_KEYWORDS or name.isupper() or name.startswith("_") or name.endswith("_t") else name
-
-
-def struct_name(name: str) -> str:
-    """The C struct of a P4 header or struct; standard metadata is the runtime's own."""
-    return f"struct {name}" if name == "standard_metadata_t" else f"struct p4_{name}"
 
 
 @dataclass(frozen=True)
@@ -44,31 +19,6 @@ class Bits(Type):
 
     def __str__(self) -> str:
         return f"{'int' if self.signed else 'bit'}<{self.width}>"
-
-    @property
-    def wide(self) -> bool:
-        """True where C has no integer for it."""
-        return self.width > 64
-
-    @property
-    def size(self) -> int:
-        """Bytes that hold it on the wire, rounded up."""
-        return (self.width + 7) // 8
-
-    @property
-    def storage(self) -> str:
-        """The C type of a variable."""
-        if self.wide:
-            return f"wide{self.size}_t"
-        bits = next(b for b in (8, 16, 32, 64) if self.width <= b)
-        return f"{'int' if self.signed else 'uint'}{bits}_t"
-
-    @property
-    def compute(self) -> str:
-        """The C type in which arithmetic happens: at least 32 bits, so that C's promotions change nothing."""
-        if self.wide:
-            return self.storage
-        return f"{'int' if self.signed else 'uint'}{32 if self.width <= 32 else 64}_t"
 
     @property
     def mask(self) -> int:
@@ -192,8 +142,29 @@ class Stack(Type):
 
 
 @dataclass(frozen=True)
-class PacketType(Type):
-    """packet_in or packet_out."""
+class ExternType(Type):
+    """An extern object: packet_in, register<bit<8>>. Its methods are those of the declaration of that name."""
+
+    name: str
+    arguments: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
+
+
+@dataclass(frozen=True)
+class BlockType(Type):
+    """A parser, control or package: what main is made of."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class TypeVariable(Type):
+    """The T of a generic declaration, until a call or an instantiation binds it."""
 
     name: str
 
@@ -236,37 +207,3 @@ def as_bits(type_: Type) -> Bits | None:
     if isinstance(type_, EnumType):
         return type_.underlying or Bits(32)
     return None
-
-
-def c_type(type_: Type) -> str:
-    """The C type of a variable."""
-    if isinstance(type_, Bits):
-        return type_.storage
-    if isinstance(type_, Bool):
-        return "bool"
-    if isinstance(type_, EnumType):
-        return type_.underlying.storage if type_.underlying else "uint32_t"
-    if isinstance(type_, Struct):
-        return struct_name(type_.name)
-    if isinstance(type_, Stack):
-        return f"{struct_name(type_.element.name)}_stack{type_.size}"
-    if isinstance(type_, Varbit):
-        return f"struct varbit{type_.width // 8}"
-    if isinstance(type_, Void):
-        return "void"
-    raise TypeError(f"{type_} has no C type")
-
-
-def literal(value: int, type_: Bits) -> str:
-    """A constant of a type, in C."""
-    value &= type_.mask
-    if type_.wide:
-        return f"(({type_.storage}){{{{{', '.join(map(str, value.to_bytes(type_.size, 'big')))}}}}})"
-    if type_.signed:
-        if value >> (type_.width - 1):
-            value -= 1 << type_.width
-        if value == -(1 << 63):
-            return "INT64_MIN"
-        return f"{value}" if type_.width <= 32 else f"INT64_C({value})"
-    shown = str(value) if value < 10 else hex(value)
-    return f"{shown}u" if type_.width <= 32 else f"UINT64_C({shown})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from switches.embedded import syntax as s
 
@@ -11,8 +12,9 @@ def walk(node: object) -> Iterator[s.Node]:
     """A node and every node below it, the outer before the inner."""
     if isinstance(node, s.Node):
         yield node
-        for child in vars(node).values():
-            yield from walk(child)
+        for f in fields(node):
+            if f.init:  # the others are what the checker has found
+                yield from walk(getattr(node, f.name))
     elif isinstance(node, (list, tuple)):
         for child in node:
             yield from walk(child)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from switches.embedded.errors import Position
@@ -20,9 +20,10 @@ class Node:
 
 @dataclass
 class NamedType(Node):
-    """A type by its name."""
+    """A type by its name, with its type arguments."""
 
     name: str
+    arguments: list[TypeRef] = field(default_factory=list)
 
 
 @dataclass
@@ -35,7 +36,7 @@ class BitsType(Node):
 
 @dataclass
 class BareType(Node):
-    """bool, error, string, void, or `int` of any size."""
+    """bool, error, string, void, `int` of any size, or `_`, a type argument that is left open."""
 
     name: str
 

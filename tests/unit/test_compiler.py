@@ -33,7 +33,7 @@ from tests.probe import compile_, program
         ({"body": "digest(1, {hdr.probe.a});"}, 9, "not supported by the embedded switch: digest"),
         ({"locals_": "meter(4, MeterType.packets) m;"}, 7, "not supported by the embedded switch: meter"),
         ({"outside": "header_union u_t { ethernet_t e; }"}, 5, "not supported by the embedded switch: header_union"),
-        ({"outside": "extern void mine();"}, 5, "not supported by the embedded switch: extern"),
+        ({"outside": "extern void mine();", "body": "mine();"}, 9, "not supported by the embedded switch: mine"),
         ({"outside": "header odd_t { bit<7> x; }"}, 5, "no multiple of 8"),
         ({"locals_": "register<bit<8>>(4) r;", "body": "r.write(9, 1);"}, 9, "has 4 cells, no cell 9"),
         ({"locals_": "action a(bit<8> x) {} table t { key = { hdr.probe.a : exact; } actions = { a; } default_action = b(); }",

@@ -14,10 +14,11 @@ from hosts.atp import wire as atp_wire
 from hosts.switchml import wire
 from switches import atp, sizes, switchml
 from switches.embedded import syntax as s
-from switches.embedded.expressions import Expressions
+from switches.embedded.check.context import Checker
+from switches.embedded.check.resolve import declare_constant, declare_type
+from switches.embedded.check.scope import Constant
 from switches.embedded.parse import parse
 from switches.embedded.preprocess import preprocess
-from switches.embedded.scope import ConstantSymbol
 from switches.embedded.types import EnumType, Header, bit_width
 
 
@@ -32,16 +33,16 @@ class Declared:
 
 def declared(source: Path, k: int = 64, include_dirs: Sequence[Path] = ()) -> Declared:
     """The declarations of a file and of what it includes."""
-    unit, found = Expressions(), Declared()
+    c, found = Checker(), Declared()
     for node in parse(preprocess(source, {"K": str(k)}, list(include_dirs))).declarations:
         if isinstance(node, s.Constant):
-            unit.declare_constant(node, unit.top)
-            symbol = unit.top.find(node.name)
-            assert isinstance(symbol, ConstantSymbol) and isinstance(symbol.value.constant, int)
-            found.constants[node.name] = symbol.value.constant
+            declare_constant(c, node, c.top)
+            symbol = c.top.find(node.name)
+            assert isinstance(symbol, Constant) and isinstance(symbol.value, int)
+            found.constants[node.name] = symbol.value
         elif isinstance(node, (s.Composite, s.Typedef, s.Enum)):
-            unit.declare_type(node, unit.top)
-            type_ = unit.top.find(node.name).type  # type: ignore[union-attr]
+            declare_type(c, node, c.top)
+            type_ = c.top.find(node.name).type  # type: ignore[union-attr]
             if isinstance(type_, Header):
                 found.headers[node.name] = type_
             elif isinstance(type_, EnumType) and type_.underlying:

@@ -1,7 +1,6 @@
 // The core library of P4_16 (spec, section 15): what every architecture shares.
-// The embedded switch knows packet_in, packet_out and NoAction by name.
-#ifndef CORE_P4
-#define CORE_P4
+#ifndef _CORE_P4_  // as p4c has it: programs ask for it
+#define _CORE_P4_
 
 error {
     NoError,
@@ -14,6 +13,22 @@ error {
 }
 
 match_kind { exact, ternary, lpm }
+
+extern packet_in {
+    void extract<T>(out T header_);
+    void extract<T>(out T header_, in bit<32> bits_of_varbit);
+    T lookahead<T>();
+    void advance(in bit<32> bits);
+    bit<32> length();
+}
+
+extern packet_out {
+    void emit<T>(in T data);
+}
+
+extern void verify(in bool condition, in error failure);
+extern bool static_assert(bool condition, string message);
+extern bool static_assert(bool condition);
 
 action NoAction() {}
 

@@ -1,0 +1,124 @@
+"""From a syntax tree to a checked program: names, types, constants, and the instances that the package is made of."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from switches.embedded import checked
+from switches.embedded import syntax as s
+from switches.embedded.check import blocks, deparser, functions, resolve
+from switches.embedded.check.context import Checker
+from switches.embedded.check.scope import Declaration, Scope, TypeName
+from switches.embedded.errors import CompileError, Position, UnsupportedError
+from switches.embedded.preprocess import SYSTEM_INCLUDES
+from switches.embedded.types import BlockType, Struct
+
+ROLES = ("parser", "verify checksum", "ingress", "egress", "compute checksum", "deparser")
+PARAMETERS = (4, 2, 3, 3, 2, 2)  # of each
+HEADERS = (1, 0, 0, 0, 0, 1)  # which of them has the headers
+
+
+def check(program: s.Program, path: Path) -> checked.Program:
+    """Raises CompileError."""
+    c = Checker()
+    externs: list[checked.ExternObject] = []
+    main = _declare_all(c, program, path, externs)
+    made = _package(c, main, externs)
+    deparser.most(made.blocks[-1].body, 0)
+    _check_unused(c)
+    made.exits = c.exits
+    return made
+
+
+def _declare_all(c: Checker, program: s.Program, path: Path, externs: list[checked.ExternObject]) -> s.Instantiation:
+    """Enter all declarations, in their order; the one that makes the package."""
+    packages = []
+    for node in program.declarations:
+        scope = c.library if _is_library(node.position.file) else c.top
+        if not isinstance(node, s.Instantiation):
+            _declare(c, node, scope)
+        elif _is_package(c, node, "V1Switch"):
+            packages.append(node)
+        elif isinstance(getattr(c.top.find(node.type.name), "node", None), (s.Parser, s.Control)):
+            raise CompileError(node.position, f"{node.type.name} cannot be instantiated outside a control or parser")
+        else:
+            blocks.instantiate(c, node, scope, (), externs)
+    if not packages:
+        raise CompileError(Position(str(path), 1, 1), "the program has no V1Switch(...) main")
+    if len(packages) > 1:
+        raise CompileError(packages[1].position, "the program has two V1Switch(...) packages")
+    return packages[0]
+
+
+@cache
+def _is_library(file: str) -> bool:
+    """Whether core.p4 or v1model.p4 is declared there."""
+    return Path(file).resolve().parent == SYSTEM_INCLUDES.resolve()
+
+
+def _declare(c: Checker, node: s.Declaration, scope: Scope) -> None:
+    match node:
+        case s.Typedef() | s.Composite() | s.Enum() | s.Names():
+            resolve.declare_type(c, node, scope)
+        case s.Constant():
+            resolve.declare_constant(c, node, scope)
+        case s.Function():
+            functions.declare(c, node, scope)
+        case s.Action():
+            functions.action(c, node, scope, blocks.control_name(node, ()), ())
+        case s.Parser() | s.Control() | s.Extern():
+            scope.declare(node.name, Declaration(node, scope), node.position)
+        case s.BlockDeclaration():
+            scope.declare(node.name, TypeName(BlockType(node.name)), node.position)
+        case _:
+            raise CompileError(node.position, "this cannot stand here")
+
+
+def _is_package(c: Checker, node: s.Instantiation, name: str) -> bool:
+    symbol = c.top.get(node.type.name, node.type.position)
+    return isinstance(symbol, TypeName) and symbol.type == BlockType(name)
+
+
+def _package(c: Checker, main: s.Instantiation, externs: list[checked.ExternObject]) -> checked.Program:
+    """The six blocks of V1Switch, and the types of headers and metadata that they share."""
+    if len(main.arguments) != len(ROLES):
+        raise CompileError(main.position, f"V1Switch takes {len(ROLES)} blocks: {', '.join(ROLES)}")
+    made = [_block(c, role, argument, n) for role, argument, n in zip(ROLES, main.arguments, PARAMETERS, strict=True)]
+    headers, metadata, standard = (variable.type for variable in made[0].parameters[1:])
+    if not isinstance(headers, Struct) or not isinstance(metadata, Struct):
+        raise CompileError(made[0].position, "headers and metadata must be structs")
+    assert isinstance(standard, Struct)
+    for block, at in zip(made, HEADERS, strict=True):
+        for variable, type_ in zip(block.parameters[at:], (headers, metadata, standard), strict=False):
+            if variable.type != type_:
+                raise CompileError(block.position, f"{variable.name} is {variable.type}, where {type_} is needed")
+    return checked.Program(made, headers, metadata, standard, externs, c.errors)
+
+
+def _block(c: Checker, role: str, argument: s.Expression, parameters: int) -> checked.Instance:
+    symbol = None
+    if isinstance(argument, s.Call) and isinstance(argument.function, s.Name):
+        symbol = c.top.get(argument.function.name, argument.position)
+    kind = s.Parser if role == "parser" else s.Control
+    if not isinstance(symbol, Declaration) or not isinstance(symbol.node, kind):
+        raise CompileError(argument.position, f"V1Switch needs a {role} here, written Name()")
+    assert isinstance(argument, s.Call)
+    if len(symbol.node.parameters) != parameters:
+        raise CompileError(symbol.node.position, f"the {role} of V1Switch has {parameters} parameters")
+    types = [resolve.resolve(c, t, c.top) for t in argument.type_arguments]
+    with c.at(role=role):
+        return blocks.instance(c, symbol, (symbol.node.name,), types, argument.arguments, c.top, argument.position)
+
+
+def _check_unused(c: Checker) -> None:
+    """What is declared and never used is checked like everything else. What is only unsupported may stand there."""
+    for scope in (c.library, c.top):
+        for symbol in list(scope.names.values()):
+            node = getattr(symbol, "node", None)
+            if not isinstance(node, (s.Parser, s.Control)) or id(node) in c.instances or node.constructor or node.type_parameters:
+                continue
+            try:
+                blocks.instance(c, symbol, (node.name,), [], [], Scope(c.top), node.position)
+            except UnsupportedError:
+                pass

@@ -1,0 +1,272 @@
+"""Calls: what is called, its parameters, and the arguments brought to their types and order (section 6.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switches.embedded import checked
+from switches.embedded import syntax as s
+from switches.embedded.check import blocks, expressions, externs, functions, resolve
+from switches.embedded.check.context import Checker
+from switches.embedded.check.conversions import coerce
+from switches.embedded.check.generics import bind, bound, is_open
+from switches.embedded.check.scope import Declaration, Overloads, Scope
+from switches.embedded.errors import CompileError, Position
+from switches.embedded.types import BOOL, VOID, ApplyResult, ExternType, Header, Stack, Type, TypeVariable
+from switches.embedded.walk import walk
+
+
+@dataclass
+class Parameter:
+    """Of what is called; `type` may have type variables in it. A parameter that is `known` takes what is known when compiling."""
+
+    name: str
+    type: Type
+    direction: str
+    known: bool = False
+    default: s.Expression | None = None
+    optional: bool = False
+
+
+def call(c: Checker, node: s.Call, scope: Scope) -> s.Expression:
+    function = node.function
+    if isinstance(function, s.Member):
+        return _method(c, node, function, scope)
+    if not isinstance(function, s.Name):
+        raise CompileError(node.position, "this cannot be called")
+    symbol = scope.get(function.name, function.position)
+    if isinstance(symbol, checked.Action):
+        return _action(c, node, symbol, scope)
+    if isinstance(symbol, Overloads):
+        return _function(c, node, symbol, scope)
+    raise CompileError(node.position, f"{function.name} cannot be called")
+
+
+def _result(node: s.Call, callee: object, type_: Type) -> s.Call:
+    node.callee, node.type = callee, type_
+    return node
+
+
+# --- arguments
+
+
+def arguments(
+    c: Checker, name: str, parameters: Sequence[Parameter], node: s.Call, scope: Scope, bindings: dict[str, Type] | None = None
+) -> list[s.Expression]:
+    """The arguments in the order of the parameters, each of its type; binds type variables."""
+    bindings = {} if bindings is None else bindings
+    given = _arranged(name, parameters, node)
+    found = [_argument(c, p, a, scope, bindings) for p, a in zip(parameters, given, strict=True)]
+    return [_settled(c, p, a, bindings) for p, a in zip(parameters, found, strict=True)]
+
+
+def _settled(c: Checker, parameter: Parameter, node: s.Expression, bindings: dict[str, Type]) -> s.Expression:
+    """An argument at its type, now that all type variables are bound: a later one may have given a number its width."""
+    if is_open(parameter.type, bindings):
+        return node
+    type_ = bound(parameter.type, bindings)
+    if isinstance(node, s.DontCare):
+        node.type = type_
+        return node
+    return coerce(c, node, type_)
+
+
+def _arranged(name: str, parameters: Sequence[Parameter], node: s.Call) -> list[s.Expression]:
+    """The arguments as given, in the order of the parameters (section 6.8)."""
+    given = node.arguments
+    if any(isinstance(a, s.NamedItem) for a in given):
+        named = {a.name: a.value for a in given if isinstance(a, s.NamedItem)}
+        if len(named) != len(given):
+            raise CompileError(node.position, "either all arguments are given by name, or none")
+        if unknown := set(named) - {p.name for p in parameters}:
+            raise CompileError(node.position, f"{name} has no parameter {sorted(unknown)[0]}")
+    else:
+        named = {p.name: a for p, a in zip(parameters, given, strict=False)}
+    defaults = {p.name: p.default for p in parameters if p.default is not None}
+    optional: dict[str, s.Expression] = {p.name: s.DontCare(node.position) for p in parameters if p.optional}
+    filled = optional | defaults | named
+    if len(given) > len(parameters) or len(filled) != len(parameters):
+        raise CompileError(node.position, f"{name} takes {len(parameters)} arguments, and {len(given)} are given")
+    return [filled[p.name] for p in parameters]
+
+
+def _argument(c: Checker, parameter: Parameter, node: s.Expression, scope: Scope, bindings: dict[str, Type]) -> s.Expression:
+    wanted = bound(parameter.type, bindings)
+    if isinstance(node, s.DontCare):
+        if parameter.direction != "out" and not parameter.optional:
+            raise CompileError(node.position, f"parameter {parameter.name} needs a value")
+        node.type = wanted
+        return node
+    if parameter.direction in ("out", "inout"):
+        found = expressions.place(c, node, scope)
+    else:
+        found = expressions.expression(c, node, scope, None if is_open(wanted, {}) else wanted)
+    bind(parameter.type, found.type, bindings)
+    wanted = bound(parameter.type, bindings)
+    if not is_open(wanted, {}):
+        if parameter.direction in ("out", "inout") and found.type != wanted:
+            raise CompileError(node.position, f"this is {found.type}, where {wanted} is needed")
+        found = coerce(c, found, wanted)
+    if parameter.known and found.constant is None:
+        raise CompileError(node.position, "this argument must be known when compiling")
+    return found
+
+
+def of_variables(parameters: list[checked.Variable]) -> list[Parameter]:
+    return [Parameter(p.name, p.type, p.direction) for p in parameters]
+
+
+def declared(c: Checker, node: s.Function, scope: Scope) -> list[Parameter]:
+    """The parameters of a function as declared. Of an extern function, those without a direction are known when compiling."""
+    return [
+        Parameter(
+            p.name, resolve.resolve(c, p.type, scope), p.direction, node.body is None and not p.direction, p.default, p.optional
+        )
+        for p in node.parameters
+    ]
+
+
+# --- actions and functions
+
+
+def _action(c: Checker, node: s.Call, action: checked.Action, scope: Scope) -> s.Call:
+    if c.where.inside == "parser":
+        raise CompileError(node.position, f"action {action.name} cannot be called in a parser")
+    if action.body is None:
+        raise CompileError(node.position, f"action {action.name} calls itself")
+    node.arguments = arguments(c, action.name, of_variables(action.parameters), node, scope)
+    for inner in walk(node.arguments):
+        if isinstance(inner, s.Call) and isinstance(inner.callee, checked.Apply):
+            raise CompileError(inner.position, "a table cannot be applied in an action's argument")
+    return _result(node, action, VOID)
+
+
+def _chosen(name: str, nodes: list[s.Function], node: s.Call) -> s.Function:
+    """The function that takes so many arguments."""
+    n = len(node.arguments)
+    for function in nodes:
+        least = sum(p.default is None and not p.optional for p in function.parameters)
+        if least <= n <= len(function.parameters):
+            return function
+    takes = " or ".join(map(str, sorted({len(function.parameters) for function in nodes})))
+    raise CompileError(node.position, f"{name} takes {takes} arguments, and {n} are given")
+
+
+def _function(c: Checker, node: s.Call, overloads: Overloads, scope: Scope) -> s.Call:
+    name = node.function.name  # type: ignore[union-attr]
+    function = _chosen(name, overloads.nodes, node)
+    bindings = _type_arguments(c, name, function, node, scope)
+    inner = _open_scope(overloads.scope, function.type_parameters)
+    node.arguments = arguments(c, name, declared(c, function, inner), node, scope, bindings)
+    if function.body is None:
+        result = bound(resolve.resolve(c, function.result, inner), bindings)
+        found = _result(node, checked.ExternCall(name), result)
+        externs.check(c, found)
+        return found
+    made = functions.function(c, function, overloads.scope, bindings, node.position)
+    return _result(node, made, made.result)
+
+
+def _type_arguments(c: Checker, name: str, function: s.Function, node: s.Call, scope: Scope) -> dict[str, Type]:
+    given = [resolve.resolve(c, t, scope) for t in node.type_arguments]
+    if given and len(given) != len(function.type_parameters):
+        raise CompileError(
+            node.position, f"{name} takes {len(function.type_parameters)} type arguments, and {len(given)} are given"
+        )
+    pairs = zip(function.type_parameters, given, strict=False)
+    return {parameter: type_ for parameter, type_ in pairs if type_ != TypeVariable("_")}
+
+
+def _open_scope(scope: Scope, parameters: list[str]) -> Scope:
+    """A scope in which type parameters stand for themselves."""
+    return resolve.bound_scope(scope, parameters, tuple(TypeVariable(name) for name in parameters))
+
+
+# --- methods
+
+
+def _method(c: Checker, node: s.Call, function: s.Member, scope: Scope) -> s.Call:
+    symbol = scope.find(function.base.name) if isinstance(function.base, s.Name) else None
+    if function.name == "apply":
+        return _apply(c, node, function, symbol, scope)
+    if isinstance(symbol, checked.ExternObject):
+        return _extern_method(c, node, function.name, symbol.type, symbol, scope)
+    function.base = expressions.expression(c, function.base, scope)
+    base = function.base.type
+    if isinstance(base, ExternType):
+        assert isinstance(function.base, s.Name)
+        return _extern_method(c, node, function.name, base, function.base.symbol, scope)
+    if isinstance(base, Header) and function.name in ("isValid", "setValid", "setInvalid"):
+        if node.arguments:
+            raise CompileError(node.position, f"{function.name} takes no arguments")
+        if function.name == "isValid":
+            return _result(node, checked.BuiltIn(function.name), BOOL)
+        return _changes(node, function)
+    if isinstance(base, Stack) and function.name in ("push_front", "pop_front"):
+        if c.where.inside == "parser":
+            raise CompileError(node.position, f"{function.name} cannot be used in a parser")
+        count = resolve.number(c, node.arguments[0], scope) if len(node.arguments) == 1 else 0
+        if not count > 0:
+            raise CompileError(node.position, f"{function.name} takes one positive number, known when compiling")
+        node.arguments[0].constant = count
+        return _changes(node, function)
+    raise CompileError(node.position, f"{base} has no method {function.name}")
+
+
+def _changes(node: s.Call, function: s.Member) -> s.Call:
+    """A method that changes the header or stack that it is called on."""
+    if not expressions.is_place(function.base):
+        raise CompileError(function.base.position, "this cannot be assigned to")
+    return _result(node, checked.BuiltIn(function.name), VOID)
+
+
+def _apply(c: Checker, node: s.Call, function: s.Member, symbol: object, scope: Scope) -> s.Call:
+    if c.where.inside == "action":
+        raise CompileError(node.position, "a table or control cannot be applied in an action")
+    if isinstance(symbol, checked.Table):
+        if node.arguments:
+            raise CompileError(node.position, f"apply() of table {symbol.name} takes no arguments")
+        return _result(node, checked.Apply(symbol), ApplyResult())
+    if isinstance(symbol, Declaration) and isinstance(symbol.node, (s.Control, s.Parser)):
+        symbol = blocks.instance(c, symbol, (symbol.node.name,), [], [], scope, node.position)
+    if not isinstance(symbol, checked.Instance):
+        raise CompileError(node.position, "only tables, controls and parsers are applied")
+    if c.where.inside != symbol.kind:
+        raise CompileError(node.position, f"a {symbol.kind} cannot be applied in a {c.where.inside}")
+    node.arguments = arguments(c, symbol.name, of_variables(symbol.parameters), node, scope)
+    symbol.applied.append(node)
+    return _result(node, checked.Apply(symbol), VOID)
+
+
+def _extern_method(
+    c: Checker, node: s.Call, name: str, type_: ExternType, object_: checked.ExternObject | checked.Variable, scope: Scope
+) -> s.Call:
+    """A method of an extern object or packet, as its declaration has it."""
+    declaration: Declaration = c.top.get(type_.name, node.position)
+    methods = [m for m in declaration.node.methods if m.name == name != type_.name]
+    if not methods:
+        raise CompileError(node.position, f"{type_.name} has no method {name}")
+    method = _chosen(name, methods, node)
+    outer = resolve.bound_scope(declaration.scope, declaration.node.type_parameters, type_.arguments)
+    bindings = _type_arguments(c, name, method, node, scope)
+    inner = _open_scope(outer, method.type_parameters)
+    node.arguments = arguments(c, name, declared(c, method, inner), node, scope, bindings)
+    result = bound(resolve.resolve(c, method.result, inner), bindings)
+    found = _result(node, checked.ExternCall(name, object_), result)
+    externs.check(c, found)
+    return found
+
+
+def constructed(
+    c: Checker, type_: ExternType, given: list[s.Expression], scope: Scope, position: Position
+) -> tuple[ExternType, list[s.Expression]]:
+    """An extern object's type, with all its arguments, and the values that it is constructed from."""
+    declaration: Declaration = c.top.get(type_.name, position)
+    constructors = [m for m in declaration.node.methods if m.name == type_.name]
+    node = s.Call(position, s.Name(position, type_.name), given)
+    constructor = _chosen(type_.name, constructors, node)
+    bindings = dict(zip(declaration.node.type_parameters, type_.arguments, strict=False))
+    inner = _open_scope(declaration.scope, declaration.node.type_parameters)
+    found = arguments(c, type_.name, declared(c, constructor, inner), node, scope, bindings)
+    return ExternType(type_.name, tuple(bound(TypeVariable(p), bindings) for p in declaration.node.type_parameters)), found

@@ -1,0 +1,203 @@
+"""Types as written made into types, and declarations of types and constants entered into a scope (section 7)."""
+
+from __future__ import annotations
+
+from switches.embedded import syntax as s
+from switches.embedded.check import conversions, expressions
+from switches.embedded.check.context import Checker
+from switches.embedded.check.scope import Constant, Declaration, Scope, TypeName
+from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.parse import parse_number
+from switches.embedded.text import is_identifier
+from switches.embedded.types import (
+    BOOL,
+    INTEGER,
+    STRING,
+    VOID,
+    Bits,
+    EnumType,
+    ExternType,
+    FieldOf,
+    Header,
+    Stack,
+    Struct,
+    TupleOf,
+    Type,
+    TypeVariable,
+    Varbit,
+)  # fmt: skip
+
+WIDEST = 2048  # bits, as p4c
+LONGEST_STACK = 1 << 16
+BARE = {"bool": BOOL, "string": STRING, "void": VOID, "int": INTEGER, "_": TypeVariable("_")}
+
+
+def resolve(c: Checker, node: s.TypeRef, scope: Scope) -> Type:
+    """The type that a type expression means."""
+    match node:
+        case s.BareType():
+            return BARE[node.name] if node.name in BARE else c.error_type()
+        case s.BitsType():
+            width = number(c, node.width, scope)
+            if not 0 < width <= WIDEST:
+                raise CompileError(node.position, f"a width of {width} bits is not possible here")
+            return Bits(width, node.signed)
+        case s.VarbitType():
+            width = number(c, node.width, scope)
+            if width % 8:
+                raise unsupported(node.position, "varbit of a width that is no multiple of 8")
+            return Varbit(width)
+        case s.StackType():
+            element = resolve(c, node.element, scope)
+            if not isinstance(element, Header):
+                raise CompileError(node.position, f"a stack is made of headers, and {element} is none")
+            size = number(c, node.size, scope)
+            if not 0 < size <= LONGEST_STACK:
+                raise CompileError(node.position, f"a stack of {size} headers is not possible")
+            return Stack(element, size)
+        case s.TupleType():
+            return TupleOf(tuple(resolve(c, m, scope) for m in node.members))
+    return _named(c, node, scope)
+
+
+def _named(c: Checker, node: s.NamedType, scope: Scope) -> Type:
+    symbol = scope.get(node.name, node.position)
+    arguments = tuple(resolve(c, a, scope) for a in node.arguments)
+    if isinstance(symbol, TypeName):
+        if arguments:
+            raise CompileError(node.position, f"{node.name} has no type parameters")
+        return symbol.type
+    declared = getattr(symbol, "node", None)
+    if isinstance(declared, s.Extern):
+        if len(arguments) > len(declared.type_parameters):
+            raise CompileError(node.position, f"{node.name} has {len(declared.type_parameters)} type parameters")
+        return ExternType(node.name, arguments)
+    if isinstance(declared, s.Composite):
+        if len(arguments) != len(declared.type_parameters):
+            raise CompileError(node.position, f"{node.name} takes {len(declared.type_parameters)} type arguments")
+        inner = bound_scope(symbol.scope, declared.type_parameters, arguments)
+        return composite(c, declared, inner, f"{node.name}<{', '.join(map(str, arguments))}>")
+    raise CompileError(node.position, f"{node.name} is not a type")
+
+
+def bound_scope(scope: Scope, parameters: list[str], arguments: tuple[Type, ...]) -> Scope:
+    """A scope in which type parameters stand for their arguments."""
+    inner = Scope(scope)
+    for name, argument in zip(parameters, arguments, strict=False):
+        inner.names[name] = TypeName(argument)
+    return inner
+
+
+def number(c: Checker, node: s.Expression, scope: Scope) -> int:
+    """A number that is known when compiling."""
+    value = expressions.expression(c, node, scope).constant
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CompileError(node.position, "this must be a number known when compiling")
+    return value
+
+
+# --- declarations
+
+
+def declare_type(c: Checker, node: s.Typedef | s.Composite | s.Enum | s.Names, scope: Scope) -> None:
+    match node:
+        case s.Names():
+            _declare_names(c, node)
+        case s.Typedef():
+            scope.declare(node.name, TypeName(resolve(c, node.type, scope)), node.position)
+        case s.Enum():
+            scope.declare(node.name, TypeName(_enum(c, node, scope)), node.position)
+        case s.Composite() if node.type_parameters:
+            scope.declare(node.name, Declaration(node, scope), node.position)
+        case s.Composite():
+            scope.declare(node.name, TypeName(composite(c, node, scope, node.name)), node.position)
+
+
+def _declare_names(c: Checker, node: s.Names) -> None:
+    names = c.errors if node.kind == "error" else c.match_kinds
+    for name in node.names:
+        if name in names and (name, c.no_error_declared) != ("NoError", False):
+            raise CompileError(node.position, f"{node.kind} {name} is declared twice")
+        c.no_error_declared = c.no_error_declared or name == "NoError"
+        if isinstance(names, set):
+            names.add(name)
+        elif name not in names:
+            names.append(name)
+
+
+def _enum(c: Checker, node: s.Enum, scope: Scope) -> EnumType:
+    members = tuple(name for name, _ in node.members)
+    for i, name in enumerate(members):
+        if name in members[:i]:
+            raise CompileError(node.position, f"{node.name}.{name} is declared twice")
+    if node.underlying is None:
+        return EnumType(node.name, members)
+    underlying = resolve(c, node.underlying, scope)
+    if not isinstance(underlying, Bits) or underlying.width > 64:
+        raise unsupported(node.position, f"an enum over {underlying}")
+    values = []
+    for name, value in node.members:
+        if value is None:
+            raise CompileError(node.position, f"{node.name}.{name} needs a value, as the enum has a type")
+        converted = conversions.coerce(c, expressions.expression(c, value, scope), underlying)
+        if not isinstance(converted.constant, int):
+            raise CompileError(value.position, "this must be a number known when compiling")
+        values.append(converted.constant)
+    return EnumType(node.name, members, underlying, tuple(values))
+
+
+def composite(c: Checker, node: s.Composite, scope: Scope, name: str) -> Struct:
+    """A header or struct; `name` has its type arguments in it."""
+    fields: list[FieldOf] = []
+    for written in node.fields:
+        if any(f.name == written.name for f in fields):
+            raise CompileError(written.position, f"field {written.name} occurs twice")
+        type_ = resolve(c, written.type, scope)
+        if isinstance(type_, (TupleOf, ExternType)) or type_ in (INTEGER, STRING, VOID):
+            raise unsupported(written.position, f"a field of type {type_}")
+        lists = tuple(n for a in written.annotations if a.name == "field_list" for n in _field_lists(c, a, scope))
+        fields.append(FieldOf(written.name, type_, lists))
+    if node.kind != "header":
+        return Struct(name, tuple(fields))
+    header = Header(name, tuple(fields))
+    _check_header(header, node.position)
+    return header
+
+
+def _field_lists(c: Checker, annotation: s.Annotation, scope: Scope) -> list[int]:
+    """The numbers in @field_list(1, LIST): literals and constants."""
+    numbers = []
+    for word in "".join(annotation.body).split(","):
+        base, _, member = word.partition(".")
+        node: s.Expression = s.Name(annotation.position, base)
+        if base[:1].isdigit():
+            node = parse_number(annotation.position, base)
+        elif not is_identifier(base):
+            raise CompileError(annotation.position, "@field_list takes numbers and names of constants")
+        if member:
+            node = s.Member(annotation.position, node, member)
+        numbers.append(number(c, node, scope))
+    return numbers
+
+
+def _check_header(header: Header, position: Position) -> None:
+    for f in header.fields:
+        if not isinstance(f.type, (Bits, Varbit)) and not (isinstance(f.type, EnumType) and f.type.underlying):
+            raise unsupported(position, f"a field of type {f.type} in a header")
+    if header.width % 8:
+        raise CompileError(position, f"header {header.name} has {header.width} bits, which is no multiple of 8")
+    varbits = [isinstance(f.type, Varbit) for f in header.fields]
+    if sum(varbits) > 1:
+        raise CompileError(position, f"header {header.name} has more than one varbit field")
+    if True in varbits[:-1]:
+        raise unsupported(position, f"a field behind the varbit of header {header.name}")
+
+
+def declare_constant(c: Checker, node: s.Constant, scope: Scope) -> None:
+    type_ = resolve(c, node.type, scope)
+    value = conversions.coerce(c, expressions.expression(c, node.value, scope, type_), type_)
+    if type_ == STRING:
+        raise unsupported(node.position, "a constant string")
+    if value.constant is None:
+        raise CompileError(node.position, f"the value of {node.name} is not known when compiling")
+    scope.declare(node.name, Constant(type_, value.constant), node.position)

@@ -1,0 +1,91 @@
+"""Names and what they stand for while a program is being checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from switches.embedded import syntax as s
+from switches.embedded.errors import CompileError, Position
+from switches.embedded.types import Type
+
+STANDARD = {
+    "register", "counter", "meter", "direct_counter", "direct_meter", "action_profile", "action_selector", "standard_metadata_t",
+    "packet_in", "packet_out", "CounterType", "MeterType", "HashAlgorithm", "CloneType", "NoAction", "V1Switch", "mark_to_drop",
+    "exact", "lpm", "ternary",
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class Constant:
+    """A `const`, or a constructor's parameter, with its value."""
+
+    type: Type
+    value: int | bool | str
+
+
+@dataclass(eq=False)
+class TypeName:
+    """The name of a type."""
+
+    type: Type
+
+
+@dataclass(eq=False)
+class Declaration:
+    """A parser, control, extern object or generic type as declared, with the scope to check it in."""
+
+    node: Any
+    scope: Scope
+
+
+@dataclass(eq=False)
+class Overloads:
+    """Functions of one name, extern or not: the number of arguments chooses."""
+
+    nodes: list[s.Function]
+    scope: Scope
+
+
+class Scope:
+    """A chain of name tables; looking up goes outwards."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self.names: dict[str, Any] = {}
+
+    def find(self, name: str) -> Any | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def get(self, name: str, position: Position) -> Any:
+        symbol = self.find(name)
+        if symbol is None:
+            raise CompileError(position, f"{name} is not declared{self._advice(name)}")
+        return symbol
+
+    def _advice(self, name: str) -> str:
+        if name in STANDARD:
+            return " (is #include <v1model.p4> missing?)"
+        known: list[str] = []
+        scope: Scope | None = self
+        while scope is not None:
+            known += scope.names
+            scope = scope.parent
+        return advice(name, known)
+
+    def declare(self, name: str, symbol: Any, position: Position) -> None:
+        if name in self.names:
+            raise CompileError(position, f"{name} is declared twice")
+        self.names[name] = symbol
+
+
+def advice(name: str, known: list[str]) -> str:
+    """The name that was probably meant, as the end of a message."""
+    near = get_close_matches(name, known, 1, 0.75)
+    return f": did you mean {near[0]}?" if near else ""

@@ -1,0 +1,218 @@
+"""Tables: keys, actions, default action and constant entries (section 14.2)."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from switches.embedded import checked
+from switches.embedded import syntax as s
+from switches.embedded.check import expressions, resolve
+from switches.embedded.check.calls import Parameter, arguments, of_variables
+from switches.embedded.check.context import Checker
+from switches.embedded.check.patterns import pattern
+from switches.embedded.check.scope import Scope
+from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.types import EnumType, as_bits
+
+DEFAULT_SIZE = 1024
+LARGEST = 1 << 24  # entries of a table
+KINDS = ("exact", "lpm", "ternary", "range", "optional")
+PROPERTIES = {"size", "default_action", "counters", "const_default_action"}
+
+
+def declare(c: Checker, written: s.Table, scope: Scope, control_name: str, path: tuple[str, ...]) -> checked.Table:
+    """Enter a table into a control's scope."""
+    node = deepcopy(written)
+    made = checked.Table(node.name, control_name, path, node.position)
+    properties = _properties(node)
+    if node.entries and not node.key:
+        raise CompileError(node.position, f"table {node.name} has entries, and no key")
+    if sum(element.match_kind == "lpm" for element in node.key) > 1:
+        raise CompileError(node.position, f"table {node.name} has more than one lpm key")
+    texts = [[source_text(a) for a in reference.arguments] for reference in node.actions]
+    for reference in node.actions:
+        made.actions.append(_listed(c, reference, scope))
+    if len({listed.action.control_name for listed in made.actions}) != len(made.actions):
+        raise CompileError(node.position, f"table {node.name} lists an action twice")
+    made.keys = [_key(c, element, scope) for element in node.key]
+    _default(c, made, texts, properties.get("default_action"), scope)
+    made.size = _size(c, properties, scope)
+    made.counter = _counter(properties, scope)
+    _entries(c, made, node, scope)
+    if node.entries and made.counter:
+        made.unsupported = properties["counters"].position, "counters of const entries"
+    elif node.entries and not node.constant_entries:
+        made.unsupported = node.position, "entries that are not const"
+    c.name_once("table", control_name, node.position)
+    scope.declare(node.name, made, node.position)
+    return made
+
+
+def _properties(node: s.Table) -> dict[str, s.Property]:
+    found: dict[str, s.Property] = {}
+    for one in node.properties:
+        if one.name not in PROPERTIES:
+            raise unsupported(one.position, f"table property {one.name}")
+        if one.name in found:
+            raise CompileError(one.position, f"table {node.name} gives {one.name} twice")
+        found[one.name] = one
+    return found
+
+
+def _size(c: Checker, properties: dict[str, s.Property], scope: Scope) -> int:
+    if "size" not in properties:
+        return DEFAULT_SIZE
+    size = resolve.number(c, properties["size"].value, scope)
+    if not 0 <= size <= LARGEST:
+        raise CompileError(properties["size"].position, f"a table of {size} entries is not possible (at most {LARGEST})")
+    return size or DEFAULT_SIZE  # as p4c
+
+
+def _counter(properties: dict[str, s.Property], scope: Scope) -> checked.ExternObject | None:
+    if "counters" not in properties:
+        return None
+    value = properties["counters"].value
+    symbol = scope.find(value.name) if isinstance(value, s.Name) else None
+    if not isinstance(symbol, checked.ExternObject) or symbol.type.name != "direct_counter":
+        raise CompileError(properties["counters"].position, "counters must name a direct_counter")
+    return symbol
+
+
+# --- keys and actions
+
+
+def _key(c: Checker, element: s.KeyElement, scope: Scope) -> checked.Key:
+    if element.match_kind not in c.match_kinds:
+        raise CompileError(element.position, f"{element.match_kind} is not a match kind")
+    if element.match_kind not in KINDS:
+        raise unsupported(element.position, f"match kind {element.match_kind}")
+    names = [a.text() for a in element.annotations if a.name == "name" and a.body]
+    name = names[0] if names else source_text(element.expression)
+    found = expressions.expression(c, element.expression, scope)
+    type_ = found.type
+    if as_bits(type_) is None or (isinstance(type_, EnumType) and type_.name != "error" and not type_.underlying):
+        raise CompileError(element.position, f"a key of {type_} is not possible")
+    return checked.Key(name, element.match_kind, found, element.position)
+
+
+def _listed(c: Checker, reference: s.ActionRef, scope: Scope) -> checked.ListedAction:
+    action = scope.get(reference.name, reference.position)
+    if not isinstance(action, checked.Action):
+        raise CompileError(reference.position, f"{reference.name} is not an action")
+    directed = [bool(p.direction) for p in action.parameters]
+    if directed != sorted(directed, reverse=True):
+        raise CompileError(
+            action.position, f"action {action.name}: parameters without a direction come last (the control plane sets them)"
+        )
+    if len(reference.arguments) != sum(directed):
+        raise CompileError(
+            reference.position,
+            f"the table must bind the {sum(directed)} parameters of {reference.name} that have a direction, "
+            f"and gives {len(reference.arguments)}",
+        )
+    parameters = of_variables(action.parameters[: sum(directed)])
+    call = s.Call(reference.position, s.Name(reference.position, reference.name), reference.arguments)
+    marks = {a.name for a in reference.annotations}
+    bound = arguments(c, action.name, parameters, call, scope)
+    return checked.ListedAction(action, bound, "tableonly" in marks, "defaultonly" in marks)
+
+
+def _data(c: Checker, action: checked.Action, given: list[s.Expression], scope: Scope, position: Position) -> list[int]:
+    """Constant arguments for the parameters that the control plane sets."""
+    parameters = [Parameter(p.name, p.type, "", known=True) for p in action.data]
+    found = arguments(c, action.name, parameters, s.Call(position, s.Name(position, action.name), given), scope)
+    return [int(a.constant or 0) for a in found]
+
+
+def _default(c: Checker, table: checked.Table, texts: list[list[str]], prop: s.Property | None, scope: Scope) -> None:
+    """The default action: NoAction where none is given."""
+    names = [listed.action.name for listed in table.actions]
+    if prop is None:
+        if "NoAction" not in names:
+            reference = s.ActionRef(table.position, "NoAction", [], [])
+            table.actions.append(_listed(c, reference, c.top))
+        table.default = [listed.action.name for listed in table.actions].index("NoAction")
+        return
+    node = prop.value if isinstance(prop.value, s.Call) else s.Call(prop.position, prop.value, [])
+    if not isinstance(node.function, s.Name):
+        raise CompileError(prop.position, "default_action must be an action, with its arguments")
+    name = node.function.name
+    if name not in names:
+        raise CompileError(prop.position, f"default action {name} is not among the table's actions")
+    table.default, table.constant_default = names.index(name), prop.constant
+    listed, given = table.actions[table.default], node.arguments
+    if listed.table_only:
+        raise CompileError(prop.position, f"{name} is marked @tableonly")
+    said = texts[table.default]
+    if said and len(given) == len(listed.action.parameters):
+        if [source_text(a) for a in given[: len(said)]] != said:
+            raise CompileError(prop.position, f"{name} has other arguments in the list of actions")
+        given = given[len(said) :]  # those that the list of actions binds may be said again
+    table.default_data = _data(c, listed.action, given, scope, prop.position)
+
+
+# --- constant entries
+
+
+def _entries(c: Checker, table: checked.Table, node: s.Table, scope: Scope) -> None:
+    """Entries in the order of their precedence: the longer prefix first; else by @priority, or else as they stand."""
+    kinds = {key.kind for key in table.keys}
+    by_length = "lpm" in kinds and kinds <= {"lpm", "exact"}
+    names = [listed.action.name for listed in table.actions]
+    seen = set()
+    for order, entry in enumerate(node.entries):
+        keys = _patterns(c, table, entry, scope)
+        precedence = _precedence(entry, order, keys, by_length, kinds == {"exact"})
+        identity = (*keys, 0 if by_length else precedence)
+        if identity in seen:
+            raise CompileError(entry.position, f"table {table.name} has two entries of this key")
+        seen.add(identity)
+        if entry.action.name not in names:
+            raise CompileError(entry.position, f"{entry.action.name} is not among the table's actions")
+        number = names.index(entry.action.name)
+        if table.actions[number].default_only:
+            raise CompileError(entry.position, f"{entry.action.name} is marked @defaultonly")
+        data = _data(c, table.actions[number].action, entry.action.arguments, scope, entry.position)
+        table.entries.append(checked.Entry(keys, number, data, precedence, entry.position))
+    table.entries.sort(key=lambda entry: entry.precedence)
+    table.constant_entries = node.constant_entries
+
+
+def _patterns(c: Checker, table: checked.Table, entry: s.Entry, scope: Scope) -> list[checked.Pattern]:
+    if len(entry.keys) == 1 and isinstance(entry.keys[0], s.DontCare) and len(table.keys) > 1:
+        return [checked.Pattern("any")] * len(table.keys)
+    if len(entry.keys) != len(table.keys):
+        raise CompileError(entry.position, f"the key has {len(table.keys)} fields, and {len(entry.keys)} are given")
+    return [pattern(c, one, key.kind, key.expression.type, scope) for one, key in zip(entry.keys, table.keys, strict=True)]
+
+
+def _precedence(entry: s.Entry, order: int, keys: list[checked.Pattern], by_length: bool, exact: bool) -> int:
+    """Lower goes first."""
+    if entry.priority is not None:
+        raise CompileError(entry.position, "const entries have no priorities (p4c takes @priority)")
+    if by_length:
+        return -sum(key.high.bit_count() for key in keys)
+    given = [a for a in entry.annotations if a.name == "priority"]
+    if exact or not given:
+        return 0 if exact else order + 1
+    if len(given[0].body) != 1 or not given[0].body[0].isdigit():
+        raise CompileError(given[0].position, "@priority takes one number")
+    return int(given[0].body[0])
+
+
+def source_text(node: s.Expression) -> str:
+    """An expression as the control plane names a key: hdr.ipv4.dst."""
+    match node:
+        case s.Name():
+            return node.name
+        case s.Member():
+            return f"{source_text(node.base)}.{node.name}"
+        case s.Call():
+            return f"{source_text(node.function)}()"
+        case s.Index():
+            return f"{source_text(node.base)}[{source_text(node.index)}]"
+        case s.Slice():
+            return f"{source_text(node.base)}[..]"
+        case s.Number():
+            return str(node.value)
+    return "key"

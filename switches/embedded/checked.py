@@ -1,0 +1,199 @@
+"""What the checker makes of a program, for the emitter: every parser and control as often as it is instantiated, with its bodies as
+checked syntax trees (switches.embedded.syntax)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from switches.embedded import syntax as s
+from switches.embedded.errors import Position
+from switches.embedded.types import ExternType, Struct, Type
+
+
+@dataclass(eq=False)
+class Variable:
+    """A parameter or a local variable. `lasting` ones belong to an instance of a block, and can be seen from all of it."""
+
+    name: str
+    type: Type
+    assignable: bool = True
+    direction: str = ""
+    lasting: bool = False
+
+
+@dataclass(eq=False)
+class Action:
+    """`control_name` is what the control plane calls it."""
+
+    name: str
+    control_name: str
+    path: tuple[str, ...]
+    position: Position
+    parameters: list[Variable] = field(default_factory=list)
+    body: s.Block | None = None  # None while it is being checked
+
+    @property
+    def data(self) -> list[Variable]:
+        """The parameters that the control plane sets."""
+        return [p for p in self.parameters if not p.direction]
+
+
+@dataclass(eq=False)
+class Function:
+    """A function, with its type parameters bound."""
+
+    name: str
+    position: Position
+    result: Type
+    parameters: list[Variable] = field(default_factory=list)
+    body: s.Block | None = None  # None while it is being checked
+
+
+@dataclass(eq=False)
+class ExternObject:
+    """A register, counter, meter …; `arguments` are its constructor's, known when compiling."""
+
+    type: ExternType
+    arguments: list[s.Expression]
+    name: str
+    control_name: str
+    path: tuple[str, ...]
+    position: Position
+
+
+@dataclass
+class Key:
+    """A field of a table's key; `name` is the control plane's."""
+
+    name: str
+    kind: str
+    expression: s.Expression
+    position: Position
+
+
+@dataclass
+class ListedAction:
+    """An action of a table; `bound` are the arguments of its parameters that have a direction."""
+
+    action: Action
+    bound: list[s.Expression]
+    table_only: bool = False
+    default_only: bool = False
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A value that a key may have, known when compiling: all numbers (`any`), value &&& mask, or low .. high (`range`)."""
+
+    kind: str  # "any", "mask" or "range"
+    low: int = 0  # or the value
+    high: int = 0  # or the mask
+
+
+@dataclass
+class Entry:
+    """`keys` has a Pattern for each field; the entry of the lowest precedence that matches counts."""
+
+    keys: list[Pattern]
+    action: int
+    data: list[int]
+    precedence: int
+    position: Position
+
+
+@dataclass(eq=False)
+class Table:
+    """`entries` are the constant ones, in the order of their precedence; `default` is the number of an action."""
+
+    name: str
+    control_name: str
+    path: tuple[str, ...]
+    position: Position
+    keys: list[Key] = field(default_factory=list)
+    actions: list[ListedAction] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    constant_entries: bool = False
+    default: int = 0
+    default_data: list[int] = field(default_factory=list)
+    constant_default: bool = False
+    size: int = 0
+    counter: ExternObject | None = None
+    unsupported: tuple[Position, str] | None = None  # what the emitter refuses
+
+
+@dataclass
+class Case:
+    """A case of a select: a Pattern for each of its expressions."""
+
+    keys: list[Pattern]
+    state: str
+    position: Position
+
+
+@dataclass
+class State:
+    """`select` and `cases` are empty where the transition goes to `next` alone."""
+
+    name: str
+    position: Position
+    statements: list[Any]
+    next: str = ""
+    select: list[s.Expression] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Instance:
+    """A parser or control that is instantiated; a parser has states and no body. `role` is the block of the package it serves."""
+
+    kind: str
+    name: str
+    path: tuple[str, ...]
+    position: Position
+    role: str
+    parameters: list[Variable] = field(default_factory=list)
+    variables: list[s.Variable] = field(default_factory=list)
+    externs: list[ExternObject] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    body: s.Block | None = None
+    states: list[State] = field(default_factory=list)
+    applied: list[s.Call] = field(default_factory=list)  # where it is applied
+
+
+@dataclass
+class Program:
+    """A V1Switch: parser, verify checksum, ingress, egress, compute checksum, deparser."""
+
+    blocks: list[Instance]
+    headers: Struct
+    metadata: Struct
+    standard: Struct
+    externs: list[ExternObject]  # outside all blocks
+    errors: list[str]  # by number
+    exits: bool = False  # whether any statement is `exit`
+
+
+# --- what a call calls, beside an Action or a Function
+
+
+@dataclass
+class Apply:
+    """apply() of a table or of an instance."""
+
+    target: Table | Instance
+
+
+@dataclass
+class BuiltIn:
+    """A method of a header or header stack: isValid, push_front …"""
+
+    name: str
+
+
+@dataclass
+class ExternCall:
+    """An extern function, or a method of an extern object or packet."""
+
+    name: str
+    object: ExternObject | Variable | None = None

@@ -1,0 +1,89 @@
+"""What is written where: variables, parts of them, and bits of parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switches.embedded import syntax as s
+from switches.embedded.emit import arithmetic, expressions
+from switches.embedded.emit.context import Context, Value
+from switches.embedded.emit.ctypes import c_type, is_aggregate
+from switches.embedded.emit.place import Place
+from switches.embedded.errors import Position
+from switches.embedded.types import Bits, Header, Struct, Type
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an assignment writes: a place, or `bits` (high, low) of one; `whole` is the place's type, `type` the value's."""
+
+    place: Place
+    whole: Type
+    type: Type
+    position: Position
+    bits: tuple[int, int] | None = None
+
+
+def target(c: Context, node: s.Expression) -> Target:
+    """Where to write; indices in it are computed now."""
+    if isinstance(node, s.Slice):
+        return Target(expressions.place(c, node.base), node.base.type, node.type, node.position, node.bits)
+    return Target(expressions.place(c, node), node.type, node.type, node.position)
+
+
+def read(to: Target) -> Value:
+    """What is there now."""
+    if to.bits is None:
+        return Value(str(to.place), to.type)
+    assert isinstance(to.whole, Bits)
+    return Value(arithmetic.slice_of(str(to.place), to.whole, *to.bits, to.position), to.type)
+
+
+def store(c: Context, to: Target, text: str) -> None:
+    """Write a value of the target's type."""
+    if to.bits is not None:
+        assert isinstance(to.whole, Bits)
+        text = arithmetic.with_slice(str(to.place), to.whole, text, *to.bits, to.position)
+    c.emit(f"{to.place} = {text};")
+
+
+def assign(c: Context, to: Target, node: s.Expression) -> None:
+    """Write an expression's value."""
+    if isinstance(node, s.ListExpression) and isinstance(node.type, Struct):
+        assign_items(c, to.place, node)
+    else:
+        store(c, to, expressions.expression(c, node).text)
+
+
+def assign_items(c: Context, place: Place, node: s.ListExpression, fresh: bool = False) -> None:
+    """A list to a struct or header, field by field; all are read before any is written. `fresh`: to a variable that is zero."""
+    assert isinstance(node.type, Struct)
+    values = [expressions.held(c, value) for value in expressions.all_in_order(c, node.items)]
+    if isinstance(node.type, Header):
+        if fresh:
+            c.emit(f"{place.part('valid')} = true;")
+        else:
+            set_valid(c, place, node.type)
+    for f, value in zip(node.type.fields, values, strict=True):
+        c.emit(f"{place.field(f.name)} = {value.text};")
+
+
+def set_valid(c: Context, place: Place, type_: Header, valid: bool = True) -> None:
+    """setValid() and setInvalid()."""
+    function = "header_set_valid" if valid else "header_set_invalid"
+    c.emit(f"{function}(&{place}, sizeof {place}, &{place.part('valid')}, {type_.width // 8});")
+
+
+def clear(c: Context, place: Place, type_: Type) -> None:
+    """Zero a variable; a header becomes invalid."""
+    if is_aggregate(type_):
+        c.emit(f"memset(&{place}, 0, sizeof {place});")
+    else:
+        c.emit(f"{place} = 0;")
+
+
+def local(c: Context, stem: str, type_: Type) -> Place:
+    """A new variable of the C function being written, which is zero."""
+    name = c.temporary(stem)
+    c.emit(f"{c_type(c, type_)} {name} = {'{0}' if is_aggregate(type_) else '0'};")
+    return Place(name)

@@ -1,0 +1,231 @@
+"""v1model's externs, as simple_switch has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from switches.embedded import checked
+from switches.embedded import syntax as s
+from switches.embedded.emit import expressions, objects, states, wire
+from switches.embedded.emit.assignment import store, target
+from switches.embedded.emit.context import DONE, Context, Value
+from switches.embedded.emit.ctypes import compute, is_wide
+from switches.embedded.errors import CompileError, unsupported
+from switches.embedded.text import c_string
+from switches.embedded.types import INTEGER, Bits, EnumType, as_bits
+
+HASHES = ("crc32", "crc16", "csum16", "identity", "xor16")
+INSTEAD = {
+    "clone3": "use clone_preserving_field_list",
+    "resubmit": "use resubmit_preserving_field_list",
+    "recirculate": "use recirculate_preserving_field_list",
+}
+
+
+def call(c: Context, node: s.Call) -> Value:
+    """Call an extern function or method."""
+    callee: checked.ExternCall = node.callee
+    kind = str(callee.object.type.name) if callee.object is not None else ""  # type: ignore[attr-defined]
+    rule = EXTERNS.get((kind, callee.name))
+    if rule is None:
+        name = f"{kind}.{callee.name}" if kind else callee.name
+        raise unsupported(node.position, name + (f" ({INSTEAD[name]})" if name in INSTEAD else ""))
+    return rule(c, node)
+
+
+# --- registers, counters and packets
+
+
+def _index(c: Context, register: checked.ExternObject, node: s.Expression) -> str:
+    """The number of a register's cell. v1model leaves accesses beyond its end undefined: here they meet the spare cell."""
+    if node.constant is not None:
+        return str(node.constant)
+    return f"cell_index({expressions.expression(c, node).text}, {objects.cells_of(register)})"
+
+
+def _read(c: Context, node: s.Call) -> Value:
+    register: checked.ExternObject = node.callee.object
+    to = target(c, node.arguments[0])
+    store(c, to, objects.cell(c, register, _index(c, register, node.arguments[1])))
+    return DONE
+
+
+def _write(c: Context, node: s.Call) -> Value:
+    register: checked.ExternObject = node.callee.object
+    index, value = expressions.all_in_order(c, node.arguments)
+    known = node.arguments[0].constant is not None
+    place = index.text if known else f"cell_index({index.text}, {objects.cells_of(register)})"
+    c.emit(f"{objects.cell(c, register, str(node.arguments[0].constant) if known else place)} = {value.text};")
+    return DONE
+
+
+def _count(c: Context, node: s.Call) -> Value:
+    counter: checked.ExternObject = node.callee.object
+    index = expressions.expression(c, node.arguments[0])
+    c.emit(f"counter_count({c.objects[counter]}, {objects.cells_of(counter)}, {index.text});")
+    return DONE
+
+
+def _count_directly(c: Context, node: s.Call) -> Value:
+    return DONE  # simple_switch counts direct counters at the lookup, whatever the action does
+
+
+def _length(c: Context, node: s.Call) -> Value:
+    return Value("packet_length", node.type)
+
+
+def _emit(c: Context, node: s.Call) -> Value:
+    for one in _items(node.arguments[0]):
+        wire.emit_packet(c, expressions.expression(c, one), node.position)
+    return DONE
+
+
+def _items(node: s.Expression) -> list[s.Expression]:
+    return [inner for item in node.items for inner in _items(item)] if isinstance(node, s.ListExpression) else [node]
+
+
+# --- functions
+
+
+def _mark_to_drop(c: Context, node: s.Call) -> Value:
+    if expressions.static_place(node.arguments[0]) is None:
+        raise CompileError(node.position, "mark_to_drop takes the standard metadata of the packet")
+    c.emit("mark_to_drop();")
+    return DONE
+
+
+def _random(c: Context, node: s.Call) -> Value:
+    to = target(c, node.arguments[0])
+    bits = to.type
+    assert isinstance(bits, Bits)
+    if is_wide(bits):
+        raise unsupported(node.position, f"random into {bits}")
+    low, high = expressions.all_in_order(c, node.arguments[1:])
+    store(c, to, f"({compute(bits)})random_between({low.text}, {high.text})")
+    return DONE
+
+
+def _algorithm(node: s.Expression) -> str:
+    """The C function of a hash algorithm."""
+    if not isinstance(node.type, EnumType) or not isinstance(node.constant, int):
+        raise CompileError(node.position, "the algorithm must be known when compiling")
+    name = node.type.members[node.constant]
+    if name not in HASHES:
+        raise unsupported(node.position, f"HashAlgorithm.{name}")
+    return f"hash_{name}"
+
+
+def _hash(c: Context, node: s.Call) -> Value:
+    result, algorithm, base, data, most = node.arguments
+    hash_ = _algorithm(algorithm)
+    to = target(c, result)
+    bits = to.type
+    assert isinstance(bits, Bits)
+    with c.indented("{"):
+        low = expressions.held(c, _bound(c, base))
+        buffer, size = wire.pack(c, data)
+        high = _bound(c, most)
+        drawn = c.temporary("hash")
+        c.emit(f"const uint64_t {drawn} = hash_within({hash_}({buffer}, {size}), {low.text}, {high.text});")
+        store(c, to, f"({compute(bits)})({drawn} & {hex(bits.mask)}u)" if bits.width < 64 else drawn)
+    return DONE
+
+
+def _bound(c: Context, node: s.Expression) -> Value:
+    """The base or the maximum of a hash: bit<W>, or a number without a width."""
+    if node.type == INTEGER:
+        if not 0 <= int(node.constant or 0) < 1 << 64:
+            raise CompileError(node.position, f"{node.constant} does not fit in 64 bits")
+        return expressions.constant(c, int(node.constant or 0), Bits(64))
+    if not isinstance(node.type, (Bits, EnumType)) or as_bits(node.type) is None:
+        raise CompileError(node.position, f"this is {node.type}, where bit<W> is needed")
+    return expressions.expression(c, node)
+
+
+def _checksum(update: bool, payload: bool, c: Context, node: s.Call) -> Value:
+    condition, data, checksum, algorithm = node.arguments
+    hash_, bits = _algorithm(algorithm), as_bits(checksum.type)
+    if not isinstance(bits, Bits) or is_wide(bits):
+        raise CompileError(checksum.position, f"this is {checksum.type}, where bit<W> is needed")
+    with c.indented(f"if ({expressions.expression(c, condition).text}) {{"):
+        buffer, size = wire.pack(c, data, " + MAX_PACKET" if payload else "")
+        length = f"{size} + payload_length" if payload else str(size)
+        if payload:
+            c.emit(f"memcpy({buffer} + {size}, payload, payload_length);")
+        computed = f"({compute(bits)})({hash_}({buffer}, {length}) & {hex(bits.mask)}u)"
+        if update:
+            store(c, target(c, checksum), computed)
+        else:
+            c.emit(f"if ({computed} != {expressions.expression(c, checksum).text}) phv.standard.checksum_error = 1;")
+    return DONE
+
+
+def _clone(c: Context, node: s.Call) -> Value:
+    session = expressions.expression(c, node.arguments[1]).text
+    fields = node.arguments[2].constant if len(node.arguments) == 3 else -1
+    c.emit(f"intents.clone = (struct clone_intent){{true, {session}, {fields}}};")
+    return DONE
+
+
+def _again(intent: str, c: Context, node: s.Call) -> Value:
+    c.emit(f"intents.{intent} = (struct again_intent){{true, {node.arguments[0].constant}}};")
+    return DONE
+
+
+def _truncate(c: Context, node: s.Call) -> Value:
+    c.emit(f"intents.truncate_to = {expressions.expression(c, node.arguments[0]).text};")
+    return DONE
+
+
+def _assert(c: Context, node: s.Call) -> Value:
+    c.emit(f"if (!{expressions.expression(c, node.arguments[0]).text}) assertion_failed({c_string(str(node.position))});")
+    return DONE
+
+
+def _static_assert(c: Context, node: s.Call) -> Value:
+    return expressions.constant(c, True, node.type)
+
+
+def _log_msg(c: Context, node: s.Call) -> Value:
+    items = node.arguments[1].items if len(node.arguments) == 2 else []  # type: ignore[union-attr]
+    pieces = str(node.arguments[0].constant).replace("%", "%%").split("{}")
+    text, shown = pieces[0], ""
+    for value, piece in zip(expressions.all_in_order(c, items), pieces[1:], strict=True):
+        bits = as_bits(value.type)
+        if bits is None or is_wide(bits):
+            raise unsupported(node.position, f"log_msg of {value.type}")
+        text += ("%lld" if bits.signed else "%llu") + piece
+        shown += f", ({'' if bits.signed else 'unsigned '}long long){value.text}"
+    c.emit(f"log_message({c_string(text)}{shown});")
+    return DONE
+
+
+EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {
+    ("register", "read"): _read,
+    ("register", "write"): _write,
+    ("counter", "count"): _count,
+    ("direct_counter", "count"): _count_directly,
+    ("packet_in", "extract"): states.extract,
+    ("packet_in", "advance"): states.advance,
+    ("packet_in", "lookahead"): states.lookahead,
+    ("packet_in", "length"): _length,
+    ("packet_out", "emit"): _emit,
+    ("", "verify"): states.verify,
+    ("", "mark_to_drop"): _mark_to_drop,
+    ("", "random"): _random,
+    ("", "hash"): _hash,
+    ("", "verify_checksum"): partial(_checksum, False, False),
+    ("", "update_checksum"): partial(_checksum, True, False),
+    ("", "verify_checksum_with_payload"): partial(_checksum, False, True),
+    ("", "update_checksum_with_payload"): partial(_checksum, True, True),
+    ("", "clone"): _clone,
+    ("", "clone_preserving_field_list"): _clone,
+    ("", "resubmit_preserving_field_list"): partial(_again, "resubmit"),
+    ("", "recirculate_preserving_field_list"): partial(_again, "recirculate"),
+    ("", "truncate"): _truncate,
+    ("", "assert"): _assert,
+    ("", "assume"): _assert,
+    ("", "static_assert"): _static_assert,
+    ("", "log_msg"): _log_msg,
+}

@@ -1,0 +1,175 @@
+"""Match-action tables: what the control plane needs to know of them, and apply()."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from switches.embedded import checked
+from switches.embedded.emit import calls, expressions
+from switches.embedded.emit.context import Context, Value
+from switches.embedded.emit.ctypes import c_type, is_wide, literal, size_of
+from switches.embedded.errors import unsupported
+from switches.embedded.text import c_string
+from switches.embedded.types import Bits, Type, as_bits
+
+MAX_ACTION_WORDS = 16  # as runtime/program.h has it
+
+
+def bits_of(type_: Type) -> Bits:
+    """The bits behind a scalar type."""
+    bits = as_bits(type_)
+    assert bits is not None
+    return bits
+
+
+def function(c: Context, table: checked.Table) -> str:
+    """The C function that applies a table, written at its first use."""
+    if table not in c.named:
+        if table.unsupported:
+            raise unsupported(*table.unsupported)
+        name = c.unique("_".join((*table.path, table.name)))
+        c.named[table] = f"apply_{name}"
+        _describe(c, table, name)
+        c.tables.append(name)
+        with c.function(f"static struct outcome apply_{name}(void)", f"table {table.control_name} ({table.position})"):
+            _apply(c, table, name)
+    return c.named[table]
+
+
+def _apply(c: Context, table: checked.Table, name: str) -> None:
+    keys = expressions.in_order(c, [partial(expressions.expression, c, key.expression) for key in table.keys])
+    hit, action, data = "false", f"{name}.default_action", f"{name}.default_data"
+    if table.entries:
+        _match_constants(c, table, keys)
+    elif keys:
+        _pack_key(c, keys)
+        c.emit(f"const struct entry *entry = table_lookup(&{name}, key);")
+        hit, action, data = "entry != NULL", f"entry ? entry->action : {action}", f"entry ? entry->data : {data}"
+    c.emit(f"const unsigned action = {action};")
+    c.emit(f"const uint64_t *data = {data};")
+    c.emit("(void)data;")
+    with c.indented("switch (action) {"):
+        for i, listed in enumerate(table.actions):
+            c.emit(f"case {i}:")
+            c.depth += 1
+            _run(c, listed, _entry_data(c, listed.action))
+            c.emit("break;")
+            c.depth -= 1
+    c.emit(f"return (struct outcome){{{hit}, action}};")
+
+
+def _pack_key(c: Context, keys: list[Value]) -> None:
+    """The key as bytes, each field rounded up to whole bytes."""
+    c.emit(f"uint8_t key[{sum(size_of(bits_of(key.type)) for key in keys)}];")
+    offset = 0
+    for key in keys:
+        bits = bits_of(key.type)
+        if is_wide(bits):
+            c.emit(f"memcpy(key + {offset}, {expressions.held(c, key).text}.b, {size_of(bits)});")
+        else:
+            mask = f" & {hex(bits.mask)}ull" if bits.signed else ""
+            c.emit(f"store{size_of(bits) * 8}(key + {offset}, (uint64_t){key.text}{mask});")
+        offset += size_of(bits)
+
+
+# --- actions
+
+
+def _run(c: Context, listed: checked.ListedAction, data: list[str]) -> None:
+    """Call a table's action with the arguments that the table binds, and the entry's data."""
+    with c.indented("{"):
+        calls.call_action(c, listed.action, listed.bound, data)
+
+
+def _entry_data(c: Context, action: checked.Action) -> list[str]:
+    """An action's parameters in the words of an entry."""
+    found, word = [], 0
+    for parameter in action.data:
+        bits = bits_of(parameter.type)
+        if is_wide(bits):
+            found.append(f"*(const {c_type(c, bits)} *)(data + {word})")
+            word += (size_of(bits) + 7) // 8
+        else:
+            found.append(f"({c_type(c, parameter.type)})data[{word}]")
+            word += 1
+    return found
+
+
+def _constant_data(c: Context, action: checked.Action, data: list[int]) -> list[str]:
+    return [f"({c_type(c, p.type)}){literal(value, bits_of(p.type))}" for p, value in zip(action.data, data, strict=True)]
+
+
+# --- constant entries
+
+
+def _match_constants(c: Context, table: checked.Table, keys: list[Value]) -> None:
+    """A chain of conditions, in the order of the entries' precedence."""
+    for i, key in enumerate(keys):
+        c.emit(f"const {c_type(c, key.type)} key${i} = {key.text};")
+    for entry in table.entries:
+        tests = [test for i, key in enumerate(keys) if (test := condition(f"key${i}", key.type, entry.keys[i], entry))]
+        listed = table.actions[entry.action]
+        with c.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
+            _run(c, listed, _constant_data(c, listed.action, entry.data))
+            c.emit(f"return (struct outcome){{true, {entry.action}}};")
+
+
+def condition(key: str, type_: Type, pattern: checked.Pattern, of: checked.Entry | checked.Case) -> str:
+    """The condition under which a C variable matches; empty if it always does."""
+    if pattern.kind == "any":
+        return ""
+    bits = bits_of(type_)
+    if is_wide(bits):
+        raise unsupported(of.position, f"a constant key of {bits} (at most 64 bits)")
+    if pattern.kind == "range":
+        return f"{key} >= {literal(pattern.low, bits)} && {key} <= {literal(pattern.high, bits)}"
+    if pattern.high == bits.mask:
+        return f"{key} == {literal(pattern.low, bits)}"
+    plain = Bits(bits.width)
+    return f"({key} & {literal(pattern.high, plain)}) == {literal(pattern.low, plain)}"
+
+
+# --- what the control plane sees
+
+
+def _describe(c: Context, table: checked.Table, name: str) -> None:
+    if table.keys:
+        rows = (f"{{{c_string(k.name)}, MATCH_{k.kind.upper()}, {bits_of(k.expression.type).width}}}" for k in table.keys)
+        c.globals.append(f"static const struct key_field {name}_keys[] = {{{', '.join(rows)}}};")
+    rows = (_action_info(c, listed.action, f"{name}_{i}_parameters") for i, listed in enumerate(table.actions))
+    c.globals.append(f"static const struct action_info {name}_actions[] = {{{', '.join(rows)}}};")
+    counts = f"true, .counter_name = {c_string(table.counter.control_name)}" if table.counter else "false"
+    words = _words(table)
+    keys = f"{name}_keys" if table.keys else "NULL"
+    constant, constant_default = ("true" if is_ else "false" for is_ in (table.constant_entries, table.constant_default))
+    c.globals.append(
+        f"static struct table {name} = {{.name = {c_string(table.control_name)}, .keys = {keys}, "
+        f".key_count = {len(table.keys)}, .key_bytes = {sum(size_of(bits_of(k.expression.type)) for k in table.keys)}, "
+        f".actions = {name}_actions, .action_count = {len(table.actions)}, .size = {table.size}, "
+        f".constant = {constant}, .constant_default = {constant_default}, "
+        f".first_default = {table.default}, .first_default_data = {{{words or '0'}}}, .counts = {counts}}};"
+    )
+
+
+def _words(table: checked.Table) -> str:
+    """The default action's data."""
+    data = table.actions[table.default].action.data
+    for parameter in data:
+        if table.default_data and is_wide(bits_of(parameter.type)):
+            raise unsupported(table.position, "a constant argument of more than 64 bits")
+    pairs = zip(data, table.default_data, strict=False)
+    return ", ".join(f"UINT64_C({value & bits_of(p.type).mask})" for p, value in pairs)
+
+
+def _action_info(c: Context, action: checked.Action, name: str) -> str:
+    for parameter in action.data:
+        if as_bits(parameter.type) is None:
+            raise unsupported(action.position, f"an action parameter of type {parameter.type} in a table")
+    words = sum((size_of(bits_of(p.type)) + 7) // 8 for p in action.data)
+    if words > MAX_ACTION_WORDS:
+        raise unsupported(action.position, f"an action with {words} words of parameters (at most {MAX_ACTION_WORDS})")
+    if not action.data:
+        return f"{{{c_string(action.control_name)}, NULL, 0}}"
+    fields = ", ".join(f'{{"{p.name}", {bits_of(p.type).width}}}' for p in action.data)
+    c.globals.append(f"static const struct action_parameter {name}[] = {{{fields}}};")
+    return f"{{{c_string(action.control_name)}, {name}, {len(action.data)}}}"
