@@ -35,17 +35,17 @@ experiment: $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 figures: $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1: minutes. RESUME=1 goes on where it stopped
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
-# most tests side by side, because they wait for timers and processes; then those that must be alone, all of which make networks
+# most tests side by side, because they wait for timers and processes; then those that must be alone
 define run-tests
 	@$(BIN)/python -m pytest $(1) -m "not quiet" -n $(TESTS_AT_A_TIME) --dist worksteal $(if $(SLOWEST),--durations=$(SLOWEST))
-	@$(BIN)/python -m pytest tests/network --target $(TARGET) -m quiet $(if $(SLOWEST),--durations=$(SLOWEST))
+	@$(BIN)/python -m pytest $(1) -m quiet $(if $(SLOWEST),--durations=$(SLOWEST))
 endef
 
 test: $(READY) ## run all tests, networks on TARGET; SLOWEST=10 names those that took longest
 	$(call run-tests,tests --target $(TARGET))
 
 test-unit: $(READY) ## run the tests that need no network
-	@$(BIN)/python -m pytest tests/unit -n $(TESTS_AT_A_TIME) --dist worksteal
+	$(call run-tests,tests/unit)
 
 test-deep: $(READY) ## run the tests that need no root on many more examples, other ones each time
 	@$(BIN)/python -m pytest tests/unit --hypothesis-profile=deep --timeout=7200

@@ -7,7 +7,8 @@ change is divided by the number of workers. So one step of every worker moves th
 step, which uses the mean of the workers' gradients.
 
 Which weights a gradient is computed with depends on timing. So no two runs train the same model, but all workers of a run end with
-the same one: they pull it once all have pushed their last change.
+the same one: they pull it once all have pushed their last change. They then compare what they have pulled, and pull again if it
+differs: what keeps the weights may have died in between, and a replica that takes over may lack changes that some have pulled.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from hosts.training.pace import padded_sleep
 from hosts.training.trainer import Trainer, TrainingSettings
 
 WEIGHTS = Label("weights")
+PULLS = 3  # of the last weights, at most; each after the first means that what kept them has died
 
 
 class AsynchronousTrainer(Trainer):
@@ -38,6 +40,7 @@ class AsynchronousTrainer(Trainer):
 
     def __init__(self, settings: TrainingSettings, rank: int, workers: int) -> None:
         super().__init__(settings, rank, workers)
+        self.workers = workers
         self.evaluator = workers - 1
 
     def _steps(
@@ -77,7 +80,17 @@ class AsynchronousTrainer(Trainer):
             version, begun = kept.version, kept.ended
         yield before.record()
         begin(torch.zeros(1), Label("end")).wait()  # all have pushed their last change
-        replica.take(_given_back(begin, weights, Operation.FETCH).tensor)
+        for _ in range(PULLS):
+            replica.take(_given_back(begin, weights, Operation.FETCH).tensor)
+            if self._all_have_the_same(begin):
+                break
+
+    def _all_have_the_same(self, begin: BeginSum) -> bool:
+        """Whether all workers' models are equal, by the first bits of their digests; all workers are told the same."""
+        marks = torch.zeros(self.workers)  # each adds its own in its place, so the sum is exact
+        marks[self.rank] = 1 + int(self.digest()[:5], 16)
+        begin(marks, Label("digests")).wait()
+        return bool((marks == marks[0]).all())
 
 
 @dataclass

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,6 +162,33 @@ def test_a_step_is_a_change_and_its_delay_what_others_changed() -> None:
     for r in records:
         assert r["ended"] - r["begun"] >= 0.02
         assert r["busy"] == 0.02 and r["padding"] <= r["busy"] - r["compute"] + 1e-6
+
+
+def test_workers_that_pulled_different_weights_at_the_end_pull_again() -> None:
+    """Worker 1 pulls from what has died since, and has a change that its replica lacks."""
+    together, marks, pulls = Barrier(2, timeout=30), np.zeros(2, np.float32), [0, 0]
+    keepers = [Keeper(others=0), Keeper(others=0)]
+
+    def begin(rank: int, tensor: torch.Tensor, label: Label, operation: Operation = Operation.SUM) -> Any:
+        if label == Label("digests"):
+            marks[rank] = tensor[rank]
+            together.wait()
+            tensor.copy_(torch.from_numpy(marks))
+            together.wait()
+        answer = keepers[rank].begin(tensor, label, operation)
+        if operation == Operation.FETCH:
+            pulls[rank] += 1
+            tensor.fill_(2 if (rank, pulls[rank]) == (1, 1) else 1)
+        return answer
+
+    def train(rank: int) -> str:
+        trainer = AsynchronousTrainer(TrainingSettings("digits-mlp", 2, 1, 1.0, 2, Straggler(), pipeline=ASYNCHRONOUS), rank, 2)
+        list(trainer.run(partial(begin, rank)))
+        return trainer.digest()
+
+    with ThreadPoolExecutor(2) as pool:
+        digests = list(pool.map(train, range(2)))
+    assert digests[0] == digests[1] and pulls == [2, 2]
 
 
 def test_a_change_that_is_dropped_leaves_no_momentum() -> None:

@@ -277,6 +277,7 @@ def test_a_layers_times_are_its_shares_of_the_virtual_time() -> None:
         assert r["tat"] == pytest.approx(r["ended"] - last[2], abs=1e-6)
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize(("pipeline", "period"), [("blocking", 0.48), ("barrier", 0.36), ("cross-barrier", 0.33)])
 def test_how_much_of_the_communication_a_pipeline_hides(pipeline: str, period: float) -> None:
     """Two layers compute for 30 ms forward and 60 backward; the last one's sum takes 240 ms, the first one's 60.
