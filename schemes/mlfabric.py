@@ -36,7 +36,7 @@ class Settings(SchemeSettings):
     aggregate: bool = Field(True, description="workers that wait for their turn add others' updates to theirs")
     distribute: bool = Field(True, description="workers that have fetched the model pass it on to others that wait for it")
     distance: float | None = Field(
-        None, ge=0, description="a second host has a replica of the model that lacks updates with at most this sum of norms"
+        None, ge=0, description="a second host has a replica; the norms of the updates that it lacks add up to at most this"
     )
     chain: bool = Field(False, description="likewise, by chain replication: the server forwards every update before it applies it")
 

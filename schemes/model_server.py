@@ -20,7 +20,7 @@ from topologies.plan import NetworkPlan
 class ModelServerSettings(SchemeSettings):
     """What becomes of late updates."""
 
-    corrected: bool = Field(False, description="scale a late update of n workers by n / (1 + delay), where that is less than 1")
+    corrected: bool = Field(False, description="with n workers, scale a late update by n / (1 + delay) where that is less than 1")
 
 
 class OneModelServer(Scheme):
@@ -33,7 +33,7 @@ class OneModelServer(Scheme):
         return 1
 
     def staleness(self, settings: Any) -> int | None:
-        """How many updates a worker may be ahead of the slowest; None is without bound."""
+        """How many updates a worker may be ahead of the slowest; None means no bound."""
         return None
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:

@@ -92,7 +92,7 @@ class Scheme:
         return 0
 
     def delay_bound(self, settings: Any) -> int | None:
-        """The largest delay of an update (hosts.collective.Update) that the scheme allows; None is without bound."""
+        """The largest delay of an update (hosts.collective.Update) that the scheme allows; None means no bound."""
         return None
 
     def distance_bound(self, settings: Any) -> float | None:

@@ -14,7 +14,7 @@ LEARNS = 0.3  # how much of a link's rate one transfer can change
 class Fabric:
     """Hosts below their racks' switches, and a root above those.
 
-    `racks` are the hosts' by rank; rates are in bytes per second, 0 is without limit. A transfer slower than its links'
+    `racks` are the hosts' by rank; rates are in bytes per second, 0 means no limit. A transfer slower than its links'
     estimated rates lowers them. A faster one raises them, at most to the given rates.
     """
 

@@ -8,7 +8,7 @@ Aggregate   A worker that waits for its turn can add what others send to it mean
             transfer to the server brings up to j updates, and K transfers bring K (K + 1) / 2.
 
 The delay of an update is how many other updates the server has added since the version of the model that it was computed on.
-The server adds in the planned order, whenever transfers arrive, so delays are what was planned.
+The server adds updates in the planned order, no matter when they arrive, so delays are as planned.
 
 Everything here is a function of its arguments: there are no clocks, and nothing is sent.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-GUARD = 0.1  # share of its own duration that a transfer may be delayed to absorb another update
+GUARD = 0.1  # share of its own duration by which a transfer may be delayed to absorb another update
 Link = Hashable
 Path = Sequence[Link]  # the links from one host to another, each in one direction
 
@@ -170,7 +170,7 @@ class _Planner:
                 self._append(request, path, takes)
             elif not self._absorb(request, len(self.slots)):
                 self.dropped.append(request)
-        for last in reversed(range(len(self.slots))):  # to those before, as long as they are there sooner by it
+        for last in reversed(range(len(self.slots))):  # join earlier slots, as long as that makes the mean arrival earlier
             slot = self.slots[last]
             if not slot.stands and not slot.absorbed and self._absorb(slot.request, last):
                 self._remove(last)
@@ -256,7 +256,7 @@ class _Planner:
         return False
 
     def _join(self, number: int, before: int, late: float, transfer: Transfer) -> None:
-        """Put an update into a slot, which then starts `late` seconds later. Before, it had the slot `before`, or none."""
+        """Put an update into a slot, which then starts `late` seconds later. It comes from slot `before`, or had none."""
         slot, request = self.slots[number], transfer.request
         slot.start += late
         for other in self.slots[number + 1 :] if late else ():

@@ -65,7 +65,7 @@ class Replica(OrderedServer):
                 super()._take(rank, header, body)
 
     def _add(self, header: Header, body: bytearray) -> None:
-        """Add a copy, unless it came before from a worker that has died since; too late is what comes after the take-over."""
+        """Add a copy, unless it already came from a worker that has since died. What comes after the take-over is ignored."""
         assert self.model is not None
         if not self.standing_by or header.number in self.copies:
             return

@@ -6,7 +6,7 @@ the sum of what it has kept. So the server sends nothing. In chain replication (
 beside it, the server forwards every update and applies it once the replica has it.
 
 The server keeps, too, what the replica lacks. It sends that in the place of a worker that has died. And it is the server that
-applies no update by which the distance would exceed the bound (hosts.mlfabric.server); here is only decided who sends what.
+applies no update by which the distance would exceed the bound (hosts.mlfabric.server); this module only decides who sends what.
 """
 
 from __future__ import annotations

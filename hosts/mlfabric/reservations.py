@@ -12,8 +12,8 @@ LATE = 2.0  # seconds, beyond twice the time that it should take, after which a 
 
 
 class Reservations:
-    """Transfers in the order in which they use links. With `turns` each has its links to itself. Without, a link may carry one of
-    each of so many `hosts` at a time.
+    """Transfers in the order in which they use links. With `turns` each has its links to itself. Without, up to
+    `hosts` transfers, one from each, may share a link.
 
     A transfer that is late has nothing reserved any more.
     """

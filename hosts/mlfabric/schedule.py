@@ -1,13 +1,13 @@
 """The scheduler's state: what workers ask for, what is planned and under way, and what each may do next.
 
-With a new update, those of the latest tickets are planned anew, as far back as none of their transfers has begun. A plan says which
+When an update arrives, the tickets after the last one of which a transfer has begun are planned anew. A plan says which
 transfers there are, and in which order on each link; each begins when those before it on its links have ended, so one that takes
 longer than planned holds up those behind it and overlaps with none. Once it is late (hosts.mlfabric.reservations.LATE) they wait
-no longer. Only with such a transfer, and with one that is sent again for it, can another overlap.
+no longer. Only such a transfer, and one that is sent in its place, can overlap with another.
 
 Each transfer to the server has a ticket, and the server applies them in that order. So plans alone decide which version an
 update meets, and no late transfer can make its delay longer. When a worker dies, what it was to send is taken out of the plan,
-which can only make delays shorter; what others had sent to it waits again. So does an update that is late, once what is late has
+which can only make delays shorter; what others had sent to it waits again. So does a late update, once the first copy has
 come after all: the server throws that away.
 
 The server sends the model to one worker at a time, too, or a worker that has it does (hosts.mlfabric.distribution).
@@ -190,7 +190,7 @@ class Schedule:
         return self._go_on(now)
 
     def wait_no_longer(self, job: Job, now: float) -> list[Action]:
-        """For a transfer that is late. The server sends in the place of another; an update waits for another turn."""
+        """Stop waiting for a late transfer. The server sends in place of another host; an update waits for another turn."""
         actions: list[Action] = []
         self.distribution.models.pop(job.source, None)
         if job.what is What.UPDATE and job.destination == self.server:
@@ -217,7 +217,7 @@ class Schedule:
         """The replica takes the place of the server, which has died. Everything is to be asked for again.
 
         Versions go on with all updates that the dead server can have applied, as far as is known here. What it applied in its last
-        moments is not among them: who has fetched a model with that in it counts it as the version with which they go on.
+        moments is not among them: a worker whose model includes some of that counts it as this version, too.
         """
         assert self.replication is not None
         self.version -= sum(len(members) for members in self.members.values()) + self.replication.gated()

@@ -29,7 +29,7 @@ class Scheduler(GroupServer[Header]):
         self.schedule = schedule
         self.ranks = Ranks(self.workers, schedule.replication is not None)
         self.server, self.replica = self.ranks.server, self.ranks.replica
-        self.deaf: set[int] = set()  # to these workers, until they know that the server has died
+        self.deaf: set[int] = set()  # workers that are not listened to until they know that the server has died
         self.over: set[int] = set()  # workers that need no server any more
         self.body = bytearray()  # of the replica's TAKEN
 

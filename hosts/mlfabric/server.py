@@ -1,4 +1,4 @@
-"""MLfabric's server: it holds the model, and applies what comes in the order of its tickets, whenever it comes.
+"""MLfabric's server: it holds the model, and applies updates in the order of their tickets, no matter when they arrive.
 
 With a replica it applies nothing by which the norms of what the replica lacks would exceed the bound.
 """
@@ -33,7 +33,7 @@ class Came(NamedTuple):
 
     @property
     def norm(self) -> float:
-        """At least the sum's."""
+        """An upper bound on the norm of the sum."""
         return sum(member.norm for member in self.members)
 
     def pack(self) -> bytes:

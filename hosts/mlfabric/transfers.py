@@ -16,7 +16,7 @@ class Push:
     destination: int
     ticket: int  # of the transfer to the server that it is, or becomes part of
     members: tuple[int, ...]  # workers whose updates it is to send as one
-    rate: float  # bytes per second; 0 is without limit
+    rate: float  # bytes per second; 0 means no limit
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Fetch:
 
     worker: int
     number: int  # of the fetch
-    rate: float  # bytes per second; 0 is without limit
+    rate: float  # bytes per second; 0 means no limit
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Pass:
     worker: int
     destination: int
     number: int
-    rate: float  # bytes per second; 0 is without limit
+    rate: float  # bytes per second; 0 means no limit
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Replicate:
     destination: int
     number: int
     tickets: tuple[int, ...]
-    rate: float  # bytes per second; 0 is without limit
+    rate: float  # bytes per second; 0 means no limit
 
 
 @dataclass(frozen=True)

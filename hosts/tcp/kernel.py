@@ -42,7 +42,7 @@ def control_congestion(made: socket.socket) -> None:
 
 
 def pace(made: socket.socket, rate: float) -> None:
-    """Have TCP send no more than so many bytes of data per second; 0 is without limit.
+    """Have TCP send no more than so many bytes of data per second; 0 means no limit.
 
     A connection that has a link to itself then leaves no queue behind which acknowledgments of others would wait.
     """

@@ -29,7 +29,7 @@ Schedule = list[list[Move]]
 
 @dataclass(frozen=True)
 class Nodes:
-    """Who takes part: workers, then dedicated servers. Rates are in Mbit/s, of each one's link; 0 is without limit."""
+    """Who takes part: workers, then dedicated servers. Rates are in Mbit/s, of each one's link; 0 means no limit."""
 
     workers: int
     servers: int

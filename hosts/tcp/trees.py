@@ -20,7 +20,7 @@ PIECES = 64  # the more, the sooner the pipeline is full; each costs a message t
 
 
 def degrees(rates: Sequence[float]) -> list[int]:
-    """How many neighbours each worker has in the tree whose busiest worker is the least busy; a rate of 0 is without limit.
+    """How many neighbours each worker has in the tree whose busiest worker is the least busy; a rate of 0 means no limit.
 
     Every worker has one, and n - 2 more are given, one after another, to whichever worker would be least busy with it.
     """

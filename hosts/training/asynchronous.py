@@ -34,7 +34,7 @@ class AsynchronousTrainer(Trainer):
     """A worker's training with weights that the scheme keeps. The last worker evaluates what it pulls, because the first one's
     link is slow where links are of mixed rates. A record has, beside a Trainer's,
 
-    version: how many changes are in the weights that were pulled; delay: how many of others came between the pull before and the
+    version: how many changes are in the weights that were pulled; delay: how many others came between the previous pull and the
     worker's own change, None where that was dropped; update: what became of it (hosts.collective.Update), where the scheme tells.
     """
 

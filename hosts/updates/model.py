@@ -24,7 +24,7 @@ class Model:
     version: int = 0
 
     def apply(self, members: Sequence[Member], update: NDArray[Any], weight: float = 1.0) -> int:
-        """Add an update, or the sum of several; the version before, on which the delay of each member counts.
+        """Add an update, or the sum of several. Returns the version before, up to which each member's delay counts.
 
         Those that are applied at once do not delay each other, as the gradients of a synchronous step do not.
         """
@@ -40,7 +40,7 @@ def correction(delay: int, workers: int) -> float:
     """What an update is scaled by that is `delay` updates late (Zhang et al., IJCAI '16: the learning rate over the delay).
 
     An update is already divided by the number of workers. That suits the usual delay of workers - 1, if all are equally fast.
-    Only later ones are scaled, so that 1 / (1 + delay) is what divides them in all.
+    Only later ones are scaled, so that in all they are divided by 1 + delay.
     """
     return workers / max(workers, 1 + delay)
 

@@ -33,7 +33,7 @@ class Part:
 class ModelServer(GroupServer[Header]):
     """Of one group of workers.
 
-    `staleness` bounds how many updates a worker may be ahead of the slowest, None is without bound (hosts.updates.model.behind);
+    `staleness` bounds how many updates a worker may be ahead of the slowest, None means no bound (hosts.updates.model.behind);
     `corrected`: late updates count for less (hosts.updates.model.correction).
     """
 

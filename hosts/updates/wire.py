@@ -54,10 +54,10 @@ class Header(NamedTuple):
                model
     HELD       the replica has the copy of this number. The server is told the tickets in it
     ALONE      `rank` is the only server from now on. If that is the replica, it takes over: the next ticket is this one, and its
-               model counts as this version. To a worker, which is to ask it again for what it lacks, there are two numbers more,
+               model counts as this version. A worker, which is to resend what was not answered, also gets two numbers,
                four bytes each: the number after that of its last update that the replica has, and the version that this update
                was to be applied to
-    TAKEN      the sender knows that the replica has taken over. The replica tells those numbers, four bytes each
+    TAKEN      the sender knows that the replica has taken over. The replica adds the first of those numbers for every worker
     OVER       the worker leaves, and will need no server any more
     RESULT     to the new server: a sum that the worker has and others may lack
     """
@@ -73,7 +73,7 @@ class Header(NamedTuple):
     ticket: int = 0  # transfers to the server are applied in the order of these
     version: int = 0  # of the model: updates that are in it
     at: float = 0.0  # time.monotonic()
-    rate: float = 0.0  # bytes per second to send with; 0 is without limit
+    rate: float = 0.0  # bytes per second to send with; 0 means no limit
     load: float = 0.0  # bytes that the update or the model takes on a link
     norm: float = 0.0  # of the update; of an applied one: of what is in the model and not in the replica's, or NO_REPLICA
 

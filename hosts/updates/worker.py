@@ -22,7 +22,7 @@ KINDS = {Operation.SUM: wire.GIVE, Operation.KEEP: wire.KEEP}
 
 @dataclass(eq=False)
 class Change:
-    """An update under way, and the model that is fetched behind it; `member` is None where the model alone is."""
+    """An update under way, and the model that is fetched after it; `member` is None where only the model is fetched."""
 
     started: Sum
     member: Member | None

@@ -60,6 +60,7 @@ class ExternObject:
     control_name: str
     path: tuple[str, ...]
     position: Position
+    reads: list[s.Expression] = field(default_factory=list)  # where a direct meter's colour is read to
 
 
 @dataclass
@@ -82,13 +83,26 @@ class ListedAction:
     default_only: bool = False
 
 
+@dataclass(eq=False)
+class ValueSet:
+    """A set of values that the control plane fills, for select; `fields` are the parts of a value."""
+
+    name: str
+    control_name: str
+    path: tuple[str, ...]
+    fields: list[Type]
+    size: int
+    position: Position
+
+
 @dataclass(frozen=True)
 class Pattern:
-    """A value that a key may have, known when compiling: all numbers (`any`), value &&& mask, or low .. high (`range`)."""
+    """The values that a key may have: all (`any`), value &&& mask, low .. high (`range`), or those of a value set (`set`)."""
 
-    kind: str  # "any", "mask" or "range"
+    kind: str  # "any", "mask", "range" or "set"
     low: int = 0  # or the value
     high: int = 0  # or the mask
+    values: ValueSet | None = None
 
 
 @dataclass
@@ -104,7 +118,7 @@ class Entry:
 
 @dataclass(eq=False)
 class Table:
-    """`entries` are the constant ones, in the order of their precedence; `default` is the number of an action."""
+    """`entries` are the program's, in the order of their precedence; `default` is the number of an action."""
 
     name: str
     control_name: str
@@ -113,18 +127,18 @@ class Table:
     keys: list[Key] = field(default_factory=list)
     actions: list[ListedAction] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
-    constant_entries: bool = False
+    constant_entries: bool = False  # for the control plane
     default: int = 0
     default_data: list[int] = field(default_factory=list)
     constant_default: bool = False
     size: int = 0
     counter: ExternObject | None = None
-    unsupported: tuple[Position, str] | None = None  # what the emitter refuses
+    meter: ExternObject | None = None
 
 
 @dataclass
 class Case:
-    """A case of a select: a Pattern for each of its expressions."""
+    """A case of a select: a Pattern for each of its expressions, or one value set for all."""
 
     keys: list[Pattern]
     state: str

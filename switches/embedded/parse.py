@@ -1,176 +1,21 @@
-"""From preprocessed text to the syntax tree: the token filter, and lark's tree made into nodes."""
+"""From preprocessed text to the syntax tree."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.preprocess import Source
-from switches.embedded.text import is_identifier, unescape
-
-TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"}
-OPENS_ARGUMENTS = {
-    "bit",
-    "int",
-    "varbit",
-    "tuple",
-    "bool",
-    "error",
-    "_",
-}  # words, beside types, that begin a list of type arguments
-
-
-def _calls_generic(types: set[str], tokens: list[Token], at: int) -> bool:
-    """True if the `<` at this place opens type arguments of a call: name<…>(…)."""
-    first = str(tokens[at + 1]) if at + 1 < len(tokens) else ""
-    if first not in OPENS_ARGUMENTS and first not in types:
-        return False
-    depth = 0
-    for i in range(at, min(at + 64, len(tokens))):
-        text = str(tokens[i])
-        depth += {"<": 1, ">": -1, ">>": -2}.get(text, 0)
-        if depth <= 0:
-            return tokens[i + 1 : i + 2] == ["("]
-        if text in (";", "{", "}", "&&", "||", "=="):
-            return False
-    return False
-
-
-def _declares_type(before: str, after: list[str]) -> bool:
-    """True if a `type` between these tokens begins `type TYPE NAME;`."""
-    return before in ("", ";", "{", "}", ")") and bool(after) and is_identifier(after[0]) and after[1:2] != ["="]
-
-
-# keywords that are names elsewhere, and how to tell: by the token before and the three behind
-SOFT_KEYWORDS: dict[str, Callable[[str, list[str]], bool]] = {
-    "apply": lambda before, after: before != "." and after[:1] == ["{"],
-    "state": lambda before, after: before != "." and after[1:2] == ["{"] and is_identifier(after[0]),
-    "key": lambda before, after: after[:2] == ["=", "{"],
-    "actions": lambda before, after: after[:2] == ["=", "{"],
-    "entries": lambda before, after: after[:2] == ["=", "{"],
-    "type": _declares_type,
-    "priority": lambda before, after: after[:1] == ["="] and after[2:3] == [":"],
-}
-
-# words that begin something the grammar lacks, and what must follow them there
-LACKING = {"abstract": ("", "abstract methods"), "for": ("(", "for loops")}
-
-
-class LackingFeatureError(Exception):
-    """A token that begins a feature which the embedded switch has not."""
-
-    def __init__(self, token: Token, feature: str) -> None:
-        super().__init__(feature)
-        self.token = token
-        self.feature = feature
-
-
-class TokenFilter:
-    """Tells types from other names and type brackets from comparisons, as the specification's lexer must (appendix G)."""
-
-    always_accept = ()
-
-    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        tokens = list(stream)
-        types, parameters = _declared_types(tokens), _type_parameters(tokens)
-        nesting: list[str] = []
-        previous = ""
-        for i, token in enumerate(tokens):
-            text = str(token)
-            if text in LACKING and previous != "." and LACKING[text][0] in ("", *map(str, tokens[i + 1 : i + 2])):
-                raise LackingFeatureError(token, LACKING[text][1])
-            known = types | parameters[i]
-            if text in SOFT_KEYWORDS and not SOFT_KEYWORDS[text](previous, [str(t) for t in tokens[i + 1 : i + 4]]):
-                token = Token.new_borrow_pos("IDENT", text, token)
-            elif token.type == "IDENT" and text in known:
-                token = Token.new_borrow_pos("TYPE", text, token)
-            elif text in ("(", "[", "{"):
-                nesting.append(text)
-            elif text in (")", "]", "}") and nesting:
-                nesting.pop()
-            elif text == "<" and (previous in TAKES_ANGLES or previous in known or _opens(known, parameters, tokens, i)):
-                nesting.append("<")
-                token = Token.new_borrow_pos("LANGLE", text, token)
-            elif text in (">", ">>") and nesting[-1:] == ["<"]:
-                for _ in text:
-                    nesting.pop()
-                    yield Token.new_borrow_pos("RANGLE", ">", token)
-                previous = text
-                continue
-            previous = text
-            yield token
-
-
-def _opens(types: set[str], parameters: list[frozenset[str]], tokens: list[Token], at: int) -> bool:
-    """Whether the `<` behind a name that is no type opens type parameters, or type arguments."""
-    declares = str(tokens[at + 1]) in parameters[at] and at > 0 and tokens[at - 1].type == "IDENT"
-    return declares or _calls_generic(types, tokens, at)
-
-
-def _declared_types(tokens: list[Token]) -> set[str]:
-    """Names that some declaration of the program makes a type."""
-    found = set()
-    for i, token in enumerate(tokens):
-        behind = [str(t) for t in tokens[i + 1 : i + 4]]
-        if token in ("header", "struct", "header_union", "parser", "control", "package"):
-            found.update(behind[:1])
-        elif token == "extern" and len(behind) > 1 and (behind[1] == "{" or _ends_parameters(tokens, i + 2) == "{"):
-            found.add(behind[0])
-        elif token in ("enum", "typedef") or (token == "type" and _declares_type(str(tokens[i - 1]) if i else "", behind)):
-            end = "{" if token == "enum" else ";"
-            j = next((j for j in range(i, min(i + 40, len(tokens))) if tokens[j] in (end, "}")), i)
-            if tokens[j] == end and tokens[j - 1].type == "IDENT":
-                found.add(str(tokens[j - 1]))
-    return found
-
-
-def _ends_parameters(tokens: list[Token], at: int) -> str:
-    """What follows a list of type parameters that opens here; "" if none does."""
-    if tokens[at : at + 1] != ["<"]:
-        return ""
-    end = at + 1
-    while end < len(tokens) and (tokens[end].type == "IDENT" or tokens[end] == ","):
-        end += 1
-    return str(tokens[end + 1]) if tokens[end : end + 1] == [">"] and end + 1 < len(tokens) else ""
-
-
-def _type_parameters(tokens: list[Token]) -> list[frozenset[str]]:
-    """For every token the type parameters that are names of types there: those of the declarations that it is part of."""
-    found: list[frozenset[str]] = [frozenset()] * len(tokens)
-    for i, token in enumerate(tokens):
-        if token.type != "IDENT" or _ends_parameters(tokens, i + 1) not in ("(", "{"):
-            continue
-        begin = i
-        while begin > 0 and tokens[begin - 1] not in (";", "{", "}", "(", "=", ")"):
-            begin -= 1
-        if i == begin or tokens[begin - 1] in ("(", "="):  # a call
-            continue
-        names = frozenset(str(t) for t in tokens[i + 2 : _closing(tokens, i + 1)] if t.type == "IDENT")
-        for j in range(begin, _end_of_declaration(tokens, i)):
-            found[j] |= names
-    return found
-
-
-def _closing(tokens: list[Token], at: int) -> int:
-    return next(j for j in range(at, len(tokens)) if tokens[j] == ">")
-
-
-def _end_of_declaration(tokens: list[Token], at: int) -> int:
-    """Behind the block, or the semicolon, that ends the declaration whose name stands here."""
-    depth = 0
-    for j in range(at, len(tokens)):
-        depth += (tokens[j] in ("(", "{")) - (tokens[j] in (")", "}"))
-        if depth == 0 and tokens[j] in (";", "}"):
-            return j + 1
-    return len(tokens)
+from switches.embedded.syntax_errors import explained
+from switches.embedded.text import unescape
+from switches.embedded.tokens import LackingFeatureError, TokenFilter
 
 
 @cache
@@ -242,8 +87,8 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     newtype_decl = typedef_decl
     def header_decl(self, m, c): return s.Composite(self.at(m), "header", c[1], c[3:], c[2])
     def struct_decl(self, m, c): return s.Composite(self.at(m), "struct", c[1], c[3:], c[2])
-    def union_decl(self, m, c): raise unsupported(self.at(m), "header_union")
-    def value_set(self, m, c): raise unsupported(self.at(m), "value_set")
+    def union_decl(self, m, c): return s.Composite(self.at(m), "header_union", c[1], c[3:], c[2])
+    def value_set(self, m, c): return s.ValueSet(self.at(m), c[2], c[4], c[5], c[0] or [])
     def field(self, m, c): return s.Field(self.at(m), c[1], c[2], c[0] or [])
     def enum_decl(self, m, c): return s.Enum(self.at(m), c[2], c[1], [e for e in c[3:] if e])
     def enum_member(self, m, c): return (c[0], c[1])
@@ -316,7 +161,17 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def other_property(self, m, c): return ("property", s.Property(self.at(m), str(c[2]), c[3], c[1] is not None))
 
     def block(self, m, c): return s.Block(self.at(m), _statements(c[1:]))
-    def assignment(self, m, c): return s.Assignment(self.at(m), c[0], c[1])
+    def plain_assignment(self, m, c): return s.Assignment(self.at(m), c[0], c[-1], str(c[1])[:-1] if len(c) > 2 else "")
+    def assignment(self, m, c): return c[0]
+    def for_statement(self, m, c): return s.For(self.at(m), c[1], c[2], c[3], _statement(self.at(m), c[4]))
+    def for_parts(self, m, c): return _statements(c)
+    def for_call(self, m, c): return s.CallStatement(self.at(m), c[0])
+    def for_variable(self, m, c): return s.Variable(self.at(m), c[1], c[2], c[3])
+    def for_in(self, m, c):
+        variable = s.Variable(self.at(m), c[1], c[2], None)
+        return s.ForIn(self.at(m), variable, c[3], c[4], _statement(self.at(m), c[5]))
+    def break_statement(self, m, c): return s.Break(self.at(m))
+    def continue_statement(self, m, c): return s.Continue(self.at(m))
     def call_statement(self, m, c): return s.CallStatement(self.at(m), c[0])
     def if_statement(self, m, c): return s.If(self.at(m), c[0], _statement(self.at(m), c[1]), c[2])
     def switch_statement(self, m, c): return s.Switch(self.at(m), c[0], c[1:])
@@ -381,20 +236,5 @@ def parse(source: Source) -> s.Program:
         raise unsupported(source.position(error.token.line, error.token.column), error.feature) from None
     except VisitError as error:
         raise error.orig_exc from None
-    except UnexpectedToken as error:
-        position = source.position(error.line, error.column)
-        if error.token.type == "$END":
-            raise CompileError(position, "syntax error: the program ends too early") from None
-        raise CompileError(position, f"syntax error at {str(error.token)!r}{_hint(error)}") from None
-    except UnexpectedCharacters as error:
-        position = source.position(error.line, error.column)
-        raise CompileError(position, f"a character that P4 does not have: {error.char!r}") from None
     except UnexpectedInput as error:
-        raise CompileError(source.position(error.line, error.column), "syntax error") from None
-
-
-def _hint(error: UnexpectedToken) -> str:
-    """What would have been right, where only one thing would."""
-    expected = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
-    wanted = [shown for name, shown in expected.items() if name in error.accepts or name in error.expected]
-    return f", expected {wanted[0]}" if len(wanted) == 1 else ""
+        raise explained(error, source, _lark()) from None

@@ -85,22 +85,27 @@ class Varbit(Type):
 
 
 @dataclass(frozen=True)
-class TupleOf(Type):
-    """tuple<…>, and a list of values."""
-
-    members: tuple[Type, ...]
-
-    def __str__(self) -> str:
-        return "tuple<" + ", ".join(map(str, self.members)) + ">"
-
-
-@dataclass(frozen=True)
 class FieldOf:
     """A field of a header or struct; `lists` are the ids of its @field_list annotation."""
 
     name: str
     type: Type
     lists: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TupleOf(Type):
+    """tuple<…>, and a list of values."""
+
+    members: tuple[Type, ...]
+
+    @property
+    def fields(self) -> tuple[FieldOf, ...]:
+        """Its members, as C names them."""
+        return tuple(FieldOf(f"f{i}", member) for i, member in enumerate(self.members))
+
+    def __str__(self) -> str:
+        return "tuple<" + ", ".join(map(str, self.members)) + ">"
 
 
 @dataclass(frozen=True)
@@ -131,10 +136,18 @@ class Header(Struct):
 
 
 @dataclass(frozen=True)
-class Stack(Type):
-    """A stack of `size` headers of one type."""
+class HeaderUnion(Struct):
+    """Headers of which at most one is valid (section 7.2.4)."""
 
-    element: Header
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Stack(Type):
+    """A stack of `size` headers, or header unions, of one type."""
+
+    element: Header | HeaderUnion
     size: int
 
     def __str__(self) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.probe import ask, program, switch
 
-WIDTHS = (8, 13, 32, 33, 63, 64)
+WIDTHS = [((8, 13, 32, 33, 63, 64), 64), ((65,), 256), ((104,), 256), ((128,), 256), ((200,), 256)]  # and the bits of results
 OPERATORS = ("+", "-", "*", "&", "|", "^", "|+|", "|-|", "<<", ">>", "/", "%")
+W100, ALL = 0x8123456789ABCDEF012345678, (1 << 64) - 1
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
@@ -41,16 +44,17 @@ def literal(value: int, width: int, signed: bool) -> str:
     return f"(-{width}s{-value - 1} - {width}s1)"
 
 
-def test_folded_and_computed_results_are_those_of_the_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("widths", "room"), WIDTHS)
+def test_folded_and_computed_results_are_those_of_the_model(tmp_path: Path, widths: tuple[int, ...], room: int) -> None:
     lines: list[str] = []
     wanted: list[int] = []
     types = ["header results_t {"]
-    for width in WIDTHS:
+    for width in widths:
         for signed in (False, True):
             kind = f"{'int' if signed else 'bit'}<{width}>"
             chosen = pairs(width, signed)
             for n, operator in enumerate(OPERATORS):
-                if operator in ("/", "%") and signed:
+                if operator in ("/", "%") and (signed or width > 64):
                     continue
                 for a, b in chosen[n % 3 :: 9]:
                     if operator in ("<<", ">>"):
@@ -58,21 +62,22 @@ def test_folded_and_computed_results_are_those_of_the_model(tmp_path: Path) -> N
                     if operator in ("/", "%"):
                         b = max(b, 1)
                     amount = f"{b}" if operator in ("<<", ">>") else literal(b, width, signed)
-                    folded = f"(bit<64>)(bit<{width}>)({literal(a, width, signed)} {operator} {amount})"
+                    folded = f"(bit<{room}>)(bit<{width}>)({literal(a, width, signed)} {operator} {amount})"
                     right = f"8w{b}" if operator in ("<<", ">>") else "b"
                     k = len(wanted)
                     lines.append(
                         f"{{ {kind} a = {literal(a, width, signed)}; {kind} b = {literal(b, width, signed)}; "
-                        f"hdr.results.r{k} = {folded}; hdr.results.r{k + 1} = (bit<64>)(bit<{width}>)(a {operator} {right}); }}"
+                        f"hdr.results.r{k} = {folded}; hdr.results.r{k + 1} = (bit<{room}>)(bit<{width}>)(a {operator} {right}); }}"
                     )
                     wanted += [model(operator, a, b, width, signed)] * 2
-    types += [f"bit<64> r{k};" for k in range(len(wanted))]
+    types += [f"bit<{room}> r{k};" for k in range(len(wanted))]
     before = f"#define EXTRA_TYPES {' '.join(types)} }}\n#define EXTRA_HEADERS results_t results;"
     body = "standard.egress_spec = 1; hdr.results.setValid(); " + " ".join(lines)
     with switch(program(tmp_path, body, before=before)) as running:
         out = ask(running, bytes(20))[20:]
-    assert len(out) == 8 * len(wanted)
-    found = [int.from_bytes(out[8 * k : 8 * k + 8], "big") for k in range(len(wanted))]
+    size = room // 8
+    assert len(out) == size * len(wanted)
+    found = [int.from_bytes(out[size * k : size * k + size], "big") for k in range(len(wanted))]
     wrong = [(lines[k // 2], hex(f), hex(w)) for k, (f, w) in enumerate(zip(found, wanted, strict=True)) if f != w]
     assert not wrong, wrong[:3]
 
@@ -80,7 +85,7 @@ def test_folded_and_computed_results_are_those_of_the_model(tmp_path: Path) -> N
 def test_comparisons_folded_and_computed(tmp_path: Path) -> None:
     lines = []
     wanted = []
-    for width in (8, 33, 64):
+    for width in (8, 33, 64, 65, 128):
         for signed in (False, True):
             kind = f"{'int' if signed else 'bit'}<{width}>"
             for a, b in pairs(width, signed)[::3]:
@@ -112,14 +117,18 @@ def test_casts_slices_and_concatenation(tmp_path: Path) -> None:
         ("(bit<64>)(bit<40>)(int<40>)({s8} ++ (int<13>){s8})", 0xFFFFE00000 | 0xF6 << 13 | 0x1FF6),
         ("(bit<64>)(bit<8>)(int<8>)({b8})", 0xA9), ("(bit<64>)(bit<40>)({b8})", 0xA9), ("(bit<64>)(bit<8>)(-{s8})", 10),
         ("(bit<64>)(bit<40>)(int<40>)({s8})", 0xFFFFFFFFF6), ("(bit<64>)(~{b13})", 0x0AAA), ("(bit<64>)(-{b13})", 0x0AAB),
+        ("(bit<64>)({w100} >> 60)", W100 >> 60), ("({w100} << 60)[99:36]", (W100 << 60 & (1 << 100) - 1) >> 36),
+        ("(bit<64>)(bit<128>)(int<128>)(int<100>){w100}", W100 & ALL), ("((int<128>)(int<100>){w100} < 0 ? 64w1 : 64w2)", 1),
+        ("(({b8} ++ {w100}) ++ {b13})[120:57]", (0xA9 << 113 | W100 << 13 | 0x1555) >> 57 & ALL),
+        ("((int<80>){s8})[79:16]", ALL), ("(bit<64>)((-{w100})[99:70])", (-W100 >> 70) & (1 << 30) - 1),
         ("({b8} == 8w169 ? 64w1 : 64w2)", 1), ("({b8} != 8w169 ? 64w1 : 64w2)", 2), ("(bit<64>)(bit<1>)(bool)({b13}[0:0])", 1),
     ]  # fmt: skip
-    constants = {"s8": "(-8s10)", "b8": "8w169", "b13": "13w5461"}
+    constants = {"s8": "(-8s10)", "b8": "8w169", "b13": "13w5461", "w100": "100w0x8123456789ABCDEF012345678"}
     variables = {name: name for name in constants}
     texts = [text.format(**names) for text, _ in cases for names in (constants, variables)]
     fields = " ".join(f"bit<64> r{k};" for k in range(len(texts)))
     before = f"#define EXTRA_TYPES header results_t {{ {fields} }}\n#define EXTRA_HEADERS results_t results;"
-    body = "int<8> s8 = -10; bit<8> b8 = 169; bit<13> b13 = 5461; standard.egress_spec = 1; hdr.results.setValid(); "
+    body = "int<8> s8 = -10; bit<8> b8 = 169; bit<13> b13 = 5461; bit<100> w100 = 0x8123456789ABCDEF012345678; standard.egress_spec = 1; hdr.results.setValid(); "
     body += " ".join(f"hdr.results.r{k} = {text};" for k, text in enumerate(texts))
     with switch(program(tmp_path, body, before=before)) as running:
         out = ask(running, bytes(20))[20:]

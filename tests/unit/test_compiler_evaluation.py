@@ -71,8 +71,8 @@ CASES: dict[str, tuple[dict[str, str], bytes]] = {
     "a control that is given overlapping structs works on copies": (
         {
             "outside": f"{PAIR} control C(inout pair_t p, in pair_t q) {{ apply {{ p.x = 5; p.y = q.x; }} }}",
-            "locals_": "C() c;",
-            "body": "pair_t s = { 1, 2 }; c.apply(s, s); hdr.probe.a = s.x; hdr.probe.b[7:0] = s.y;",
+            "locals_": "C() c; pair_t s;",
+            "body": "s = { 1, 2 }; c.apply(s, s); hdr.probe.a = s.x; hdr.probe.b[7:0] = s.y;",
         },
         b"\x05\x00\x01",
     ),

@@ -10,10 +10,11 @@ from switches.embedded.check import calls, expressions, functions, resolve, stat
 from switches.embedded.check.context import Checker
 from switches.embedded.check.conversions import coerce
 from switches.embedded.check.scope import Constant, Declaration, Scope, TypeName
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import BlockType, ExternType, Type
+from switches.embedded.errors import CompileError, Position, unsupported
+from switches.embedded.types import BlockType, ExternType, Struct, TupleOf, Type, as_bits
 
 DEEPEST_PATH = 40  # instances within instances
+LARGEST_SET = 1 << 16  # values
 
 
 def instance(
@@ -44,7 +45,7 @@ def instance(
     made = checked.Instance(kind, node.name, path, node.position, c.where.role)
     body_scope = Scope(inner)
     made.parameters = [functions.parameter(c, p, inner, body_scope, lasting=True) for p in node.parameters]
-    with c.at(inside=kind):
+    with c.at(inside=kind, in_loop=False):
         _locals(c, made, deepcopy(node.locals), body_scope)
         if isinstance(node, s.Parser):
             made.states = states.states(c, deepcopy(node), body_scope)
@@ -77,8 +78,25 @@ def _locals(c: Checker, made: checked.Instance, nodes: list[s.Declaration], scop
                 functions.action(c, node, scope, control_name(node, made.path), made.path)
             case s.Table():
                 made.tables.append(tables.declare(c, node, scope, control_name(node, made.path), made.path))
+            case s.ValueSet():
+                _value_set(c, node, scope, made.path)
             case _:
                 raise CompileError(node.position, "this cannot stand here")
+
+
+def _value_set(c: Checker, node: s.ValueSet, scope: Scope, path: tuple[str, ...]) -> None:
+    type_ = resolve.resolve(c, node.type, scope)
+    fields = [type_]
+    if isinstance(type_, (Struct, TupleOf)):
+        fields = [f.type for f in type_.fields] if isinstance(type_, Struct) else list(type_.members)
+    if any(as_bits(f) is None for f in fields):
+        raise unsupported(node.position, f"a value_set of {type_}")
+    size = resolve.number(c, node.size, scope)
+    if not 0 < size <= LARGEST_SET:
+        raise CompileError(node.position, f"a value_set of {size} values is not possible")
+    made = checked.ValueSet(node.name, control_name(node, path), path, fields, size, node.position)
+    c.name_once("value_set", made.control_name, node.position)
+    scope.declare(node.name, made, node.position)
 
 
 def instantiate(
@@ -104,7 +122,7 @@ def instantiate(
     scope.declare(node.name, made, node.position)
 
 
-def control_name(node: s.Action | s.Table | s.Instantiation, path: tuple[str, ...]) -> str:
+def control_name(node: s.Action | s.Table | s.Instantiation | s.ValueSet, path: tuple[str, ...]) -> str:
     """What the control plane calls a thing: its @name, or its path from the top-level control."""
     for annotation in node.annotations:
         if annotation.name == "name" and annotation.body:

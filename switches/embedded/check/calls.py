@@ -13,7 +13,7 @@ from switches.embedded.check.conversions import coerce
 from switches.embedded.check.generics import bind, bound, is_open
 from switches.embedded.check.scope import Declaration, Overloads, Scope
 from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import BOOL, VOID, ApplyResult, ExternType, Header, Stack, Type, TypeVariable
+from switches.embedded.types import BOOL, VOID, ApplyResult, ExternType, Header, HeaderUnion, Stack, Type, TypeVariable
 from switches.embedded.walk import walk
 
 
@@ -197,7 +197,8 @@ def _method(c: Checker, node: s.Call, function: s.Member, scope: Scope) -> s.Cal
     if isinstance(base, ExternType):
         assert isinstance(function.base, s.Name)
         return _extern_method(c, node, function.name, base, function.base.symbol, scope)
-    if isinstance(base, Header) and function.name in ("isValid", "setValid", "setInvalid"):
+    of_validity = {Header: ("isValid", "setValid", "setInvalid"), HeaderUnion: ("isValid",)}
+    if function.name in of_validity.get(type(base), ()):
         if node.arguments:
             raise CompileError(node.position, f"{function.name} takes no arguments")
         if function.name == "isValid":

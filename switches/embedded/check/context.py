@@ -19,6 +19,7 @@ class Where:
     role: str = ""
     inside: str = ""  # "parser", "control", "action" or "function"
     result: Type = VOID  # of the function
+    in_loop: bool = False
 
 
 class Checker:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
-from switches.embedded.errors import CompileError
-from switches.embedded.types import Header, Stack, Struct, TupleOf, Type, bit_width
+from switches.embedded.errors import CompileError, unsupported
+from switches.embedded.types import Header, HeaderUnion, Stack, Struct, TupleOf, Type, bit_width
 
 PROGRAM_H = Path(__file__).parent.parent / "runtime" / "program.h"
 MAX_PACKET = int(re.findall(r"#define MAX_PACKET (\d+)", PROGRAM_H.read_text())[0])
@@ -24,6 +24,9 @@ def most(node: s.Statement | None, before: int) -> int:
             return max(most(node.then, before), most(node.otherwise, before))
         case s.Switch():
             return max([before, *(most(case.body, before) for case in node.cases)])
+        case s.For() | s.ForIn():
+            if most(node.body, before) != before:
+                raise unsupported(node.position, "emit in a loop")
         case s.CallStatement():
             return _called(node.call, before)
     return before
@@ -50,6 +53,8 @@ def _size(type_: Type) -> int:
     match type_:
         case Stack():
             return type_.size * _size(type_.element)
+        case HeaderUnion():
+            return max((_size(f.type) for f in type_.fields), default=0)
         case Header():
             return sum(bit_width(f.type) for f in type_.fields) // 8
         case Struct():

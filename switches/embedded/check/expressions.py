@@ -7,11 +7,12 @@ from typing import Any
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
+from switches.embedded.advice import advice
 from switches.embedded.check import calls, resolve
 from switches.embedded.check.constants import boolean, fitted, folded, folded_unnamed, known
 from switches.embedded.check.context import Checker
 from switches.embedded.check.conversions import as_scalar, cast, coerce, in_order_of, unified
-from switches.embedded.check.scope import Constant, Scope, TypeName, advice
+from switches.embedded.check.scope import Constant, Scope, TypeName
 from switches.embedded.errors import CompileError, unsupported
 from switches.embedded.types import (
     BOOL,
@@ -90,6 +91,10 @@ def _string(c: Checker, node: s.String, scope: Scope, expected: Type | None) -> 
     return known(node.position, node.value, STRING)
 
 
+def _old(c: Checker, node: s.Old, scope: Scope, expected: Type | None) -> s.Expression:
+    return node
+
+
 def _known(c: Checker, node: s.Known, scope: Scope, expected: Type | None) -> s.Expression:
     return node
 
@@ -147,6 +152,10 @@ def _index(c: Checker, node: s.Index, scope: Scope, expected: Type | None) -> s.
     node.base = expression(c, node.base, scope)
     node.index = expression(c, node.index, scope)
     stack, index = node.base.type, node.index.constant
+    if isinstance(stack, TupleOf):
+        if not isinstance(index, int) or not 0 <= index < len(stack.members):
+            raise CompileError(node.position, f"{stack} has {len(stack.members)} members: an index must be known, and among them")
+        return typed(node, stack.members[index])
     if not isinstance(stack, Stack):
         raise CompileError(node.position, f"{stack} cannot be indexed")
     if isinstance(index, int):
@@ -218,14 +227,14 @@ def _binary(c: Checker, node: s.Binary, scope: Scope, expected: Type | None) -> 
 
 
 def _has_equality(type_: Type) -> bool:
-    return type_ == BOOL or isinstance(type_, (EnumType, Struct, Stack, Varbit))
+    return type_ == BOOL or isinstance(type_, (EnumType, Struct, TupleOf, Stack, Varbit))
 
 
 def _comparable(c: Checker, a: s.Expression, b: s.Expression) -> tuple[s.Expression, s.Expression]:
-    """A list, compared with a header or struct, is one of its kind."""
-    if isinstance(a, s.ListExpression) and isinstance(b.type, Struct):
+    """A list, compared with a header, struct or tuple, is one of its kind."""
+    if isinstance(a, s.ListExpression) and not isinstance(b, s.ListExpression) and isinstance(b.type, (Struct, TupleOf)):
         return coerce(c, a, b.type), b
-    if isinstance(b, s.ListExpression) and isinstance(a.type, Struct):
+    if isinstance(b, s.ListExpression) and not isinstance(a, s.ListExpression) and isinstance(a.type, (Struct, TupleOf)):
         return a, coerce(c, b, a.type)
     return a, b
 
@@ -314,7 +323,7 @@ def _list(c: Checker, node: s.ListExpression, scope: Scope, expected: Type | Non
 
 
 RULES: dict[type, Callable[[Checker, Any, Scope, Type | None], s.Expression]] = {
-    s.Number: _number, s.Boolean: _boolean, s.String: _string, s.Known: _known, s.Name: _name, s.Member: _member,
+    s.Number: _number, s.Boolean: _boolean, s.String: _string, s.Known: _known, s.Old: _old, s.Name: _name, s.Member: _member,
     s.ErrorMember: _error_member, s.Index: _index, s.Slice: _slice, s.Unary: _unary, s.Binary: _binary, s.Conditional: _conditional,
     s.Cast: _cast, s.Call: _call, s.ListExpression: _list,
 }  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
+from switches.embedded.check import resolve
 from switches.embedded.check.context import Checker
 from switches.embedded.errors import CompileError, unsupported
 from switches.embedded.types import Bits, EnumType, Header, Varbit
@@ -36,8 +37,6 @@ def _extract(c: Checker, node: s.Call) -> None:
     if c.where.inside != "parser":
         raise CompileError(node.position, "extract stands in a parser only")
     header = node.arguments[0]
-    if isinstance(header, s.DontCare):
-        raise unsupported(header.position, "extract(_)")
     if not isinstance(header.type, Header):
         raise CompileError(header.position, f"only a header can be extracted, and this is {header.type}")
     varbit = any(isinstance(f.type, Varbit) for f in header.type.fields)
@@ -45,6 +44,13 @@ def _extract(c: Checker, node: s.Call) -> None:
         raise CompileError(node.position, f"header {header.type} has a varbit field: extract needs its length")
     if not varbit and len(node.arguments) == 2:
         raise CompileError(node.position, f"header {header.type} has no varbit field")
+
+
+def _lookahead(c: Checker, node: s.Call) -> None:
+    _in_parser(c, node)
+    fields = node.type.fields if isinstance(node.type, Header) else []
+    if any(isinstance(f.type, Varbit) for f in fields) or not (fields or resolve.has_layout(node.type)):
+        raise CompileError(node.position, f"lookahead needs a type with a width, and {node.type} has none")
 
 
 def _in_parser(c: Checker, node: s.Call) -> None:
@@ -63,6 +69,13 @@ def _index(c: Checker, node: s.Call) -> None:
     cells = register.arguments[0].constant
     if isinstance(index, int) and isinstance(cells, int) and not 0 <= index < cells:
         raise CompileError(node.position, f"register {register.control_name} has {cells} cells, no cell {index}")
+
+
+def _read_meter(c: Checker, node: s.Call) -> None:
+    meter: checked.ExternObject = node.callee.object
+    if c.where.inside != "action":
+        raise CompileError(node.position, "a direct meter is read in an action of its table")
+    meter.reads.append(node.arguments[0])
 
 
 def _into_bits(c: Checker, node: s.Call) -> None:
@@ -103,13 +116,15 @@ RULES: dict[tuple[str, str], Callable[[Checker, s.Call], None]] = {
     ("", "verify"): _verify,
     ("", "static_assert"): _static_assert,
     ("packet_in", "extract"): _extract,
-    ("packet_in", "lookahead"): _in_parser,
+    ("packet_in", "lookahead"): _lookahead,
     ("packet_in", "advance"): _in_parser,
     ("packet_out", "emit"): _emit,
     ("register", "read"): _index,
     ("register", "write"): _index,
     ("", "random"): _into_bits,
     ("", "hash"): _into_bits,
+    ("", "digest"): _only_in("ingress"),
+    ("direct_meter", "read"): _read_meter,
     ("", "verify_checksum"): _only_in("verify checksum"),
     ("", "verify_checksum_with_payload"): _only_in("verify checksum"),
     ("", "update_checksum"): _only_in("compute checksum"),

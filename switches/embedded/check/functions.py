@@ -10,7 +10,7 @@ from switches.embedded.check import resolve, statements
 from switches.embedded.check.context import Checker
 from switches.embedded.check.scope import Overloads, Scope, TypeName
 from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import VOID, ExternType, Integer, StringType, TupleOf, Type, TypeVariable
+from switches.embedded.types import VOID, ExternType, Integer, StringType, Type, TypeVariable
 from switches.embedded.walk import always_returns, walk
 
 
@@ -52,7 +52,7 @@ def function(c: Checker, node: s.Function, scope: Scope, bindings: dict[str, Typ
         raise CompileError(found.position, "exit cannot stand in a function")
     if made.result != VOID and not always_returns(body):
         raise CompileError(node.position, f"function {node.name} does not return a value on all paths")
-    with c.at(inside="function", result=made.result, role=""):
+    with c.at(inside="function", result=made.result, role="", in_loop=False):
         statements.block(c, body, body_scope)
     made.body = body
     return made
@@ -65,7 +65,7 @@ def action(c: Checker, node: s.Action, scope: Scope, control_name: str, path: tu
     inner = Scope(scope)
     made.parameters = [parameter(c, p, scope, inner) for p in node.parameters]
     body = deepcopy(node.body)
-    with c.at(inside="action", result=VOID):
+    with c.at(inside="action", result=VOID, in_loop=False):
         statements.block(c, body, inner)
     made.body = body
 
@@ -73,7 +73,7 @@ def action(c: Checker, node: s.Action, scope: Scope, control_name: str, path: tu
 def parameter(c: Checker, node: s.Parameter, scope: Scope, inner: Scope, lasting: bool = False) -> checked.Variable:
     """Enter a parameter into the scope of the body."""
     type_ = resolve.resolve(c, node.type, scope)
-    if isinstance(type_, (Integer, StringType, TupleOf)) or type_ == VOID or (isinstance(type_, ExternType) and not lasting):
+    if isinstance(type_, (Integer, StringType)) or type_ == VOID or (isinstance(type_, ExternType) and not lasting):
         raise CompileError(node.position, f"a parameter of type {type_} is not possible here")
     made = checked.Variable(node.name, type_, node.direction in ("out", "inout"), node.direction, lasting)
     inner.declare(node.name, made, node.position)

@@ -7,7 +7,7 @@ from switches.embedded.check import expressions
 from switches.embedded.check.context import Checker
 from switches.embedded.check.conversions import coerce
 from switches.embedded.check.scope import Scope
-from switches.embedded.checked import Pattern
+from switches.embedded.checked import Pattern, ValueSet
 from switches.embedded.errors import CompileError
 from switches.embedded.types import EnumType, Type, as_bits
 
@@ -27,6 +27,10 @@ def pattern(c: Checker, node: s.Expression, kind: str, type_: Type, scope: Scope
         if kind == "exact":
             raise CompileError(node.position, "an exact key needs a value")
         return ANY
+    if kind == SELECT and isinstance(node, s.Name) and isinstance(values := scope.find(node.name), ValueSet):
+        if values.fields != [type_]:
+            raise CompileError(node.position, f"the values of {values.name} are of another type than {type_}")
+        return Pattern("set", values=values)
     if isinstance(node, s.MaskKey):
         return _masked(c, node, kind, type_, scope)
     if isinstance(node, s.RangeKey):

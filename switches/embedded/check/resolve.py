@@ -15,10 +15,12 @@ from switches.embedded.types import (
     STRING,
     VOID,
     Bits,
+    Bool,
     EnumType,
     ExternType,
     FieldOf,
     Header,
+    HeaderUnion,
     Stack,
     Struct,
     TupleOf,
@@ -49,7 +51,7 @@ def resolve(c: Checker, node: s.TypeRef, scope: Scope) -> Type:
             return Varbit(width)
         case s.StackType():
             element = resolve(c, node.element, scope)
-            if not isinstance(element, Header):
+            if not isinstance(element, (Header, HeaderUnion)):
                 raise CompileError(node.position, f"a stack is made of headers, and {element} is none")
             size = number(c, node.size, scope)
             if not 0 < size <= LONGEST_STACK:
@@ -153,15 +155,21 @@ def composite(c: Checker, node: s.Composite, scope: Scope, name: str) -> Struct:
         if any(f.name == written.name for f in fields):
             raise CompileError(written.position, f"field {written.name} occurs twice")
         type_ = resolve(c, written.type, scope)
-        if isinstance(type_, (TupleOf, ExternType)) or type_ in (INTEGER, STRING, VOID):
+        if isinstance(type_, ExternType) or type_ in (INTEGER, STRING, VOID):
             raise unsupported(written.position, f"a field of type {type_}")
         lists = tuple(n for a in written.annotations if a.name == "field_list" for n in _field_lists(c, a, scope))
         fields.append(FieldOf(written.name, type_, lists))
-    if node.kind != "header":
-        return Struct(name, tuple(fields))
-    header = Header(name, tuple(fields))
-    _check_header(header, node.position)
-    return header
+    match node.kind:
+        case "header":
+            header = Header(name, tuple(fields))
+            _check_header(header, node.position)
+            return header
+        case "header_union":
+            for written, f in zip(node.fields, fields, strict=True):
+                if not isinstance(f.type, Header):
+                    raise CompileError(written.position, f"a header_union is made of headers, and {f.type} is none")
+            return HeaderUnion(name, tuple(fields))
+    return Struct(name, tuple(fields))
 
 
 def _field_lists(c: Checker, annotation: s.Annotation, scope: Scope) -> list[int]:
@@ -182,8 +190,8 @@ def _field_lists(c: Checker, annotation: s.Annotation, scope: Scope) -> list[int
 
 def _check_header(header: Header, position: Position) -> None:
     for f in header.fields:
-        if not isinstance(f.type, (Bits, Varbit)) and not (isinstance(f.type, EnumType) and f.type.underlying):
-            raise unsupported(position, f"a field of type {f.type} in a header")
+        if not isinstance(f.type, Varbit) and not has_layout(f.type):
+            raise CompileError(position, f"a header cannot have a field of type {f.type}")
     if header.width % 8:
         raise CompileError(position, f"header {header.name} has {header.width} bits, which is no multiple of 8")
     varbits = [isinstance(f.type, Varbit) for f in header.fields]
@@ -191,6 +199,13 @@ def _check_header(header: Header, position: Position) -> None:
         raise CompileError(position, f"header {header.name} has more than one varbit field")
     if True in varbits[:-1]:
         raise unsupported(position, f"a field behind the varbit of header {header.name}")
+
+
+def has_layout(type_: Type) -> bool:
+    """Whether a type has a layout on the wire: numbers, bool, enums with values, and structs of them."""
+    if isinstance(type_, Struct):
+        return not isinstance(type_, (Header, HeaderUnion)) and all(has_layout(f.type) for f in type_.fields)
+    return isinstance(type_, (Bits, Bool)) or (isinstance(type_, EnumType) and type_.underlying is not None)
 
 
 def declare_constant(c: Checker, node: s.Constant, scope: Scope) -> None:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from switches.embedded import syntax as s
+from switches.embedded.advice import declared_nowhere
 from switches.embedded.errors import CompileError, Position
 from switches.embedded.types import Type
-
-STANDARD = {
-    "register", "counter", "meter", "direct_counter", "direct_meter", "action_profile", "action_selector", "standard_metadata_t",
-    "packet_in", "packet_out", "CounterType", "MeterType", "HashAlgorithm", "CloneType", "NoAction", "V1Switch", "mark_to_drop",
-    "exact", "lpm", "ternary",
-}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -66,26 +60,18 @@ class Scope:
     def get(self, name: str, position: Position) -> Any:
         symbol = self.find(name)
         if symbol is None:
-            raise CompileError(position, f"{name} is not declared{self._advice(name)}")
+            raise CompileError(position, declared_nowhere(name, self._all()))
         return symbol
 
-    def _advice(self, name: str) -> str:
-        if name in STANDARD:
-            return " (is #include <v1model.p4> missing?)"
+    def _all(self) -> list[str]:
         known: list[str] = []
         scope: Scope | None = self
         while scope is not None:
             known += scope.names
             scope = scope.parent
-        return advice(name, known)
+        return known
 
     def declare(self, name: str, symbol: Any, position: Position) -> None:
         if name in self.names:
             raise CompileError(position, f"{name} is declared twice")
         self.names[name] = symbol
-
-
-def advice(name: str, known: list[str]) -> str:
-    """The name that was probably meant, as the end of a message."""
-    near = get_close_matches(name, known, 1, 0.75)
-    return f": did you mean {near[0]}?" if near else ""

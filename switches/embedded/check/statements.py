@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from switches.embedded import checked
 from switches.embedded import syntax as s
 from switches.embedded.check import calls, expressions, resolve
@@ -9,7 +12,7 @@ from switches.embedded.check.context import Checker
 from switches.embedded.check.conversions import coerce
 from switches.embedded.check.scope import Scope
 from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.types import STRING, VOID, ExternType, Integer, TupleOf, Type, as_bits
+from switches.embedded.types import STRING, VOID, Bits, ExternType, Integer, Stack, TupleOf, Type, as_bits
 
 
 def block(c: Checker, node: s.Block, scope: Scope) -> None:
@@ -20,40 +23,59 @@ def block(c: Checker, node: s.Block, scope: Scope) -> None:
 
 def statement(c: Checker, node: s.Statement, scope: Scope) -> None:
     """Check a statement, and write into it what was found."""
-    match node:
-        case s.Block():
-            block(c, node, scope)
-        case s.Assignment():
-            node.target = expressions.place(c, node.target, scope)
-            type_ = node.target.type
-            node.value = coerce(c, expressions.expression(c, node.value, scope, type_), type_)
-        case s.CallStatement():
-            node.call = calls.call(c, node.call, scope)  # type: ignore[assignment]
-        case s.If():
-            node.condition = expressions.condition(c, node.condition, scope)
-            statement(c, node.then, Scope(scope))
-            if node.otherwise is not None:
-                statement(c, node.otherwise, Scope(scope))
-        case s.Switch():
-            _switch(c, node, scope)
-        case s.Return():
-            _return(c, node, scope)
-        case s.Exit():
-            if c.where.inside == "parser":
-                raise CompileError(node.position, "this cannot stand in a parser")
-            c.exits = True
-        case s.Variable():
-            variable(c, node, scope)
-        case s.Constant():
-            resolve.declare_constant(c, node, scope)
-        case _:
-            raise CompileError(node.position, "a statement is needed here")
+    rule = RULES.get(type(node))
+    if rule is None:
+        raise CompileError(node.position, "a statement is needed here")
+    rule(c, node, scope)
+
+
+# --- one rule a kind of statement
+
+
+def _assignment(c: Checker, node: s.Assignment, scope: Scope) -> None:
+    node.target = expressions.place(c, node.target, scope)
+    type_ = node.target.type
+    value = node.value
+    if node.operator:
+        old = expressions.typed(s.Old(node.target.position), type_)
+        value = s.Binary(node.position, node.operator, old, value)
+    node.value = coerce(c, expressions.expression(c, value, scope, type_), type_)
+
+
+def _for(c: Checker, node: s.For, scope: Scope) -> None:
+    inner = Scope(scope)
+    for one in node.first:
+        statement(c, one, inner)
+    node.condition = expressions.condition(c, node.condition, inner)
+    with c.at(in_loop=True):
+        statement(c, node.body, Scope(inner))
+    for one in node.then:
+        statement(c, one, inner)
+
+
+def _for_in(c: Checker, node: s.ForIn, scope: Scope) -> None:
+    inner = Scope(scope)
+    variable(c, node.variable, inner)
+    type_ = node.variable.symbol.type
+    node.low = expressions.expression(c, node.low, scope, type_)
+    if node.high is None:
+        if not isinstance(node.low.type, Stack) or node.low.type.element != type_:
+            raise CompileError(
+                node.low.position, f"a loop goes over low .. high, or over a stack of {type_}; this is {node.low.type}"
+            )
+    else:
+        if not isinstance(type_, Bits) or type_.width > 64:
+            raise unsupported(node.variable.position, f"a loop from low to high with a variable of type {type_}")
+        node.low, node.high = coerce(c, node.low, type_), coerce(c, expressions.expression(c, node.high, scope, type_), type_)
+    with c.at(in_loop=True):
+        statement(c, node.body, Scope(inner))
 
 
 def variable(c: Checker, node: s.Variable, scope: Scope, lasting: bool = False) -> None:
     """Enter a variable. `lasting`: it belongs to a parser or control."""
     type_ = resolve.resolve(c, node.type, scope)
-    if isinstance(type_, (Integer, TupleOf, ExternType)) or type_ in (VOID, STRING):
+    parts = type_.members if isinstance(type_, TupleOf) else (type_,)
+    if any(isinstance(part, (Integer, ExternType)) or part in (VOID, STRING) for part in parts):
         raise unsupported(node.position, f"a variable of type {type_}")
     if node.initial is not None:
         node.initial = coerce(c, expressions.expression(c, node.initial, scope, type_), type_)
@@ -121,3 +143,32 @@ def _value_label(c: Checker, label: s.Expression, type_: Type, scope: Scope) -> 
     if found.constant is None:
         raise CompileError(label.position, "a label must be known when compiling")
     return found
+
+
+def _call(c: Checker, node: s.CallStatement, scope: Scope) -> None:
+    node.call = calls.call(c, node.call, scope)  # type: ignore[assignment]
+
+
+def _if(c: Checker, node: s.If, scope: Scope) -> None:
+    node.condition = expressions.condition(c, node.condition, scope)
+    statement(c, node.then, Scope(scope))
+    if node.otherwise is not None:
+        statement(c, node.otherwise, Scope(scope))
+
+
+def _leave_loop(c: Checker, node: s.Break | s.Continue, scope: Scope) -> None:
+    if not c.where.in_loop:
+        raise CompileError(node.position, "this belongs in a loop")
+
+
+def _exit(c: Checker, node: s.Exit, scope: Scope) -> None:
+    if c.where.inside == "parser":
+        raise CompileError(node.position, "this cannot stand in a parser")
+    c.exits = True
+
+
+RULES: dict[type, Callable[[Checker, Any, Scope], None]] = {
+    s.Block: block, s.Assignment: _assignment, s.CallStatement: _call, s.If: _if, s.Switch: _switch, s.For: _for, s.ForIn: _for_in,
+    s.Break: _leave_loop, s.Continue: _leave_loop, s.Return: _return, s.Exit: _exit, s.Variable: variable,
+    s.Constant: resolve.declare_constant,
+}  # fmt: skip

@@ -55,6 +55,11 @@ def _select(c: Checker, node: s.Select, made: checked.State, names: list[str], s
 def _keys(c: Checker, case: s.SelectCase, selected: list[s.Expression], scope: Scope) -> list[checked.Pattern]:
     if len(case.keys) == 1 and isinstance(case.keys[0], s.DontCare):
         return [ANY] * len(selected)
+    values = scope.find(case.keys[0].name) if len(case.keys) == 1 and isinstance(case.keys[0], s.Name) else None
+    if isinstance(values, checked.ValueSet):
+        if values.fields != [one.type for one in selected]:
+            raise CompileError(case.position, f"the values of {values.name} are of other types than what select looks at")
+        return [checked.Pattern("set", values=values)]
     if len(case.keys) != len(selected):
         raise CompileError(case.position, f"select has {len(selected)} keys, and this case has {len(case.keys)}")
     return [pattern(c, key, SELECT, one.type, scope) for key, one in zip(case.keys, selected, strict=True)]

@@ -17,7 +17,7 @@ from switches.embedded.types import EnumType, as_bits
 DEFAULT_SIZE = 1024
 LARGEST = 1 << 24  # entries of a table
 KINDS = ("exact", "lpm", "ternary", "range", "optional")
-PROPERTIES = {"size", "default_action", "counters", "const_default_action"}
+PROPERTIES = {"size", "default_action", "counters", "const_default_action", "meters", "largest_priority_wins", "priority_delta"}
 
 
 def declare(c: Checker, written: s.Table, scope: Scope, control_name: str, path: tuple[str, ...]) -> checked.Table:
@@ -37,12 +37,9 @@ def declare(c: Checker, written: s.Table, scope: Scope, control_name: str, path:
     made.keys = [_key(c, element, scope) for element in node.key]
     _default(c, made, texts, properties.get("default_action"), scope)
     made.size = _size(c, properties, scope)
-    made.counter = _counter(properties, scope)
+    made.counter = _direct(properties.get("counters"), "direct_counter", scope)
+    made.meter = _direct(properties.get("meters"), "direct_meter", scope)
     _entries(c, made, node, scope)
-    if node.entries and made.counter:
-        made.unsupported = properties["counters"].position, "counters of const entries"
-    elif node.entries and not node.constant_entries:
-        made.unsupported = node.position, "entries that are not const"
     c.name_once("table", control_name, node.position)
     scope.declare(node.name, made, node.position)
     return made
@@ -68,13 +65,13 @@ def _size(c: Checker, properties: dict[str, s.Property], scope: Scope) -> int:
     return size or DEFAULT_SIZE  # as p4c
 
 
-def _counter(properties: dict[str, s.Property], scope: Scope) -> checked.ExternObject | None:
-    if "counters" not in properties:
+def _direct(prop: s.Property | None, kind: str, scope: Scope) -> checked.ExternObject | None:
+    """The counters or meters of a table's entries."""
+    if prop is None:
         return None
-    value = properties["counters"].value
-    symbol = scope.find(value.name) if isinstance(value, s.Name) else None
-    if not isinstance(symbol, checked.ExternObject) or symbol.type.name != "direct_counter":
-        raise CompileError(properties["counters"].position, "counters must name a direct_counter")
+    symbol = scope.find(prop.value.name) if isinstance(prop.value, s.Name) else None
+    if not isinstance(symbol, checked.ExternObject) or symbol.type.name != kind:
+        raise CompileError(prop.position, f"{prop.name} must name a {kind}")
     return symbol
 
 
@@ -162,6 +159,8 @@ def _entries(c: Checker, table: checked.Table, node: s.Table, scope: Scope) -> N
     seen = set()
     for order, entry in enumerate(node.entries):
         keys = _patterns(c, table, entry, scope)
+        if node.constant_entries and entry.priority is not None:
+            raise CompileError(entry.position, "const entries have no priorities (p4c takes @priority)")
         precedence = _precedence(entry, order, keys, by_length, kinds == {"exact"})
         identity = (*keys, 0 if by_length else precedence)
         if identity in seen:
@@ -175,7 +174,11 @@ def _entries(c: Checker, table: checked.Table, node: s.Table, scope: Scope) -> N
         data = _data(c, table.actions[number].action, entry.action.arguments, scope, entry.position)
         table.entries.append(checked.Entry(keys, number, data, precedence, entry.position))
     table.entries.sort(key=lambda entry: entry.precedence)
-    table.constant_entries = node.constant_entries
+    table.constant_entries = node.constant_entries or bool(node.entries)
+    if node.entries and not node.constant_entries:
+        c.warn(
+            node.position, f"simple_switch takes the entries of table {table.name} as const, and in the order in which they stand"
+        )
 
 
 def _patterns(c: Checker, table: checked.Table, entry: s.Entry, scope: Scope) -> list[checked.Pattern]:
@@ -188,8 +191,6 @@ def _patterns(c: Checker, table: checked.Table, entry: s.Entry, scope: Scope) ->
 
 def _precedence(entry: s.Entry, order: int, keys: list[checked.Pattern], by_length: bool, exact: bool) -> int:
     """Lower goes first."""
-    if entry.priority is not None:
-        raise CompileError(entry.position, "const entries have no priorities (p4c takes @priority)")
     if by_length:
         return -sum(key.high.bit_count() for key in keys)
     given = [a for a in entry.annotations if a.name == "priority"]

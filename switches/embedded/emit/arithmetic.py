@@ -29,16 +29,18 @@ def unsigned(text: str, type_: Bits) -> str:
 def negative(operator: str, text: str, type_: Bits, position: Position) -> str:
     """- and ~."""
     if is_wide(type_):
-        raise unsupported(position, f"{operator} on {type_} (arithmetic ends at 64 bits)")
+        name, left = ("xor", type_.mask) if operator == "~" else ("subtract", 0)
+        return f"WIDE_OPERATOR({name}, {literal(left, type_)}, {text}, {type_.width})"
     return wrap(f"{operator}(uint{_half(type_)}_t){text}", type_)
 
 
 def shift(operator: str, a: str, type_: Bits, b: str, by: int | None, amount: Bits | None, position: Position) -> str:
     """<< and >>: amounts beyond the width empty it. `by` is the amount if it is known, `amount` its type if it is not."""
-    if is_wide(type_):
-        raise unsupported(position, f"a shift of {type_} (arithmetic ends at 64 bits)")
     if amount is not None and is_wide(amount):
-        raise unsupported(position, f"a shift by {amount}")
+        b = f"WIDE_AMOUNT({b})"
+    if is_wide(type_):
+        signed = f", {'true' if type_.signed else 'false'}" if operator == ">>" else ""
+        return f"WIDE_SHIFT_{'LEFT' if operator == '<<' else 'RIGHT'}({a}, {b if by is None else f'{by}u'}, {type_.width}{signed})"
     if by is None:
         if operator == "<<":
             return wrap(f"shift_left{_half(type_)}({a}, {b})", type_)
@@ -56,7 +58,9 @@ def concatenation(a: str, a_type: Bits, b: str, b_type: Bits, position: Position
     """++: the left operand's bits above the right's."""
     type_ = Bits(a_type.width + b_type.width, a_type.signed)
     if is_wide(type_):
-        raise unsupported(position, f"a concatenation to {type_} (arithmetic ends at 64 bits)")
+        plain = Bits(type_.width)
+        high, low = (convert(pattern_of(text, own), Bits(own.width), plain, position) for text, own in ((a, a_type), (b, b_type)))
+        return binary("|", shift("<<", high, plain, "", b_type.width, None, position), low, plain, None, position)
     text = f"((({compute(Bits(type_.width))}){unsigned(a, a_type)} << {b_type.width}) | {unsigned(b, b_type)})"
     return wrap(text, type_) if type_.signed else text
 
@@ -64,9 +68,7 @@ def concatenation(a: str, a_type: Bits, b: str, b_type: Bits, position: Position
 def binary(operator: str, a: str, b: str, type_: Bits, divisor: int | None, position: Position) -> str:
     """An operator on two values of one type; `divisor` is b where it is known."""
     if is_wide(type_):
-        if operator in ("==", "!="):
-            return f"({'!' if operator == '==' else ''}wide_differ({a}, {b}))"
-        raise unsupported(position, f"{operator} on {type_} (arithmetic ends at 64 bits)")
+        return _wide(operator, a, b, type_, position)
     if operator in COMPARISONS or operator in ("&", "|", "^"):
         return f"({a} {operator} {b})"
     if operator in ("+", "-", "*"):
@@ -76,6 +78,31 @@ def binary(operator: str, a: str, b: str, type_: Bits, divisor: int | None, posi
         name = f"saturating_{'add' if operator == '|+|' else 'subtract'}_{'signed' if type_.signed else 'unsigned'}"
         return f"(({compute(type_)}){name}({a}, {b}, {type_.width}))"
     return f"({a} {operator} {b})" if divisor else f"(({b}) ? {a} {operator} {b} : 0)"
+
+
+WIDE = {"&": "and", "|": "or", "^": "xor", "+": "add", "-": "subtract", "*": "multiply"}
+
+
+def _wide(operator: str, a: str, b: str, type_: Bits, position: Position) -> str:
+    """An operator on two values of more than 64 bits."""
+    signed = "true" if type_.signed else "false"
+    match operator:
+        case "==" | "!=":
+            return f"({'!' if operator == '==' else ''}wide_differ({a}, {b}))"
+        case "<" | ">=":
+            return f"({'!' if operator == '>=' else ''}WIDE_BELOW({a}, {b}, {type_.width}, {signed}))"
+        case ">" | "<=":
+            return f"({'!' if operator == '<=' else ''}WIDE_BELOW({b}, {a}, {type_.width}, {signed}))"
+        case "|+|" | "|-|":
+            return f"WIDE_SATURATE({a}, {b}, {type_.width}, {signed}, {'true' if operator == '|-|' else 'false'})"
+    if operator not in WIDE:
+        raise unsupported(position, f"{operator} on {type_} (division ends at 64 bits)")
+    return f"WIDE_OPERATOR({WIDE[operator]}, {a}, {b}, {type_.width})"
+
+
+def pattern_of(text: str, type_: Bits) -> str:
+    """A value's bits as bit<W>; wide ones are kept so."""
+    return text if is_wide(type_) else unsigned(text, type_)
 
 
 def convert(text: str, from_: Bits, to: Bits, position: Position) -> str:
@@ -93,14 +120,16 @@ def convert(text: str, from_: Bits, to: Bits, position: Position) -> str:
 
 
 def _convert_wide(text: str, from_: Bits, to: Bits, position: Position) -> str:
-    if from_.signed and to.width > from_.width:
-        raise unsupported(position, f"a cast of {from_} to {to} (sign extension ends at 64 bits)")
     if is_wide(from_) and is_wide(to):
-        return f"WIDE_CONVERT({storage(to)}, {text}, {from_.width}, {to.width})"
+        if from_.signed and to.width > from_.width:
+            return f"WIDE_EXTEND({storage(to)}, {text}, {from_.width}, {to.width})"
+        return f"WIDE_CONVERT({storage(to)}, {text}, {to.width})"
     if is_wide(from_):
         low = f"wide_slice({text}.b, {size_of(from_)}, {to.width - 1}, 0)"
         return wrap(low, to) if to.signed else f"(({compute(to)}){low})"
-    return f"WIDE_FROM({storage(to)}, {unsigned(text, from_)})"
+    if from_.signed:
+        return f"WIDE_FROM_SIGNED({storage(to)}, {text}, {to.width})"
+    return f"WIDE_FROM({storage(to)}, {text})"
 
 
 def slice_of(text: str, type_: Bits, high: int, low: int, position: Position) -> str:
@@ -108,7 +137,7 @@ def slice_of(text: str, type_: Bits, high: int, low: int, position: Position) ->
     piece = Bits(high - low + 1)
     if is_wide(type_):
         if is_wide(piece):
-            raise unsupported(position, "a slice of more than 64 bits")
+            return convert(shift(">>", text, Bits(type_.width), "", low, None, position), Bits(type_.width), piece, position)
         return f"(({compute(piece)})wide_slice({text}.b, {size_of(type_)}, {high}, {low}))"
     plain = unsigned(text, type_)
     return wrap(f"({compute(piece)}){f'({plain} >> {low})' if low else plain}", piece)
@@ -117,7 +146,10 @@ def slice_of(text: str, type_: Bits, high: int, low: int, position: Position) ->
 def with_slice(text: str, type_: Bits, value: str, high: int, low: int, position: Position) -> str:
     """The value of `text` after text[high:low] = value."""
     if is_wide(type_):
-        raise unsupported(position, f"an assignment to a slice of {type_}")
+        plain, piece = Bits(type_.width), Bits(high - low + 1)
+        kept = binary("&", text, literal(plain.mask & ~(piece.mask << low), plain), plain, None, position)
+        moved = shift("<<", convert(value, piece, plain, position), plain, "", low, None, position)
+        return binary("|", kept, moved, plain, None, position)
     plain, piece = Bits(type_.width), Bits(high - low + 1)
     kept = literal(plain.mask & ~(piece.mask << low), plain)
     joined = f"({text} & {kept}) | {f'(({compute(plain)}){value} << {low})' if low else value}"

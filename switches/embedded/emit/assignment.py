@@ -10,25 +10,35 @@ from switches.embedded.emit.context import Context, Value
 from switches.embedded.emit.ctypes import c_type, is_aggregate
 from switches.embedded.emit.place import Place
 from switches.embedded.errors import Position
-from switches.embedded.types import Bits, Header, Struct, Type
+from switches.embedded.types import Bits, Header, HeaderUnion, Struct, TupleOf, Type
 
 
 @dataclass(frozen=True)
 class Target:
-    """What an assignment writes: a place, or `bits` (high, low) of one; `whole` is the place's type, `type` the value's."""
+    """What an assignment writes: a place, or `bits` (high, low) of one; `whole` is the place's type, `type` the value's. `others`
+    are the other headers of a header union: at most one of a union's headers is valid."""
 
     place: Place
     whole: Type
     type: Type
     position: Position
     bits: tuple[int, int] | None = None
+    others: tuple[Place, ...] = ()
 
 
 def target(c: Context, node: s.Expression) -> Target:
     """Where to write; indices in it are computed now."""
     if isinstance(node, s.Slice):
         return Target(expressions.place(c, node.base), node.base.type, node.type, node.position, node.bits)
-    return Target(expressions.place(c, node), node.type, node.type, node.position)
+    place = expressions.place(c, node)
+    return Target(place, node.type, node.type, node.position, None, others_of(place, node))
+
+
+def others_of(place: Place, node: s.Expression) -> tuple[Place, ...]:
+    """The other headers of the union that an expression is a header of."""
+    if not isinstance(node, s.Member) or not isinstance(node.base.type, HeaderUnion):
+        return ()
+    return tuple(place.sibling(f.name) for f in node.base.type.fields if f.name != node.name)
 
 
 def read(to: Target) -> Value:
@@ -45,19 +55,29 @@ def store(c: Context, to: Target, text: str) -> None:
         assert isinstance(to.whole, Bits)
         text = arithmetic.with_slice(str(to.place), to.whole, text, *to.bits, to.position)
     c.emit(f"{to.place} = {text};")
+    if to.others:
+        with c.indented(f"if ({to.place.part('valid')}) {{"):
+            invalidate(c, to.others)
+
+
+def invalidate(c: Context, headers: tuple[Place, ...]) -> None:
+    """A header of a union has become valid: the others are not. simple_switch does not count that as a change of length."""
+    for header in headers:
+        c.emit(f"{header.part('valid')} = false;")
 
 
 def assign(c: Context, to: Target, node: s.Expression) -> None:
     """Write an expression's value."""
-    if isinstance(node, s.ListExpression) and isinstance(node.type, Struct):
+    if isinstance(node, s.ListExpression):
         assign_items(c, to.place, node)
+        invalidate(c, to.others)
     else:
         store(c, to, expressions.expression(c, node).text)
 
 
 def assign_items(c: Context, place: Place, node: s.ListExpression, fresh: bool = False) -> None:
     """A list to a struct or header, field by field; all are read before any is written. `fresh`: to a variable that is zero."""
-    assert isinstance(node.type, Struct)
+    assert isinstance(node.type, (Struct, TupleOf))
     values = [expressions.held(c, value) for value in expressions.all_in_order(c, node.items)]
     if isinstance(node.type, Header):
         if fresh:

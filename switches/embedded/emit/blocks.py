@@ -12,7 +12,7 @@ from switches.embedded.emit.assignment import Target, clear, read, store, target
 from switches.embedded.emit.context import Context, Value
 from switches.embedded.emit.ctypes import c_type, is_aggregate
 from switches.embedded.emit.place import Place
-from switches.embedded.types import VOID, ExternType
+from switches.embedded.types import VOID, ExternType, HeaderUnion
 
 
 def function(c: Context, instance: checked.Instance, shared: dict[checked.Variable, Place]) -> str:
@@ -99,9 +99,12 @@ def _shared(c: Context, instance: checked.Instance, i: int) -> Place | None:
     where = found.pop() if len(found) == 1 else None
     if where is None or not where[0].lasting:
         return None
+    first = instance.applied[0].arguments[i]
+    if isinstance(first, s.Member) and isinstance(first.base.type, HeaderUnion):  # the others become invalid at the end
+        return None
     for call in instance.applied:
         for j, other in enumerate(call.arguments):
             written = {parameter.direction, instance.parameters[j].direction} & {"out", "inout"}
             if j != i and written and expressions.may_overlap(call.arguments[i], other):
                 return None
-    return expressions.place(c, instance.applied[0].arguments[i])
+    return expressions.place(c, first)

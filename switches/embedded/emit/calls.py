@@ -8,10 +8,11 @@ from functools import partial
 from switches.embedded import checked
 from switches.embedded import syntax as s
 from switches.embedded.emit import blocks, expressions, externs, functions, tables
-from switches.embedded.emit.assignment import Target, local, read, set_valid, store, target
+from switches.embedded.emit.assignment import Target, invalidate, local, others_of, read, set_valid, store, target
 from switches.embedded.emit.context import DONE, Context, Value
 from switches.embedded.emit.ctypes import is_aggregate
-from switches.embedded.types import BOOL, VOID, ApplyResult, Header, Stack
+from switches.embedded.emit.place import Place
+from switches.embedded.types import BOOL, VOID, ApplyResult, Header, HeaderUnion, Stack
 
 
 def call(c: Context, node: s.Call) -> Value:
@@ -82,7 +83,7 @@ def _written(c: Context, parameter: checked.Variable, argument: s.Expression, by
     if isinstance(argument, s.DontCare):
         return Value(f"&{local(c, 'unused', parameter.type)}", VOID, True)
     to = target(c, argument)
-    if by_address:
+    if by_address and not to.others:
         return Value(f"&{to.place}", VOID, True)
     copy = local(c, "copy", parameter.type)
     if parameter.direction == "inout":
@@ -125,10 +126,14 @@ def _built_in(c: Context, node: s.Call) -> Value:
     name, base = node.callee.name, node.function.base
     if name == "isValid":
         value = expressions.expression(c, base)
-        return Value(f"{value.text}.valid", BOOL)
+        inside = value.place or Place(value.text)
+        headers = [inside.field(f.name) for f in base.type.fields] if isinstance(base.type, HeaderUnion) else [inside]
+        return Value(f"({' || '.join(str(header.part('valid')) for header in headers) or 'false'})", BOOL)
     place = expressions.place(c, base)
     if isinstance(base.type, Header):
         set_valid(c, place, base.type, name == "setValid")
+        if name == "setValid":
+            invalidate(c, others_of(place, base))
         return DONE
     assert isinstance(base.type, Stack)
     count = min(int(node.arguments[0].constant or 0), base.type.size)

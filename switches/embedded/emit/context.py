@@ -15,7 +15,7 @@ from switches.embedded.text import c_comment
 from switches.embedded.types import VOID, Type
 
 # what program.py and parsers.py declare themselves
-OWN_NAMES = "phv at end out payload packet_length payload_length exited error mark_to_drop parser_steps"
+OWN_NAMES = "phv at end out payload packet_length payload_length exited error mark_to_drop parser_steps loop_turns"
 PROGRAM_H = Path(__file__).parent.parent / "runtime" / "program.h"
 C_LIBRARY = (
     "memchr memccpy memcmp memset memmem stpcpy strcat strcpy strdup strlen strcmp index rindex bcmp bcopy bzero ffs swab exit"
@@ -35,6 +35,16 @@ class Value:
 DONE = Value("", VOID)
 
 
+@dataclass
+class Loop:
+    """A loop being written: C labels behind its body and behind itself, and whether anything goes there."""
+
+    next: str
+    end: str
+    continued: bool = False
+    broken: bool = False
+
+
 class Context:
     """Collects C text: `emit` writes lines of the function that is being written, `function` opens another."""
 
@@ -52,9 +62,16 @@ class Context:
         self.named: dict[object, str] = {}  # C functions of actions, functions, tables and instances
         self.objects: dict[checked.ExternObject, str] = {}  # C arrays of registers and counters
         self.leave = "return;"  # what leaves the function that is being written, when something exits
+        self.loops: list[Loop] = []  # around what is being written, the innermost last
+        self.old = DONE  # what the target of the assignment that is being written was before
         self.tables: list[str] = []
+        self.entries: list[str] = []  # commands that add those of the program
         self.registers: list[str] = []
         self.counters: list[str] = []
+        self.meters: list[str] = []
+        self.crcs: list[str] = []  # custom hashes
+        self.hashes = 0
+        self.value_sets: list[str] = []
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -97,11 +114,11 @@ class Context:
     @contextmanager
     def function(self, signature: str, comment: str, leave: str = "return;") -> Iterator[None]:
         """Everything emitted inside becomes the body of a C function, placed after all it calls."""
-        lines, depth, before = self.lines, self.depth, self.leave
-        self.lines, self.depth, self.leave = [], 1, leave
+        lines, depth, before, loops, old = self.lines, self.depth, self.leave, self.loops, self.old
+        self.lines, self.depth, self.leave, self.loops = [], 1, leave, []
         yield
         body = "".join(line + "\n" for line in self.lines)
-        self.lines, self.depth, self.leave = lines, depth, before
+        self.lines, self.depth, self.leave, self.loops, self.old = lines, depth, before, loops, old
         self.functions.append(f"// {c_comment(comment)}\n{signature} {{\n{body}}}\n")
 
     def error(self, name: str) -> int:

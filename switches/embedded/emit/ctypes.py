@@ -11,7 +11,7 @@ import re
 
 from switches.embedded.emit.context import Context
 from switches.embedded.emit.names import c_name
-from switches.embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, Type, Varbit, Void
+from switches.embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, Varbit, Void
 
 
 def is_wide(type_: Type) -> bool:
@@ -20,7 +20,7 @@ def is_wide(type_: Type) -> bool:
 
 
 def is_aggregate(type_: Type) -> bool:
-    return isinstance(type_, (Struct, Stack, Varbit)) or is_wide(type_)
+    return isinstance(type_, (Struct, TupleOf, Stack, Varbit)) or is_wide(type_)
 
 
 def size_of(bits: Bits) -> int:
@@ -54,7 +54,7 @@ def c_type(c: Context, type_: Type) -> str:
             return "bool"
         case EnumType():
             return storage(type_.underlying) if type_.underlying else "uint32_t"
-        case Struct():
+        case Struct() | TupleOf():
             return _struct(c, type_)
         case Stack():
             element = c_type(c, type_.element)
@@ -76,10 +76,10 @@ def _once(c: Context, name: str, text: str) -> None:
         c.types.append(text)
 
 
-def _struct(c: Context, type_: Struct) -> str:
-    if type_.name == "standard_metadata_t":  # the runtime has its own, in the same order
+def _struct(c: Context, type_: Struct | TupleOf) -> str:
+    if str(type_) == "standard_metadata_t":  # the runtime has its own, in the same order
         return "struct standard_metadata_t"
-    name = "struct p4_" + re.sub(r"\W+", "_", type_.name)
+    name = ("struct p4_" if isinstance(type_, Struct) else "struct ") + re.sub(r"\W+", "_", str(type_))
     if name not in c.declared:
         members = [f"    {c_type(c, f.type)} {c_name(f.name)};" for f in type_.fields]
         if isinstance(type_, Header):

@@ -6,7 +6,7 @@ from switches.embedded.emit.context import Context, Value
 from switches.embedded.emit.ctypes import c_type, is_wide
 from switches.embedded.emit.names import c_name
 from switches.embedded.errors import Position, unsupported
-from switches.embedded.types import Header, Stack, Struct, Type, Varbit, as_bits
+from switches.embedded.types import Header, Stack, Struct, TupleOf, Type, Varbit, as_bits
 
 
 def equal(c: Context, a: Value, b: Value, position: Position) -> str:
@@ -19,12 +19,12 @@ def _call(c: Context, type_: Type, a: str, b: str, position: Position) -> str:
         return f"(!wide_differ({a}, {b}))"
     if as_bits(type_) is not None:
         return f"({a} == {b})"
-    if not isinstance(type_, (Struct, Stack, Varbit)):
+    if not isinstance(type_, (Struct, TupleOf, Stack, Varbit)):
         raise unsupported(position, f"a comparison of {type_}")
     return f"{_function(c, type_, position)}(&{a}, &{b})"
 
 
-def _function(c: Context, type_: Struct | Stack | Varbit, position: Position) -> str:
+def _function(c: Context, type_: Struct | TupleOf | Stack | Varbit, position: Position) -> str:
     """The name of the C function that compares two of a type."""
     of = c_type(c, type_)
     name = f"equal${of.removeprefix('struct ')}"
@@ -37,7 +37,7 @@ def _function(c: Context, type_: Struct | Stack | Varbit, position: Position) ->
         case Stack():
             elements = (_call(c, type_.element, f"a->at[{i}]", f"b->at[{i}]", position) for i in range(type_.size))
             test = " && ".join(elements)
-        case Struct():
+        case Struct() | TupleOf():
             fields = [_call(c, f.type, f"a->{c_name(f.name)}", f"b->{c_name(f.name)}", position) for f in type_.fields]
             test = " && ".join(fields) or "true"
             if isinstance(type_, Header):

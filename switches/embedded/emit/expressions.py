@@ -24,6 +24,7 @@ from switches.embedded.types import (
     ExternType,
     Stack,
     Struct,
+    TupleOf,
     Type,
     Void,
     as_bits,
@@ -88,6 +89,8 @@ def place(c: Context, node: s.Expression) -> Place:
             return stack.element(f"{stack.part('next_')}")
         case s.Member():
             return place(c, node.base).field(node.name)
+        case s.Index() if isinstance(node.base.type, TupleOf):
+            return place(c, node.base).field(f"f{node.index.constant}")
         case s.Index():
             stack = place(c, node.base)
             if node.index.constant is not None:
@@ -112,6 +115,10 @@ def _kept(place_: Place, type_: Type, fixed: bool = False) -> Value:
     return Value(str(place_), type_, fixed, place_)
 
 
+def _old(c: Context, node: s.Old) -> Value:
+    return c.old
+
+
 def _name(c: Context, node: s.Name) -> Value:
     return _kept(c.places[node.symbol], node.type)
 
@@ -132,6 +139,8 @@ def _member(c: Context, node: s.Member) -> Value:
 
 def _index(c: Context, node: s.Index) -> Value:
     base = expression(c, node.base)
+    if isinstance(base.type, TupleOf):
+        return _kept((base.place or Place(base.text)).field(f"f{node.index.constant}"), node.type, base.fixed)
     index = str(node.index.constant) if node.index.constant is not None else _stack_index(c, node)
     return _kept((base.place or Place(base.text)).element(index), node.type)
 
@@ -139,6 +148,7 @@ def _index(c: Context, node: s.Index) -> Value:
 def _slice(c: Context, node: s.Slice) -> Value:
     text, bits = expression(c, node.base).text, as_bits(node.base.type)
     assert bits is not None
+    c_type(c, node.type)
     return Value(arithmetic.slice_of(text, bits, *node.bits, node.position), node.type)
 
 
@@ -162,6 +172,7 @@ def _binary(c: Context, node: s.Binary) -> Value:
         return Value(arithmetic.shift(node.operator, a.text, type_, b.text, by, amount, node.position), node.type)
     if node.operator == "++":
         assert isinstance(type_, Bits) and isinstance(b.type, Bits)
+        c_type(c, node.type)
         return Value(arithmetic.concatenation(a.text, type_, b.text, b.type, node.position), node.type)
     if not isinstance(type_, Bits):
         same = equal(c, held(c, a), held(c, b), node.position) if as_bits(type_) is None else f"({a.text} == {b.text})"
@@ -225,7 +236,7 @@ def _call(c: Context, node: s.Call) -> Value:
 
 
 RULES: dict[type, Callable[[Context, Any], Value]] = {
-    s.Name: _name, s.Member: _member, s.Index: _index, s.Slice: _slice, s.Unary: _unary, s.Binary: _binary,
+    s.Old: _old, s.Name: _name, s.Member: _member, s.Index: _index, s.Slice: _slice, s.Unary: _unary, s.Binary: _binary,
     s.Conditional: _conditional, s.Cast: _cast, s.ListExpression: _list, s.Call: _call,
 }  # fmt: skip
 

@@ -7,15 +7,19 @@ from functools import partial
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
-from switches.embedded.emit import expressions, objects, states, wire
+from switches.embedded.emit import expressions, objects, packing, states, wire
+from switches.embedded.emit.arithmetic import convert, unsigned
 from switches.embedded.emit.assignment import store, target
 from switches.embedded.emit.context import DONE, Context, Value
-from switches.embedded.emit.ctypes import compute, is_wide
+from switches.embedded.emit.ctypes import compute, is_wide, size_of
+from switches.embedded.emit.place import Place
 from switches.embedded.errors import CompileError, unsupported
 from switches.embedded.text import c_string
-from switches.embedded.types import INTEGER, Bits, EnumType, as_bits
+from switches.embedded.types import INTEGER, Bits, EnumType, Struct, TupleOf, as_bits
 
 HASHES = ("crc32", "crc16", "csum16", "identity", "xor16")
+# bits, polynomial, initial remainder and final XOR, until a command sets others
+CUSTOM = {"crc16_custom": (16, "0x8005, 0, 0"), "crc32_custom": (32, "0x04c11db7, 0xffffffff, 0xffffffff")}
 INSTEAD = {
     "clone3": "use clone_preserving_field_list",
     "resubmit": "use resubmit_preserving_field_list",
@@ -71,6 +75,54 @@ def _count_directly(c: Context, node: s.Call) -> Value:
     return DONE  # simple_switch counts direct counters at the lookup, whatever the action does
 
 
+def _execute_meter(c: Context, node: s.Call) -> Value:
+    meter: checked.ExternObject = node.callee.object
+    index = expressions.held(c, expressions.expression(c, node.arguments[0]))
+    to = target(c, node.arguments[1])
+    with c.indented(f"if ({index.text} < {objects.cells_of(meter)}) {{"):
+        store(c, to, f"meter_execute(&{c.objects[meter]}[{index.text}], {objects.counts_bytes(meter)})")
+    return DONE
+
+
+def _read_directly(c: Context, node: s.Call) -> Value:
+    return DONE  # simple_switch executes direct meters at the lookup, and writes the colour then
+
+
+def _digest(c: Context, node: s.Call) -> Value:
+    data = node.arguments[1]
+    c.emit(f"digest_begin({c_string(str(data.type) if isinstance(data.type, Struct) else 'digest')});")
+    for name, value in _digest_fields(c, "", data):
+        bits = as_bits(value.type)
+        if bits is None:
+            raise unsupported(data.position, f"{value.type} in a digest")
+        if is_wide(bits):
+            c.emit(f"digest_wide({c_string(name)}, {expressions.held(c, value).text}.b, {size_of(bits)});")
+        else:
+            c.emit(f"digest_number({c_string(name)}, {unsigned(value.text, bits)});")
+    c.emit("digest_end();")
+    return DONE
+
+
+def _digest_fields(c: Context, name: str, node: s.Expression) -> list[tuple[str, Value]]:
+    """What a digest consists of, by the names of fields, or by their places where they have no names."""
+    if not isinstance(node, s.ListExpression):
+        return _parts(name, expressions.expression(c, node))
+    names = [f.name for f in node.type.fields] if isinstance(node.type, Struct) else [f"field{i}" for i in range(len(node.items))]
+    return [
+        found for own, item in zip(names, node.items, strict=True) for found in _digest_fields(c, f"{name}.{own}".lstrip("."), item)
+    ]
+
+
+def _parts(name: str, value: Value) -> list[tuple[str, Value]]:
+    if not isinstance(value.type, (Struct, TupleOf)):
+        return [(name, value)]
+    place, found = value.place or Place(value.text), []
+    for f in value.type.fields:
+        inner = place.field(f.name)
+        found += _parts(f"{name}.{f.name}".lstrip("."), Value(str(inner), f.type, value.fixed, inner))
+    return found
+
+
 def _length(c: Context, node: s.Call) -> Value:
     return Value("packet_length", node.type)
 
@@ -106,29 +158,41 @@ def _random(c: Context, node: s.Call) -> Value:
     return DONE
 
 
-def _algorithm(node: s.Expression) -> str:
-    """The C function of a hash algorithm."""
+def _algorithm(c: Context, node: s.Expression, named: str = "calc") -> str:
+    """A hash algorithm in C, up to its arguments. p4c numbers what it calls `named`, and so commands find a custom one by that."""
     if not isinstance(node.type, EnumType) or not isinstance(node.constant, int):
         raise CompileError(node.position, "the algorithm must be known when compiling")
     name = node.type.members[node.constant]
+    number, c.hashes = c.hashes, c.hashes + 1
+    if name in CUSTOM:
+        width, parameters = CUSTOM[name]
+        crc = c.unique("crc")
+        shown = c_string(named if number == 0 else f"{named}_{number - 1}")
+        c.globals.append(f"static struct crc {crc} = {{{shown}, {width}, {parameters}, true, true, false, {{0}}}};")
+        c.crcs.append(crc)
+        return f"hash_custom(&{crc}, "
     if name not in HASHES:
         raise unsupported(node.position, f"HashAlgorithm.{name}")
-    return f"hash_{name}"
+    return f"hash_{name}("
 
 
 def _hash(c: Context, node: s.Call) -> Value:
     result, algorithm, base, data, most = node.arguments
-    hash_ = _algorithm(algorithm)
+    hash_ = _algorithm(c, algorithm)
     to = target(c, result)
     bits = to.type
     assert isinstance(bits, Bits)
     with c.indented("{"):
         low = expressions.held(c, _bound(c, base))
-        buffer, size = wire.pack(c, data)
+        buffer, size = packing.pack(c, data)
         high = _bound(c, most)
         drawn = c.temporary("hash")
-        c.emit(f"const uint64_t {drawn} = hash_within({hash_}({buffer}, {size}), {low.text}, {high.text});")
-        store(c, to, f"({compute(bits)})({drawn} & {hex(bits.mask)}u)" if bits.width < 64 else drawn)
+        c.emit(f"const uint64_t {drawn} = hash_within({hash_}{buffer}, {size}), {low.text}, {high.text});")
+        store(
+            c,
+            to,
+            f"({compute(bits)})({drawn} & {hex(bits.mask)}u)" if bits.width < 64 else convert(drawn, Bits(64), bits, node.position),
+        )
     return DONE
 
 
@@ -145,15 +209,15 @@ def _bound(c: Context, node: s.Expression) -> Value:
 
 def _checksum(update: bool, payload: bool, c: Context, node: s.Call) -> Value:
     condition, data, checksum, algorithm = node.arguments
-    hash_, bits = _algorithm(algorithm), as_bits(checksum.type)
+    hash_, bits = _algorithm(c, algorithm, "cksum"), as_bits(checksum.type)
     if not isinstance(bits, Bits) or is_wide(bits):
         raise CompileError(checksum.position, f"this is {checksum.type}, where bit<W> is needed")
     with c.indented(f"if ({expressions.expression(c, condition).text}) {{"):
-        buffer, size = wire.pack(c, data, " + MAX_PACKET" if payload else "")
-        length = f"{size} + payload_length" if payload else str(size)
+        buffer, size = packing.pack(c, data, packing.known_valid(c, condition), " + MAX_PACKET" if payload else "")
+        length = f"{size} + payload_length" if payload else size
         if payload:
             c.emit(f"memcpy({buffer} + {size}, payload, payload_length);")
-        computed = f"({compute(bits)})({hash_}({buffer}, {length}) & {hex(bits.mask)}u)"
+        computed = f"({compute(bits)})({hash_}{buffer}, {length}) & {hex(bits.mask)}u)"
         if update:
             store(c, target(c, checksum), computed)
         else:
@@ -206,6 +270,8 @@ EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {
     ("register", "write"): _write,
     ("counter", "count"): _count,
     ("direct_counter", "count"): _count_directly,
+    ("meter", "execute_meter"): _execute_meter,
+    ("direct_meter", "read"): _read_directly,
     ("packet_in", "extract"): states.extract,
     ("packet_in", "advance"): states.advance,
     ("packet_in", "lookahead"): states.lookahead,
@@ -219,6 +285,7 @@ EXTERNS: dict[tuple[str, str], Callable[[Context, s.Call], Value]] = {
     ("", "update_checksum"): partial(_checksum, True, False),
     ("", "verify_checksum_with_payload"): partial(_checksum, False, True),
     ("", "update_checksum_with_payload"): partial(_checksum, True, True),
+    ("", "digest"): _digest,
     ("", "clone"): _clone,
     ("", "clone_preserving_field_list"): _clone,
     ("", "resubmit_preserving_field_list"): partial(_again, "resubmit"),

@@ -1,10 +1,10 @@
-"""Registers and counters as C arrays, and what the control plane needs to know of them."""
+"""Registers, counters and meters as C arrays, and what the control plane needs to know of them."""
 
 from __future__ import annotations
 
 from switches.embedded import checked
 from switches.embedded.emit.context import Context
-from switches.embedded.emit.ctypes import is_wide, storage
+from switches.embedded.emit.ctypes import c_type, storage
 from switches.embedded.emit.names import c_name
 from switches.embedded.errors import CompileError, unsupported
 from switches.embedded.text import c_string
@@ -23,7 +23,9 @@ def declare(c: Context, objects: list[checked.ExternObject]) -> None:
                 banks.setdefault(_shape(one), []).append(one)
             case "counter":
                 _counter(c, one)
-            case "direct_counter":
+            case "meter":
+                _meter(c, one)
+            case "direct_counter" | "direct_meter":
                 pass  # in the entries of its table
             case name:
                 raise unsupported(one.position, name)
@@ -33,7 +35,7 @@ def declare(c: Context, objects: list[checked.ExternObject]) -> None:
         else:
             for one in registers:
                 name = c.unique("_".join((*one.path, one.name)))
-                c.globals.append(f"static {storage(element)} {name}[{cells} + 1];")
+                c.globals.append(f"static {c_type(c, element)} {name}[{cells} + 1];")
                 _register(c, one, element, cells, name)
 
 
@@ -55,14 +57,14 @@ def _shape(one: checked.ExternObject) -> tuple[Bits, int]:
     """A register's element type and number of cells."""
     element = one.type.arguments[0]
     bits = as_bits(element)
-    if bits is None or is_wide(bits) or isinstance(element, EnumType):
+    if bits is None:
         raise unsupported(one.position, f"a register of {element}")
     return bits, cells_of(one)
 
 
 def _bank(c: Context, element: Bits, cells: int, registers: list[checked.ExternObject]) -> None:
     bank = c.unique("_".join((*registers[0].path, "bank")))
-    fields = " ".join(f"{storage(element)} {c_name(one.name)};" for one in registers)
+    fields = " ".join(f"{c_type(c, element)} {c_name(one.name)};" for one in registers)
     c.globals.append(f"static struct {{ {fields} }} {bank}[{cells} + 1];")
     for one in registers:
         _register(c, one, element, cells, bank, f".{c_name(one.name)}")
@@ -74,6 +76,20 @@ def _register(c: Context, one: checked.ExternObject, element: Bits, cells: int, 
     signed = "true" if element.signed else "false"
     place = f"&{array}[0]{lane}, sizeof {array}[0]"
     c.registers.append(f"{{{c_string(one.control_name)}, {place}, {cells}, {element.width}, sizeof({storage(element)}), {signed}}}")
+
+
+def _meter(c: Context, one: checked.ExternObject) -> None:
+    cells = cells_of(one)
+    name = c.objects[one] = c.unique("_".join((*one.path, one.name)))
+    c.globals.append(f"static struct meter {name}[{cells}];")
+    c.meters.append(f"{{{c_string(one.control_name)}, {name}, {cells}, {counts_bytes(one)}}}")
+
+
+def counts_bytes(meter: checked.ExternObject) -> str:
+    """Whether a meter counts bytes, and not packets, in C."""
+    type_, value = meter.arguments[-1].type, meter.arguments[-1].constant
+    assert isinstance(type_, EnumType) and isinstance(value, int)
+    return "true" if type_.members[value] == "bytes" else "false"
 
 
 def _counter(c: Context, one: checked.ExternObject) -> None:

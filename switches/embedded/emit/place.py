@@ -21,6 +21,10 @@ class Place:
         """A field that the program names."""
         return Place(self.root, (*self.path, f".{c_name(name)}"))
 
+    def sibling(self, name: str) -> Place:
+        """Another field of the struct that this is a field of."""
+        return Place(self.root, self.path[:-1]).field(name)
+
     def part(self, name: str) -> Place:
         """A member of the C struct that the program does not name."""
         return Place(self.root, (*self.path, f".{name}"))

@@ -23,6 +23,7 @@ static const uint8_t *at, *end, *payload;
 static uint8_t *out;
 static size_t packet_length, payload_length;
 static unsigned parser_steps;  // times that the parser has looped back for this packet
+static unsigned loop_turns __attribute__((unused));
 static bool exited;
 static inline void mark_to_drop(void) {{ phv.standard.egress_spec = DROP_PORT; phv.standard.mcast_grp = 0; }}"""
 ENTRY_POINTS = """\
@@ -30,7 +31,7 @@ size_t program_parse(const uint8_t *data, size_t length) {{
     at = data;
     end = data + length;
     packet_length = length;
-    parser_steps = 0;
+    parser_steps = loop_turns = 0;
     phv.standard.parser_error = {0}();
     return (size_t)(at - data);
 }}
@@ -38,6 +39,7 @@ size_t program_parse(const uint8_t *data, size_t length) {{
 void program_ingress(const uint8_t *rest, size_t rest_length) {{
     payload = rest;
     payload_length = rest_length;
+    loop_turns = 0;
     {1}();
     exited = false;
     {2}();
@@ -46,6 +48,7 @@ void program_ingress(const uint8_t *rest, size_t rest_length) {{
 void program_egress(const uint8_t *rest, size_t rest_length) {{
     payload = rest;
     payload_length = rest_length;
+    loop_turns = 0;
     exited = false;
     {3}();
 }}
@@ -108,14 +111,18 @@ def _listed_fields(place: Place, type_: Struct) -> list[tuple[Place, tuple[int, 
 
 
 def _catalogue(c: Context, name: str) -> None:
-    """Tables, registers and counters by the names that the control plane uses."""
+    """Tables, registers, counters, meters, value sets and custom hashes by the names that the control plane uses."""
     c.functions.append(
         "\n".join(
             [
                 f"const char *const program_name = {c_string(name)};",
                 f"struct table *const program_tables[] = {{{', '.join([*(f'&{table}' for table in c.tables), 'NULL'])}}};",
+                f"const char *const program_entries[] = {{{', '.join([*map(c_string, c.entries), 'NULL'])}}};",
                 f"const struct register_array program_registers[] = {{{', '.join([*c.registers, '{0}'])}}};",
                 f"const struct counter_array program_counters[] = {{{', '.join([*c.counters, '{0}'])}}};",
+                f"const struct meter_array program_meters[] = {{{', '.join([*c.meters, '{0}'])}}};",
+                f"struct value_set *const program_value_sets[] = {{{', '.join([*(f'&{one}' for one in c.value_sets), 'NULL'])}}};",
+                f"struct crc *const program_crcs[] = {{{', '.join([*(f'&{crc}' for crc in c.crcs), 'NULL'])}}};",
                 "",
             ]
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from switches.embedded import syntax as s
-from switches.embedded.emit import assignment, calls, expressions
+from switches.embedded.emit import assignment, calls, expressions, loops
 from switches.embedded.emit.context import Context
 from switches.embedded.emit.ctypes import c_type, is_aggregate, is_wide
 from switches.embedded.emit.place import Place
@@ -17,31 +20,23 @@ def block(c: Context, node: s.Block) -> None:
 
 
 def statement(c: Context, node: s.Statement) -> None:
-    match node:
-        case s.Block():
-            with c.indented("{"):
-                block(c, node)
-        case s.Assignment():
-            assignment.assign(c, assignment.target(c, node.target), node.value)
-        case s.CallStatement():
-            value = calls.call(c, node.call)
-            if value.text and not isinstance(value.type, ApplyResult):
-                c.emit(value.text + ";")
-            if not isinstance(node.call.function, s.Member):
-                calls.check_exit(c)
-        case s.If():
-            _if(c, node)
-        case s.Switch():
-            _switch(c, node)
-        case s.Return() if node.value is not None:
-            c.emit(f"return {expressions.expression(c, node.value).text};")
-        case s.Return():
-            c.emit(c.leave)
-        case s.Exit():
-            c.emit("exited = true;")
-            c.emit(c.leave)
-        case s.Variable():
-            variable(c, node)
+    if not isinstance(node, s.Constant):  # the checker has put its value where its name stood
+        RULES[type(node)](c, node)
+
+
+# --- one rule a kind of statement
+
+
+def _block(c: Context, node: s.Block) -> None:
+    with c.indented("{"):
+        block(c, node)
+
+
+def _assignment(c: Context, node: s.Assignment) -> None:
+    to = assignment.target(c, node.target)
+    if node.operator:
+        c.old = assignment.read(to)
+    assignment.assign(c, to, node.value)
 
 
 def variable(c: Context, node: s.Variable) -> None:
@@ -102,3 +97,26 @@ def _switch(c: Context, node: s.Switch) -> None:
 def _label(c: Context, node: s.Expression) -> str:
     assert node.constant is not None
     return str(node.constant) if node.type is None else expressions.constant(c, node.constant, node.type).text
+
+
+def _call(c: Context, node: s.CallStatement) -> None:
+    value = calls.call(c, node.call)
+    if value.text and not isinstance(value.type, ApplyResult):
+        c.emit(value.text + ";")
+    if not isinstance(node.call.function, s.Member):
+        calls.check_exit(c)
+
+
+def _return(c: Context, node: s.Return) -> None:
+    c.emit(c.leave if node.value is None else f"return {expressions.expression(c, node.value).text};")
+
+
+def _exit(c: Context, node: s.Exit) -> None:
+    c.emit("exited = true;")
+    c.emit(c.leave)
+
+
+RULES: dict[type, Callable[[Context, Any], None]] = {
+    s.Block: _block, s.Assignment: _assignment, s.CallStatement: _call, s.If: _if, s.Switch: _switch, s.For: loops.loop,
+    s.ForIn: loops.loop, s.Break: loops.leave, s.Continue: loops.leave, s.Return: _return, s.Exit: _exit, s.Variable: variable,
+}  # fmt: skip

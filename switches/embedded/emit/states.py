@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
-from switches.embedded.emit import blocks, expressions, statements
-from switches.embedded.emit.assignment import local
+from switches.embedded.emit import blocks, expressions, statements, value_sets
+from switches.embedded.emit.assignment import invalidate, local, others_of
 from switches.embedded.emit.context import DONE, Context, Value
-from switches.embedded.emit.ctypes import c_type, is_wide, size_of
+from switches.embedded.emit.ctypes import c_type, size_of
 from switches.embedded.emit.place import Place
 from switches.embedded.emit.tables import condition
-from switches.embedded.emit.wire import header_cells, load, read_cells
-from switches.embedded.errors import unsupported
-from switches.embedded.types import Header, Stack, Struct, Varbit, as_bits
+from switches.embedded.emit.wire import cells_of, load, read_cells
+from switches.embedded.types import Header, HeaderUnion, Stack, Struct, Varbit, as_bits, bit_width
 
 FAIL = "goto fail;"
 
@@ -49,14 +48,26 @@ def _state(c: Context, state: checked.State, names: list[str]) -> None:
         _go_to(c, state.next, names, here)
         return
     for i, one in enumerate(state.select):
-        if is_wide(one.type):
-            raise unsupported(one.position, f"select over {one.type}")
         c.emit(f"const {c_type(c, one.type)} key${i} = {expressions.expression(c, one).text};")
     for case in state.cases:
-        tests = [t for i, one in enumerate(state.select) if (t := condition(f"key${i}", one.type, case.keys[i], case))]
+        tests = _tests(c, state, case)
         with c.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
             _go_to(c, case.state, names, here)
     c.emit("return 0; // no case matches: simple_switch accepts, and sets no NoMatch")
+
+
+def _tests(c: Context, state: checked.State, case: checked.Case) -> list[str]:
+    """The conditions of a case, in C."""
+    if len(case.keys) < len(state.select):  # one value set for all keys
+        assert case.keys[0].values is not None
+        return [value_sets.test(c, case.keys[0].values, [f"key${i}" for i in range(len(state.select))])]
+    tests = []
+    for i, (one, pattern) in enumerate(zip(state.select, case.keys, strict=True)):
+        if pattern.values is not None:
+            tests.append(value_sets.test(c, pattern.values, [f"key${i}"]))
+        elif test := condition(f"key${i}", one.type, pattern, case):
+            tests.append(test)
+    return tests
 
 
 def _go_to(c: Context, target: str, names: list[str], here: int) -> None:
@@ -85,13 +96,14 @@ def _need(c: Context, size: str) -> None:
 def extract(c: Context, node: s.Call) -> Value:
     argument = node.arguments[0]
     assert isinstance(argument.type, Header)
-    place = expressions.place(c, argument)
+    unused = isinstance(argument, s.DontCare)
+    place = local(c, "unused", argument.type) if unused else expressions.place(c, argument)
     following = _following(c, argument)
     if following is not None:
         place_of_next, size_of_stack = following
         with c.indented(f"if ({place_of_next} >= {size_of_stack}) {{"):
             _fail(c, "StackOutOfBounds")
-    cells, varbit = header_cells(argument.type, place)
+    cells, varbit = cells_of(argument.type, place)
     size = argument.type.width // 8
     if varbit is None:
         _need(c, str(size))
@@ -99,6 +111,7 @@ def extract(c: Context, node: s.Call) -> Value:
         extra = _varbit_bits(c, node, argument.type)
     read_cells(c, cells, "at")
     c.emit(f"{place.part('valid')} = true;")
+    invalidate(c, others_of(place, argument))
     c.emit(f"at += {size};")
     if varbit is not None:
         c.emit(f"{varbit.part('used')} = {extra} / 8;")
@@ -110,7 +123,9 @@ def extract(c: Context, node: s.Call) -> Value:
 
 
 def _following(c: Context, argument: s.Expression) -> tuple[Place, int] | None:
-    """The counter and the size of the stack whose .next is extracted, if that is what happens."""
+    """The counter and the size of the stack whose .next is extracted, or a header of a union that is .next."""
+    if isinstance(argument, s.Member) and isinstance(argument.base.type, HeaderUnion):
+        argument = argument.base
     if isinstance(argument, s.Member) and isinstance(argument.base.type, Stack):
         return expressions.place(c, argument.base).part("next_"), argument.base.type.size
     return None
@@ -141,19 +156,14 @@ def advance(c: Context, node: s.Call) -> Value:
 def lookahead(c: Context, node: s.Call) -> Value:
     type_ = node.type
     if isinstance(type_, Struct):
-        if not isinstance(type_, Header):
-            raise unsupported(node.position, "lookahead of a struct")
         made = local(c, "ahead", type_)
-        cells, varbit = header_cells(type_, made)
-        if varbit is not None:
-            raise unsupported(node.position, "lookahead of a varbit")
-        _need(c, str(type_.width // 8))
-        read_cells(c, cells, "at")
-        c.emit(f"{made.part('valid')} = true;")
+        _need(c, str((bit_width(type_) + 7) // 8))
+        read_cells(c, cells_of(type_, made)[0], "at")
+        if isinstance(type_, Header):
+            c.emit(f"{made.part('valid')} = true;")
         return Value(str(made), type_, True, made)
     bits = as_bits(type_)
-    if bits is None:
-        raise unsupported(node.position, f"lookahead of {type_}")
+    assert bits is not None
     c_type(c, bits)
     _need(c, str(size_of(bits)))
     return expressions.held(c, Value(load(bits, "at", 0), type_))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from switches.embedded import checked
-from switches.embedded.emit import calls, expressions
+from switches.embedded.emit import calls, expressions, objects
+from switches.embedded.emit.arithmetic import binary
+from switches.embedded.emit.assignment import store, target
 from switches.embedded.emit.context import Context, Value
 from switches.embedded.emit.ctypes import c_type, is_wide, literal, size_of
-from switches.embedded.errors import unsupported
+from switches.embedded.errors import Position, unsupported
 from switches.embedded.text import c_string
 from switches.embedded.types import Bits, Type, as_bits
 
@@ -25,8 +27,6 @@ def bits_of(type_: Type) -> Bits:
 def function(c: Context, table: checked.Table) -> str:
     """The C function that applies a table, written at its first use."""
     if table not in c.named:
-        if table.unsupported:
-            raise unsupported(*table.unsupported)
         name = c.unique("_".join((*table.path, table.name)))
         c.named[table] = f"apply_{name}"
         _describe(c, table, name)
@@ -39,11 +39,13 @@ def function(c: Context, table: checked.Table) -> str:
 def _apply(c: Context, table: checked.Table, name: str) -> None:
     keys = expressions.in_order(c, [partial(expressions.expression, c, key.expression) for key in table.keys])
     hit, action, data = "false", f"{name}.default_action", f"{name}.default_data"
-    if table.entries:
+    if table.entries and not _looked_up(table):
         _match_constants(c, table, keys)
     elif keys:
         _pack_key(c, keys)
-        c.emit(f"const struct entry *entry = table_lookup(&{name}, key);")
+        c.emit(f"struct entry *const entry = table_lookup(&{name}, key);")
+        if table.meter is not None:
+            _execute_meter(c, table.meter)
         hit, action, data = "entry != NULL", f"entry ? entry->action : {action}", f"entry ? entry->data : {data}"
     c.emit(f"const unsigned action = {action};")
     c.emit(f"const uint64_t *data = {data};")
@@ -56,6 +58,18 @@ def _apply(c: Context, table: checked.Table, name: str) -> None:
             c.emit("break;")
             c.depth -= 1
     c.emit(f"return (struct outcome){{{hit}, action}};")
+
+
+def _execute_meter(c: Context, meter: checked.ExternObject) -> None:
+    """At a hit, before the action runs; the colour goes to where any action reads it to."""
+    places = {expressions.static_place(one) for one in meter.reads}
+    if not places:
+        return
+    where = places.pop()
+    if places or where is None or not where[0].lasting:
+        raise unsupported(meter.reads[-1].position, f"{meter.name} is read to several variables, or to one that does not last")
+    with c.indented("if (entry) {"):
+        store(c, target(c, meter.reads[0]), f"meter_execute(&entry->meter, {objects.counts_bytes(meter)})")
 
 
 def _pack_key(c: Context, keys: list[Value]) -> None:
@@ -99,7 +113,34 @@ def _constant_data(c: Context, action: checked.Action, data: list[int]) -> list[
     return [f"({c_type(c, p.type)}){literal(value, bits_of(p.type))}" for p, value in zip(action.data, data, strict=True)]
 
 
-# --- constant entries
+# --- entries of the program
+
+
+def _looked_up(table: checked.Table) -> bool:
+    """Whether the program's entries are looked up as those of the control plane are, and not in a chain of conditions."""
+    return table.counter is not None or table.meter is not None or any(is_wide(bits_of(key.expression.type)) for key in table.keys)
+
+
+def _as_command(table: checked.Table, entry: checked.Entry) -> str:
+    """What adds an entry when the switch starts."""
+    listed = table.actions[entry.action].action
+    keys = [_as_key(key, pattern) for key, pattern in zip(table.keys, entry.keys, strict=True)]
+    data = [hex(value & bits_of(p.type).mask) for p, value in zip(listed.data, entry.data, strict=True)]
+    has_priority = any(key.kind not in ("exact", "lpm") for key in table.keys)
+    priority = [str(entry.precedence)] if has_priority else []
+    return " ".join(["table_add", table.control_name, listed.control_name, *keys, "=>", *data, *priority])
+
+
+def _as_key(key: checked.Key, pattern: checked.Pattern) -> str:
+    low, high = (0, 0) if pattern.kind == "any" else (pattern.low, pattern.high)
+    match key.kind:
+        case "exact":
+            return hex(low)
+        case "lpm":
+            return f"{hex(low)}/{high.bit_count()}"
+        case "range":
+            return f"{hex(low)}->{hex(high if pattern.kind == 'range' else bits_of(key.expression.type).mask)}"
+    return f"{hex(low)}&&&{hex(high)}"
 
 
 def _match_constants(c: Context, table: checked.Table, keys: list[Value]) -> None:
@@ -120,13 +161,21 @@ def condition(key: str, type_: Type, pattern: checked.Pattern, of: checked.Entry
         return ""
     bits = bits_of(type_)
     if is_wide(bits):
-        raise unsupported(of.position, f"a constant key of {bits} (at most 64 bits)")
+        return _wide_condition(key, bits, pattern, of.position)
     if pattern.kind == "range":
         return f"{key} >= {literal(pattern.low, bits)} && {key} <= {literal(pattern.high, bits)}"
     if pattern.high == bits.mask:
         return f"{key} == {literal(pattern.low, bits)}"
     plain = Bits(bits.width)
     return f"({key} & {literal(pattern.high, plain)}) == {literal(pattern.low, plain)}"
+
+
+def _wide_condition(key: str, bits: Bits, pattern: checked.Pattern, position: Position) -> str:
+    low, high = literal(pattern.low, bits), literal(pattern.high, bits)
+    if pattern.kind == "range":
+        tests = binary(">=", key, low, bits, None, position), binary("<=", key, high, bits, None, position)
+        return " && ".join(tests)
+    return binary("==", binary("&", key, high, bits, None, position), low, bits, None, position)
 
 
 # --- what the control plane sees
@@ -138,27 +187,34 @@ def _describe(c: Context, table: checked.Table, name: str) -> None:
         c.globals.append(f"static const struct key_field {name}_keys[] = {{{', '.join(rows)}}};")
     rows = (_action_info(c, listed.action, f"{name}_{i}_parameters") for i, listed in enumerate(table.actions))
     c.globals.append(f"static const struct action_info {name}_actions[] = {{{', '.join(rows)}}};")
+    if _looked_up(table):
+        c.entries += [_as_command(table, entry) for entry in table.entries]
     counts = f"true, .counter_name = {c_string(table.counter.control_name)}" if table.counter else "false"
+    if table.meter:
+        counts += f", .meter_name = {c_string(table.meter.control_name)}"
     words = _words(table)
     keys = f"{name}_keys" if table.keys else "NULL"
     constant, constant_default = ("true" if is_ else "false" for is_ in (table.constant_entries, table.constant_default))
     c.globals.append(
         f"static struct table {name} = {{.name = {c_string(table.control_name)}, .keys = {keys}, "
         f".key_count = {len(table.keys)}, .key_bytes = {sum(size_of(bits_of(k.expression.type)) for k in table.keys)}, "
-        f".actions = {name}_actions, .action_count = {len(table.actions)}, .size = {table.size}, "
+        f".actions = {name}_actions, .action_count = {len(table.actions)}, .size = {max(table.size, len(table.entries))}, "
         f".constant = {constant}, .constant_default = {constant_default}, "
         f".first_default = {table.default}, .first_default_data = {{{words or '0'}}}, .counts = {counts}}};"
     )
 
 
 def _words(table: checked.Table) -> str:
-    """The default action's data."""
-    data = table.actions[table.default].action.data
-    for parameter in data:
-        if table.default_data and is_wide(bits_of(parameter.type)):
-            raise unsupported(table.position, "a constant argument of more than 64 bits")
-    pairs = zip(data, table.default_data, strict=False)
-    return ", ".join(f"UINT64_C({value & bits_of(p.type).mask})" for p, value in pairs)
+    """The default action's data; wide numbers as their bytes."""
+    words: list[int] = []
+    for parameter, value in zip(table.actions[table.default].action.data, table.default_data, strict=False):
+        bits = bits_of(parameter.type)
+        if is_wide(bits):
+            octets = (value & bits.mask).to_bytes(size_of(bits), "big")
+            words += [int.from_bytes(octets[at : at + 8], "little") for at in range(0, len(octets), 8)]
+        else:
+            words.append(value & bits.mask)
+    return ", ".join(f"UINT64_C({word})" for word in words)
 
 
 def _action_info(c: Context, action: checked.Action, name: str) -> str:

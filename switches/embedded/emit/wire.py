@@ -1,16 +1,14 @@
-"""Bits on the wire: headers read and written, and values laid side by side for hashes, checksums and table keys."""
+"""Bits on the wire: headers read and written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switches.embedded import syntax as s
-from switches.embedded.emit import expressions
 from switches.embedded.emit.context import Context, Value
 from switches.embedded.emit.ctypes import is_wide, size_of, storage
 from switches.embedded.emit.place import Place
 from switches.embedded.errors import Position, unsupported
-from switches.embedded.types import Bits, Header, Stack, Struct, Varbit, as_bits
+from switches.embedded.types import Bits, Header, Stack, Struct, Type, Varbit, as_bits
 
 RUN = 4  # fields of one width, side by side, that are worth a loop
 
@@ -25,19 +23,26 @@ class Cell:
     place: Place | None = None
 
 
-def header_cells(header: Header, place: Place) -> tuple[list[Cell], Place | None]:
-    """The fixed fields of a header in wire order, and its varbit, which comes last."""
+def cells_of(type_: Struct, place: Place) -> tuple[list[Cell], Place | None]:
+    """The fixed fields of a header or struct in wire order, and the header's varbit, which comes last."""
     cells: list[Cell] = []
-    offset = 0
-    for f in header.fields:
+    for f in type_.fields:
         where = place.field(f.name)
         if isinstance(f.type, Varbit):
             return cells, where
-        bits = as_bits(f.type)
-        assert bits is not None
-        cells.append(Cell(str(where), offset, bits, where))
-        offset += bits.width
+        _add_cells(cells, f.type, where)
     return cells, None
+
+
+def _add_cells(cells: list[Cell], type_: Type, place: Place) -> None:
+    if isinstance(type_, Struct):
+        for f in type_.fields:
+            _add_cells(cells, f.type, place.field(f.name))
+        return
+    bits = as_bits(type_)
+    assert bits is not None
+    offset = cells[-1].offset + cells[-1].type.width if cells else 0
+    cells.append(Cell(str(place), offset, bits, place))
 
 
 def read_cells(c: Context, cells: list[Cell], buffer: str) -> None:
@@ -82,12 +87,12 @@ def _write_group(c: Context, group: list[Cell], buffer: str) -> None:
             if is_wide(cell.type):
                 c.emit(f"store_wide({buffer}, {cell.offset}, {cell.type.width}, {cell.text}.b);")
             else:
-                c.emit(f"store_bits({buffer}, {cell.offset}, {cell.type.width}, {_pattern(cell)});")
+                c.emit(f"store_bits({buffer}, {cell.offset}, {cell.type.width}, {pattern(cell)});")
         return
     parts = []
     for cell in group:
         shift = size * 8 - (cell.offset - start) - cell.type.width
-        parts.append(f"((uint64_t){_pattern(cell)} << {shift})" if shift else _pattern(cell))
+        parts.append(f"((uint64_t){pattern(cell)} << {shift})" if shift else pattern(cell))
     c.emit(f"store{size * 8}({where}, {' | '.join(parts)});")
 
 
@@ -107,7 +112,8 @@ def _siblings(a: Place, b: Place | None) -> bool:
     return b is not None and a.root == b.root and len(a.path) == len(b.path) > 0 and a.path[:-1] == b.path[:-1]
 
 
-def _pattern(cell: Cell) -> str:
+def pattern(cell: Cell) -> str:
+    """A cell's bits as an unsigned C number."""
     if cell.type.signed:
         return f"({cell.text} & {hex(cell.type.mask)}u{'' if cell.type.width <= 32 else 'll'})"
     return cell.text if cell.text.isidentifier() else f"({cell.text})"
@@ -131,50 +137,6 @@ def load(type_: Bits, buffer: str, offset: int) -> str:
     return f"sign_extend{32 if type_.width <= 32 else 64}({text}, {type_.width})" if type_.signed else text
 
 
-# --- values side by side
-
-
-def pack(c: Context, node: s.Expression, extra: str = "") -> tuple[str, int]:
-    """A buffer with a list's values side by side from bit 0, structs field by field; its C name and its size in bytes."""
-    nodes = _leaves(node)
-    cells: list[Cell] = []
-    bits = 0
-    for leaf, value in zip(nodes, expressions.all_in_order(c, nodes), strict=True):
-        bits = _lay(c, value, cells, bits, leaf.position)
-    size = (bits + 7) // 8
-    buffer = c.temporary("data")
-    c.emit(f"uint8_t {buffer}[{max(size, 1)}{extra}];")
-    if bits % 8:
-        c.emit(f"{buffer}[{size - 1}] = 0;")
-    write_cells(c, cells, buffer)
-    return buffer, size
-
-
-def _leaves(node: s.Expression) -> list[s.Expression]:
-    """The expressions in a list, and in the lists in it."""
-    return [leaf for item in node.items for leaf in _leaves(item)] if isinstance(node, s.ListExpression) else [node]
-
-
-def _lay(c: Context, value: Value, cells: list[Cell], offset: int, position: Position) -> int:
-    """Add a value's cells; where the next one begins."""
-    type_ = value.type
-    if isinstance(type_, Header):  # an invalid one would count for nothing, and that is known at run time only
-        raise unsupported(position, f"a whole header ({type_}) in a list for a hash, checksum or digest: list its fields")
-    if isinstance(type_, Struct):
-        place = value.place or Place(value.text)
-        for f in type_.fields:
-            inner = place.field(f.name)
-            offset = _lay(c, Value(str(inner), f.type, value.fixed, inner), cells, offset, position)
-        return offset
-    bits = as_bits(type_)
-    if bits is None:
-        raise unsupported(position, f"{type_} as input of a hash, checksum or digest")
-    if is_wide(bits) and value.place is None:
-        value = expressions.held(c, value)
-    cells.append(Cell(value.text, offset, bits, value.place))
-    return offset + bits.width
-
-
 # --- packet_out
 
 
@@ -186,7 +148,7 @@ def emit_packet(c: Context, value: Value, position: Position) -> None:
             element = place.element("i_")
             emit_packet(c, Value(str(element), type_.element, False, element), position)
     elif isinstance(type_, Header):
-        cells, varbit = header_cells(type_, place)
+        cells, varbit = cells_of(type_, place)
         with c.indented(f"if ({place.part('valid')}) {{"):
             write_cells(c, cells, "out")
             c.emit(f"out += {type_.width // 8};")

@@ -17,6 +17,28 @@ struct client { int fd; size_t length; char line[MAX_LINE]; };
 static struct client *clients[MAX_CLIENTS];
 static int listener = -1;
 
+static void reset_state(int argc, char **argv, struct reply *reply) {  // as BMv2: mirroring sessions and queues stay as they are
+    (void)argc, (void)argv, (void)reply;
+    tables_reset();
+    state_reset();
+    value_sets_reset();
+    meters_reset();
+    digests_reset();
+    replication_reset();
+}
+
+static const struct command own_commands[] = {{"reset_state", 1, 1, reset_state, ""}, {0}};
+static const struct command *const lists[] = {table_commands, state_commands, replication_commands, queue_commands,
+                                              port_commands,  copies_commands, pipeline_commands, meter_commands,
+                                              digest_commands, crc_commands, value_set_commands, own_commands};
+
+static const struct command *find_command(const char *name) {
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const struct command *c = lists[i]; c->name; c++)
+            if (!strcmp(c->name, name)) return c;
+    return NULL;
+}
+
 void control_execute(char *line, struct reply *reply) {
     char *words[MAX_WORDS];
     int count = 0;
@@ -27,17 +49,25 @@ void control_execute(char *line, struct reply *reply) {
         words[count++] = word;
     }
     if (!count) return;
-    if (!strcmp(words[0], "reset_state") && count == 1) {  // as BMv2: mirroring sessions and queues stay as they are
-        tables_reset();
-        state_reset();
-        replication_reset();
-        return;
+    const struct command *command = find_command(words[0]);
+    if (!command) return fail(reply, "there is no command %s", words[0]);
+    if (count < command->least || count > command->most) return fail(reply, "usage: %s %s", command->name, command->usage);
+    command->handle(count, words, reply);
+}
+
+void control_entries(const char *const *commands) {
+    for (; *commands; commands++) {
+        struct reply reply = {0};
+        char *line = strdup(*commands);
+        if (!line) abort();
+        control_execute(line, &reply);
+        if (reply.failed) {
+            fprintf(stderr, "error: an entry of the program: %s\n", reply.text);
+            exit(1);
+        }
+        free(reply.text);
+        free(line);
     }
-    if (table_command(count, words, reply) || state_command(count, words, reply) || replication_command(count, words, reply) ||
-        queue_command(count, words, reply) || port_command(count, words, reply) || copies_command(count, words, reply) ||
-        pipeline_command(count, words, reply))
-        return;
-    fail(reply, "unknown command, or the wrong number of words: %s", words[0]);
 }
 
 void control_file(const char *path) {

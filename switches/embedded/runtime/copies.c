@@ -44,10 +44,11 @@ void copies_count_input_drop(void) {
     if (!input_drops++) fprintf(stderr, "a resubmitted or recirculated packet was dropped: %d wait already\n", MAX_AGAIN);
 }
 
-bool copies_command(int argc, char **argv, struct reply *reply) {
-    if (strcmp(argv[0], "show_copies") || argc != 1) return false;
+static void show_copies(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
     if (most_copies == NO_BOUND) say(reply, "most_copies=none");
     else say(reply, "most_copies=%llu", (unsigned long long)most_copies);
     say(reply, " refused=%llu input_drops=%llu\n", (unsigned long long)refused, (unsigned long long)input_drops);
-    return true;
 }
+
+const struct command copies_commands[] = {{"show_copies", 1, 1, show_copies, ""}, {0}};

@@ -115,6 +115,8 @@ int main(int argc, char **argv) {
 
     pipeline_init(seed);
     tables_init();
+    control_entries(program_entries);
+    tables_loaded();
     if (commands) control_file(commands);
     if (offline) return offline_run((unsigned)offline, copies == UINT64_MAX);
     int epoll = epoll_create1(EPOLL_CLOEXEC);

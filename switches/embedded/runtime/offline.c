@@ -47,7 +47,7 @@ static void write_record(unsigned kind, const void *data, size_t length) {
     if (length) fwrite(data, 1, length, stdout);
 }
 
-void offline_write(unsigned port, const uint8_t *data, size_t length) { write_record(port, data, length); }
+static void write_packet(unsigned port, const uint8_t *data, size_t length) { write_record(port, data, length); }
 
 static void command(char *line) {
     struct reply reply = {0};
@@ -76,7 +76,7 @@ int offline_run(unsigned ports, bool default_bound) {
     static uint8_t data[MOST_DATA];
     uint8_t head[HEAD];
     if (default_bound) copies_bound(MOST_COPIES);
-    for (unsigned port = 0; port < ports; port++) port_add_virtual(port);
+    for (unsigned port = 0; port < ports; port++) port_add_virtual(port, write_packet);
     while (take(head, sizeof head)) {
         unsigned kind = (unsigned)load16(head);
         size_t length = load32(head + 2);

@@ -224,8 +224,9 @@ size_t pipeline_egress(unsigned port, const struct waiting *w, unsigned depth, u
     return length;
 }
 
-bool pipeline_command(int argc, char **argv, struct reply *reply) {
-    if (strcmp(argv[0], "get_time_elapsed") || argc != 1) return false;
+static void time_elapsed(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
     say(reply, "%llu\n", (unsigned long long)(pipeline_now() / 1000));
-    return true;
 }
+
+const struct command pipeline_commands[] = {{"get_time_elapsed", 1, 1, time_elapsed, ""}, {0}};

@@ -21,6 +21,7 @@
 #define SEND_BUFFER (128 << 10) // bytes that may wait in the interface's qdisc; the rest waits in the egress queue
 
 struct port {
+    port_writer *write;  // where packets go that no interface sends; NULL if one does
     bool blocked;
     int fd;
     char interface[IFNAMSIZ];
@@ -93,11 +94,11 @@ void port_add(unsigned port, const char *interface) {
     used[used_count++] = (uint16_t)port;
 }
 
-// a port without an interface: what is sent goes to standard output, as offline.c writes it
-void port_add_virtual(unsigned port) {
+void port_add_virtual(unsigned port, port_writer *write) {
     struct port *p = calloc(1, sizeof *p);
     if (!p || !(p->out = malloc(TX_BATCH * MAX_PACKET))) abort();
     p->fd = -1;
+    p->write = write;
     p->vectors[0].iov_base = p->out;
     snprintf(p->interface, sizeof p->interface, "virtual");
     ports[port] = p;
@@ -173,9 +174,9 @@ uint8_t *port_buffer(unsigned port) {
 
 void port_send(unsigned port, size_t length) {
     struct port *p = ports[port];
-    if (p->fd < 0) {
+    if (p->write) {
         port_counts[port].sent++;
-        offline_write(port, p->out, length);
+        p->write(port, p->out, length);
         return;
     }
     p->vectors[p->filled++].iov_len = length;
@@ -199,8 +200,8 @@ static void read_statistics(unsigned port) {
         port_counts[port].ring_drops += statistics.tp_drops;
 }
 
-bool port_command(int argc, char **argv, struct reply *reply) {
-    if (strcmp(argv[0], "show_ports") || argc != 1) return false;
+static void show_ports(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
     for (unsigned port = 0; port < MAX_PORTS; port++) {
         if (!port_exists(port)) continue;
         read_statistics(port);
@@ -210,5 +211,6 @@ bool port_command(int argc, char **argv, struct reply *reply) {
             (unsigned long long)c->queue_drops, (unsigned long long)c->send_errors, (unsigned long long)c->ring_drops,
             (unsigned long long)c->oversize, queue_length(port));
     }
-    return true;
 }
+
+const struct command port_commands[] = {{"show_ports", 1, 1, show_ports, ""}, {0}};

@@ -8,6 +8,7 @@
 
 #define MAX_PACKET 10240        // bytes of the longest packet taken in or sent
 #define MAX_PARSER_STEPS 65536  // times that parsing one packet may loop back before it is a ParserTimeout
+#define MAX_LOOP_TURNS 65536    // of all loops that a packet goes through in a parser or control; then it leaves them
 #define DROP_PORT 511
 #define MAX_ACTION_WORDS 16
 
@@ -55,6 +56,11 @@ struct action_parameter { const char *name; unsigned width; };
 struct action_info { const char *name; const struct action_parameter *parameters; unsigned count; };
 struct count { uint64_t packets, bytes; };
 
+#define METER_RATES 2
+struct meter_rate { double per_us; uint64_t burst, tokens, counted; };  // units: bytes, or packets
+struct meter { bool configured; struct meter_rate rates[METER_RATES]; };
+uint32_t meter_execute(struct meter *meter, bool bytes);  // the colour: 0 green, 1 yellow, 2 red
+
 struct entry {
     uint32_t handle, action;
     int32_t priority;      // lower wins (ternary, range, optional)
@@ -63,6 +69,7 @@ struct entry {
     struct count count;
     uint8_t *key, *mask;   // for a range field: its low and high end
     struct entry *next;    // in its hash bucket, or in the order of precedence
+    struct meter meter;
 };
 
 struct table {
@@ -72,7 +79,7 @@ struct table {
     const struct action_info *actions;
     unsigned action_count, size;
     bool constant, constant_default, counts;
-    const char *counter_name;
+    const char *counter_name, *meter_name;  // NULL: has none
     unsigned first_default;
     uint64_t first_default_data[MAX_ACTION_WORDS];
     // below: the runtime's
@@ -84,15 +91,22 @@ struct table {
 };
 struct outcome { bool hit; unsigned action; };
 
-extern struct table *const program_tables[];  // ends with NULL
-const struct entry *table_lookup(struct table *table, const uint8_t *key);
+extern struct table *const program_tables[];   // ends with NULL
+extern const char *const program_entries[];    // commands that add the program's own; ends with NULL
+struct entry *table_lookup(struct table *table, const uint8_t *key);
 
-// --- registers and counters
+struct value_set { const char *name; unsigned width; uint32_t size, count; uint8_t *values; };
+extern struct value_set *const program_value_sets[];  // ends with NULL
+bool value_set_has(const struct value_set *set, const uint8_t *value);
+
+// --- registers, counters and meters
 
 struct register_array { const char *name; void *base; size_t stride; uint32_t size; unsigned width, bytes; bool is_signed; };
 struct counter_array { const char *name; struct count *cells; uint32_t size; };
 extern const struct register_array program_registers[];  // end with an element without a name
 extern const struct counter_array program_counters[];
+struct meter_array { const char *name; struct meter *cells; uint32_t size; bool bytes; };
+extern const struct meter_array program_meters[];
 
 // --- lengths, as simple_switch keeps them: of the packet as it arrived (counters count that), and with the headers that
 // setValid and setInvalid have added and removed since (packet_length at egress)
@@ -167,29 +181,30 @@ static inline void store_bits(uint8_t *p, unsigned offset, unsigned width, uint6
     }
 }
 
-// numbers of more than 64 bits: big-endian bytes, the unused bits of the first byte zero
-static inline void load_wide(uint8_t *to, const uint8_t *p, unsigned offset, unsigned width) {
-    memset(to, 0, (width + 7) / 8);
-    unsigned spare = (8 - width % 8) % 8;
-    for (unsigned i = 0; i < width; i++)
-        if (p[(offset + i) / 8] >> (7 - (offset + i) % 8) & 1) to[(spare + i) / 8] |= (uint8_t)(0x80 >> (spare + i) % 8);
+#include "wide.h"
+
+// one behind the other, for the input of a hash; each returns where the next one begins
+static inline unsigned append_bits(uint8_t *p, unsigned offset, unsigned width, uint64_t v) {
+    store_bits(p, offset, width, v);
+    return offset + width;
 }
-static inline void store_wide(uint8_t *p, unsigned offset, unsigned width, const uint8_t *from) {
-    unsigned spare = (8 - width % 8) % 8;
-    for (unsigned i = 0; i < width; i++) store_bits(p, offset + i, 1, from[(spare + i) / 8] >> (7 - (spare + i) % 8) & 1);
+static inline unsigned append_wide(uint8_t *p, unsigned offset, unsigned width, const uint8_t *from) {
+    store_wide(p, offset, width, from);
+    return offset + width;
 }
-static inline uint64_t wide_slice(const uint8_t *b, unsigned size, unsigned high, unsigned low) {
-    return load_bits(b, size * 8 - 1 - high, high - low + 1);
+static inline unsigned append_bytes(uint8_t *p, unsigned offset, unsigned n, const uint8_t *from) {
+    for (unsigned i = 0; i < n; i++) offset = append_bits(p, offset, 8, from[i]);
+    return offset;
 }
-#define LOAD_WIDE(type, p, offset, width) ({ type w$; load_wide(w$.b, p, offset, width); w$; })
-#define wide_differ(x, y) ({ __typeof__(x) x$ = (x); __typeof__(y) y$ = (y); memcmp(&x$, &y$, sizeof x$) != 0; })
-#define WIDE_FROM(type, v) ({ type w$; memset(&w$, 0, sizeof w$); store64(w$.b + sizeof w$ - 8, v); w$; })
-#define WIDE_CONVERT(type, v, from, to) ({                                                          \
-    __typeof__(v) v$ = (v); type w$; unsigned n$ = (from) < (to) ? (from) : (to);                    \
-    memset(&w$, 0, sizeof w$);                                                                       \
-    for (unsigned i$ = 0; i$ < n$; i$++)                                                             \
-        store_bits(w$.b, sizeof w$ * 8 - 1 - i$, 1, load_bits(v$.b, sizeof v$ * 8 - 1 - i$, 1));     \
-    w$; })
+
+// --- loops
+
+void log_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static inline bool turns_are_over(unsigned *turns) {
+    if (++*turns < MAX_LOOP_TURNS) return false;
+    if (*turns == MAX_LOOP_TURNS) log_message("a packet turned in loops %u times, and leaves them", MAX_LOOP_TURNS);
+    return true;
+}
 
 // --- arithmetic
 
@@ -239,9 +254,15 @@ uint64_t hash_crc16(const uint8_t *data, size_t length);
 uint64_t hash_csum16(const uint8_t *data, size_t length);
 uint64_t hash_xor16(const uint8_t *data, size_t length);
 uint64_t hash_identity(const uint8_t *data, size_t length);
+struct crc { const char *name; unsigned width; uint32_t polynomial, initial, final; bool reflect_data, reflect_remainder, ready; uint32_t table[256]; };
+extern struct crc *const program_crcs[];  // ends with NULL
+uint64_t hash_custom(struct crc *crc, const uint8_t *data, size_t length);
 static inline uint64_t hash_within(uint64_t hash, uint64_t base, uint64_t most) { return base + hash % (most ? most : 1); }
 uint64_t random_between(uint64_t low, uint64_t high);
 void assertion_failed(const char *where);
-void log_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void digest_begin(const char *name);
+void digest_number(const char *field, uint64_t value);
+void digest_wide(const char *field, const uint8_t *bytes, unsigned size);
+void digest_end(void);
 
 #endif

@@ -135,17 +135,39 @@ static void set_rate(struct queue *q, uint64_t rate) {
     if (rate) q->timed = true;
 }
 
-// set_queue_depth N [PORT]; set_queue_rate PACKETS_PER_SECOND [PORT] (0: no limit); set_queue_delay MICROSECONDS [PORT]
-bool queue_command(int argc, char **argv, struct reply *reply) {
-    bool depth = !strcmp(argv[0], "set_queue_depth"), rate = !strcmp(argv[0], "set_queue_rate");
-    uint64_t value, port;
-    if ((!depth && !rate && strcmp(argv[0], "set_queue_delay")) || (argc != 2 && argc != 3)) return false;
-    if (!parse_uint(argv[1], depth ? MOST_DEPTH : rate ? MOST_RATE : MOST_DELAY, &value)) return fail(reply, "%s is not possible here", argv[1]), true;
-    if (argc == 3 && !parse_uint(argv[2], MAX_PORTS - 2, &port)) return fail(reply, "%s is not a port", argv[2]), true;
-    for (unsigned p = argc == 3 ? (unsigned)port : 0; p < (argc == 3 ? port + 1 : MAX_PORTS); p++) {
-        if (depth) queues[p].depth = (unsigned)value;  // as simple_switch: what waits stays
-        else if (rate) set_rate(&queues[p], value);
-        else set_delay(&queues[p], value * 1000);
-    }
+// --- commands: a value, for one port or for all
+
+// false, with the reason, if the words make no sense; else the value and the ports that it is for
+static bool setting(int argc, char **argv, uint64_t most, uint64_t *value, uint64_t *first, uint64_t *last, struct reply *reply) {
+    *first = 0, *last = MAX_PORTS - 1;
+    if (!parse_uint(argv[1], most, value)) return fail(reply, "%s is not possible here", argv[1]), false;
+    if (argc == 2) return true;
+    if (!parse_uint(argv[2], MAX_PORTS - 2, first)) return fail(reply, "%s is not a port", argv[2]), false;
+    *last = *first;
     return true;
 }
+
+static void depth(int argc, char **argv, struct reply *reply) {
+    uint64_t value, first, last;
+    if (!setting(argc, argv, MOST_DEPTH, &value, &first, &last, reply)) return;
+    for (uint64_t p = first; p <= last; p++) queues[p].depth = (unsigned)value;  // as simple_switch: what waits stays
+}
+
+static void rate(int argc, char **argv, struct reply *reply) {
+    uint64_t value, first, last;
+    if (!setting(argc, argv, MOST_RATE, &value, &first, &last, reply)) return;
+    for (uint64_t p = first; p <= last; p++) set_rate(&queues[p], value);
+}
+
+static void delay(int argc, char **argv, struct reply *reply) {
+    uint64_t value, first, last;
+    if (!setting(argc, argv, MOST_DELAY, &value, &first, &last, reply)) return;
+    for (uint64_t p = first; p <= last; p++) set_delay(&queues[p], value * 1000);
+}
+
+const struct command queue_commands[] = {
+    {"set_queue_depth", 2, 3, depth, "PACKETS [PORT]"},
+    {"set_queue_rate", 2, 3, rate, "PACKETS_PER_SECOND [PORT] (0: no limit)"},
+    {"set_queue_delay", 2, 3, delay, "MICROSECONDS [PORT]"},
+    {0},
+};

@@ -76,7 +76,7 @@ static void node_create(int argc, char **argv, struct reply *reply) {
     say(reply, "node was created with handle %u\n", node_total++);
 }
 
-static void associate(char **argv, struct reply *reply, bool add) {
+static void change_group(char **argv, struct reply *reply, bool add) {
     uint64_t g, n;
     if (!group_number(argv[1], &g, true, reply) || !node_number(argv[2], &n, reply)) return;
     struct group *group = groups[g];
@@ -104,7 +104,8 @@ static void node_update(int argc, char **argv, struct reply *reply) {
         if (groups[g]) rebuild(groups[g]);
 }
 
-static void dump(struct reply *reply) {
+static void dump(int argc, char **argv, struct reply *reply) {
+    (void)argc, (void)argv;
     for (unsigned g = 0; g < MAX_GROUP; g++) {
         if (!groups[g]) continue;
         say(reply, "mgrp(%u)\n", g);
@@ -117,7 +118,8 @@ static void dump(struct reply *reply) {
     }
 }
 
-static void node_destroy(char **argv, struct reply *reply) {
+static void node_destroy(int argc, char **argv, struct reply *reply) {
+    (void)argc;
     uint64_t n;
     if (!node_number(argv[1], &n, reply)) return;
     for (unsigned g = 0; g < MAX_GROUP; g++)
@@ -131,7 +133,7 @@ static void node_destroy(char **argv, struct reply *reply) {
     nodes[n].used = false;
 }
 
-static void mirroring(char **argv, struct reply *reply, bool group) {
+static void add_session(char **argv, struct reply *reply, bool group) {
     uint64_t session, to;
     if (!parse_uint(argv[1], MAX_SESSION - 1, &session)) return fail(reply, "%s is not a mirroring session", argv[1]);
     if (!parse_uint(argv[2], group ? MAX_GROUP - 1 : MAX_PORTS - 2, &to))
@@ -155,39 +157,47 @@ void replication_reset(void) {
     node_total = 0;
 }
 
-bool replication_command(int argc, char **argv, struct reply *reply) {
-    const char *name = argv[0];
+// --- commands
+
+static void group_create(int argc, char **argv, struct reply *reply) {
+    (void)argc;
     uint64_t n;
-    if (!strcmp(name, "mc_mgrp_create") && argc == 2) {
-        if (!group_number(argv[1], &n, false, reply)) return true;
-        if (groups[n]) return fail(reply, "there is a multicast group %s", argv[1]), true;
-        groups[n] = grown(NULL, sizeof *groups[n]);
-        *groups[n] = (struct group){0};
-    } else if (!strcmp(name, "mc_mgrp_destroy") && argc == 2) {
-        if (!group_number(argv[1], &n, true, reply)) return true;
-        group_destroy((unsigned)n);
-    } else if (!strcmp(name, "mc_node_create") && argc >= 2) {
-        node_create(argc, argv, reply);
-    } else if (!strcmp(name, "mc_node_update") && argc >= 2) {
-        node_update(argc, argv, reply);
-    } else if (!strcmp(name, "mc_dump") && argc == 1) {
-        dump(reply);
-    } else if (!strcmp(name, "mc_node_associate") && argc == 3) {
-        associate(argv, reply, true);
-    } else if (!strcmp(name, "mc_node_dissociate") && argc == 3) {
-        associate(argv, reply, false);
-    } else if (!strcmp(name, "mc_node_destroy") && argc == 2) {
-        node_destroy(argv, reply);
-    } else if (!strcmp(name, "mirroring_add") && argc == 3) {
-        mirroring(argv, reply, false);
-    } else if (!strcmp(name, "mirroring_add_mc") && argc == 3) {
-        mirroring(argv, reply, true);
-    } else if (!strcmp(name, "mirroring_delete") && argc == 2) {
-        if (!parse_uint(argv[1], MAX_SESSION - 1, &n) || !mirrors[n]) return fail(reply, "there is no session %s", argv[1]), true;
-        free(mirrors[n]);
-        mirrors[n] = NULL;
-    } else {
-        return false;
-    }
-    return true;
+    if (!group_number(argv[1], &n, false, reply)) return;
+    if (groups[n]) return fail(reply, "there is a multicast group %s", argv[1]);
+    groups[n] = grown(NULL, sizeof *groups[n]);
+    *groups[n] = (struct group){0};
 }
+
+static void destroy_group(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    uint64_t n;
+    if (group_number(argv[1], &n, true, reply)) group_destroy((unsigned)n);
+}
+
+static void associate(int argc, char **argv, struct reply *reply) { (void)argc, change_group(argv, reply, true); }
+static void dissociate(int argc, char **argv, struct reply *reply) { (void)argc, change_group(argv, reply, false); }
+static void mirror_to_port(int argc, char **argv, struct reply *reply) { (void)argc, add_session(argv, reply, false); }
+static void mirror_to_group(int argc, char **argv, struct reply *reply) { (void)argc, add_session(argv, reply, true); }
+
+static void mirror_delete(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    uint64_t n;
+    if (!parse_uint(argv[1], MAX_SESSION - 1, &n) || !mirrors[n]) return fail(reply, "there is no session %s", argv[1]);
+    free(mirrors[n]);
+    mirrors[n] = NULL;
+}
+
+const struct command replication_commands[] = {
+    {"mc_mgrp_create", 2, 2, group_create, "GROUP"},
+    {"mc_mgrp_destroy", 2, 2, destroy_group, "GROUP"},
+    {"mc_node_create", 2, MANY, node_create, "RID PORT..."},
+    {"mc_node_update", 2, MANY, node_update, "NODE PORT..."},
+    {"mc_node_associate", 3, 3, associate, "GROUP NODE"},
+    {"mc_node_dissociate", 3, 3, dissociate, "GROUP NODE"},
+    {"mc_node_destroy", 2, 2, node_destroy, "NODE"},
+    {"mc_dump", 1, 1, dump, ""},
+    {"mirroring_add", 3, 3, mirror_to_port, "SESSION PORT"},
+    {"mirroring_add_mc", 3, 3, mirror_to_group, "SESSION GROUP"},
+    {"mirroring_delete", 2, 2, mirror_delete, "SESSION"},
+    {0},
+};

@@ -13,24 +13,62 @@ void fail(struct reply *reply, const char *format, ...) __attribute__((format(pr
 #define MOST_OFFERED 12
 void offer(struct reply *reply, unsigned number, const char *name);  // the names there are, one by one, after a wrong one
 
-// --- tables.c
-void tables_init(void);
-bool table_command(int argc, char **argv, struct reply *reply);  // false: not a table command
-void tables_reset(void);
-
-// --- state.c: registers and counters
-bool state_command(int argc, char **argv, struct reply *reply);
-void state_reset(void);
+// --- words.c: the words of commands
+#define MAX_NUMBER 256  // bytes of a number
 bool parse_number(const char *text, unsigned width, uint8_t *bytes);  // big-endian, (width + 7) / 8 bytes
 bool parse_uint(const char *text, uint64_t most, uint64_t *value);
+bool parse_cell(const char *text, uint32_t size, uint64_t *cell);
 bool name_matches(const char *full, const char *given);
+// the number of the only name that is `given`, or ends in it; -1, with a reason, if there is none. name(i): NULL behind the last
+int find_name(const char *what, const char *given, const char *(*name)(unsigned), struct reply *reply);
+void say_number(struct reply *reply, const uint8_t *bytes, unsigned size);  // decimal
+
+// --- commands; each file that has some lists them, and the list ends with an element without a name
+#define MANY 0x7fff
+struct command {
+    const char *name;
+    int least, most;  // words, the name among them
+    void (*handle)(int argc, char **argv, struct reply *reply);
+    const char *usage;  // the words behind the name
+};
+extern const struct command table_commands[], state_commands[], replication_commands[], queue_commands[], port_commands[],
+    copies_commands[], pipeline_commands[], meter_commands[], digest_commands[], crc_commands[],
+    value_set_commands[];
+
+// --- tables.c: entries and lookup
+void tables_init(void);
+void tables_loaded(void);  // the program's own entries are there
+void tables_reset(void);
+bool table_is_constant(const struct table *t);       // its entries cannot be changed
+bool table_has_priorities(const struct table *t);    // its entries have
+struct entry *entry_new(const struct table *t);
+void entry_free(struct entry *e);
+void table_insert(struct table *t, struct entry *e);  // and gives it a handle
+struct entry *table_same(struct table *t, const struct entry *wanted);  // an entry of that key; NULL: none
+struct entry *table_entry(struct table *t, uint32_t handle);            // NULL: none
+bool table_remove(struct table *t, uint32_t handle);
+void table_clear(struct table *t);
+void table_reset_default(struct table *t);
+void table_each(struct table *t, void (*visit)(const struct table *, const struct entry *, void *), void *argument);
+
+// --- table_commands.c
+bool direct_counter_read(char **argv, struct reply *reply);  // false: no table has such a counter
+bool direct_meter(char **argv, struct entry **found, struct reply *reply);  // false: no table has such meters
+
+// --- state.c: registers and counters
+void state_reset(void);
+void say_count(struct reply *reply, char **argv, const struct count *count);
+
+// --- value_sets.c, meters.c, digests.c
+void value_sets_reset(void);
+void meters_reset(void);
+void digests_reset(void);
 
 // --- replication.c: multicast groups and mirroring sessions
 struct copy { uint16_t port, rid; };
 struct mirror { bool to_port, to_group; uint16_t port, group; };
 unsigned multicast_copies(unsigned group, const struct copy **copies);
 const struct mirror *mirror_session(unsigned session);
-bool replication_command(int argc, char **argv, struct reply *reply);
 void replication_reset(void);
 
 // --- copies.c: the bound of what one packet may cause
@@ -41,7 +79,6 @@ struct family *family_join(struct family *family);
 void family_leave(struct family *family);
 bool family_may_copy(struct family *family);  // one more clone, resubmission or recirculation; counts it
 void copies_count_input_drop(void);
-bool copies_command(int argc, char **argv, struct reply *reply);
 
 // --- pipeline.c: ingress and egress
 #define MAX_AGAIN 1024  // packets that wait to enter ingress once more; simple_switch's capacity
@@ -65,7 +102,6 @@ bool pipeline_again(void);    // handle resubmitted and recirculated packets; tr
 uint64_t pipeline_now(void);  // ns since the switch started
 // one packet through egress; its bytes go to `out` (MAX_PACKET) and their number is returned, 0 if none leaves the port
 size_t pipeline_egress(unsigned port, const struct waiting *w, unsigned depth, uint8_t *out);
-bool pipeline_command(int argc, char **argv, struct reply *reply);
 
 // --- queues.c: between ingress and egress
 void queues_init(void);
@@ -74,13 +110,13 @@ void queue_put(unsigned port, struct held *packet, uint16_t rid);
 bool queues_drain(void);          // send what depths, rates and ports allow; true if this turn may send no more
 int64_t queues_next_event(void);  // ns until a rate or a delay lets a packet go; -1: none is waiting for that
 unsigned queue_length(unsigned port);
-bool queue_command(int argc, char **argv, struct reply *reply);
 
 // --- ports.c: packets in and out of interfaces
 struct port_counts { uint64_t received, sent, queue_drops, send_errors, ring_drops, oversize; };
 extern struct port_counts port_counts[MAX_PORTS];
 void port_add(unsigned port, const char *interface);  // exits with a message if it cannot
-void port_add_virtual(unsigned port);
+typedef void port_writer(unsigned port, const uint8_t *data, size_t length);
+void port_add_virtual(unsigned port, port_writer *write);  // a port without an interface
 bool port_exists(unsigned port);
 int port_fd(unsigned port);
 bool port_read(unsigned port);       // handle a batch; true if more is waiting
@@ -90,7 +126,6 @@ void ports_flush(void);
 void port_writable(unsigned port);
 bool port_blocked(unsigned port);
 void port_failed(unsigned port);     // read the error that the kernel keeps for the socket, so that it is kept no longer
-bool port_command(int argc, char **argv, struct reply *reply);
 
 // --- offloads.c: what a host's kernel leaves to its interface
 #define TAG_BYTES 4  // of an 802.1Q or 802.1ad tag
@@ -102,7 +137,6 @@ void offloads_turn_off(unsigned port, int fd, const char *interface);  // at a v
 
 // --- offline.c: the switch without interfaces, packets on standard input and output
 int offline_run(unsigned ports, bool default_bound);
-void offline_write(unsigned port, const uint8_t *data, size_t length);
 
 // --- socket.c: where the control socket is in the file system
 int socket_claim(const char *path, int backlog);  // a listening socket; exits with a message if the path is not free
@@ -114,6 +148,7 @@ int control_fd(void);
 void control_accept(int epoll);
 void control_serve(int client, int epoll);
 void control_execute(char *line, struct reply *reply);
+void control_entries(const char *const *commands);  // exits with a message if one fails
 void control_file(const char *path);  // exits with a message at the first command that fails
 
 #endif

@@ -1,4 +1,4 @@
-"""The root of the syntax tree's nodes, and types as a program writes them."""
+"""The root of the syntax tree's nodes, and types as a program writes them (specification, section 7)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from switches.embedded.errors import Position
 
 if TYPE_CHECKING:
-    from switches.embedded.syntax import Expression
+    from switches.embedded.syntax.expressions import Expression
 
 
 @dataclass

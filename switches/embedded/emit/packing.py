@@ -1,0 +1,130 @@
+"""Values side by side, as input of a hash or checksum.
+
+A field of a header that is not valid counts for nothing: simple_switch leaves it out, and what follows moves up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from switches.embedded import checked
+from switches.embedded import syntax as s
+from switches.embedded.emit import expressions
+from switches.embedded.emit.context import Context, Value
+from switches.embedded.emit.ctypes import is_wide
+from switches.embedded.emit.place import Place
+from switches.embedded.emit.wire import Cell, pattern, write_cells
+from switches.embedded.errors import Position, unsupported
+from switches.embedded.types import Header, HeaderUnion, Struct, TupleOf, Varbit, as_bits
+
+
+@dataclass(frozen=True)
+class Part:
+    """A number, or a varbit; C text that tells whether the header that it is a field of is `valid`, empty if it is of none."""
+
+    what: Cell | Place
+    valid: str
+    width: int  # at most
+
+
+def pack(c: Context, node: s.Expression, known_valid: Collection[str] = (), extra: str = "") -> tuple[str, str]:
+    """A buffer with a list's values from its first bit on, structs field by field; its C name, and its size in bytes in C.
+
+    Headers that are `known_valid` are not looked at. There are `extra` bytes behind the values.
+    """
+    nodes = _leaves(node)
+    parts: list[Part] = []
+    for leaf, value in zip(nodes, expressions.all_in_order(c, nodes), strict=True):
+        _lay(c, value, parts, _header_of(c, leaf), leaf.position)
+    guards = list(dict.fromkeys(p.valid for p in parts if p.valid and p.valid not in known_valid))
+    bits = sum(p.width for p in parts)
+    size = (bits + 7) // 8
+    buffer = c.temporary("data")
+    c.emit(f"uint8_t {buffer}[{max(size, 1)}{extra}];")
+    cells = [p.what for p in parts if isinstance(p.what, Cell)]
+    if not guards and len(cells) == len(parts):
+        _write_all(c, cells, bits, buffer)
+        return buffer, str(size)
+    used = c.temporary("bits")
+    c.emit(f"unsigned {used} = {bits};")
+    if len(cells) < len(parts):
+        _write_one_by_one(c, parts, guards, buffer, used)
+    else:
+        with c.indented(f"if ({' && '.join(guards)}) {{"):
+            _write_all(c, cells, bits, buffer)
+        with c.indented("else {"):
+            _write_one_by_one(c, parts, guards, buffer, used)
+    return buffer, f"(({used} + 7) / 8)"
+
+
+def known_valid(c: Context, condition: s.Expression) -> set[str]:
+    """C text of what is true where a condition holds: header.isValid(), also in `&&`."""
+    match condition:
+        case s.Binary(operator="&&"):
+            return known_valid(c, condition.left) | known_valid(c, condition.right)
+        case s.Call(callee=checked.BuiltIn("isValid"), function=s.Member(base=base)) if isinstance(base.type, Header):
+            return {_valid(c, base)} - {""}
+    return set()
+
+
+def _write_all(c: Context, cells: list[Cell], bits: int, buffer: str) -> None:
+    """What is all there, at places known when compiling."""
+    if bits % 8:
+        c.emit(f"{buffer}[{bits // 8}] = 0;")
+    write_cells(c, cells, buffer)
+
+
+def _write_one_by_one(c: Context, parts: list[Part], guards: list[str], buffer: str, used: str) -> None:
+    """What is there, one behind the other."""
+    c.emit(f"memset({buffer}, 0, {max((sum(p.width for p in parts) + 7) // 8, 1)});")
+    c.emit(f"{used} = 0;")
+    for part in parts:
+        if isinstance(part.what, Place):
+            append = f"append_bytes({buffer}, {used}, {part.what.part('used')}, {part.what.part('bytes')})"
+        elif is_wide(part.what.type):
+            append = f"append_wide({buffer}, {used}, {part.width}, {part.what.text}.b)"
+        else:
+            append = f"append_bits({buffer}, {used}, {part.width}, {pattern(part.what)})"
+        condition = f"if ({part.valid}) " if part.valid in guards else ""
+        c.emit(f"{condition}{used} = {append};")
+
+
+def _leaves(node: s.Expression) -> list[s.Expression]:
+    """The expressions in a list, and in the lists in it."""
+    return [leaf for item in node.items for leaf in _leaves(item)] if isinstance(node, s.ListExpression) else [node]
+
+
+def _header_of(c: Context, node: s.Expression) -> str:
+    """Whether the header is valid that an expression is a field of; empty if it is of none."""
+    while isinstance(node, s.Member):
+        node = node.base
+        if isinstance(node.type, Header):
+            return _valid(c, node)
+    return ""
+
+
+def _valid(c: Context, header: s.Expression) -> str:
+    place = expressions.expression(c, header).place
+    return "" if place is None else f"{place.part('valid')}"
+
+
+def _lay(c: Context, value: Value, parts: list[Part], valid: str, position: Position) -> None:
+    """Add a value's parts; the cells are where they are if all is there."""
+    type_, place = value.type, value.place or Place(value.text)
+    if isinstance(type_, (Struct, TupleOf)) and not isinstance(type_, HeaderUnion):
+        if isinstance(type_, Header):
+            valid = f"{place.part('valid')}"
+        for f in type_.fields:
+            inner = place.field(f.name)
+            _lay(c, Value(str(inner), f.type, value.fixed, inner), parts, valid, position)
+        return
+    if isinstance(type_, Varbit):
+        parts.append(Part(place, valid, type_.width))
+        return
+    bits = as_bits(type_)
+    if bits is None:
+        raise unsupported(position, f"{type_} as input of a hash or checksum")
+    if is_wide(bits) and value.place is None:
+        value = expressions.held(c, value)
+    parts.append(Part(Cell(value.text, sum(p.width for p in parts), bits, value.place), valid, bits.width))

@@ -1,0 +1,54 @@
+"""What is wrong where the parser could not go on, said as its author would see it."""
+
+from __future__ import annotations
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from switches.embedded.advice import declared_nowhere
+from switches.embedded.errors import CompileError, Position
+from switches.embedded.preprocess import Source
+
+ONLY = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
+TYPED = ("BIT", "INT", "VARBIT", "BOOL", "TYPE", "IDENT")  # what may stand behind the < of an undeclared type
+
+
+def explained(error: UnexpectedInput, source: Source, parser: Lark) -> CompileError:
+    position = source.position(error.line, error.column)
+    if isinstance(error, UnexpectedCharacters):
+        return CompileError(position, f"a character that P4 does not have: {error.char!r}")
+    if not isinstance(error, UnexpectedToken):
+        return CompileError(position, "syntax error")
+    before = _before(error.token, source, parser)
+    if before and "SEMICOLON" in error.accepts and error.token.line != before[-1].end_line:
+        return CompileError(source.position(before[-1].end_line, before[-1].end_column), "expected ';'")
+    if error.token.type == "$END":
+        return CompileError(position, "syntax error: the program ends too early")
+    if (unknown := _undeclared_type(error, before)) is not None:
+        types = [str(t) for t in parser.lex(source.text) if t.type == "TYPE"]
+        return CompileError(_position(source, unknown), declared_nowhere(str(unknown), types))
+    wanted = [shown for name, shown in ONLY.items() if name in error.accepts]
+    return CompileError(position, f"syntax error at {str(error.token)!r}" + (f", expected {wanted[0]}" if len(wanted) == 1 else ""))
+
+
+def _position(source: Source, token: Token) -> Position:
+    return source.position(token.line, token.column)
+
+
+def _before(token: Token, source: Source, parser: Lark) -> list[Token]:
+    """The tokens ahead of one."""
+    tokens = list(parser.lex(source.text))
+    if token.type == "$END":
+        return tokens
+    return [t for t in tokens if (t.start_pos or 0) < (token.start_pos or 0)]
+
+
+def _undeclared_type(error: UnexpectedToken, before: list[Token]) -> Token | None:
+    """The name that stands where only a type can, or that could only be followed as it is if it were one."""
+    token: Token = error.token
+    if token.type == "IDENT" and "TYPE" in error.accepts and "IDENT" not in error.accepts:
+        return token
+    if token.type == "IDENT" and before[-1:] and before[-1].type == "IDENT":
+        return before[-1]
+    if len(before) > 1 and before[-1] == "<" and token.type in TYPED and before[-2].type == "IDENT":
+        return before[-2]
+    return None
