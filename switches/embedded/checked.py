@@ -134,6 +134,7 @@ class Table:
     size: int = 0
     counter: ExternObject | None = None
     meter: ExternObject | None = None
+    ages: bool = False  # entries have timeouts
 
 
 @dataclass

@@ -69,7 +69,7 @@ def preprocess(program: Path, defines: dict[str, str], include_dirs: list[Path])
         raise CompileError(None, f"cannot read {program}: {error}") from None
     _refuse_control_characters(text, str(program))
     preprocessor = _P4Preprocessor()
-    for directory in [program.parent, *include_dirs, SYSTEM_INCLUDES]:
+    for directory in [*include_dirs, SYSTEM_INCLUDES, program.parent]:
         preprocessor.add_path(str(directory))
     for name, value in defines.items():
         if not is_identifier(name):

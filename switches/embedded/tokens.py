@@ -71,12 +71,16 @@ class TokenFilter:
             if text in SOFT_KEYWORDS and not SOFT_KEYWORDS[text](previous, texts[i + 1 : i + 4]):
                 token = Token.new_borrow_pos("IDENT", text, token)
             elif token.type == "IDENT" and text in known:
-                token = Token.new_borrow_pos("TYPE", text, token)
+                if texts[i + 1 : i + 2] == ["<"]:
+                    is_type = _is_bracket(known, parameters, tokens, texts, i + 1)
+                else:
+                    is_type = _stands_as_type(previous, texts[i + 1 : i + 2], nesting)
+                token = Token.new_borrow_pos("TYPE", text, token) if is_type else token
             elif text in ("(", "[", "{"):
                 nesting.append(text)
             elif text in (")", "]", "}") and nesting:
                 nesting.pop()
-            elif text == "<" and (previous in TAKES_ANGLES or previous in known or _opens(known, parameters, tokens, texts, i)):
+            elif text == "<" and _is_bracket(known, parameters, tokens, texts, i):
                 nesting.append("<")
                 token = Token.new_borrow_pos("LANGLE", text, token)
             elif text in (">", ">>") and nesting[-1:] == ["<"]:
@@ -89,10 +93,35 @@ class TokenFilter:
             yield token
 
 
-def _opens(types: set[str], parameters: dict[int, frozenset[str]], tokens: list[Token], texts: list[str], at: int) -> bool:
-    """Whether the `<` behind a name that is no type opens type parameters, or type arguments."""
-    declares = at > 0 and tokens[at - 1].type == "IDENT" and texts[at + 1 : at + 2] and texts[at + 1] in parameters.get(at, ())
-    return bool(declares) or _calls_generic(types, texts, at)
+OPERATORS = {
+    *("=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", ":", "==", "!=", "<=", ">=", "&&", "||", "++", "<<", ">>"),
+    *("|+|", "|-|", "&&&", "..", "return"),
+}
+
+
+def _stands_as_type(before: str, after: list[str], nesting: list[str]) -> bool:
+    """Whether a name of a type stands where a type may. A variable of that name may hide it, and stands elsewhere."""
+    match after:
+        case [")"]:
+            return before == "("  # a cast
+        case ["["]:
+            return before not in OPERATORS
+        case [("," | ">" | ">>")]:
+            return nesting[-1:] == ["<"]
+        case [("(" | "." | "{")]:
+            return True
+    return bool(after) and is_identifier(after[0])
+
+
+def _is_bracket(types: set[str], parameters: dict[int, frozenset[str]], tokens: list[Token], texts: list[str], at: int) -> bool:
+    """Whether a `<` opens type parameters or type arguments. A field or variable may have the name of a type (counter < 5)."""
+    before, after = texts[at - 1] if at else "", texts[at + 1] if at + 1 < len(texts) else ""
+    if before in TAKES_ANGLES:
+        return True
+    if before in types and texts[at - 2 : at - 1] != ["."]:
+        return after in OPENS_ARGUMENTS or after in types
+    declares = at > 0 and tokens[at - 1].type == "IDENT" and after in parameters.get(at, ())
+    return declares or _calls_generic(types, texts, at)
 
 
 def _calls_generic(types: set[str], texts: list[str], at: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import time
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,21 @@ def test_a_parser_looks_values_up_that_commands_add(tmp_path: Path) -> None:
         assert [found(7, 1), found(8, 1)] == [0, 2]
         running.command("pvs_clear some")
         assert found(8, 1) == 0
+
+
+def test_entries_that_nothing_hits_for_their_timeout_are_idle(tmp_path: Path) -> None:
+    locals_ = """table t { key = { hdr.probe.a : exact; } actions = { NoAction; } support_timeout = true; }
+        table u { key = { hdr.probe.a : exact; } actions = { NoAction; } }"""
+    with switch(program(tmp_path, f"{ONE} t.apply(); u.apply();", locals_)) as running:
+        for key in (1, 2, 3):
+            running.command(f"table_add t NoAction {key} =>")
+        running.command("table_add u NoAction 1 =>")
+        running.command("table_set_timeout t 0 1")
+        running.command("table_set_timeout t 1 60000")
+        time.sleep(0.01)
+        assert running.command("table_idle t") == "0\n"
+        running.command("table_set_timeout t 0 60000")
+        assert running.command("table_idle t") == ""
+        for command in ("table_set_timeout u 0 1", "table_set_timeout t 9 1", "table_set_timeout t 0 x"):
+            with pytest.raises(ControlError):
+                running.command(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from switches.embedded import syntax as s
 from switches.embedded.check import blocks, deparser, functions, resolve
 from switches.embedded.check.context import Checker
 from switches.embedded.check.scope import Declaration, Scope, TypeName
-from switches.embedded.errors import CompileError, Position, UnsupportedError
+from switches.embedded.errors import CompileError, Position, UnsupportedError, unsupported
 from switches.embedded.preprocess import SYSTEM_INCLUDES
 from switches.embedded.types import BlockType, Struct
 
@@ -89,11 +90,27 @@ def _package(c: Checker, main: s.Instantiation, externs: list[checked.ExternObje
     if not isinstance(headers, Struct) or not isinstance(metadata, Struct):
         raise CompileError(made[0].position, "headers and metadata must be structs")
     assert isinstance(standard, Struct)
+    _check_standard(standard, made[0].position)
     for block, at in zip(made, HEADERS, strict=True):
         for variable, type_ in zip(block.parameters[at:], (headers, metadata, standard), strict=False):
             if variable.type != type_:
                 raise CompileError(block.position, f"{variable.name} is {variable.type}, where {type_} is needed")
     return checked.Program(made, headers, metadata, standard, externs, c.errors)
+
+
+def _check_standard(standard: Struct, position: Position) -> None:
+    """A program may bring a v1model.p4 of its own; the runtime knows the fields of ours."""
+    for f in standard.fields:
+        if f"{f.type} {f.name}" not in _standard_fields():
+            raise unsupported(position, f"the field {f.name} of {standard}, as {f.type}")
+
+
+@cache
+def _standard_fields() -> set[str]:
+    """Types and names, as v1model.p4 has them."""
+    text = (SYSTEM_INCLUDES / "v1model.p4").read_text()
+    body = text[text.index("struct standard_metadata_t {") :]
+    return set(re.findall(r"(\S+ +\w+);", re.sub(r" +", " ", body[: body.index("}")])))
 
 
 def _block(c: Checker, role: str, argument: s.Expression, parameters: int) -> checked.Instance:

@@ -17,7 +17,16 @@ from switches.embedded.types import EnumType, as_bits
 DEFAULT_SIZE = 1024
 LARGEST = 1 << 24  # entries of a table
 KINDS = ("exact", "lpm", "ternary", "range", "optional")
-PROPERTIES = {"size", "default_action", "counters", "const_default_action", "meters", "largest_priority_wins", "priority_delta"}
+PROPERTIES = {
+    "size",
+    "default_action",
+    "counters",
+    "const_default_action",
+    "meters",
+    "support_timeout",
+    "largest_priority_wins",
+    "priority_delta",
+}
 
 
 def declare(c: Checker, written: s.Table, scope: Scope, control_name: str, path: tuple[str, ...]) -> checked.Table:
@@ -39,6 +48,7 @@ def declare(c: Checker, written: s.Table, scope: Scope, control_name: str, path:
     made.size = _size(c, properties, scope)
     made.counter = _direct(properties.get("counters"), "direct_counter", scope)
     made.meter = _direct(properties.get("meters"), "direct_meter", scope)
+    made.ages = "support_timeout" in properties and _known_bool(c, properties["support_timeout"], scope)
     _entries(c, made, node, scope)
     c.name_once("table", control_name, node.position)
     scope.declare(node.name, made, node.position)
@@ -63,6 +73,13 @@ def _size(c: Checker, properties: dict[str, s.Property], scope: Scope) -> int:
     if not 0 <= size <= LARGEST:
         raise CompileError(properties["size"].position, f"a table of {size} entries is not possible (at most {LARGEST})")
     return size or DEFAULT_SIZE  # as p4c
+
+
+def _known_bool(c: Checker, prop: s.Property, scope: Scope) -> bool:
+    value = expressions.condition(c, prop.value, scope).constant
+    if value is None:
+        raise CompileError(prop.position, f"{prop.name} must be known when compiling")
+    return bool(value)
 
 
 def _direct(prop: s.Property | None, kind: str, scope: Scope) -> checked.ExternObject | None:

@@ -192,6 +192,8 @@ def _describe(c: Context, table: checked.Table, name: str) -> None:
     counts = f"true, .counter_name = {c_string(table.counter.control_name)}" if table.counter else "false"
     if table.meter:
         counts += f", .meter_name = {c_string(table.meter.control_name)}"
+    if table.ages:
+        counts += ", .ages = true"
     words = _words(table)
     keys = f"{name}_keys" if table.keys else "NULL"
     constant, constant_default = ("true" if is_ else "false" for is_ in (table.constant_entries, table.constant_default))

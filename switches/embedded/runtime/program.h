@@ -70,6 +70,7 @@ struct entry {
     uint8_t *key, *mask;   // for a range field: its low and high end
     struct entry *next;    // in its hash bucket, or in the order of precedence
     struct meter meter;
+    uint64_t timeout_ms, hit_ms;  // of a table whose entries age: 0 is no timeout; when it was last hit, or added
 };
 
 struct table {
@@ -78,7 +79,7 @@ struct table {
     unsigned key_count, key_bytes;
     const struct action_info *actions;
     unsigned action_count, size;
-    bool constant, constant_default, counts;
+    bool constant, constant_default, counts, ages;
     const char *counter_name, *meter_name;  // NULL: has none
     unsigned first_default;
     uint64_t first_default_data[MAX_ACTION_WORDS];

@@ -247,6 +247,30 @@ bool direct_counter_read(char **argv, struct reply *reply) {
     return false;
 }
 
+static void set_timeout(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    uint64_t timeout;
+    struct table *t = find_table(argv[1], reply);
+    struct entry *e = t ? find_entry(t, argv[2], reply) : NULL;
+    if (!e) return;
+    if (!t->ages) return fail(reply, "the entries of table %s do not age: it has no support_timeout", t->name);
+    if (!parse_uint(argv[3], UINT32_MAX, &timeout)) return fail(reply, "%s is not a timeout in milliseconds", argv[3]);
+    e->timeout_ms = timeout;
+    e->hit_ms = pipeline_now() / 1000000;
+}
+
+static void say_idle(const struct table *t, const struct entry *e, void *argument) {
+    struct reply *reply = argument;
+    (void)t;
+    if (e->timeout_ms && pipeline_now() / 1000000 - e->hit_ms >= e->timeout_ms) say(reply, "%u\n", e->handle);
+}
+
+static void idle(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    struct table *t = find_table(argv[1], reply);
+    if (t) table_each(t, say_idle, reply);
+}
+
 bool direct_meter(char **argv, struct entry **found, struct reply *reply) {
     for (struct table *const *t = program_tables; *t; t++) {
         if (!(*t)->meter_name || !name_matches((*t)->meter_name, argv[1])) continue;
@@ -264,6 +288,8 @@ const struct command table_commands[] = {
     {"table_modify", 4, MANY, table_modify, "TABLE ACTION HANDLE DATA..."},
     {"table_clear", 2, 2, clear, "TABLE"},
     {"table_num_entries", 2, 2, num_entries, "TABLE"},
+    {"table_set_timeout", 4, 4, set_timeout, "TABLE HANDLE MILLISECONDS"},
+    {"table_idle", 2, 2, idle, "TABLE"},
     {"table_dump", 2, 2, dump, "TABLE"},
     {"table_info", 2, 2, table_info, "TABLE"},
     {"show_tables", 1, 1, show_tables, ""},

@@ -57,6 +57,7 @@ static struct entry *find(struct table *t, const uint8_t *key) {
 struct entry *table_lookup(struct table *t, const uint8_t *key) {
     struct entry *e = find(t, key);
     if (e && t->counts) e->count.packets++, e->count.bytes += arrived_length;
+    if (e && t->ages) e->hit_ms = pipeline_now() / 1000000;
     return e;
 }
 
@@ -84,6 +85,7 @@ void table_insert(struct table *t, struct entry *e) {
             if (priority ? (*place)->priority > e->priority : (*place)->prefix < e->prefix) break;
     }
     e->handle = t->next_handle++;
+    e->hit_ms = pipeline_now() / 1000000;
     e->next = *place;
     *place = e;
     t->entries++;
