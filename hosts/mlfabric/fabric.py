@@ -36,7 +36,7 @@ class Fabric:
         between = ((f"rack {own}", "up"), (f"rack {other}", "down")) if own != other else ()
         return (source, "up"), *between, (destination, "down")
 
-    def learn(self, path: Path, size: float, seconds: float, share: float = LEARNS) -> None:
+    def learn(self, path: Path, size: float, seconds: float) -> None:
         """Move the estimated rate of a path's slowest links toward the rate of this transfer, at most to the given rate."""
         limited = [link for link in path if self.rates[link]]
         if not limited or seconds <= 0:
@@ -44,4 +44,4 @@ class Fabric:
         slowest = min(self.rates[link] for link in limited)
         for link in limited:
             if self.rates[link] == slowest:
-                self.rates[link] = min(self.given[link], (1 - share) * slowest + share * size / seconds)
+                self.rates[link] = min(self.given[link], (1 - LEARNS) * slowest + LEARNS * size / seconds)

@@ -8,7 +8,7 @@ from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.planner import Link, Network, seconds
 from hosts.mlfabric.transfers import Job, What
 
-LATE = 2.0  # seconds, beyond twice the time that it should take, after which a transfer is late
+LATE = 2.0  # seconds beyond twice the time that a transfer should take, or that its worker's last update took: then it is late
 
 
 class Reservations:
@@ -21,6 +21,7 @@ class Reservations:
     def __init__(self, fabric: Fabric, hosts: int, turns: bool) -> None:
         self.fabric, self.hosts, self.turns = fabric, hosts, turns
         self.jobs: list[Job] = []
+        self.took: dict[int, float] = {}  # by worker: seconds of its last update
 
     def job(self, what: What, source: int, destination: int, size: float) -> Job:
         """A transfer from one host to another, by rank. It has nothing reserved yet."""
@@ -52,7 +53,11 @@ class Reservations:
         """Transfers that are late from now on."""
         share = 2 if self.turns else 2 * self.hosts
         begun = [(job, job.begun) for job in self.in_time() if job.begun is not None]
-        return [job for job, begin in begun if now > begin + share * job.takes + LATE]
+        return [job for job, begin in begun if now > begin + max(share * job.takes, 2 * self._took(job)) + LATE]
+
+    def _took(self, job: Job) -> float:
+        """A link that is slower than planned is slow for the next update, too: else that would be late, and so on for ever."""
+        return self.took.get(job.source, 0.0) if job.what is What.UPDATE else 0.0
 
     def expected(self, now: float, alone: Container[int] = ()) -> tuple[Network, dict[Job, float]]:
         """From when on the links will be free, and when each transfer begins, as far as is known.

@@ -105,7 +105,10 @@ class Schedule:
             late = self.late.pop(ticket, None)
             sender = late.source if late else self.server
         else:
-            sender = self.reserved.ended(lambda job: job.ticket == ticket and job.destination == self.server, now).source
+            job = self.reserved.ended(lambda job: job.ticket == ticket and job.destination == self.server, now)
+            sender = job.source
+            if job.begun is not None:
+                self.reserved.took[sender] = now - job.begun
         members = self.members.pop(ticket).values()
         if self.replication:
             norm = sum(request.norm for request in members)
@@ -185,8 +188,7 @@ class Schedule:
         if (job := self.late.pop(ticket, None)) is None:
             return []  # who sent it has died since
         assert job.begun is not None
-        if self.order:
-            self.fabric.learn(job.path[:1], job.size, now - job.begun, 1.0)
+        self.reserved.took[job.source] = now - job.begun
         return self._go_on(now)
 
     def wait_no_longer(self, job: Job, now: float) -> list[Action]:

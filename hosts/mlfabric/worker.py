@@ -193,6 +193,8 @@ class MLfabric(ModelWorker):
             case wire.GRANT:
                 self._push(header, list(self.bodies[self.scheduler]))
             case wire.DROP:
+                if self.change.member is not None:
+                    self._forget_late(self.change.member)
                 self.change.sent, self.change.octets, self.change.way = None, 0, ""  # late, or who was to send it on has died
                 self._ask_to_fetch()
             case wire.FETCH:
@@ -235,16 +237,20 @@ class MLfabric(ModelWorker):
             if rank != own:
                 total = total + self.parts[rank][1]
         octets = Came(members, total).pack()
+        self._forget_late(change.member)
         if header.rank in self.channels.of:  # else it has died, and the scheduler will have it sent again
             change.sent, change.way, change.octets = time.monotonic(), self._name(header.rank), len(octets)
             pace(self.channels[header.rank].socket, header.rate / self.overhead)
             kind = Header(wire.UPDATE, dtype_of(change.started), members=len(members), size=len(octets), ticket=header.ticket)
             self.channels.put(header.rank, kind, octets)
             if self.keeps and self.replica is not None and header.rank == self.server:
-                for ticket in [ticket for ticket, came in self.kept_back.items() if came.members[0] == change.member]:
-                    del self.kept_back[ticket]  # with which it was late
                 elements = np.frombuffer(octets, total.dtype, offset=len(members) * wire.MEMBER.size)
                 self.kept_back[header.ticket] = Came(members, elements)
+
+    def _forget_late(self, member: Member) -> None:
+        """What was kept of an update with which it was late: the server has thrown it away."""
+        for ticket in [ticket for ticket, came in self.kept_back.items() if came.members[0] == member]:
+            del self.kept_back[ticket]
 
     def close(self) -> None:
         scheduler = self.channels[self.scheduler]

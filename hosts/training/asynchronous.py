@@ -86,11 +86,14 @@ class AsynchronousTrainer(Trainer):
                 break
 
     def _all_have_the_same(self, begin: BeginSum) -> bool:
-        """Whether all workers' models are equal, by the first bits of their digests; all workers are told the same."""
+        """Whether all workers' models are equal, by the first bits of their digests; all workers are told the same.
+
+        A worker that has left has the same as the others, because it left when it had heard that, or is dead.
+        """
         marks = torch.zeros(self.workers)  # each adds its own in its place, so the sum is exact
-        marks[self.rank] = 1 + int(self.digest()[:5], 16)
+        own = marks[self.rank] = 1 + int(self.digest()[:5], 16)
         begin(marks, Label("digests")).wait()
-        return bool((marks == marks[0]).all())
+        return bool((marks[marks > 0] == own).all())
 
 
 @dataclass

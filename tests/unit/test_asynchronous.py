@@ -191,6 +191,21 @@ def test_workers_that_pulled_different_weights_at_the_end_pull_again() -> None:
     assert digests[0] == digests[1] and pulls == [2, 2]
 
 
+def test_a_worker_that_has_left_is_not_compared_with() -> None:
+    """Its place is 0: it has heard that all are equal, or is dead."""
+    pulls, keeper = 0, Keeper(others=0)
+    keeper.weights = torch.zeros(16_810)
+
+    def begin(tensor: torch.Tensor, label: Label, operation: Operation = Operation.SUM) -> Any:
+        nonlocal pulls
+        pulls += operation == Operation.FETCH
+        return keeper.begin(tensor, label, operation)
+
+    trainer = AsynchronousTrainer(TrainingSettings("digits-mlp", 1, 1, 1.0, 2, Straggler(), pipeline=ASYNCHRONOUS), 1, 2)
+    list(trainer.run(begin))
+    assert pulls == 1
+
+
 def test_a_change_that_is_dropped_leaves_no_momentum() -> None:
     replica, other = (Replica("digits-mlp", 1, 0, 1) for _ in range(2))
     weights = replica.weights()

@@ -149,9 +149,47 @@ def test_what_is_behind_a_late_update_is_planned_again() -> None:
     assert late(schedule, 2.0 + LATE) == [] and late(schedule, 2.1 + LATE) == [Skip(0), Push(1, 3, 1, (1,), RATE)]
     assert schedule.skipped(0, 4.2) == schedule.request(2, 0, 0, 1.0, 1.0, 4.5) == []  # worker 0 is not to send again yet
     assert schedule.applied(1, 5.0) == [Push(2, 3, 2, (2,), RATE)] and schedule.fabric.rates[0, "up"] == RATE
-    assert schedule.came_late(0, 8.0) == [] and schedule.fabric.rates[0, "up"] == RATE / 8
+    assert schedule.came_late(0, 8.0) == [] and schedule.fabric.rates[0, "up"] == RATE
     assert schedule.applied(2, 9.0) == [Push(0, 3, 3, (0,), RATE)]
     assert schedule.applied(3, 10.0) == [] and schedule.version == 3
+
+
+@pytest.mark.parametrize(("rate", "order", "takes"), [(0.0, True, 2.5), (RATE, False, 7.0), (RATE, True, 7.0)])
+def test_an_update_on_a_link_that_is_always_slower_than_planned_is_late_once(rate: float, order: bool, takes: float) -> None:
+    """If it were late each time, it would be skipped and sent again for ever."""
+    schedule = Schedule(Fabric([0, 0], [rate] * 2, [0.0]), 1, None, order=order)
+    now, applied = 0.0, 0
+    schedule.request(0, 0, 0, 1.0, 1.0, now)
+    for ticket in range(9):
+        now += takes
+        if late(schedule, now):
+            schedule.skipped(ticket, now)
+            schedule.came_late(ticket, now)
+            assert ticket == 0
+        else:
+            schedule.applied(ticket, now)
+            applied += 1
+            schedule.request(0, applied, schedule.version, 1.0, 1.0, now)
+    assert applied == 8
+
+
+def test_a_worker_that_hung_once_has_its_turn_soon() -> None:
+    """Its link is not taken to be as slow as the hang was long: others, who are always sooner, would keep the server's link busy."""
+    schedule, now = Schedule(Fabric([0] * 4, [RATE] * 4, [0.0]), 3, None, aggregate=False), 8.0
+    schedule.request(0, 0, 0, 1.0, 1.0, 0.0)
+    assert late(schedule, now)
+    schedule.skipped(0, now)
+    schedule.request(1, 0, 0, 1.0, 1.0, now)
+    schedule.request(2, 0, 0, 1.0, 1.0, now)
+    schedule.came_late(0, now)
+    senders = []
+    for number in range(1, 8):
+        now += 1.0
+        (job,) = [job for job in schedule.reserved.jobs if job.begun is not None]
+        senders.append(job.source)
+        schedule.applied(job.ticket, now)
+        schedule.request(job.source, number, schedule.version, 1.0, 1.0, now)
+    assert 0 in senders[:4]
 
 
 def test_a_late_update_that_the_server_has_nevertheless_is_not_sent_again() -> None:
