@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from switches.embedded.advice import declared_nowhere
 from switches.embedded.errors import CompileError, Position
 from switches.embedded.preprocess import Source
 
+BRACKETED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.S)  # comments and strings
 ONLY = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
 TYPED = ("BIT", "INT", "VARBIT", "BOOL", "TYPE", "IDENT")  # what may stand behind the < of an undeclared type
 
@@ -19,15 +22,25 @@ def explained(error: UnexpectedInput, source: Source, parser: Lark) -> CompileEr
     if not isinstance(error, UnexpectedToken):
         return CompileError(position, "syntax error")
     before = _before(error.token, source, parser)
-    if before and "SEMICOLON" in error.accepts and error.token.line != before[-1].end_line:
+    if (opened := _open_comment(source)) is not None:
+        return CompileError(opened, "this comment is never closed")
+    accepts = error.accepts - ({"SEMICOLON"} if before[-1:] == ["}"] else set())  # one may stand there, and nobody means that
+    if before and "SEMICOLON" in accepts and error.token.line != before[-1].end_line:
         return CompileError(source.position(before[-1].end_line, before[-1].end_column), "expected ';'")
     if error.token.type == "$END":
         return CompileError(position, "syntax error: the program ends too early")
     if (unknown := _undeclared_type(error, before)) is not None:
         types = [str(t) for t in parser.lex(source.text) if t.type == "TYPE"]
         return CompileError(_position(source, unknown), declared_nowhere(str(unknown), types))
-    wanted = [shown for name, shown in ONLY.items() if name in error.accepts]
+    wanted = [shown for name, shown in ONLY.items() if name in accepts]
     return CompileError(position, f"syntax error at {str(error.token)!r}" + (f", expected {wanted[0]}" if len(wanted) == 1 else ""))
+
+
+def _open_comment(source: Source) -> Position | None:
+    """Where a comment begins that does not end."""
+    blank = BRACKETED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source.text)
+    at = blank.find("/*")
+    return None if at < 0 else source.position(blank.count("\n", 0, at) + 1, at - blank.rfind("\n", 0, at))
 
 
 def _position(source: Source, token: Token) -> Position:
@@ -49,6 +62,11 @@ def _undeclared_type(error: UnexpectedToken, before: list[Token]) -> Token | Non
         return token
     if token.type == "IDENT" and before[-1:] and before[-1].type == "IDENT":
         return before[-1]
-    if len(before) > 1 and before[-1] == "<" and token.type in TYPED and before[-2].type == "IDENT":
+    if before[-1:] and before[-1].type == "IDENT" and token == "<" and before[-2:-1] != ["."]:
+        return before[-1]
+    if len(before) > 1 and before[-1] == "<" and token.type in TYPED and before[-2].type == "IDENT" and before[-3:-2] != ["."]:
         return before[-2]
+    match before[-4:]:
+        case [Token(value="<"), Token(type="IDENT") as name, Token(value=">"), Token(value="(")]:
+            return name
     return None

@@ -138,6 +138,28 @@ def test_casts_slices_and_concatenation(tmp_path: Path) -> None:
     ]
 
 
+def test_long_wide_expressions_do_not_grow_without_bound(tmp_path: Path) -> None:
+    """In C each operand's text must stand once, whatever is around it."""
+    fields = "bit<160> w; bit<128> s;"
+    before = f"#define EXTRA_TYPES header results_t {{ {fields} }}\n#define EXTRA_HEADERS results_t results;"
+    body = "standard.egress_spec = 1; hdr.results.setValid(); bit<16> b = 0x1234; bit<128> one = 1; "
+    body += f"hdr.results.w = {' ++ '.join(['b'] * 10)}; hdr.results.s = {' + '.join(['one'] * 40)};"
+    with switch(program(tmp_path, body, before=before)) as running:
+        assert ask(running, bytes(20))[20:] == b"\x12\x34" * 10 + (40).to_bytes(16, "big")
+
+
+def test_hashes_and_random_numbers_are_of_the_types_they_go_to(tmp_path: Path) -> None:
+    before = (
+        "#define EXTRA_TYPES header results_t { int<16> h; int<8> low; int<8> high; }\n#define EXTRA_HEADERS results_t results;"
+    )
+    body = """standard.egress_spec = 1; hdr.results.setValid(); int<12> h; hash(h, HashAlgorithm.identity, 16w0, { 16w0x0fff }, 32w0x10000);
+        hdr.results.h = (int<16>)h; hdr.results.low = 0; hdr.results.high = 0; int<8> r;
+        for (bit<8> i in 0 .. 200) { random(r, -8s5, 8s5); if (r < hdr.results.low) { hdr.results.low = r; }
+            if (r > hdr.results.high) { hdr.results.high = r; } }"""
+    with switch(program(tmp_path, body, before=before)) as running:
+        assert ask(running, bytes(20))[20:] == b"\xff\xff\xfb\x05"
+
+
 def test_commands_reach_what_a_program_declares_and_nothing_else(tmp_path: Path) -> None:
     """Registers that share a bank, names with paths, and a table that nothing applies."""
     locals_ = """

@@ -94,6 +94,21 @@ CASES: dict[str, tuple[dict[str, str], bytes]] = {
         },
         b"\x02\x00\x00",
     ),
+    "a function that writes its argument is called once, in its turn": (
+        {
+            "outside": "bit<8> f(inout probe_t p) { p.a = p.a + 1; return p.a; } bit<8> sum(in bit<8> u, in bit<8> v) { return u * 16 + v; }",
+            "body": "hdr.probe.a = 3; bit<8> x = 100 / f(hdr.probe); bit<8> y = sum(hdr.probe.a, f(hdr.probe)); "
+            "hdr.probe.b = (bit<16>)(x ++ y);",
+        },
+        b"\x05\x19\x45",
+    ),
+    "a slice is written into what a function has left": (
+        {
+            "outside": "bit<4> f(inout probe_t p) { p.a = 0x20; return 5; }",
+            "body": "hdr.probe.a = 0x10; hdr.probe.a[3:0] = f(hdr.probe);",
+        },
+        b"\x25\x00\x00",
+    ),
     "functions return structs and headers": (
         {
             "outside": f"""{PAIR} pair_t make(in bit<8> x) {{ pair_t p; p.x = x; p.y = x + 1; return p; }}

@@ -97,8 +97,9 @@ def test_bool_enum_and_struct_fields_of_headers(tmp_path: Path) -> None:
     assert out[20:] == bytes([0b0_111_0001, 0b110_11111]) + bytes(10) + b"rest"
 
 
-LISTED = """#define EXTRA_TYPES header label_t { bit<8> v; bit<4> x; bit<4> y; } header tail_t { bit<8> n; varbit<32> v; }
-#define EXTRA_HEADERS label_t[2] labels; tail_t tail;
+LISTED = """#define EXTRA_TYPES header label_t { bit<8> v; bit<4> x; bit<4> y; } header tail_t { bit<8> n; varbit<32> v; } \\
+    header eight_t { bit<8> a; bit<8> b; bit<8> c; bit<8> d; bit<8> e; bit<8> f; bit<8> g; }
+#define EXTRA_HEADERS label_t[2] labels; tail_t tail; eight_t eight;
 #define OWN_PARSER"""
 LISTED_PARSER = """parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     state start { packet.extract(hdr.ethernet); packet.extract(hdr.probe);
@@ -120,12 +121,16 @@ LISTED_PARSER = """parser Parse(packet_in packet, out headers_t hdr, inout metad
         ("hdr.tail, hdr.probe.a", "02 02 aa bb", "02 aa bb 02"),
         ("hdr.tail, hdr.probe.a", "00", "00"),
         ("(bit<4>)9, hdr.tail.v, (bit<4>)6", "02 01 ab", "9a b6"),
+        ("hdr.eight.d, hdr.eight.c, hdr.eight.b, hdr.eight.a", "00", "04 03 02 01"),
+        ("hdr.eight.a, hdr.eight.c, hdr.eight.e, hdr.eight.g", "00", "01 03 05 07"),
+        ("hdr.eight.d, hdr.eight.d, hdr.eight.d, hdr.eight.d", "00", "04 04 04 04"),
+        ("hdr.eight, hdr.eight.a", "00", "01 02 03 04 05 06 07 01"),
     ],
 )
 def test_a_hash_leaves_out_what_headers_that_are_not_valid_have(values: str, packet: str, data: str, tmp_path: Path) -> None:
     """As simple_switch (BufBuilder in calculations.cpp); whole headers and varbits count as far as they are there."""
-    body = f"""standard.egress_spec = 1; bit<64> h; hash(h, HashAlgorithm.identity, 64w0, {{ {values} }}, 64w0xFFFFFFFFFFFFFFFF);
-        hdr.probe.wide = (bit<128>)h; hdr.labels[0].setInvalid(); hdr.tail.setInvalid();"""
+    body = f"""standard.egress_spec = 1; bit<64> h; hdr.eight = {{ 1, 2, 3, 4, 5, 6, 7 }}; hash(h, HashAlgorithm.identity, 64w0, {{ {values} }}, 64w0xFFFFFFFFFFFFFFFF);
+        hdr.probe.wide = (bit<128>)h; hdr.labels[0].setInvalid(); hdr.tail.setInvalid(); hdr.eight.setInvalid();"""
     first, *rest = bytes.fromhex(packet)
     with switch(program(tmp_path, body, "", LISTED_PARSER, LISTED)) as running:
         out = ask(running, bytes([first]) + bytes(19) + bytes(rest))
@@ -139,12 +144,31 @@ def test_a_hash_leaves_out_what_headers_that_are_not_valid_have(values: str, pac
         ({"outside": "struct s_t { bit<8> x; } header h_t { s_t s; string t; }"}, "a field of type string"),
         ({"outside": "header h_t { error e; }"}, "a header cannot have a field of type error"),
         ({"before": UNION, "body": "hdr.u.setValid();"}, "u_t has no method setValid"),
+        ({"before": UNION, "body": "hdr.u = { { 1 }, { 2 } };"}, "u_t is a header_union: assign one of its headers, not a list"),
     ],
 )
 def test_what_fields_cannot_be(parts: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         compile_(program(tmp_path, **parts))
     assert message in str(caught.value)
+
+
+def test_an_index_in_a_list_to_hash_is_evaluated_once(tmp_path: Path) -> None:
+    outside = "bit<8> next(inout bit<8> n) { n = n + 1; return n - 1; }"
+    before = "#define EXTRA_TYPES header label_t { bit<8> v; }\n#define EXTRA_HEADERS label_t[2] labels;"
+    body = """standard.egress_spec = 1; bit<8> n = 0; hdr.labels[0].setValid(); hdr.labels[0].v = 9; bit<16> h; bit<16> g;
+        hash(h, HashAlgorithm.identity, 16w0, { hdr.labels[next(n)].v, n }, 32w65536); hdr.probe.b = h; hdr.probe.a = n;
+        hdr.labels[0].setInvalid();"""
+    with switch(program(tmp_path, body, "", outside, before)) as running:
+        assert ask(running, bytes(20))[:3] == b"\x01\x09\x01"
+
+
+def test_types_of_like_names_are_told_apart(tmp_path: Path) -> None:
+    outside = "struct S<T> { T x; } struct S_bit_8_ { bit<16> y; }"
+    body = """standard.egress_spec = 1; tuple<tuple<bit<8>>, bit<8>> t = { { 1 }, 2 }; tuple<tuple<bit<8>, bit<8>>> u = { { 3, 4 } };
+        S<bit<8>> s = { 5 }; S_bit_8_ r = { 6 }; hdr.probe.a = t[0][0] + t[1] + u[0][1] + s.x; hdr.probe.b = r.y;"""
+    with switch(program(tmp_path, body, "", outside)) as running:
+        assert ask(running, bytes(20))[:3] == b"\x0c\x00\x06"
 
 
 def test_tuples_are_values(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from switches.control import ControlError
-from tests.probe import ask, program, switch
+from switches.embedded.errors import CompileError
+from tests.probe import ask, compile_, program, switch
 
 ONE = "standard.egress_spec = 1;"
 
@@ -124,6 +125,8 @@ def test_entries_of_the_program_are_counted_and_may_be_wide(tmp_path: Path) -> N
 
         assert [put(3, 1), put(4, 1), put(6, 1), put(3, 5), put(3, 2)] == [11, 11, 12, 12, 0x99]
         assert [running.command(f"counter_read c {i}").split("packets=")[1].split(",")[0] for i in (0, 1)] == ["2", "2"]
+        running.command("counter_reset c")
+        assert running.command("counter_read c 0").endswith("packets=0, bytes=0)\n")
         for command in ("table_clear t", "table_delete t 0", "table_add t NoAction 1&&&1 0->255 => 1", "table_modify t NoAction 0"):
             with pytest.raises(ControlError, match="const"):
                 running.command(command)
@@ -141,6 +144,29 @@ def test_entries_that_are_not_const_are_taken_as_simple_switch_takes_them(
         with pytest.raises(ControlError, match="const"):
             running.command("table_clear t")
     assert "takes the entries of table t as const, and in the order in which they stand" in capsys.readouterr().err
+
+
+def test_wide_data_is_shown_word_by_word_and_wide_indices_reach_cells(tmp_path: Path) -> None:
+    locals_ = """register<bit<8>, bit<128>>(4) r; counter<bit<128>>(4, CounterType.packets) c; meter<bit<128>>(4, MeterType.packets) m;
+        action x(bit<8> u, bit<70> v, bit<16> w) { hdr.probe.b = w + (bit<16>)v; }
+        table t { key = { hdr.probe.a : exact; } actions = { x; NoAction; } }"""
+    body = f"{ONE} t.apply(); r.write(hdr.probe.wide, 5); c.count(hdr.probe.wide); m.execute_meter(hdr.probe.wide, hdr.probe.wide);"
+    with switch(program(tmp_path, body, locals_, before="#define V1MODEL_VERSION 20200408")) as running:
+        running.command("table_add t x 0 => 7 590295810358705651717 9")
+        assert " 7 200000000000000005 9\n" in running.command("table_dump t")
+        running.command("meter_set_rates m 2 0:0 0:1")
+        assert ask(running, bytes(19) + b"\x02")[1:20] == b"\x00\x0e\x00" + (1).to_bytes(16, "big")
+        ask(running, bytes(4) + b"\x01" + bytes(15))  # of no cell
+        assert running.command("register_read r") == "r= 0, 0, 5, 0\n"
+        assert [running.counter("c", i) for i in range(4)] == [0, 0, 1, 0]
+
+
+def test_a_value_set_is_of_at_most_2048_bits(tmp_path: Path) -> None:
+    parser = """parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+        value_set<tuple<bit<2048>, bit<128>>>(2) vs;
+        state start { packet.extract(hdr.ethernet); packet.extract(hdr.probe); transition accept; } }"""
+    with pytest.raises(CompileError, match="a value_set of more than 2048 bits"):
+        compile_(program(tmp_path, ONE, "", parser, "#define OWN_PARSER"))
 
 
 def test_wrong_commands_say_how_they_are_used(tmp_path: Path) -> None:

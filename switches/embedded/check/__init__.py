@@ -40,6 +40,8 @@ def _declare_all(c: Checker, program: s.Program, path: Path, externs: list[check
         if not isinstance(node, s.Instantiation):
             _declare(c, node, scope)
         elif _is_package(c, node, "V1Switch"):
+            if node.name != "main":
+                raise CompileError(node.position, f"the package must be named main, and is named {node.name}")
             packages.append(node)
         elif isinstance(getattr(c.top.find(node.type.name), "node", None), (s.Parser, s.Control)):
             raise CompileError(node.position, f"{node.type.name} cannot be instantiated outside a control or parser")

@@ -11,7 +11,7 @@ from switches.embedded.check.context import Checker
 from switches.embedded.check.conversions import coerce
 from switches.embedded.check.scope import Constant, Declaration, Scope, TypeName
 from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.types import BlockType, ExternType, Struct, TupleOf, Type, as_bits
+from switches.embedded.types import BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
 
 DEEPEST_PATH = 40  # instances within instances
 LARGEST_SET = 1 << 16  # values
@@ -91,6 +91,8 @@ def _value_set(c: Checker, node: s.ValueSet, scope: Scope, path: tuple[str, ...]
         fields = [f.type for f in type_.fields] if isinstance(type_, Struct) else list(type_.members)
     if any(as_bits(f) is None for f in fields):
         raise unsupported(node.position, f"a value_set of {type_}")
+    if sum(bit_width(f) for f in fields) > resolve.WIDEST:
+        raise unsupported(node.position, f"a value_set of more than {resolve.WIDEST} bits")
     size = resolve.number(c, node.size, scope)
     if not 0 < size <= LARGEST_SET:
         raise CompileError(node.position, f"a value_set of {size} values is not possible")

@@ -231,6 +231,8 @@ def _apply(c: Checker, node: s.Call, function: s.Member, symbol: object, scope: 
         return _result(node, checked.Apply(symbol), ApplyResult())
     if isinstance(symbol, Declaration) and isinstance(symbol.node, (s.Control, s.Parser)):
         symbol = blocks.instance(c, symbol, (symbol.node.name,), [], [], scope, node.position)
+    if symbol is None and isinstance(function.base, s.Name):
+        scope.get(function.base.name, function.base.position)  # says that it is not declared
     if not isinstance(symbol, checked.Instance):
         raise CompileError(node.position, "only tables, controls and parsers are applied")
     if c.where.inside != symbol.kind:

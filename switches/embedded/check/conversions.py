@@ -6,7 +6,7 @@ from switches.embedded import syntax as s
 from switches.embedded.check.constants import boolean, fitted, known
 from switches.embedded.check.context import Checker
 from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.types import BOOL, INTEGER, Bits, EnumType, Stack, Struct, TupleOf, Type
+from switches.embedded.types import BOOL, INTEGER, Bits, EnumType, HeaderUnion, Stack, Struct, TupleOf, Type
 
 
 def converted(node: s.Expression, type_: Type, constant: int | bool | None = None) -> s.Expression:
@@ -32,6 +32,7 @@ def coerce(c: Checker, node: s.Expression, type_: Type) -> s.Expression:
 
 def _list(c: Checker, node: s.ListExpression, type_: Struct | TupleOf) -> s.Expression:
     """A list whose items were checked before it was known what it is for."""
+    refuse_union(node, type_)
     types = [f.type for f in type_.fields] if isinstance(type_, Struct) else list(type_.members)
     items = in_order_of(type_, node) if isinstance(type_, Struct) and node.names else node.items
     if len(types) != len(items):
@@ -39,6 +40,12 @@ def _list(c: Checker, node: s.ListExpression, type_: Struct | TupleOf) -> s.Expr
     node.items = [coerce(c, item, t) for item, t in zip(items, types, strict=True)]
     node.type, node.names = type_, None
     return node
+
+
+def refuse_union(node: s.ListExpression, type_: Type) -> None:
+    """No list makes a header union."""
+    if isinstance(type_, HeaderUnion):
+        raise CompileError(node.position, f"{type_} is a header_union: assign one of its headers, not a list")
 
 
 def in_order_of(type_: Struct, node: s.ListExpression) -> list[s.Expression]:

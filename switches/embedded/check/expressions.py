@@ -11,7 +11,7 @@ from switches.embedded.advice import advice
 from switches.embedded.check import calls, resolve
 from switches.embedded.check.constants import boolean, fitted, folded, folded_unnamed, known
 from switches.embedded.check.context import Checker
-from switches.embedded.check.conversions import as_scalar, cast, coerce, in_order_of, unified
+from switches.embedded.check.conversions import as_scalar, cast, coerce, in_order_of, refuse_union, unified
 from switches.embedded.check.scope import Constant, Scope, TypeName
 from switches.embedded.errors import CompileError, unsupported
 from switches.embedded.types import (
@@ -313,6 +313,7 @@ def _list(c: Checker, node: s.ListExpression, scope: Scope, expected: Type | Non
     if not isinstance(expected, (Struct, TupleOf)):
         node.items = [expression(c, item, scope) for item in node.items]
         return typed(node, TupleOf(tuple(item.type for item in node.items)))
+    refuse_union(node, expected)
     types = [f.type for f in expected.fields] if isinstance(expected, Struct) else list(expected.members)
     if isinstance(expected, Struct) and node.names:
         node.items, node.names = in_order_of(expected, node), None

@@ -77,7 +77,9 @@ def binary(operator: str, a: str, b: str, type_: Bits, divisor: int | None, posi
     if operator in ("|+|", "|-|"):
         name = f"saturating_{'add' if operator == '|+|' else 'subtract'}_{'signed' if type_.signed else 'unsigned'}"
         return f"(({compute(type_)}){name}({a}, {b}, {type_.width}))"
-    return f"({a} {operator} {b})" if divisor else f"(({b}) ? {a} {operator} {b} : 0)"
+    if divisor:
+        return f"({a} {operator} {b})"
+    return f"(({compute(type_)}){'quotient' if operator == '/' else 'remainder_of'}({a}, {b}))"
 
 
 WIDE = {"&": "and", "|": "or", "^": "xor", "+": "add", "-": "subtract", "*": "multiply"}

@@ -47,7 +47,8 @@ def _function(c: Context, node: s.Call, function: checked.Function) -> Value:
         c.emit(text + ";")
         c.emit_all(after)
         return DONE
-    if not after and not is_aggregate(function.result):
+    writes = any(p.direction in ("out", "inout") for p in function.parameters)
+    if not writes and not is_aggregate(function.result):
         return Value(text, function.result)
     kept = expressions.held(c, Value(text, function.result))
     c.emit_all(after)

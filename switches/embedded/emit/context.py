@@ -58,6 +58,7 @@ class Context:
         self.temporaries = 0
         self.errors, self.exits = errors, exits
         self.places: dict[checked.Variable, Place] = {}
+        self.type_names: dict[str, str] = {}  # C types of structs and tuples, by P4's names
         self.declared: set[str] = set()  # C types and helpers that stand once
         self.named: dict[object, str] = {}  # C functions of actions, functions, tables and instances
         self.objects: dict[checked.ExternObject, str] = {}  # C arrays of registers and counters

@@ -79,7 +79,10 @@ def _once(c: Context, name: str, text: str) -> None:
 def _struct(c: Context, type_: Struct | TupleOf) -> str:
     if str(type_) == "standard_metadata_t":  # the runtime has its own, in the same order
         return "struct standard_metadata_t"
-    name = ("struct p4_" if isinstance(type_, Struct) else "struct ") + re.sub(r"\W+", "_", str(type_))
+    if str(type_) not in c.type_names:
+        written = ("p4_" if isinstance(type_, Struct) else "") + re.sub(r"\W+", "_", str(type_))
+        c.type_names[str(type_)] = "struct " + c.unique(written)
+    name = c.type_names[str(type_)]
     if name not in c.declared:
         members = [f"    {c_type(c, f.type)} {c_name(f.name)};" for f in type_.fields]
         if isinstance(type_, Header):

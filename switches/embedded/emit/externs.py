@@ -9,11 +9,11 @@ from switches.embedded import checked
 from switches.embedded import syntax as s
 from switches.embedded.emit import expressions, objects, packing, states, wire
 from switches.embedded.emit.arithmetic import convert, unsigned
-from switches.embedded.emit.assignment import store, target
+from switches.embedded.emit.assignment import Target, store, target
 from switches.embedded.emit.context import DONE, Context, Value
 from switches.embedded.emit.ctypes import compute, is_wide, size_of
 from switches.embedded.emit.place import Place
-from switches.embedded.errors import CompileError, unsupported
+from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.text import c_string
 from switches.embedded.types import INTEGER, Bits, EnumType, Struct, TupleOf, as_bits
 
@@ -41,11 +41,17 @@ def call(c: Context, node: s.Call) -> Value:
 # --- registers, counters and packets
 
 
+def _number(value: Value) -> str:
+    """An index as a C number; no cell has one of more than 32 bits."""
+    bits = as_bits(value.type)
+    return f"WIDE_AMOUNT({value.text})" if bits is not None and is_wide(bits) else value.text
+
+
 def _index(c: Context, register: checked.ExternObject, node: s.Expression) -> str:
     """The number of a register's cell. v1model leaves accesses beyond its end undefined: here they meet the spare cell."""
     if node.constant is not None:
         return str(node.constant)
-    return f"cell_index({expressions.expression(c, node).text}, {objects.cells_of(register)})"
+    return f"cell_index({_number(expressions.expression(c, node))}, {objects.cells_of(register)})"
 
 
 def _read(c: Context, node: s.Call) -> Value:
@@ -59,7 +65,7 @@ def _write(c: Context, node: s.Call) -> Value:
     register: checked.ExternObject = node.callee.object
     index, value = expressions.all_in_order(c, node.arguments)
     known = node.arguments[0].constant is not None
-    place = index.text if known else f"cell_index({index.text}, {objects.cells_of(register)})"
+    place = index.text if known else f"cell_index({_number(index)}, {objects.cells_of(register)})"
     c.emit(f"{objects.cell(c, register, str(node.arguments[0].constant) if known else place)} = {value.text};")
     return DONE
 
@@ -67,7 +73,7 @@ def _write(c: Context, node: s.Call) -> Value:
 def _count(c: Context, node: s.Call) -> Value:
     counter: checked.ExternObject = node.callee.object
     index = expressions.expression(c, node.arguments[0])
-    c.emit(f"counter_count({c.objects[counter]}, {objects.cells_of(counter)}, {index.text});")
+    c.emit(f"counter_count({c.objects[counter]}, {objects.cells_of(counter)}, {_number(index)});")
     return DONE
 
 
@@ -79,9 +85,18 @@ def _execute_meter(c: Context, node: s.Call) -> Value:
     meter: checked.ExternObject = node.callee.object
     index = expressions.held(c, expressions.expression(c, node.arguments[0]))
     to = target(c, node.arguments[1])
-    with c.indented(f"if ({index.text} < {objects.cells_of(meter)}) {{"):
-        store(c, to, f"meter_execute(&{c.objects[meter]}[{index.text}], {objects.counts_bytes(meter)})")
+    with c.indented(f"if ({_number(index)} < {objects.cells_of(meter)}) {{"):
+        colour = f"meter_execute(&{c.objects[meter]}[{_number(index)}], {objects.counts_bytes(meter)})"
+        store_colour(c, to, colour)
     return DONE
+
+
+def store_colour(c: Context, to: Target, colour: str) -> None:
+    """Write what meter_execute returns."""
+    bits = as_bits(to.type)
+    if bits is None:
+        raise unsupported(to.position, f"a colour as {to.type}")
+    store(c, to, convert(colour, Bits(32), bits, to.position))
 
 
 def _read_directly(c: Context, node: s.Call) -> Value:
@@ -154,7 +169,7 @@ def _random(c: Context, node: s.Call) -> Value:
     if is_wide(bits):
         raise unsupported(node.position, f"random into {bits}")
     low, high = expressions.all_in_order(c, node.arguments[1:])
-    store(c, to, f"({compute(bits)})random_between({low.text}, {high.text})")
+    store(c, to, f"({compute(bits)})random_between{'_signed' if bits.signed else ''}({low.text}, {high.text})")
     return DONE
 
 
@@ -188,12 +203,14 @@ def _hash(c: Context, node: s.Call) -> Value:
         high = _bound(c, most)
         drawn = c.temporary("hash")
         c.emit(f"const uint64_t {drawn} = hash_within({hash_}{buffer}, {size}), {low.text}, {high.text});")
-        store(
-            c,
-            to,
-            f"({compute(bits)})({drawn} & {hex(bits.mask)}u)" if bits.width < 64 else convert(drawn, Bits(64), bits, node.position),
-        )
+        store(c, to, _as(drawn, bits, node.position))
     return DONE
+
+
+def _as(hashed: str, type_: Bits, position: Position) -> str:
+    """The low bits of a 64-bit hash as a type."""
+    plain = Bits(type_.width)
+    return convert(convert(hashed, Bits(64), plain, position), plain, type_, position)
 
 
 def _bound(c: Context, node: s.Expression) -> Value:
@@ -202,6 +219,8 @@ def _bound(c: Context, node: s.Expression) -> Value:
         if not 0 <= int(node.constant or 0) < 1 << 64:
             raise CompileError(node.position, f"{node.constant} does not fit in 64 bits")
         return expressions.constant(c, int(node.constant or 0), Bits(64))
+    if isinstance(node.type, Bits) and is_wide(node.type):
+        raise unsupported(node.position, f"the base or maximum of a hash as {node.type} (at most 64 bits)")
     if not isinstance(node.type, (Bits, EnumType)) or as_bits(node.type) is None:
         raise CompileError(node.position, f"this is {node.type}, where bit<W> is needed")
     return expressions.expression(c, node)
@@ -217,7 +236,7 @@ def _checksum(update: bool, payload: bool, c: Context, node: s.Call) -> Value:
         length = f"{size} + payload_length" if payload else size
         if payload:
             c.emit(f"memcpy({buffer} + {size}, payload, payload_length);")
-        computed = f"({compute(bits)})({hash_}{buffer}, {length}) & {hex(bits.mask)}u)"
+        computed = _as(f"{hash_}{buffer}, {length})", bits, node.position)
         if update:
             store(c, target(c, checksum), computed)
         else:

@@ -5,7 +5,7 @@ A field of a header that is not valid counts for nothing: simple_switch leaves i
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from switches.embedded import checked
@@ -16,7 +16,7 @@ from switches.embedded.emit.ctypes import is_wide
 from switches.embedded.emit.place import Place
 from switches.embedded.emit.wire import Cell, pattern, write_cells
 from switches.embedded.errors import Position, unsupported
-from switches.embedded.types import Header, HeaderUnion, Struct, TupleOf, Varbit, as_bits
+from switches.embedded.types import BOOL, Header, HeaderUnion, Struct, TupleOf, Varbit, as_bits
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ def pack(c: Context, node: s.Expression, known_valid: Collection[str] = (), extr
     """
     nodes = _leaves(node)
     parts: list[Part] = []
-    for leaf, value in zip(nodes, expressions.all_in_order(c, nodes), strict=True):
-        _lay(c, value, parts, _header_of(c, leaf), leaf.position)
+    evaluated = expressions.in_order(c, [evaluate for leaf in nodes for evaluate in _evaluations(c, leaf)])
+    for leaf, value, valid in zip(nodes, evaluated[::2], evaluated[1::2], strict=True):
+        _lay(c, value, parts, valid.text, leaf.position)
     guards = list(dict.fromkeys(p.valid for p in parts if p.valid and p.valid not in known_valid))
     bits = sum(p.width for p in parts)
     size = (bits + 7) // 8
@@ -64,7 +65,8 @@ def known_valid(c: Context, condition: s.Expression) -> set[str]:
         case s.Binary(operator="&&"):
             return known_valid(c, condition.left) | known_valid(c, condition.right)
         case s.Call(callee=checked.BuiltIn("isValid"), function=s.Member(base=base)) if isinstance(base.type, Header):
-            return {_valid(c, base)} - {""}
+            place = expressions.expression(c, base).place
+            return set() if place is None else {f"{place.part('valid')}"}
     return set()
 
 
@@ -95,29 +97,34 @@ def _leaves(node: s.Expression) -> list[s.Expression]:
     return [leaf for item in node.items for leaf in _leaves(item)] if isinstance(node, s.ListExpression) else [node]
 
 
-def _header_of(c: Context, node: s.Expression) -> str:
-    """Whether the header is valid that an expression is a field of; empty if it is of none."""
-    while isinstance(node, s.Member):
-        node = node.base
-        if isinstance(node.type, Header):
-            return _valid(c, node)
-    return ""
+def _evaluations(c: Context, node: s.Expression) -> list[Callable[[], Value]]:
+    """Of an expression, and then of whether the header is valid that it is a field of: no text if it is of none."""
+    found: list[Value] = []
+
+    def value() -> Value:
+        found.append(expressions.expression(c, node))
+        return found[0]
+
+    def valid() -> Value:
+        inside, steps, place = node, 0, found[0].place
+        while isinstance(inside, s.Member) and place is not None:
+            inside, steps = inside.base, steps + 1
+            if isinstance(inside.type, Header):
+                return Value(f"{Place(place.root, place.path[:-steps]).part('valid')}", BOOL)
+        return Value("", BOOL, True)
+
+    return [value, valid]
 
 
-def _valid(c: Context, header: s.Expression) -> str:
-    place = expressions.expression(c, header).place
-    return "" if place is None else f"{place.part('valid')}"
-
-
-def _lay(c: Context, value: Value, parts: list[Part], valid: str, position: Position) -> None:
-    """Add a value's parts; the cells are where they are if all is there."""
+def _lay(c: Context, value: Value, parts: list[Part], valid: str, position: Position, member: int | None = None) -> None:
+    """Add a value's parts; the cells are where they are if all is there. `member`: its number in the struct that is laid."""
     type_, place = value.type, value.place or Place(value.text)
     if isinstance(type_, (Struct, TupleOf)) and not isinstance(type_, HeaderUnion):
         if isinstance(type_, Header):
             valid = f"{place.part('valid')}"
-        for f in type_.fields:
+        for i, f in enumerate(type_.fields):
             inner = place.field(f.name)
-            _lay(c, Value(str(inner), f.type, value.fixed, inner), parts, valid, position)
+            _lay(c, Value(str(inner), f.type, value.fixed, inner), parts, valid, position, i)
         return
     if isinstance(type_, Varbit):
         parts.append(Part(place, valid, type_.width))
@@ -127,4 +134,4 @@ def _lay(c: Context, value: Value, parts: list[Part], valid: str, position: Posi
         raise unsupported(position, f"{type_} as input of a hash or checksum")
     if is_wide(bits) and value.place is None:
         value = expressions.held(c, value)
-    parts.append(Part(Cell(value.text, sum(p.width for p in parts), bits, value.place), valid, bits.width))
+    parts.append(Part(Cell(value.text, sum(p.width for p in parts), bits, value.place, member), valid, bits.width))

@@ -55,6 +55,7 @@ void program_egress(const uint8_t *rest, size_t rest_length) {{
 
 void program_compute_checksums(void) {{
     exited = false;
+    loop_turns = 0;
     {4}();
 }}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from switches.embedded import checked
-from switches.embedded.emit import calls, expressions, objects
+from switches.embedded.emit import calls, expressions, externs, objects
 from switches.embedded.emit.arithmetic import binary
-from switches.embedded.emit.assignment import store, target
+from switches.embedded.emit.assignment import target
 from switches.embedded.emit.context import Context, Value
 from switches.embedded.emit.ctypes import c_type, is_wide, literal, size_of
 from switches.embedded.errors import Position, unsupported
@@ -69,7 +69,7 @@ def _execute_meter(c: Context, meter: checked.ExternObject) -> None:
     if places or where is None or not where[0].lasting:
         raise unsupported(meter.reads[-1].position, f"{meter.name} is read to several variables, or to one that does not last")
     with c.indented("if (entry) {"):
-        store(c, target(c, meter.reads[0]), f"meter_execute(&entry->meter, {objects.counts_bytes(meter)})")
+        externs.store_colour(c, target(c, meter.reads[0]), f"meter_execute(&entry->meter, {objects.counts_bytes(meter)})")
 
 
 def _pack_key(c: Context, keys: list[Value]) -> None:

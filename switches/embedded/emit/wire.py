@@ -15,34 +15,38 @@ RUN = 4  # fields of one width, side by side, that are worth a loop
 
 @dataclass(frozen=True)
 class Cell:
-    """A scalar at a bit offset of a buffer: a `place` if it can be read into, or has an address; a value's `text` otherwise."""
+    """A scalar at a bit offset of a buffer: a `place` if it can be read into, or has an address; a value's `text` otherwise.
+
+    `member` is its number in its struct if the whole struct is laid, None otherwise.
+    """
 
     text: str
     offset: int
     type: Bits
     place: Place | None = None
+    member: int | None = None
 
 
 def cells_of(type_: Struct, place: Place) -> tuple[list[Cell], Place | None]:
     """The fixed fields of a header or struct in wire order, and the header's varbit, which comes last."""
     cells: list[Cell] = []
-    for f in type_.fields:
+    for i, f in enumerate(type_.fields):
         where = place.field(f.name)
         if isinstance(f.type, Varbit):
             return cells, where
-        _add_cells(cells, f.type, where)
+        _add_cells(cells, f.type, where, i)
     return cells, None
 
 
-def _add_cells(cells: list[Cell], type_: Type, place: Place) -> None:
+def _add_cells(cells: list[Cell], type_: Type, place: Place, member: int) -> None:
     if isinstance(type_, Struct):
-        for f in type_.fields:
-            _add_cells(cells, f.type, place.field(f.name))
+        for i, f in enumerate(type_.fields):
+            _add_cells(cells, f.type, place.field(f.name), i)
         return
     bits = as_bits(type_)
     assert bits is not None
     offset = cells[-1].offset + cells[-1].type.width if cells else 0
-    cells.append(Cell(str(place), offset, bits, place))
+    cells.append(Cell(str(place), offset, bits, place, member))
 
 
 def read_cells(c: Context, cells: list[Cell], buffer: str) -> None:
@@ -97,14 +101,26 @@ def _write_group(c: Context, group: list[Cell], buffer: str) -> None:
 
 
 def _run(cells: list[Cell], start: int) -> int:
-    """How many cells from `start` are byte-aligned neighbours of one unsigned width that C has, in one struct."""
+    """How many cells from `start` are byte-aligned neighbours of one unsigned width that C has, side by side in one struct."""
     first = cells[start]
-    if first.place is None or first.type.width not in (8, 16, 32, 64) or first.offset % 8 or first.type.signed:
+    if (
+        first.place is None
+        or first.member is None
+        or first.type.width not in (8, 16, 32, 64)
+        or first.offset % 8
+        or first.type.signed
+    ):
         return 1
     n = 1
-    while start + n < len(cells) and cells[start + n].type == first.type and _siblings(first.place, cells[start + n].place):
+    while start + n < len(cells) and _follows(first, cells[start + n], n):
         n += 1
     return n
+
+
+def _follows(first: Cell, cell: Cell, n: int) -> bool:
+    """Whether a cell is the n-th behind another in their struct."""
+    assert first.place is not None and first.member is not None
+    return cell.type == first.type and cell.member == first.member + n and _siblings(first.place, cell.place)
 
 
 def _siblings(a: Place, b: Place | None) -> bool:

@@ -69,6 +69,10 @@ uint64_t random_between(uint64_t low, uint64_t high) {
     return span ? low + (uint64_t)((unsigned __int128)random_next() * span >> 64) : random_next();
 }
 
+int64_t random_between_signed(int64_t low, int64_t high) {
+    return low > high ? low : (int64_t)((uint64_t)low + random_between(0, (uint64_t)high - (uint64_t)low));
+}
+
 void assertion_failed(const char *where) { fprintf(stderr, "assertion failed at %s\n", where); }
 
 void log_message(const char *format, ...) {

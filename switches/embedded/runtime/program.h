@@ -218,6 +218,9 @@ static inline uint64_t shift_right64(uint64_t v, uint64_t n) { return n < 64 ? v
 static inline int32_t shift_right_signed32(int32_t v, uint64_t n) { return v >> (n < 31 ? n : 31); }
 static inline int64_t shift_right_signed64(int64_t v, uint64_t n) { return v >> (n < 63 ? n : 63); }
 
+static inline uint64_t quotient(uint64_t a, uint64_t b) { return b ? a / b : 0; }
+static inline uint64_t remainder_of(uint64_t a, uint64_t b) { return b ? a % b : 0; }
+
 static inline uint64_t saturating_add_unsigned(uint64_t a, uint64_t b, unsigned width) {
     unsigned __int128 most = ((unsigned __int128)1 << width) - 1, sum = (unsigned __int128)a + b;
     return (uint64_t)(sum < most ? sum : most);
@@ -260,6 +263,7 @@ extern struct crc *const program_crcs[];  // ends with NULL
 uint64_t hash_custom(struct crc *crc, const uint8_t *data, size_t length);
 static inline uint64_t hash_within(uint64_t hash, uint64_t base, uint64_t most) { return base + hash % (most ? most : 1); }
 uint64_t random_between(uint64_t low, uint64_t high);
+int64_t random_between_signed(int64_t low, int64_t high);
 void assertion_failed(const char *where);
 void digest_begin(const char *name);
 void digest_number(const char *field, uint64_t value);

@@ -49,10 +49,12 @@ struct entry *table_entry(struct table *t, uint32_t handle);            // NULL:
 bool table_remove(struct table *t, uint32_t handle);
 void table_clear(struct table *t);
 void table_reset_default(struct table *t);
+void table_reset_counts(struct table *t);
 void table_each(struct table *t, void (*visit)(const struct table *, const struct entry *, void *), void *argument);
 
 // --- table_commands.c
 bool direct_counter_read(char **argv, struct reply *reply);  // false: no table has such a counter
+bool direct_counter_reset(char **argv);                       // likewise
 bool direct_meter(char **argv, struct entry **found, struct reply *reply);  // false: no table has such meters
 
 // --- state.c: registers and counters

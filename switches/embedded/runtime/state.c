@@ -111,6 +111,7 @@ static void counter_read(int argc, char **argv, struct reply *reply) {
 
 static void counter_reset(int argc, char **argv, struct reply *reply) {
     (void)argc;
+    if (direct_counter_reset(argv)) return;
     const struct counter_array *c = find_counter(argv[1], reply);
     if (c) memset(c->cells, 0, sizeof *c->cells * c->size);
 }

@@ -220,7 +220,18 @@ static void dump_entry(const struct table *t, const struct entry *e, void *argum
         at += size;
     }
     say(reply, " => %s", t->actions[e->action].name);
-    for (unsigned i = 0; i < t->actions[e->action].count; i++) say(reply, " %llx", (unsigned long long)e->data[i]);
+    unsigned word = 0;
+    for (unsigned i = 0; i < t->actions[e->action].count; i++) {
+        unsigned width = t->actions[e->action].parameters[i].width;
+        if (width <= 64) {
+            say(reply, " %llx", (unsigned long long)e->data[word++]);
+        } else {
+            const uint8_t *bytes = (const uint8_t *)(e->data + word);
+            say(reply, " ");
+            for (unsigned b = 0; b < (width + 7) / 8; b++) say(reply, "%02x", bytes[b]);
+            word += ((width + 7) / 8 + 7) / 8;
+        }
+    }
     say(reply, "\n");
 }
 
@@ -269,6 +280,15 @@ static void idle(int argc, char **argv, struct reply *reply) {
     (void)argc;
     struct table *t = find_table(argv[1], reply);
     if (t) table_each(t, say_idle, reply);
+}
+
+bool direct_counter_reset(char **argv) {
+    for (struct table *const *t = program_tables; *t; t++) {
+        if (!(*t)->counts || !name_matches((*t)->counter_name, argv[1])) continue;
+        table_reset_counts(*t);
+        return true;
+    }
+    return false;
 }
 
 bool direct_meter(char **argv, struct entry **found, struct reply *reply) {

@@ -120,6 +120,12 @@ struct entry *table_entry(struct table *t, uint32_t handle) {
     return NULL;
 }
 
+void table_reset_counts(struct table *t) {
+    struct entry **place;
+    for (unsigned i = 0; (place = list(t, i)); i++)
+        for (struct entry *e = *place; e; e = e->next) e->count = (struct count){0};
+}
+
 static void remove_at(struct table *t, struct entry **place) {
     struct entry *e = *place;
     *place = e->next;

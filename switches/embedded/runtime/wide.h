@@ -98,19 +98,21 @@ static inline void wide_saturate(uint8_t *r, const uint8_t *x, const uint8_t *y,
 
 #define LOAD_WIDE(type, p, offset, width) ({ type w$; load_wide(w$.b, p, offset, width); w$; })
 #define WIDE_FROM(type, v) ({ type w$; memset(&w$, 0, sizeof w$); store64(w$.b + sizeof w$ - 8, v); w$; })
-#define WIDE_CONVERT(type, v, to) ({ __typeof__(v) v$ = (v); type w$; wide_resize(w$.b, sizeof w$, v$.b, sizeof v$, 0); wide_trim(w$.b, to); w$; })
+#define WIDE_CONVERT(type, v, to) ({ const __auto_type v$ = (v); type w$; wide_resize(w$.b, sizeof w$, v$.b, sizeof v$, 0); wide_trim(w$.b, to); w$; })
 #define WIDE_EXTEND(type, v, from, to) ({                                              \
-    __typeof__(v) v$ = (v); type w$; bool n$ = wide_negative(v$.b, from);                \
+    const __auto_type v$ = (v); type w$; bool n$ = wide_negative(v$.b, from);                \
     wide_resize(w$.b, sizeof w$, v$.b, sizeof v$, n$ ? 0xff : 0);                        \
     if (n$) wide_extend(w$.b, sizeof v$, sizeof w$, from);                               \
     wide_trim(w$.b, to); w$; })
 #define WIDE_FROM_SIGNED(type, v, to) ({ int64_t v$ = (v); type w$; memset(&w$, v$ < 0 ? 0xff : 0, sizeof w$); store64(w$.b + sizeof w$ - 8, (uint64_t)v$); wide_trim(w$.b, to); w$; })
-#define WIDE_OPERATOR(name, x, y, width) ({ const __typeof__(x) x$ = (x), y$ = (y); __typeof__(x) r$; wide_##name(r$.b, x$.b, y$.b, sizeof r$); wide_trim(r$.b, width); r$; })
-#define WIDE_SATURATE(x, y, width, is_signed, minus) ({ const __typeof__(x) x$ = (x), y$ = (y); __typeof__(x) r$; wide_saturate(r$.b, x$.b, y$.b, sizeof r$, width, is_signed, minus); r$; })
-#define WIDE_SHIFT_LEFT(x, by, width) ({ const __typeof__(x) x$ = (x); __typeof__(x) r$; wide_shift_left(r$.b, x$.b, by, sizeof r$); wide_trim(r$.b, width); r$; })
-#define WIDE_SHIFT_RIGHT(x, by, width, is_signed) ({ const __typeof__(x) x$ = (x); __typeof__(x) r$; wide_shift_right(r$.b, x$.b, by, sizeof r$, width, is_signed && wide_negative(x$.b, width)); wide_trim(r$.b, width); r$; })
-#define WIDE_BELOW(x, y, width, is_signed) ({ const __typeof__(x) x$ = (x), y$ = (y); wide_below(x$.b, y$.b, sizeof x$, width, is_signed); })
-#define WIDE_AMOUNT(v) ({ const __typeof__(v) v$ = (v); uint64_t n$ = UINT32_MAX; bool far$ = false; for (unsigned i$ = 0; i$ + 4 < sizeof v$; i$++) far$ |= v$.b[i$] != 0; far$ ? n$ : load32(v$.b + sizeof v$ - 4); })
-#define wide_differ(x, y) ({ __typeof__(x) x$ = (x); __typeof__(y) y$ = (y); memcmp(&x$, &y$, sizeof x$) != 0; })
+// __auto_type names an operand once: the text of a nested expression would grow with every level
+#define WIDE_LIKE(v) __typeof__(({ __auto_type like$ = v; like$; }))
+#define WIDE_OPERATOR(name, x, y, width) ({ const __auto_type x$ = (x); const __auto_type y$ = (y); WIDE_LIKE(x$) r$; wide_##name(r$.b, x$.b, y$.b, sizeof r$); wide_trim(r$.b, width); r$; })
+#define WIDE_SATURATE(x, y, width, is_signed, minus) ({ const __auto_type x$ = (x); const __auto_type y$ = (y); WIDE_LIKE(x$) r$; wide_saturate(r$.b, x$.b, y$.b, sizeof r$, width, is_signed, minus); r$; })
+#define WIDE_SHIFT_LEFT(x, by, width) ({ const __auto_type x$ = (x); WIDE_LIKE(x$) r$; wide_shift_left(r$.b, x$.b, by, sizeof r$); wide_trim(r$.b, width); r$; })
+#define WIDE_SHIFT_RIGHT(x, by, width, is_signed) ({ const __auto_type x$ = (x); WIDE_LIKE(x$) r$; wide_shift_right(r$.b, x$.b, by, sizeof r$, width, is_signed && wide_negative(x$.b, width)); wide_trim(r$.b, width); r$; })
+#define WIDE_BELOW(x, y, width, is_signed) ({ const __auto_type x$ = (x); const __auto_type y$ = (y); wide_below(x$.b, y$.b, sizeof x$, width, is_signed); })
+#define WIDE_AMOUNT(v) ({ const __auto_type v$ = (v); uint64_t n$ = UINT32_MAX; bool far$ = false; for (unsigned i$ = 0; i$ + 4 < sizeof v$; i$++) far$ |= v$.b[i$] != 0; far$ ? n$ : load32(v$.b + sizeof v$ - 4); })
+#define wide_differ(x, y) ({ const __auto_type x$ = (x); const __auto_type y$ = (y); memcmp(&x$, &y$, sizeof x$) != 0; })
 
 #endif
