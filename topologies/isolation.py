@@ -141,15 +141,23 @@ def fork(work: Callable[[], int]) -> int:
         os._exit(code & 0xFF)
 
 
-def start(work: Callable[[], int]) -> int:
-    """Begin `work` in namespaces of its own; the pid to `wait` for or to kill (which ends all of it)."""
+def start(work: Callable[[], int], session: bool = True) -> int:
+    """Begin `work` in namespaces of its own; the pid to `wait` for or to kill (which ends all of it).
+
+    Without a `session` of its own, it reads the terminal, and Ctrl-C there reaches it; the caller had better ignore that.
+    """
 
     def first_process() -> int:
+        if not session:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _enter_new_world()
         return work()
 
     def outside() -> int:
-        os.setsid()  # Ctrl-C at the terminal reaches the caller alone
+        if session:
+            os.setsid()  # Ctrl-C at the terminal reaches the caller alone
+        else:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         _unshare()
         return _exit_code(os.waitpid(fork(first_process), 0)[1])
 

@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, index, compare, doctor, launch, export-csv, export-p4app."""
+"""The command `inalab`: run, list, report, index, compare, doctor, launch, p4run, export-csv, export-p4app."""
 
 from __future__ import annotations
 
@@ -146,6 +146,25 @@ def export_p4app(
 
 
 @application.command()
+def p4run(
+    topology: Annotated[Path, typer.Argument(metavar="TOPOLOGY.json", help="an exercise's, as p4lang/tutorials has them")],
+    program: Annotated[
+        Path | None,
+        typer.Option(help="runs instead of the exercise's program of that name, e. g. solution/basic.p4; or on all switches"),
+    ] = None,
+    command: Annotated[
+        list[str] | None, typer.Option("--command", "-c", help="run this at Mininet's prompt, and end; may be repeated")
+    ] = None,
+    logs: Annotated[Path, typer.Option(help="folder of the switches' logs")] = Path("logs"),
+) -> None:
+    """Boot an exercise of p4lang/tutorials on the embedded switch. Run it in the exercise's folder."""
+    from testbed.command.p4run import p4run as boot
+    from topologies.exercise import read
+
+    raise typer.Exit(boot(read(topology, Path.cwd(), program), Path.cwd(), logs, command or [], console))
+
+
+@application.command()
 def doctor() -> None:
     """Tell what this machine has and lacks, what that means and how to get it."""
     from testbed.command.doctor import examine
@@ -239,11 +258,13 @@ def _run() -> int | str:
 
 def _what_a_user_can_mend() -> tuple[type[Exception], ...]:
     """Imported late, because help should come at once, and these modules take seconds."""
+    from switches.embedded.errors import CompileError
     from testbed.plan.settings import SettingsError
     from testbed.record.runs import ResultsError
+    from topologies.exercise import ExerciseError
     from topologies.topology import TopologyError
 
-    return SettingsError, ResultsError, TopologyError
+    return SettingsError, ResultsError, TopologyError, ExerciseError, CompileError
 
 
 if __name__ == "__main__":

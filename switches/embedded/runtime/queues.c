@@ -7,6 +7,7 @@
 #define FIRST_ROOM 64
 #define MOST_DEPTH (1u << 20)
 #define MOST_RATE 1000000000u   // packets a second
+#define MOST_BANDWIDTH 1000000000000u  // bits a second
 #define MOST_DELAY 60000000u    // microseconds
 #define TURN_CREDIT 4096  // packets through egress in one turn of the event loop, beyond those that ingress has sent in it
 
@@ -16,7 +17,7 @@ struct queue {
     struct waiting *ring;
     unsigned first, count, flying, room, depth;
     bool timed, listed;
-    uint64_t gap_ns, delay_ns, last_ns;
+    uint64_t gap_ns, delay_ns, last_ns, bandwidth;
 };
 
 static struct queue queues[MAX_PORTS];
@@ -62,12 +63,16 @@ void queue_put(unsigned port, struct held *packet, uint16_t rid) {
         return;
     }
     if (q->count == q->room) grow(q);
-    if (!q->count) q->timed = q->gap_ns || q->delay_ns;
+    if (!q->count) q->timed = q->gap_ns || q->bandwidth || q->delay_ns;
     if (!q->listed) active[active_count++] = (uint16_t)port, q->listed = true;
     if (!draining) credit++;
     packet->references++;
-    // as simple_switch: due one gap after the one before, so that the rate holds however late a wait ends
-    q->last_ns = q->gap_ns && q->last_ns && q->last_ns + q->gap_ns > now ? q->last_ns + q->gap_ns : now;
+    if (q->bandwidth) {  // it has left when its last bit has
+        uint64_t bits = (packet->current_length > 0 ? (uint64_t)packet->current_length : 0) * 8;
+        q->last_ns = (q->last_ns > now ? q->last_ns : now) + (uint64_t)((unsigned __int128)bits * 1000000000u / q->bandwidth);
+    } else {  // as simple_switch: due one gap after the one before, so that the rate holds however late a wait ends
+        q->last_ns = q->gap_ns && q->last_ns && q->last_ns + q->gap_ns > now ? q->last_ns + q->gap_ns : now;
+    }
     *at(q, q->count++) = (struct waiting){packet, rid, (uint32_t)(now / 1000), ahead, q->last_ns + q->delay_ns};
 }
 
@@ -159,6 +164,15 @@ static void rate(int argc, char **argv, struct reply *reply) {
     for (uint64_t p = first; p <= last; p++) set_rate(&queues[p], value);
 }
 
+static void bandwidth(int argc, char **argv, struct reply *reply) {
+    uint64_t value, first, last;
+    if (!setting(argc, argv, MOST_BANDWIDTH, &value, &first, &last, reply)) return;
+    for (uint64_t p = first; p <= last; p++) {
+        queues[p].bandwidth = value;
+        if (value) queues[p].timed = true;
+    }
+}
+
 static void delay(int argc, char **argv, struct reply *reply) {
     uint64_t value, first, last;
     if (!setting(argc, argv, MOST_DELAY, &value, &first, &last, reply)) return;
@@ -168,6 +182,7 @@ static void delay(int argc, char **argv, struct reply *reply) {
 const struct command queue_commands[] = {
     {"set_queue_depth", 2, 3, depth, "PACKETS [PORT]"},
     {"set_queue_rate", 2, 3, rate, "PACKETS_PER_SECOND [PORT] (0: no limit)"},
+    {"set_queue_bandwidth", 2, 3, bandwidth, "BITS_PER_SECOND [PORT] (0: no limit)"},
     {"set_queue_delay", 2, 3, delay, "MICROSECONDS [PORT]"},
     {0},
 };

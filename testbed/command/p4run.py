@@ -1,0 +1,188 @@
+"""inalab p4run: an exercise of p4lang/tutorials on the embedded switch, with Mininet's prompt, in namespaces of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from mininet.cli import CLI
+from mininet.link import Link
+from mininet.log import lg
+from mininet.net import Mininet
+from mininet.node import Host
+from mininet.topo import Topo
+from rich.console import Console
+
+from switches import runtime_json
+from switches.control import ControlError
+from switches.embedded.build import build
+from switches.embedded.target import EmbeddedSwitch
+from switches.runtime_json import RuntimeJsonError
+from switches.target import SwitchError
+from topologies import isolation
+from topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
+from topologies.links import NetworkError, limit_rate, run
+
+HOST_INTERFACE = "eth0"  # what the exercises call a host's interface
+# what net-tools' two commands of the exercises are in iproute2, where net-tools are not installed
+INSTEAD = [
+    ("route", re.compile(r"route add default gw (\S+) dev (\S+)"), r"ip route add default via \1 dev \2"),
+    ("arp", re.compile(r"arp -i (\S+) -s (\S+) (\S+)"), r"ip neigh replace \2 lladdr \3 dev \1 nud permanent"),
+]
+
+
+def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str], console: Console) -> int:
+    """Boot an exercise, run `lines` as at Mininet's prompt, or show the prompt where there are none; the exit code.
+
+    Raises CompileError for a program, ExerciseError for what is not possible here.
+    """
+    executables = {name: build(switch.program) for name, switch in exercise.switches.items()}
+    logs.mkdir(parents=True, exist_ok=True)
+    pid = isolation.start(partial(_inside, exercise, executables, folder, logs, lines, console), session=False)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the prompt's to handle
+    try:
+        return isolation.wait(pid)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _inside(
+    exercise: Exercise, executables: dict[str, Path], folder: Path, logs: Path, lines: Sequence[str], console: Console
+) -> int:
+    # the exercises' own scripts need scapy, which the python3 beside this one has
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    try:
+        network = _network(exercise, executables, logs)
+    except (NetworkError, SwitchError) as error:
+        return _refused(error)
+    try:
+        _limit_links(exercise, network)
+        for name, switch in exercise.switches.items():
+            count = _program(network.get(name), switch, folder)
+            console.print(f"{name}: {os.path.relpath(switch.program, folder)}, {count} commands", highlight=False)
+        for name, host in exercise.hosts.items():
+            for command in host.commands:
+                _run_on_host(network.get(name), command, console)
+        with suppress(KeyboardInterrupt):
+            _prompt(network, lines, logs, console)
+    except (ControlError, RuntimeJsonError, ExerciseError, NetworkError, SwitchError) as error:
+        return _refused(error)
+    finally:
+        for name in exercise.switches:
+            network.get(name).stop(deleteIntfs=False)
+    return 0
+
+
+def _refused(error: Exception) -> int:
+    print(f"inalab: {error}", file=sys.stderr)
+    return 1
+
+
+# --- the network
+
+
+def _network(exercise: Exercise, executables: dict[str, Path], logs: Path) -> Mininet:
+    topo = Topo()
+    for name, host in exercise.hosts.items():
+        topo.addHost(name, ip=host.ip, mac=host.mac)
+    for name, executable in executables.items():
+        topo.addSwitch(name, cls=EmbeddedSwitch, executable=executable, logs=logs, seed=0, dpid="1")
+    for link in exercise.links:
+        first, second = link.ends
+        topo.addLink(first.node, second.node, port1=first.port, port2=second.port)
+    run_once = ["ip", "link", "set", "lo", "up"]
+    os.spawnvp(os.P_WAIT, run_once[0], run_once)
+    Mininet.inited = True  # its init() changes limits of the whole machine
+    network = Mininet(topo, host=Host, link=Link, controller=None)
+    for name in exercise.hosts:
+        host = network.get(name)
+        interface = host.defaultIntf()
+        interface.rename(HOST_INTERFACE)
+        run(host, f"ethtool -K {HOST_INTERFACE} tx off rx off tso off gso off gro off")
+    network.start()
+    return network
+
+
+def _limit_links(exercise: Exercise, network: Mininet) -> None:
+    """A switch delays and limits what leaves its ports, so that its program sees the queue; a host's kernel does."""
+    for link in exercise.links:
+        for end in link.ends:
+            if end.port is None:
+                _limit_host(network.get(end.node), link.latency, link.bandwidth)
+            else:
+                _limit_port(network.get(end.node), end, link.latency, link.bandwidth)
+
+
+def _limit_host(host: Host, latency: int, bandwidth: float | None) -> None:
+    if bandwidth is not None:
+        limit_rate(host, HOST_INTERFACE, bandwidth)
+    if latency:
+        parent = "parent 1:1 handle 10:" if bandwidth is not None else "root"
+        run(host, f"tc qdisc replace dev {HOST_INTERFACE} {parent} netem delay {latency}us")
+
+
+def _limit_port(switch: EmbeddedSwitch, end: End, latency: int, bandwidth: float | None) -> None:
+    control = switch.control()
+    if bandwidth is not None:
+        control.command(f"set_queue_bandwidth {round(bandwidth * 1e6)} {end.port}")
+    if latency:
+        control.command(f"set_queue_delay {latency} {end.port}")
+    control.close()
+
+
+# --- what it is told
+
+
+def _program(switch: EmbeddedSwitch, described: ExerciseSwitch, folder: Path) -> int:
+    """Fill a switch's tables; how many commands that took."""
+    control = switch.control()
+    done = 0
+    try:
+        if described.commands is not None:
+            for line in described.commands.read_text().splitlines():
+                control.command(line)
+                done += 1
+        if described.runtime is not None:
+            for line in runtime_json.commands(read_json(described.runtime), lambda table: control.command(f"table_info {table}")):
+                control.command(line)
+                done += 1
+    except (ControlError, RuntimeJsonError) as error:
+        source = described.runtime or described.commands
+        raise ExerciseError(f"{os.path.relpath(source or folder, folder)}: switch {switch.name}: {error}") from None
+    except OSError as error:
+        raise ExerciseError(f"cannot read {described.commands}: {error.strerror}") from None
+    finally:
+        control.close()
+    return done
+
+
+def _run_on_host(host: Host, command: str, console: Console) -> None:
+    """Run what the exercise says. What fails is told, and does not end it: some set a route that is there already."""
+    for tool, pattern, instead in INSTEAD:
+        if shutil.which(tool, path=isolation.search_path()) is None:
+            command = pattern.sub(instead, command)
+    output, error, code = host.pexec(["sh", "-c", command])
+    if code:
+        console.print(f"{host.name}: `{command}` failed: {(error or output).strip()}", highlight=False, soft_wrap=True)
+
+
+def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console) -> None:
+    for handler in lg.handlers:
+        handler.setStream(sys.stdout)  # what is asked for at the prompt is no error
+    if lines:
+        with tempfile.NamedTemporaryFile("w", suffix=".mininet") as script:
+            script.write("\n".join([*lines, ""]))
+            script.flush()
+            with open(os.devnull) as nobody:
+                CLI(network, stdin=nobody, script=script.name)
+        return
+    console.print(f"Logs are in {logs}. A switch's commands: sh python -m switches.cli SWITCH", highlight=False)
+    CLI(network)

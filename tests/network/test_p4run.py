@@ -1,0 +1,101 @@
+"""inalab p4run: an exercise's topology.json on the embedded switch."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from switches.target import Target
+from tests.command_line import inalab
+
+PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct headers_t { ethernet_t ethernet; }
+struct metadata_t {}
+parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start { packet.extract(hdr.ethernet); transition accept; }
+}
+control V(inout headers_t hdr, inout metadata_t meta) { apply {} }
+control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    action to(bit<9> port) { standard.egress_spec = port; }
+    table by_address { key = { hdr.ethernet.dst : exact; } actions = { to; NoAction; } }
+    apply { by_address.apply(); }
+}
+control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) { apply {} }
+control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+MACS = {"h1": "08:00:00:00:00:01", "h2": "08:00:00:00:00:02"}
+
+
+@pytest.fixture
+def exercise(tmp_path: Path, target: Target, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program for two switches in a row, over a link of 1 Mbit/s that takes 5 ms."""
+    if target.name != "embedded":
+        pytest.skip("p4run is for the embedded switch")
+    (tmp_path / "forward.p4").write_text(PROGRAM)
+    ports = {"s1": {"h1": 1, "h2": 2}, "s2": {"h1": 2, "h2": 1}}
+    for switch, towards in ports.items():
+        entries = [
+            {
+                "table": "I.by_address",
+                "match": {"hdr.ethernet.dst": MACS[host]},
+                "action_name": "I.to",
+                "action_params": {"port": port},
+            }
+            for host, port in towards.items()
+        ]
+        (tmp_path / f"{switch}.json").write_text(json.dumps({"bmv2_json": "build/forward.json", "table_entries": entries}))
+    hosts = {
+        host: {
+            "ip": f"10.0.0.{i}/24",
+            "mac": MACS[host],
+            "commands": [f"arp -i eth0 -s 10.0.0.{3 - i} {MACS[f'h{3 - i}']}", "false # said, and forgiven"],
+        }
+        for i, host in enumerate(MACS, 1)
+    }
+    links = [["h1", "s1-p1"], ["h2", "s2-p1"], ["s1-p2", "s2-p2", "5ms", 1]]
+    switches = {"s1": {"runtime_json": "s1.json"}, "s2": {"runtime_json": "s2.json"}}
+    (tmp_path / "topology.json").write_text(json.dumps({"hosts": hosts, "switches": switches, "links": links}))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_exercise_runs_as_it_is(exercise: Path) -> None:
+    """A ping of 1,028 bytes takes 2 (5 + 8.2) ms over the slow link and back."""
+    done = inalab("p4run", "topology.json", "-c", "h1 ping -c 4 -s 986 h2", "-c", "sh echo over")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "s1: forward.p4, 2 commands" in done.stdout and "h1: `false" in done.stdout
+    (least,) = re.findall(r"rtt min/avg/max/mdev = ([\d.]+)/", done.stdout)
+    assert 26 < float(least) < 40
+    assert "4 received" in done.stdout and done.stdout.rstrip().endswith("over")
+    assert "commands" not in (exercise / "logs" / "s1.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("topology.json", '"s1-p1"', '"s1"', "inalab: 's1' is neither a host nor a switch's port, such as s1-p1"),
+        ("s1.json", '"I.to"', '"I.at"', "inalab: s1.json: switch s1: table I.by_address has no action I.at: it has I.to, NoAction"),
+        (
+            "s1.json",
+            '"port": 1',
+            '"port": 512',
+            "inalab: s1.json: switch s1: 512 is not a value for port of I.to, which has 9 bits",
+        ),
+        ("forward.p4", "hdr.ethernet.dst", "hdr.ethernet.dest", "has no field dest: did you mean dst?"),
+        ("topology.json", "s2.json", "s3.json", "inalab: cannot read"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(exercise: Path, file: str, old: str, new: str, message: str) -> None:
+    text = (exercise / file).read_text()
+    assert old in text
+    (exercise / file).write_text(text.replace(old, new))
+    done = inalab("p4run", "topology.json", "-c", "pingall")
+    assert done.returncode != 0
+    assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
