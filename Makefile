@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment figures test test-unit test-deep test-network mutants sanitize bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-deep test-network mutants sanitize programs bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -58,6 +58,9 @@ mutants: $(READY) ## put mistakes into a copy of the code: tests must notice eac
 
 sanitize: $(READY) ## try 10^6 packets and 10^6 commands on the embedded switch under sanitizers, some minutes
 	@$(BIN)/python -m tests.sanitize --seed $(SEED)
+
+programs: $(READY) ## compare PROGRAMS=100 random P4 programs on the embedded switch with an interpreter
+	@$(BIN)/python -m tests.p4_comparison $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
 
 bench: $(READY) ## measure packets/s of the switch and ATE/s of workers
 	@$(BIN)/python -m testbed.command.bench
