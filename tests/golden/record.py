@@ -22,6 +22,7 @@ from topologies import isolation
 GOLDEN = Path(__file__).parent
 PORTS = 8
 QUIET_SECONDS = 0.03  # of silence that end a packet's consequences
+PATIENCE = 5.0  # seconds for those that are known to come
 MOST_PACKETS = 500  # that one packet may cause
 Packets = list[dict[str, Any]]
 
@@ -32,25 +33,28 @@ def recorded(name: str) -> Packets:
     return packets
 
 
-def play(scenario: Scenario, target: Target) -> Packets:
-    """Run a scenario on a target, in namespaces of its own: for each packet its port, its data and what came `out`."""
+def play(scenario: Scenario, target: Target, wanted: Packets | None = None) -> Packets:
+    """Run a scenario on a target, in namespaces of its own: for each packet its port, its data and what came `out`.
+
+    What is `wanted` may take its time on a busy machine; what is more, or is not known, must come soon.
+    """
     sockets = [far_end(port) for port in range(PORTS)]
     switch = on_interfaces(target.switch("golden", Path("/run"), seed=0), {port: f"s{port}" for port in range(PORTS)})
     tell(switch, ["set_queue_depth 4096", *scenario.commands])
 
-    def collect() -> list[list[Any]]:
-        found = []
-        while ready := select.select(sockets, [], [], QUIET_SECONDS)[0]:
+    def collect(least: int) -> list[list[Any]]:
+        found: list[list[Any]] = []
+        while ready := select.select(sockets, [], [], QUIET_SECONDS if len(found) >= least else PATIENCE)[0]:
             found += [[sockets.index(s), s.recv(65535).hex()] for s in ready]
             if len(found) > MOST_PACKETS:
                 raise SwitchError(f"packet {len(packets)} of {scenario.name} never comes to rest: {found[-1]}")
         return sorted(found)
 
     packets: Packets = []
-    collect()
-    for port, data in scenario.packets:
+    collect(0)
+    for number, (port, data) in enumerate(scenario.packets):
         sockets[port].send(data)
-        packets.append({"port": port, "data": data.hex(), "out": collect()})
+        packets.append({"port": port, "data": data.hex(), "out": collect(len(wanted[number]["out"]) if wanted else 0)})
         if switch.dataplane() is None:
             raise SwitchError(f"the switch ended at packet {len(packets) - 1} of {scenario.name}: {switch.last_words()}")
     return packets

@@ -24,7 +24,8 @@ def test_target_does_as_recorded(name: str, request: pytest.FixtureRequest) -> N
     target = target_of(scenario, request.config.getoption("target"))
 
     def body() -> None:
-        for number, (was, is_) in enumerate(zip(recorded(name), play(scenario, target), strict=True)):
+        wanted = recorded(name)
+        for number, (was, is_) in enumerate(zip(wanted, play(scenario, target, wanted), strict=True)):
             assert was == is_, f"packet {number} of {name}"
 
     isolated_test(body)
