@@ -34,18 +34,24 @@ class Words:
     tables: list[Table]
     registers: list[str]
     counters: list[str]
+    meters: list[str]
+    value_sets: list[str]
+    hashes: list[str]
 
 
 def words_of(subject: Subject, switch: OfflineSwitch) -> Words:
-    """The names of a program's tables, registers and counters."""
+    """The names of a program's tables, registers, counters, meters, value sets and custom hashes."""
     tables = []
     for name in switch.command("show_tables").split():
         first, *actions = switch.command(f"table_info {name}").splitlines()
         widths = {line.split()[0]: [int(width) for _, width in PARAMETER.findall(line)] for line in actions}
         tables.append(Table(name, [(kind, int(width)) for _, kind, width in KEY.findall(first)], widths))
-    arrays = dict(re.findall(r"(program_registers|program_counters)\[\] = (.*)", compile_p4(subject.program, subject.defines)))
+    c = compile_p4(subject.program, subject.defines)
+    arrays = dict(re.findall(r"(program_registers|program_counters|program_meters)\[\] = (.*)", c))
     names = {array: re.findall(r'\{"([^"]+)"', text) for array, text in arrays.items()}
-    return Words(tables, names["program_registers"], names["program_counters"])
+    meters = names["program_meters"] + re.findall(r'\.meter_name = "([^"]+)"', c)
+    sets, hashes = (re.findall(rf'static struct {kind} \S+ = \{{"([^"]+)"', c) for kind in ("value_set", "crc"))
+    return Words(tables, names["program_registers"], names["program_counters"], meters, sets, hashes)
 
 
 class Commands:
@@ -117,6 +123,38 @@ class Commands:
         )
         return [name, self._table().name, *([self.number(40)] if name == "table_delete" else [])]
 
+    def ageing(self) -> list[object]:
+        timeout = [self.number(40), self.number()] if self.rng.random() < 0.7 else []
+        return ["table_set_timeout" if timeout else "table_idle", self._table().name, *timeout]
+
+    def meter(self) -> list[object]:
+        name = self.rng.choice([*self.words.meters, "nosuch"])
+        rates = [f"{self.rng.choice(['0', '0.5', '1e3', '-1', 'inf', self.number()])}:{self.number()}" for _ in range(2)]
+        return self.rng.choice(
+            [
+                ["meter_set_rates", name, self.number(5), *rates],
+                ["meter_array_set_rates", name, *rates],
+                ["meter_get_rates", name, self.number(5)],
+            ]
+        )
+
+    def value_set(self) -> list[object]:
+        name = self.rng.choice([*self.words.value_sets, "nosuch"])
+        return self.rng.choice(
+            [
+                [self.rng.choice(["pvs_add", "pvs_remove"]), name, self.number()],
+                [self.rng.choice(["pvs_get", "pvs_get", "pvs_clear"]), name],
+            ]
+        )
+
+    def custom_hash(self) -> list[object]:
+        name, width = self.rng.choice([*self.words.hashes, "nosuch"]), self.rng.choice([16, 32])
+        numbers = [hex(self.number()) for _ in range(3)]
+        return [f"set_crc{width}_parameters", name, *numbers, *(self.rng.choice(["true", "0", "x"]) for _ in range(2))]
+
+    def digests(self) -> list[object]:
+        return ["digests"]
+
     def register(self) -> list[object]:
         array = self.rng.choice(self.words.registers or ["nosuch"])
         short = array.rpartition(".")[2] if self.rng.random() < 0.3 else array
@@ -149,6 +187,7 @@ class Commands:
         port = self.rng.choice([[], [self.rng.randrange(8)], [self.number()]])
         return self.rng.choice([["set_queue_depth", self.rng.choice([0, 1, 2, 64, 129, 4096, 2**20, 2**20 + 1]), *port],
                                 ["set_queue_rate", self.rng.choice([0, 0, 5000, 10**6, 10**9, 10**9 + 1]), *port],
+                                ["set_queue_bandwidth", self.rng.choice([0, 0, 10**6, 10**12, 10**12 + 1]), *port],
                                 ["set_queue_delay", self.rng.choice([0, 0, 1, 200, 60_000_000, 60_000_001]), *port]])  # fmt: skip
 
     def other(self) -> list[object]:
@@ -159,4 +198,4 @@ class Commands:
                                 [self.rng.randbytes(self.rng.randrange(40)).decode("latin-1")]])  # fmt: skip
 
     kinds = (table_add, table_add, table_add, table_modify, table_set_default, table_other, register, counter, multicast, mirroring,
-             queue, other)  # fmt: skip
+             queue, ageing, meter, value_set, custom_hash, digests, other)  # fmt: skip
