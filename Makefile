@@ -56,8 +56,9 @@ test-network: $(READY) ## run the tests that make networks
 mutants: $(READY) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
 	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))
 
-sanitize: $(READY) ## try 10^6 packets and 10^6 commands on the embedded switch under sanitizers, some minutes
+sanitize: $(READY) ## try 10^6 packets and commands under sanitizers, and 2000 changed programs, some minutes
 	@$(BIN)/python -m tests.sanitize --seed $(SEED)
+	@$(BIN)/python -m tests.sanitize.sources --seed $(SEED)
 
 programs: $(READY) ## compare PROGRAMS=100 random P4 programs on the embedded switch with an interpreter
 	@$(BIN)/python -m tests.p4_comparison $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))

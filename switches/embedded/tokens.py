@@ -83,7 +83,7 @@ class TokenFilter:
             elif text == "<" and _is_bracket(known, parameters, tokens, texts, i):
                 nesting.append("<")
                 token = Token.new_borrow_pos("LANGLE", text, token)
-            elif text in (">", ">>") and nesting[-1:] == ["<"]:
+            elif text in (">", ">>") and nesting[-len(text) :] == ["<"] * len(text):
                 for _ in text:
                     nesting.pop()
                     yield Token.new_borrow_pos("RANGLE", ">", token)

@@ -36,6 +36,7 @@ from tests.probe import compile_, program
         ({"body": "bitt<8> x = 1;"}, 9, "bitt is not declared"),
         ({"outside": "value_set<bit<8>>(4) x;"}, 5, "syntax error"),
         ({"body": "hash(hdr.probe.b, HashAlgorithm.crc16, 128w0, { hdr.probe.a }, 128w9);"}, 9, "the base or maximum of a hash as bit<128>"),
+        ({"locals_": "register<bit<8>>>(4) r;"}, 7, "syntax error at '>'"),
         ({"body": "thing_t x;"}, 9, "thing_t is not declared"),
         ({"locals_": "regster<bit<8>>(4) r;"}, 7, "regster is not declared: did you mean register?"),
         ({"outside": "control C(inout headrs_t h) { apply {} }"}, 5, "headrs_t is not declared: did you mean headers_t?"),

@@ -113,18 +113,19 @@ LISTED_PARSER = """parser Parse(packet_in packet, out headers_t hdr, inout metad
     ("values", "packet", "data"),
     [
         ("hdr.labels[0].v, hdr.probe.a", "01 ab 5c", "ab 01"),
-        ("hdr.labels[0].v, hdr.probe.a", "00", "00"),
+        ("8w119, hdr.labels[0].v, hdr.labels[0].x, 4w5", "01 ab 5c", "77 ab 55"),
+        ("8w119, hdr.labels[0].v, hdr.labels[0].x, 4w5", "00", "77 50"),
         ("hdr.labels[0].x, hdr.probe.a, hdr.labels[0].y", "01 ab 5c", "50 1c"),
-        ("hdr.labels[0].x, hdr.probe.a, hdr.labels[0].y", "00", "00"),
+        ("8w119, hdr.labels[0], 8w51", "00", "77 33"),
         ("hdr.labels[1], hdr.probe.a, hdr.labels[0]", "01 ab 5c", "01 ab 5c"),
         ("hdr.tail.v, hdr.probe.a", "02 03 aa bb cc", "aa bb cc 02"),
         ("hdr.tail, hdr.probe.a", "02 02 aa bb", "02 aa bb 02"),
-        ("hdr.tail, hdr.probe.a", "00", "00"),
+        ("8w119, hdr.tail, 8w51", "00", "77 33"),
         ("(bit<4>)9, hdr.tail.v, (bit<4>)6", "02 01 ab", "9a b6"),
         ("hdr.eight.d, hdr.eight.c, hdr.eight.b, hdr.eight.a", "00", "04 03 02 01"),
         ("hdr.eight.a, hdr.eight.c, hdr.eight.e, hdr.eight.g", "00", "01 03 05 07"),
         ("hdr.eight.d, hdr.eight.d, hdr.eight.d, hdr.eight.d", "00", "04 04 04 04"),
-        ("hdr.eight, hdr.eight.a", "00", "01 02 03 04 05 06 07 01"),
+        ("hdr.eight, hdr.eight.d", "00", "01 02 03 04 05 06 07 04"),
     ],
 )
 def test_a_hash_leaves_out_what_headers_that_are_not_valid_have(values: str, packet: str, data: str, tmp_path: Path) -> None:
