@@ -49,6 +49,9 @@ def test_a_direct_meter_counts_bytes_and_is_executed_at_the_lookup(tmp_path: Pat
         running.command("meter_set_rates m 0 0:40 0:80")
         running.command("meter_set_rates m 1 0:0 0:0")
         seen = [int.from_bytes(ask(running, bytes([a]) + b"\x00\x07" + bytes(17))[1:3], "big") for a in (1, 1, 1, 2, 3)]
+        running.command("meter_set_rates m 0 1000:10 1000:10")  # much comes back, and no more than the burst
+        time.sleep(0.01)
+        assert int.from_bytes(ask(running, b"\x01" + bytes(19))[1:3], "big") == 2
     assert seen == [0, 1, 2, 2, 7]  # 34 bytes each; a miss changes nothing, and an action that reads nothing finds the colour there
 
 
