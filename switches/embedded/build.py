@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from switches.cache import cache_directory
@@ -36,29 +37,55 @@ def build(
     """
     c = compile_p4(program, defines, include_dirs)
     compiler, flags = c_compiler(), COMMON + (SANITIZED if sanitize else FAST)
-    sources = sorted(RUNTIME.glob("*.c"))
-    digest = hashlib.sha256()
-    for part in [c, compiler, " ".join(flags), _machine(), *(p.read_text() for p in [*sources, *sorted(RUNTIME.glob("*.h"))])]:
-        digest.update(part.encode() + b"\0")
-    target = cache_directory() / f"{program.stem[:40]}-{digest.hexdigest()[:24]}"
+    parts = [compiler, " ".join(flags), _machine(), *(p.read_text() for p in sorted(RUNTIME.glob("*.[ch]")))]
+    runtime = cache_directory() / f"runtime-{_digest(parts)}"
+    target = cache_directory() / f"{program.stem[:40]}-{_digest([c, *parts])}"
     if not target.exists():
-        _run_compiler([compiler, *flags], c, sources, target)
+        _run_compiler([compiler, *flags], c, runtime, target)
     return target
 
 
-def _run_compiler(compiler: list[str], c: str, sources: list[Path], target: Path) -> None:
+def _digest(parts: list[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _run_compiler(compiler: list[str], c: str, runtime: Path, target: Path) -> None:
+    """Compile a program, beside it the runtime if that has not been compiled for any program yet, and link both."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        text, made = Path(scratch) / "program.c", Path(scratch) / "switch"
+        text, made, objects = Path(scratch) / "program.c", Path(scratch) / "switch", Path(scratch) / "runtime"
         text.write_text(c)
-        command = [*compiler, "-I", str(RUNTIME), str(text), *map(str, sources), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        compiling = None
+        if not runtime.exists():
+            objects.mkdir()
+            sources = sorted(map(str, RUNTIME.glob("*.c")))
+            compiling = subprocess.Popen([*compiler, "-c", *sources], cwd=objects, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [*compiler, "-I", str(RUNTIME), "-c", "program.c"], cwd=scratch, capture_output=True, text=True, check=False
+        )
+        if compiling is not None:
+            _, said = compiling.communicate()
+            if compiling.returncode:
+                raise CompileError(None, f"the C compiler failed on the switch's runtime: {_first_error(said)}")
+            with suppress(OSError):  # another process may have been faster
+                objects.rename(runtime)
         if done.returncode:
             kept = target.with_suffix(".failed.c")
             shutil.copy(text, kept)
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-            raise CompileError(None, f"the C compiler failed on generated code (a defect; kept as {kept}): {first}")
+            said = _first_error(done.stderr)
+            raise CompileError(None, f"the C compiler failed on generated code (a defect; kept as {kept}): {said}")
+        parts = ["program.o", *sorted(map(str, runtime.glob("*.o")))]
+        linked = subprocess.run([*compiler, *parts, "-o", str(made)], cwd=scratch, capture_output=True, text=True, check=False)
+        if linked.returncode:
+            raise CompileError(None, f"the C compiler could not link the switch: {_first_error(linked.stderr)}")
         made.rename(target)
+
+
+def _first_error(said: str) -> str:
+    return next((line for line in said.splitlines() if "error" in line), said[:200])
 
 
 def _machine() -> str:

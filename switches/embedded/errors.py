@@ -21,6 +21,9 @@ class Position:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
+    def __deepcopy__(self, memo: object) -> Position:
+        return self  # trees are copied for each instance, and their places in the source are not
+
 
 class CompileError(Exception):
     """A program that is wrong, or that uses a feature the embedded switch lacks; str() is one line."""
