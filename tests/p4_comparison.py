@@ -19,8 +19,9 @@ from switches.embedded.offline import OfflineSwitch
 from switches.embedded.parse import parse
 from switches.embedded.preprocess import preprocess
 from switches.embedded.types import Header, Type, bit_width
-from tests.p4_interpreter import Fields, Interpreter, StackValue, fit, written, zero
+from tests.p4_interpreter import Interpreter
 from tests.p4_programs import CASES, Writer
+from tests.p4_values import Fields, StackValue, fit, written, zero
 from tests.probe import INCLUDES
 from tests.scenarios import ETHERNET
 

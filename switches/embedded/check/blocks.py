@@ -86,9 +86,7 @@ def _locals(c: Checker, made: checked.Instance, nodes: list[s.Declaration], scop
 
 def _value_set(c: Checker, node: s.ValueSet, scope: Scope, path: tuple[str, ...]) -> None:
     type_ = resolve.resolve(c, node.type, scope)
-    fields = [type_]
-    if isinstance(type_, (Struct, TupleOf)):
-        fields = [f.type for f in type_.fields] if isinstance(type_, Struct) else list(type_.members)
+    fields = [f.type for f in type_.fields] if isinstance(type_, (Struct, TupleOf)) else [type_]
     if any(as_bits(f) is None for f in fields):
         raise unsupported(node.position, f"a value_set of {type_}")
     if sum(bit_width(f) for f in fields) > resolve.WIDEST:

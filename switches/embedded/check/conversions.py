@@ -33,7 +33,7 @@ def coerce(c: Checker, node: s.Expression, type_: Type) -> s.Expression:
 def _list(c: Checker, node: s.ListExpression, type_: Struct | TupleOf) -> s.Expression:
     """A list whose items were checked before it was known what it is for."""
     refuse_union(node, type_)
-    types = [f.type for f in type_.fields] if isinstance(type_, Struct) else list(type_.members)
+    types = [f.type for f in type_.fields]
     items = in_order_of(type_, node) if isinstance(type_, Struct) and node.names else node.items
     if len(types) != len(items):
         raise CompileError(node.position, f"{type_} has {len(types)} fields, and {len(items)} are given")

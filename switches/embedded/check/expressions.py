@@ -91,11 +91,7 @@ def _string(c: Checker, node: s.String, scope: Scope, expected: Type | None) -> 
     return known(node.position, node.value, STRING)
 
 
-def _old(c: Checker, node: s.Old, scope: Scope, expected: Type | None) -> s.Expression:
-    return node
-
-
-def _known(c: Checker, node: s.Known, scope: Scope, expected: Type | None) -> s.Expression:
+def _known(c: Checker, node: s.Known | s.Old, scope: Scope, expected: Type | None) -> s.Expression:
     return node
 
 
@@ -314,7 +310,7 @@ def _list(c: Checker, node: s.ListExpression, scope: Scope, expected: Type | Non
         node.items = [expression(c, item, scope) for item in node.items]
         return typed(node, TupleOf(tuple(item.type for item in node.items)))
     refuse_union(node, expected)
-    types = [f.type for f in expected.fields] if isinstance(expected, Struct) else list(expected.members)
+    types = [f.type for f in expected.fields]
     if isinstance(expected, Struct) and node.names:
         node.items, node.names = in_order_of(expected, node), None
     if len(node.items) != len(types):
@@ -324,7 +320,7 @@ def _list(c: Checker, node: s.ListExpression, scope: Scope, expected: Type | Non
 
 
 RULES: dict[type, Callable[[Checker, Any, Scope, Type | None], s.Expression]] = {
-    s.Number: _number, s.Boolean: _boolean, s.String: _string, s.Known: _known, s.Old: _old, s.Name: _name, s.Member: _member,
+    s.Number: _number, s.Boolean: _boolean, s.String: _string, s.Known: _known, s.Old: _known, s.Name: _name, s.Member: _member,
     s.ErrorMember: _error_member, s.Index: _index, s.Slice: _slice, s.Unary: _unary, s.Binary: _binary, s.Conditional: _conditional,
     s.Cast: _cast, s.Call: _call, s.ListExpression: _list,
 }  # fmt: skip

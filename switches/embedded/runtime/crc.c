@@ -8,8 +8,10 @@ static uint32_t reflected(uint32_t v, unsigned width) {
     return r;
 }
 
+static uint32_t ones(const struct crc *crc) { return UINT32_MAX >> (32 - crc->width); }
+
 static void fill_table(struct crc *crc) {
-    uint32_t top = UINT32_C(1) << (crc->width - 1), all = crc->width == 32 ? UINT32_MAX : (UINT32_C(1) << crc->width) - 1;
+    uint32_t top = UINT32_C(1) << (crc->width - 1), all = ones(crc);
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t remainder = i << (crc->width - 8);
         for (int bit = 0; bit < 8; bit++) remainder = (remainder & top ? remainder << 1 ^ crc->polynomial : remainder << 1) & all;
@@ -19,7 +21,7 @@ static void fill_table(struct crc *crc) {
 }
 
 uint64_t hash_custom(struct crc *crc, const uint8_t *data, size_t length) {
-    uint32_t remainder = crc->initial, all = crc->width == 32 ? UINT32_MAX : (UINT32_C(1) << crc->width) - 1;
+    uint32_t remainder = crc->initial, all = ones(crc);
     if (!crc->ready) fill_table(crc);
     for (size_t i = 0; i < length; i++) {
         uint32_t byte = crc->reflect_data ? reflected(data[i], 8) : data[i];

@@ -248,16 +248,6 @@ static void show_tables(int argc, char **argv, struct reply *reply) {
     for (struct table *const *t = program_tables; *t; t++) say(reply, "%s\n", (*t)->name);
 }
 
-bool direct_counter_read(char **argv, struct reply *reply) {
-    for (struct table *const *t = program_tables; *t; t++) {
-        if (!(*t)->counts || !name_matches((*t)->counter_name, argv[1])) continue;
-        const struct entry *e = find_entry(*t, argv[2], reply);
-        if (e) say_count(reply, argv, &e->count);
-        return true;
-    }
-    return false;
-}
-
 static void set_timeout(int argc, char **argv, struct reply *reply) {
     (void)argc;
     uint64_t timeout;
@@ -282,22 +272,35 @@ static void idle(int argc, char **argv, struct reply *reply) {
     if (t) table_each(t, say_idle, reply);
 }
 
+// --- counters and meters in the entries
+
+static const char *counter_of(const struct table *t) { return t->counter_name; }
+static const char *meter_of(const struct table *t) { return t->meter_name; }
+
+// the table whose counters or meters have this name; NULL: none
+static struct table *table_with(const char *(*name)(const struct table *), const char *given) {
+    for (struct table *const *t = program_tables; *t; t++)
+        if (name(*t) && name_matches(name(*t), given)) return *t;
+    return NULL;
+}
+
+bool direct_counter_read(char **argv, struct reply *reply) {
+    struct table *t = table_with(counter_of, argv[1]);
+    const struct entry *e = t ? find_entry(t, argv[2], reply) : NULL;
+    if (e) say_count(reply, argv, &e->count);
+    return t != NULL;
+}
+
 bool direct_counter_reset(char **argv) {
-    for (struct table *const *t = program_tables; *t; t++) {
-        if (!(*t)->counts || !name_matches((*t)->counter_name, argv[1])) continue;
-        table_reset_counts(*t);
-        return true;
-    }
-    return false;
+    struct table *t = table_with(counter_of, argv[1]);
+    if (t) table_reset_counts(t);
+    return t != NULL;
 }
 
 bool direct_meter(char **argv, struct entry **found, struct reply *reply) {
-    for (struct table *const *t = program_tables; *t; t++) {
-        if (!(*t)->meter_name || !name_matches((*t)->meter_name, argv[1])) continue;
-        *found = find_entry(*t, argv[2], reply);
-        return true;
-    }
-    return false;
+    struct table *t = table_with(meter_of, argv[1]);
+    *found = t ? find_entry(t, argv[2], reply) : NULL;
+    return t != NULL;
 }
 
 const struct command table_commands[] = {
