@@ -15,6 +15,7 @@ from p4utils.utils.thrift_API import MatchType, ResType, UIn_Error
 from thrift.protocol import TBinaryProtocol, TMultiplexedProtocol
 from thrift.transport import TSocket, TTransport
 
+from switches.bmv2 import profiles
 from switches.control import ControlError
 
 TIMEOUT_MS = 10_000
@@ -24,7 +25,9 @@ PLAIN = {
     "table_reset_default", "table_delete", "table_clear", "table_num_entries", "table_dump", "mc_mgrp_create", "mc_mgrp_destroy",
     "mc_node_associate", "mc_node_dissociate", "mc_node_destroy", "mc_dump", "mirroring_add", "mirroring_add_mc",
     "mirroring_delete", "register_write", "register_reset", "counter_read", "counter_reset", "set_queue_depth", "set_queue_rate",
-    "get_time_elapsed", "reset_state",
+    "get_time_elapsed", "reset_state", "act_prof_delete_member", "act_prof_create_group", "act_prof_delete_group",
+    "act_prof_add_member_to_group", "act_prof_remove_member_from_group", "act_prof_dump", "act_prof_dump_member",
+    "act_prof_dump_group",
 }  # fmt: skip
 
 
@@ -87,7 +90,8 @@ class ThriftControl:
         own: dict[str, Callable[..., Any]] = {
             "table_add": self._table_add, "table_set_default": self._table_set_default, "table_modify": self._table_modify,
             "mc_node_create": self._mc_node_create, "mc_node_update": self._mc_node_update, "register_read": self._register_read,
-            "show_ports": self._show_ports, "show_tables": self._show_tables,
+            "show_ports": self._show_ports, "show_tables": self._show_tables, "act_prof_create_member": self._create_member,
+            "act_prof_modify_member": self._modify_member, **profiles.commands(self.api),
         }  # fmt: skip
         if name not in own:
             raise ControlError(f"there is no command {name}: choose one of {', '.join(sorted(PLAIN | set(own)))}")
@@ -114,6 +118,12 @@ class ThriftControl:
 
     def _table_modify(self, table: str, action: str, handle: str, *parameters: str) -> Any:
         return self._call("table_modify", table, action, handle, [p for p in parameters if p != "=>"])
+
+    def _create_member(self, profile: str, action: str, *parameters: str) -> Any:
+        return self._call("act_prof_create_member", profile, action, [p for p in parameters if p != "=>"])
+
+    def _modify_member(self, profile: str, action: str, handle: str, *parameters: str) -> Any:
+        return self._call("act_prof_modify_member", profile, action, handle, [p for p in parameters if p != "=>"])
 
     def _mc_node_create(self, rid: str, *ports: str) -> Any:
         return self._call("mc_node_create", rid, list(ports))

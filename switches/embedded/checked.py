@@ -8,7 +8,7 @@ from typing import Any
 
 from switches.embedded import syntax as s
 from switches.embedded.errors import Position
-from switches.embedded.types import ExternType, Struct, Type
+from switches.embedded.types import ExternType, Header, Struct, Type
 
 
 @dataclass(eq=False)
@@ -20,6 +20,7 @@ class Variable:
     assignable: bool = True
     direction: str = ""
     lasting: bool = False
+    annotations: list[s.Annotation] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -30,6 +31,7 @@ class Action:
     control_name: str
     path: tuple[str, ...]
     position: Position
+    annotations: list[s.Annotation] = field(default_factory=list)
     parameters: list[Variable] = field(default_factory=list)
     body: s.Block | None = None  # None while it is being checked
 
@@ -60,17 +62,21 @@ class ExternObject:
     control_name: str
     path: tuple[str, ...]
     position: Position
+    annotations: list[s.Annotation] = field(default_factory=list)
     reads: list[s.Expression] = field(default_factory=list)  # where a direct meter's colour is read to
+    tables: list[Table] = field(default_factory=list)  # those that an action profile implements
 
 
 @dataclass
 class Key:
-    """A field of a table's key; `name` is the control plane's."""
+    """A field of a table's key; `name` is the control plane's, `text` how the program writes it."""
 
     name: str
+    text: str
     kind: str
     expression: s.Expression
     position: Position
+    annotations: list[s.Annotation]
 
 
 @dataclass
@@ -85,14 +91,16 @@ class ListedAction:
 
 @dataclass(eq=False)
 class ValueSet:
-    """A set of values that the control plane fills, for select; `fields` are the parts of a value."""
+    """A set of values that the control plane fills, for select; `fields` are the parts of a value, with `names` in a struct."""
 
     name: str
     control_name: str
     path: tuple[str, ...]
     fields: list[Type]
+    names: list[str]
     size: int
     position: Position
+    annotations: list[s.Annotation]
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,7 @@ class Table:
     control_name: str
     path: tuple[str, ...]
     position: Position
+    annotations: list[s.Annotation] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     actions: list[ListedAction] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
@@ -135,6 +144,8 @@ class Table:
     counter: ExternObject | None = None
     meter: ExternObject | None = None
     ages: bool = False  # entries have timeouts
+    profile: ExternObject | None = None  # the action_profile or action_selector whose members its entries refer to
+    selectors: list[Key] = field(default_factory=list)  # what an action_selector hashes
 
 
 @dataclass
@@ -171,9 +182,21 @@ class Instance:
     variables: list[s.Variable] = field(default_factory=list)
     externs: list[ExternObject] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    value_sets: list[ValueSet] = field(default_factory=list)
     body: s.Block | None = None
     states: list[State] = field(default_factory=list)
     applied: list[s.Call] = field(default_factory=list)  # where it is applied
+
+
+@dataclass
+class ControllerHeader:
+    """A header with @controller_header: what a packet from a controller, or to it, begins with."""
+
+    name: str
+    type: Header
+    position: Position
+    annotations: list[s.Annotation]
+    fields: list[s.Field]
 
 
 @dataclass
@@ -186,6 +209,8 @@ class Program:
     standard: Struct
     externs: list[ExternObject]  # outside all blocks
     errors: list[str]  # by number
+    instances: list[Instance] = field(default_factory=list)  # the blocks, and what is instantiated in them
+    controller_headers: list[ControllerHeader] = field(default_factory=list)
     exits: bool = False  # whether any statement is `exit`
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from switches.embedded import checked
 from switches.embedded.check import check
 from switches.embedded.emit.program import emit
 from switches.embedded.errors import CompileError, Position
@@ -16,10 +19,23 @@ DEEPEST = 20_000  # Python frames
 
 def compile_p4(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> str:
     """The C text of a v1model program. Raises CompileError, whose text is `file:line:column: error: …`."""
+    made = check_p4(program, defines, include_dirs)
+    with _defects(program):
+        return emit(made, program.name)
+
+
+def check_p4(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> checked.Program:
+    """A v1model program with its names, types and constants found. Raises CompileError."""
+    with _defects(program):
+        return check(parse(preprocess(program, defines or {}, include_dirs or [])), program)
+
+
+@contextmanager
+def _defects(program: Path) -> Iterator[None]:
+    """What a program must not be told as a traceback: too deep nesting, and mistakes of the compiler's own."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST))
     try:
-        source = preprocess(program, defines or {}, include_dirs or [])
-        return emit(check(parse(source), program), program.name)
+        yield
     except RecursionError:
         raise CompileError(
             Position(str(program), 1, 1), "the program is nested too deeply, or includes or contains itself"

@@ -168,8 +168,8 @@ class NetworkAPI(network_API.NetworkAPI):
 class SimpleSwitchThriftAPI:
     """The calls of P4-utils' SimpleSwitchThriftAPI that the embedded switch has, by the same names. All may raise ControlError.
 
-    Not here, because the switch has no such thing: meters, action profiles, value sets, link aggregation groups, priority
-    queues, timeouts of entries, swapping of programs.
+    Not here: meters, value sets and timeouts of entries, which have commands of their own; link aggregation groups, priority queues
+    and swapping of programs, which the switch does not have.
     """
 
     def __init__(self, thrift_port: int, thrift_ip: str = "localhost", json_path: str | None = None) -> None:

@@ -85,9 +85,9 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def const_decl(self, m, c): return s.Constant(self.at(m), c[1], c[2], c[3])
     def typedef_decl(self, m, c): return s.Typedef(self.at(m), c[1], c[2])
     newtype_decl = typedef_decl
-    def header_decl(self, m, c): return s.Composite(self.at(m), "header", c[1], c[3:], c[2])
-    def struct_decl(self, m, c): return s.Composite(self.at(m), "struct", c[1], c[3:], c[2])
-    def union_decl(self, m, c): return s.Composite(self.at(m), "header_union", c[1], c[3:], c[2])
+    def header_decl(self, m, c): return s.Composite(self.at(m), "header", c[1], c[3:], c[2], c[0] or [])
+    def struct_decl(self, m, c): return s.Composite(self.at(m), "struct", c[1], c[3:], c[2], c[0] or [])
+    def union_decl(self, m, c): return s.Composite(self.at(m), "header_union", c[1], c[3:], c[2], c[0] or [])
     def value_set(self, m, c): return s.ValueSet(self.at(m), c[2], c[4], c[5], c[0] or [])
     def field(self, m, c): return s.Field(self.at(m), c[1], c[2], c[0] or [])
     def enum_decl(self, m, c): return s.Enum(self.at(m), c[2], c[1], [e for e in c[3:] if e])
@@ -96,9 +96,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def match_kind_decl(self, m, c): return s.Names(self.at(m), "match_kind", [n for n in c if n])
 
     def params(self, m, c): return [p for p in c if p]
-    def param(self, m, c):
-        optional = any(a.name == "optional" for a in c[0] or [])
-        return s.Parameter(self.at(m), c[2], c[3], c[1] or "", c[4], optional)
+    def param(self, m, c): return s.Parameter(self.at(m), c[2], c[3], c[1] or "", c[4], c[0] or [])
     def direction(self, m, c): return str(c[0])
     def ctor_params(self, m, c): return c[0] or []
 
@@ -158,7 +156,7 @@ class _Builder(Transformer):  # type: ignore[type-arg]
     def entries_property(self, m, c): return ("entries", (c[0] is not None, c[1:]))
     def entry(self, m, c): return s.Entry(self.at(m), c[1], c[2], c[0].value if c[0] else None, c[3] or [])
     def entry_action(self, m, c): return s.ActionRef(self.at(m), c[0], c[1] or [], [])
-    def other_property(self, m, c): return ("property", s.Property(self.at(m), str(c[2]), c[3], c[1] is not None))
+    def other_property(self, m, c): return ("property", s.Property(self.at(m), str(c[2]), c[3], c[1] is not None, c[0] or []))
 
     def block(self, m, c): return s.Block(self.at(m), _statements(c[1:]))
     def plain_assignment(self, m, c): return s.Assignment(self.at(m), c[0], c[-1], str(c[1])[:-1] if len(c) > 2 else "")

@@ -37,10 +37,11 @@ class Words:
     meters: list[str]
     value_sets: list[str]
     hashes: list[str]
+    profiles: list[str]
 
 
 def words_of(subject: Subject, switch: OfflineSwitch) -> Words:
-    """The names of a program's tables, registers, counters, meters, value sets and custom hashes."""
+    """The names of what commands can change in a program."""
     tables = []
     for name in switch.command("show_tables").split():
         first, *actions = switch.command(f"table_info {name}").splitlines()
@@ -51,7 +52,8 @@ def words_of(subject: Subject, switch: OfflineSwitch) -> Words:
     names = {array: re.findall(r'\{"([^"]+)"', text) for array, text in arrays.items()}
     meters = names["program_meters"] + re.findall(r'\.meter_name = "([^"]+)"', c)
     sets, hashes = (re.findall(rf'static struct {kind} \S+ = \{{"([^"]+)"', c) for kind in ("value_set", "crc"))
-    return Words(tables, names["program_registers"], names["program_counters"], meters, sets, hashes)
+    profiles = re.findall(r'static struct action_profile \S+ = \{\.name = "([^"]+)"', c)
+    return Words(tables, names["program_registers"], names["program_counters"], meters, sets, hashes, profiles)
 
 
 class Commands:
@@ -147,6 +149,27 @@ class Commands:
             ]
         )
 
+    def profile(self) -> list[object]:
+        """Members and groups, mostly of handles that there may be."""
+        name, member, group = self.rng.choice([*self.words.profiles, "nosuch"]), self.rng.randrange(8), self.rng.randrange(4)
+        action, data = self._action(self._table())
+        return self.rng.choice([["act_prof_create_member", name, action, *data], ["act_prof_create_member", name, action, *data],
+                                ["act_prof_modify_member", name, action, member, *data], ["act_prof_delete_member", name, member],
+                                ["act_prof_create_group", name], ["act_prof_delete_group", name, group],
+                                *[["act_prof_add_member_to_group", name, member, group]] * 4,
+                                ["act_prof_remove_member_from_group", name, member, group], ["act_prof_dump", name]])  # fmt: skip
+
+    def reference(self) -> list[object]:
+        """Entries and defaults of tables that refer to members and groups."""
+        table, to = self._table(), self.rng.randrange(8)
+        suffix = self.rng.choice(["", "_with_group"])
+        keys = [self.field(*key) for key in table.keys]
+        priority = [self.number()] if any(kind in ("ternary", "range", "optional") for kind, _ in table.keys) else []
+        return self.rng.choice([*[[f"table_indirect_add{suffix}", table.name, *keys, "=>", to, *priority]] * 4,
+                                ["table_indirect_delete", table.name, self.number(40)], ["table_indirect_reset_default", table.name],
+                                [f"table_indirect_modify{suffix}", table.name, self.number(40), to],
+                                [f"table_indirect_set_default{suffix}", table.name, to], ["table_dump", table.name]])  # fmt: skip
+
     def custom_hash(self) -> list[object]:
         name, width = self.rng.choice([*self.words.hashes, "nosuch"]), self.rng.choice([16, 32])
         numbers = [hex(self.number()) for _ in range(3)]
@@ -198,4 +221,4 @@ class Commands:
                                 [self.rng.randbytes(self.rng.randrange(40)).decode("latin-1")]])  # fmt: skip
 
     kinds = (table_add, table_add, table_add, table_modify, table_set_default, table_other, register, counter, multicast, mirroring,
-             queue, ageing, meter, value_set, custom_hash, digests, other)  # fmt: skip
+             queue, ageing, meter, value_set, profile, reference, custom_hash, digests, other)  # fmt: skip

@@ -120,6 +120,35 @@ def ports() -> Scenario:
     return Scenario("ports", PROGRAMS / "ports.p4", probes(">BBHBBHH", rows, b"what follows"), commands)
 
 
+def profiles() -> Scenario:
+    commands = [
+        *(f"act_prof_create_member shared {member}" for member in ("to 2 10", "more 20", "nothing", "to 3 30")),
+        "table_indirect_add first 1 => 0", "table_indirect_add first 2 => 1", "table_indirect_add first 3 => 2",
+        "table_indirect_set_default last 3", "table_indirect_add last 1&&&255 => 1 5", "table_indirect_add last 0&&&254 => 2 9",
+        *(f"act_prof_create_member by_crc {member}" for member in ("to 2 1", "to 3 2", "to 4 3", "more 4", "nothing")),
+        "act_prof_create_group by_crc", "act_prof_create_group by_crc",
+        *(f"act_prof_add_member_to_group by_crc {member} {group}" for member, group in ((3, 0), (0, 0), (1, 0), (4, 1), (2, 1), (1, 1))),
+        "table_indirect_add_with_group crc 8/5 => 0", "table_indirect_add crc 16/4 => 3", "table_indirect_add_with_group crc 10/8 => 1",
+        "table_indirect_add_with_group again 9->11 => 1 1", "table_indirect_set_default_with_group again 0",
+        "act_prof_remove_member_from_group by_crc 2 1", "act_prof_modify_member by_crc to 0 5 99",
+        *(f"act_prof_create_member identical more {10 + member}" for member in range(5)), "act_prof_create_group identical",
+        *(f"act_prof_add_member_to_group identical {member} 0" for member in range(5)), "table_indirect_add_with_group same 7 => 0",
+        *(f"act_prof_create_member crc32 more {20 + member}" for member in range(3)), "act_prof_create_group crc32",
+        *(f"act_prof_add_member_to_group crc32 {member} 0" for member in range(3)),
+        "table_indirect_add_with_group long 7&&&255 => 0 1",
+    ]  # fmt: skip
+    rng = random.Random(9)
+    rows = [(1, key, 0, 0, 0, 0) for key in range(5)]
+    rows += [
+        (op, key, rng.getrandbits(16), rng.getrandbits(32), 0, 0)
+        for op in (2, 3)
+        for key in (8, 9, 10, 11, 16, 40)
+        for _ in range(6)
+    ]
+    rows += [(op, key, 0, number, 0, 0) for op in (4, 5) for key in (7, 8) for number in (*range(7), 2**31 + 1, 2**32 - 1)]
+    return Scenario("profiles", PROGRAMS / "profiles.p4", probes(">BBHIBB", rows), commands)
+
+
 def short() -> Scenario:
     """Packets that end anywhere within the headers, from every port: default ports, and headers that are not valid."""
     whole = ETHERNET + struct.pack(">BBHBBHH", 1, 0, 2, 0, 0, 0, 0)

@@ -44,7 +44,7 @@ from tests.probe import compile_, program
         ({"body": "hdr.probe.wide = hdr.probe.wide / 3;"}, 9, "not supported by the embedded switch: / on bit<128>"),
         ({"body": "resubmit(hdr.probe);"}, 9, "not supported by the embedded switch: resubmit (use resubmit_preserving_field_list)"),
         ({"body": "bit<8> counter = 3; if (counter < 5 && hdr.probe.a < counter) { nobody = 1; }"}, 9, "nobody is not declared"),
-        ({"locals_": "action_profile(4) p;"}, 7, "not supported by the embedded switch: action_profile"),
+        ({"locals_": "table t { key = { hdr.probe.a : selector; } actions = { NoAction; } }"}, 7, "a selector key belongs to a table"),
         ({"outside": "extern void mine();", "body": "mine();"}, 9, "not supported by the embedded switch: mine"),
         ({"outside": "header odd_t { bit<7> x; }"}, 5, "no multiple of 8"),
         ({"locals_": "register<bit<8>>(4) r;", "body": "r.write(9, 1);"}, 9, "has 4 cells, no cell 9"),

@@ -229,7 +229,7 @@ def test_a_dump_shows_keys_actions_and_data(tables: OfflineSwitch) -> None:
     tables.command("table_set_default exactly add 3")
     assert "left=0012&&&00ff hdr.probe.right=0005&&&ffff => Work.set_second 7 8\n" in tables.command("table_dump by_mask")
     assert "left=0010->0020 hdr.probe.right=0005 => Work.set_third 9\n" in tables.command("table_dump by_range")
-    assert tables.command("table_dump exactly") == "default: Work.add\n"
+    assert tables.command("table_dump exactly") == "default: Work.add 3\n"
 
 
 def test_direct_counters_stay_with_their_entries(small: OfflineSwitch) -> None:

@@ -13,7 +13,7 @@ from switches.embedded.check.context import Checker
 from switches.embedded.check.scope import Declaration, Scope, TypeName
 from switches.embedded.errors import CompileError, Position, UnsupportedError, unsupported
 from switches.embedded.preprocess import SYSTEM_INCLUDES
-from switches.embedded.types import BlockType, Struct
+from switches.embedded.types import BlockType, Header, Struct
 
 ROLES = ("parser", "verify checksum", "ingress", "egress", "compute checksum", "deparser")
 PARAMETERS = (4, 2, 3, 3, 2, 2)  # of each
@@ -27,6 +27,8 @@ def check(program: s.Program, path: Path) -> checked.Program:
     main = _declare_all(c, program, path, externs)
     made = _package(c, main, externs)
     deparser.most(made.blocks[-1].body, 0)
+    made.instances = list(c.made)
+    made.controller_headers = _controller_headers(c, program)
     _check_unused(c)
     made.exits = c.exits
     return made
@@ -46,7 +48,7 @@ def _declare_all(c: Checker, program: s.Program, path: Path, externs: list[check
         elif isinstance(getattr(c.top.find(node.type.name), "node", None), (s.Parser, s.Control)):
             raise CompileError(node.position, f"{node.type.name} cannot be instantiated outside a control or parser")
         else:
-            blocks.instantiate(c, node, scope, (), externs)
+            blocks.instantiate(c, node, scope, externs)
     if not packages:
         raise CompileError(Position(str(path), 1, 1), "the program has no V1Switch(...) main")
     if len(packages) > 1:
@@ -69,7 +71,7 @@ def _declare(c: Checker, node: s.Declaration, scope: Scope) -> None:
         case s.Function():
             functions.declare(c, node, scope)
         case s.Action():
-            functions.action(c, node, scope, blocks.control_name(node, ()), ())
+            functions.action(c, node, scope)
         case s.Parser() | s.Control() | s.Extern():
             scope.declare(node.name, Declaration(node, scope), node.position)
         case s.BlockDeclaration():
@@ -100,6 +102,16 @@ def _package(c: Checker, main: s.Instantiation, externs: list[checked.ExternObje
     return checked.Program(made, headers, metadata, standard, externs, c.errors)
 
 
+def _controller_headers(c: Checker, program: s.Program) -> list[checked.ControllerHeader]:
+    found = []
+    for node in program.declarations:
+        symbol = c.top.names.get(node.name) if isinstance(node, s.Composite) and node.kind == "header" else None
+        marks = [a for a in node.annotations if a.name == "controller_header" and a.body] if isinstance(node, s.Composite) else []
+        if marks and isinstance(node, s.Composite) and isinstance(symbol, TypeName) and isinstance(symbol.type, Header):
+            found.append(checked.ControllerHeader(marks[0].text(), symbol.type, node.position, node.annotations, node.fields))
+    return found
+
+
 def _check_standard(standard: Struct, position: Position) -> None:
     """A program may bring a v1model.p4 of its own; the runtime knows the fields of ours."""
     for f in standard.fields:
@@ -127,7 +139,7 @@ def _block(c: Checker, role: str, argument: s.Expression, parameters: int) -> ch
         raise CompileError(symbol.node.position, f"the {role} of V1Switch has {parameters} parameters")
     types = [resolve.resolve(c, t, c.top) for t in argument.type_arguments]
     with c.at(role=role):
-        return blocks.instance(c, symbol, (symbol.node.name,), types, argument.arguments, c.top, argument.position)
+        return blocks.instance(c, symbol, symbol.node.name, types, argument.arguments, c.top, argument.position)
 
 
 def _check_unused(c: Checker) -> None:
@@ -138,6 +150,6 @@ def _check_unused(c: Checker) -> None:
             if not isinstance(node, (s.Parser, s.Control)) or id(node) in c.instances or node.constructor or node.type_parameters:
                 continue
             try:
-                blocks.instance(c, symbol, (node.name,), [], [], Scope(c.top), node.position)
+                blocks.instance(c, symbol, node.name, [], [], Scope(c.top), node.position)
             except UnsupportedError:
                 pass

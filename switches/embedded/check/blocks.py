@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 
 from switches.embedded import checked
@@ -9,6 +10,7 @@ from switches.embedded import syntax as s
 from switches.embedded.check import calls, expressions, functions, resolve, statements, states, tables
 from switches.embedded.check.context import Checker
 from switches.embedded.check.conversions import coerce
+from switches.embedded.check.names import control_name
 from switches.embedded.check.scope import Constant, Declaration, Scope, TypeName
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.types import BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
@@ -18,11 +20,12 @@ LARGEST_SET = 1 << 16  # values
 
 
 def instance(
-    c: Checker, symbol: Declaration, path: tuple[str, ...], types: list[Type], given: list[s.Expression], scope: Scope,
-    position: Position,
+    c: Checker, symbol: Declaration, name: str, types: list[Type], given: list[s.Expression], scope: Scope, position: Position,
+    annotations: Sequence[s.Annotation] = (),
 ) -> checked.Instance:  # fmt: skip
     """An instance of a parser or control, constructed from arguments that are known when compiling."""
     node: s.Parser | s.Control = symbol.node
+    path = (*c.where.path, name)
     if len(path) > DEEPEST_PATH:
         raise CompileError(position, f"{node.name} instantiates itself")
     if len(node.constructor) != len(given):
@@ -43,9 +46,11 @@ def instance(
     c.instances[id(node)] = c.instances.get(id(node), 0) + 1
     kind = "parser" if isinstance(node, s.Parser) else "control"
     made = checked.Instance(kind, node.name, path, node.position, c.where.role)
+    c.made.append(made)
     body_scope = Scope(inner)
     made.parameters = [functions.parameter(c, p, inner, body_scope, lasting=True) for p in node.parameters]
-    with c.at(inside=kind, in_loop=False):
+    shown = tuple(control_name(c, name, annotations).split("."))
+    with c.at(inside=kind, in_loop=False, path=path, shown=shown):
         _locals(c, made, deepcopy(node.locals), body_scope)
         if isinstance(node, s.Parser):
             made.states = states.states(c, deepcopy(node), body_scope)
@@ -73,20 +78,21 @@ def _locals(c: Checker, made: checked.Instance, nodes: list[s.Declaration], scop
             case s.Constant():
                 resolve.declare_constant(c, node, scope)
             case s.Instantiation():
-                instantiate(c, node, scope, made.path, made.externs)
+                instantiate(c, node, scope, made.externs)
             case s.Action():
-                functions.action(c, node, scope, control_name(node, made.path), made.path)
+                functions.action(c, node, scope)
             case s.Table():
-                made.tables.append(tables.declare(c, node, scope, control_name(node, made.path), made.path))
+                made.tables.append(tables.declare(c, node, scope))
             case s.ValueSet():
-                _value_set(c, node, scope, made.path)
+                made.value_sets.append(_value_set(c, node, scope))
             case _:
                 raise CompileError(node.position, "this cannot stand here")
 
 
-def _value_set(c: Checker, node: s.ValueSet, scope: Scope, path: tuple[str, ...]) -> None:
+def _value_set(c: Checker, node: s.ValueSet, scope: Scope) -> checked.ValueSet:
     type_ = resolve.resolve(c, node.type, scope)
     fields = [f.type for f in type_.fields] if isinstance(type_, (Struct, TupleOf)) else [type_]
+    names = [f.name for f in type_.fields] if isinstance(type_, Struct) else []
     if any(as_bits(f) is None for f in fields):
         raise unsupported(node.position, f"a value_set of {type_}")
     if sum(bit_width(f) for f in fields) > resolve.WIDEST:
@@ -94,14 +100,14 @@ def _value_set(c: Checker, node: s.ValueSet, scope: Scope, path: tuple[str, ...]
     size = resolve.number(c, node.size, scope)
     if not 0 < size <= LARGEST_SET:
         raise CompileError(node.position, f"a value_set of {size} values is not possible")
-    made = checked.ValueSet(node.name, control_name(node, path), path, fields, size, node.position)
+    name = control_name(c, node.name, node.annotations)
+    made = checked.ValueSet(node.name, name, c.where.path, fields, names, size, node.position, node.annotations)
     c.name_once("value_set", made.control_name, node.position)
     scope.declare(node.name, made, node.position)
+    return made
 
 
-def instantiate(
-    c: Checker, node: s.Instantiation, scope: Scope, path: tuple[str, ...], externs: list[checked.ExternObject]
-) -> None:
+def instantiate(c: Checker, node: s.Instantiation, scope: Scope, externs: list[checked.ExternObject]) -> None:
     """An extern object, or a parser or control within another."""
     symbol = scope.get(node.type.name, node.type.position)
     if not isinstance(symbol, Declaration):
@@ -111,23 +117,13 @@ def instantiate(
         type_ = resolve.resolve(c, node.type, scope)
         assert isinstance(type_, ExternType)
         type_, given = calls.constructed(c, type_, node.arguments, scope, node.position)
-        made = checked.ExternObject(type_, given, node.name, control_name(node, path), path, node.position)
+        name = control_name(c, node.name, node.annotations)
+        made = checked.ExternObject(type_, given, node.name, name, c.where.path, node.position, node.annotations)
         c.name_once(type_.name.removeprefix("direct_"), made.control_name, node.position)
         externs.append(made)
     elif isinstance(symbol.node, (s.Control, s.Parser)):
         types = [resolve.resolve(c, t, scope) for t in node.type.arguments]
-        made = instance(c, symbol, (*path, node.name), types, node.arguments, scope, node.position)
+        made = instance(c, symbol, node.name, types, node.arguments, scope, node.position, node.annotations)
     else:
         raise CompileError(node.position, f"{node.type.name} cannot be instantiated")
     scope.declare(node.name, made, node.position)
-
-
-def control_name(node: s.Action | s.Table | s.Instantiation | s.ValueSet, path: tuple[str, ...]) -> str:
-    """What the control plane calls a thing: its @name, or its path from the top-level control."""
-    for annotation in node.annotations:
-        if annotation.name == "name" and annotation.body:
-            given = annotation.text()
-            if not given or given.startswith("#") or any(ch.isspace() for ch in given):
-                raise CompileError(annotation.position, f"@name({given!r}): a command cannot name this, use a name without spaces")
-            return given[1:] if given.startswith(".") else ".".join((*path, given))
-    return ".".join((*path, node.name))

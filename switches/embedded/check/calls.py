@@ -230,7 +230,7 @@ def _apply(c: Checker, node: s.Call, function: s.Member, symbol: object, scope: 
             raise CompileError(node.position, f"apply() of table {symbol.name} takes no arguments")
         return _result(node, checked.Apply(symbol), ApplyResult())
     if isinstance(symbol, Declaration) and isinstance(symbol.node, (s.Control, s.Parser)):
-        symbol = blocks.instance(c, symbol, (symbol.node.name,), [], [], scope, node.position)
+        symbol = blocks.instance(c, symbol, symbol.node.name, [], [], scope, node.position)
     if symbol is None and isinstance(function.base, s.Name):
         scope.get(function.base.name, function.base.position)  # says that it is not declared
     if not isinstance(symbol, checked.Instance):

@@ -14,12 +14,17 @@ from switches.embedded.types import VOID, EnumType, Type
 
 @dataclass(frozen=True)
 class Where:
-    """What surrounds the code being checked: `role` is the block of the package, empty where nothing applies it."""
+    """What surrounds the code being checked: `role` is the block of the package, empty where nothing applies it.
+
+    `path` are the names of the instances around it, and `shown` what the control plane calls these.
+    """
 
     role: str = ""
     inside: str = ""  # "parser", "control", "action" or "function"
     result: Type = VOID  # of the function
     in_loop: bool = False
+    path: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 class Checker:
@@ -36,6 +41,7 @@ class Checker:
         self.warned: set[tuple[Position, str]] = set()
         self.functions: dict[tuple[int, tuple[Type, ...]], checked.Function] = {}  # by declaration and type arguments
         self.instances: dict[int, int] = {}  # how often a declaration of a parser or control was instantiated
+        self.made: list[checked.Instance] = []
         self.exits = False
 
     @contextmanager
@@ -58,6 +64,11 @@ class Checker:
         if (kind, name) in self.named:
             raise CompileError(position, f"commands could not tell two of the program's {kind}s apart: both are named {name}")
         self.named.add((kind, name))
+
+    def unnamed(self, stem: str) -> str:
+        """A name for what a program leaves without one, numbered as p4c does."""
+        number = sum(name.startswith(f"{stem}_") for _, name in self.named)
+        return f"{stem}_{number}"
 
     def error_type(self) -> EnumType:
         return EnumType("error", tuple(self.errors))

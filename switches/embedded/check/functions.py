@@ -8,6 +8,7 @@ from switches.embedded import checked
 from switches.embedded import syntax as s
 from switches.embedded.check import resolve, statements
 from switches.embedded.check.context import Checker
+from switches.embedded.check.names import control_name
 from switches.embedded.check.scope import Overloads, Scope, TypeName
 from switches.embedded.errors import CompileError, Position
 from switches.embedded.types import VOID, ExternType, Integer, StringType, Type, TypeVariable
@@ -58,9 +59,10 @@ def function(c: Checker, node: s.Function, scope: Scope, bindings: dict[str, Typ
     return made
 
 
-def action(c: Checker, node: s.Action, scope: Scope, control_name: str, path: tuple[str, ...]) -> None:
+def action(c: Checker, node: s.Action, scope: Scope) -> None:
     """Enter an action, and check its body."""
-    made = checked.Action(node.name, control_name, path, node.position)
+    name = control_name(c, node.name, node.annotations)
+    made = checked.Action(node.name, name, c.where.path, node.position, node.annotations)
     scope.declare(node.name, made, node.position)
     inner = Scope(scope)
     made.parameters = [parameter(c, p, scope, inner) for p in node.parameters]
@@ -75,6 +77,6 @@ def parameter(c: Checker, node: s.Parameter, scope: Scope, inner: Scope, lasting
     type_ = resolve.resolve(c, node.type, scope)
     if isinstance(type_, (Integer, StringType)) or type_ == VOID or (isinstance(type_, ExternType) and not lasting):
         raise CompileError(node.position, f"a parameter of type {type_} is not possible here")
-    made = checked.Variable(node.name, type_, node.direction in ("out", "inout"), node.direction, lasting)
+    made = checked.Variable(node.name, type_, node.direction in ("out", "inout"), node.direction, lasting, node.annotations)
     inner.declare(node.name, made, node.position)
     return made

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
-from switches.embedded.check import expressions, resolve
+from switches.embedded.check import action_profiles, expressions, resolve
 from switches.embedded.check.calls import Parameter, arguments, of_variables
 from switches.embedded.check.context import Checker
+from switches.embedded.check.names import control_name
 from switches.embedded.check.patterns import pattern
 from switches.embedded.check.scope import Scope
 from switches.embedded.errors import CompileError, Position, unsupported
@@ -16,7 +18,8 @@ from switches.embedded.types import EnumType, as_bits
 
 DEFAULT_SIZE = 1024
 LARGEST = 1 << 24  # entries of a table
-KINDS = ("exact", "lpm", "ternary", "range", "optional")
+SELECTOR = "selector"
+KINDS = ("exact", "lpm", "ternary", "range", "optional", SELECTOR)
 PROPERTIES = {
     "size",
     "default_action",
@@ -26,31 +29,37 @@ PROPERTIES = {
     "support_timeout",
     "largest_priority_wins",
     "priority_delta",
+    "implementation",
 }
 
 
-def declare(c: Checker, written: s.Table, scope: Scope, control_name: str, path: tuple[str, ...]) -> checked.Table:
+def declare(c: Checker, written: s.Table, scope: Scope) -> checked.Table:
     """Enter a table into a control's scope."""
     node = deepcopy(written)
-    made = checked.Table(node.name, control_name, path, node.position)
+    name = control_name(c, node.name, node.annotations)
+    made = checked.Table(node.name, name, c.where.path, node.position, node.annotations)
     properties = _properties(node)
     if node.entries and not node.key:
         raise CompileError(node.position, f"table {node.name} has entries, and no key")
     if sum(element.match_kind == "lpm" for element in node.key) > 1:
         raise CompileError(node.position, f"table {node.name} has more than one lpm key")
+    made.profile = action_profiles.of_table(c, made, properties.get("implementation"), scope)
     texts = [[source_text(a) for a in reference.arguments] for reference in node.actions]
     for reference in node.actions:
         made.actions.append(_listed(c, reference, scope))
     if len({listed.action.control_name for listed in made.actions}) != len(made.actions):
         raise CompileError(node.position, f"table {node.name} lists an action twice")
-    made.keys = [_key(c, element, scope) for element in node.key]
+    keys = [_key(c, element, scope) for element in node.key]
+    made.keys = [key for key in keys if key.kind != SELECTOR]
+    made.selectors = [key for key in keys if key.kind == SELECTOR]
     _default(c, made, texts, properties.get("default_action"), scope)
     made.size = _size(c, properties, scope)
     made.counter = _direct(properties.get("counters"), "direct_counter", scope)
     made.meter = _direct(properties.get("meters"), "direct_meter", scope)
     made.ages = "support_timeout" in properties and _known_bool(c, properties["support_timeout"], scope)
+    action_profiles.check(c, made, node)
     _entries(c, made, node, scope)
-    c.name_once("table", control_name, node.position)
+    c.name_once("table", made.control_name, node.position)
     scope.declare(node.name, made, node.position)
     return made
 
@@ -101,12 +110,12 @@ def _key(c: Checker, element: s.KeyElement, scope: Scope) -> checked.Key:
     if element.match_kind not in KINDS:
         raise unsupported(element.position, f"match kind {element.match_kind}")
     names = [a.text() for a in element.annotations if a.name == "name" and a.body]
-    name = names[0] if names else source_text(element.expression)
+    text = source_text(element.expression)
     found = expressions.expression(c, element.expression, scope)
     type_ = found.type
     if as_bits(type_) is None or (isinstance(type_, EnumType) and type_.name != "error" and not type_.underlying):
         raise CompileError(element.position, f"a key of {type_} is not possible")
-    return checked.Key(name, element.match_kind, found, element.position)
+    return checked.Key(names[0] if names else text, text, element.match_kind, found, element.position, element.annotations)
 
 
 def _listed(c: Checker, reference: s.ActionRef, scope: Scope) -> checked.ListedAction:
@@ -144,7 +153,7 @@ def _default(c: Checker, table: checked.Table, texts: list[list[str]], prop: s.P
     if prop is None:
         if "NoAction" not in names:
             reference = s.ActionRef(table.position, "NoAction", [], [])
-            table.actions.append(_listed(c, reference, c.top))
+            table.actions.append(replace(_listed(c, reference, c.top), default_only=True))
         table.default = [listed.action.name for listed in table.actions].index("NoAction")
         return
     node = prop.value if isinstance(prop.value, s.Call) else s.Call(prop.position, prop.value, [])
@@ -219,8 +228,13 @@ def _precedence(entry: s.Entry, order: int, keys: list[checked.Pattern], by_leng
 
 
 def source_text(node: s.Expression) -> str:
-    """An expression as the control plane names a key: hdr.ipv4.dst."""
+    """An expression as the control plane names a key: hdr.ipv4.dst, hdr.ipv4.$valid$, meta.x[7:4] (p4c's keyNameGenerator)."""
     match node:
+        case s.Call(function=s.Member(base=base, name="isValid")):
+            return f"{source_text(base)}.$valid$"
+        case s.Binary(operator="&"):
+            mask = hex(node.right.value) if isinstance(node.right, s.Number) else source_text(node.right)
+            return f"{source_text(node.left)} & {mask}"
         case s.Name():
             return node.name
         case s.Member():
@@ -230,7 +244,7 @@ def source_text(node: s.Expression) -> str:
         case s.Index():
             return f"{source_text(node.base)}[{source_text(node.index)}]"
         case s.Slice():
-            return f"{source_text(node.base)}[..]"
+            return f"{source_text(node.base)}[{source_text(node.high)}:{source_text(node.low)}]"
         case s.Number():
             return str(node.value)
     return "key"

@@ -73,6 +73,7 @@ class Context:
         self.crcs: list[str] = []  # custom hashes
         self.hashes = 0
         self.value_sets: list[str] = []
+        self.action_profiles: list[str] = []
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)

@@ -11,7 +11,7 @@ import re
 
 from switches.embedded.emit.context import Context
 from switches.embedded.emit.names import c_name
-from switches.embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, Varbit, Void
+from switches.embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, Varbit, Void, as_bits
 
 
 def is_wide(type_: Type) -> bool:
@@ -105,3 +105,10 @@ def literal(value: int, type_: Bits) -> str:
         return f"{value}" if type_.width <= 32 else f"INT64_C({value})"
     shown = str(value) if value < 10 else hex(value)
     return f"{shown}u" if type_.width <= 32 else f"UINT64_C({shown})"
+
+
+def bits_of(type_: Type) -> Bits:
+    """The bits behind a scalar type."""
+    bits = as_bits(type_)
+    assert bits is not None
+    return bits

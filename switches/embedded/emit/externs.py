@@ -173,18 +173,20 @@ def _random(c: Context, node: s.Call) -> Value:
     return DONE
 
 
-def _algorithm(c: Context, node: s.Expression, named: str = "calc") -> str:
+def algorithm(c: Context, node: s.Expression, named: str = "") -> str:
     """A hash algorithm in C, up to its arguments. p4c numbers what it calls `named`, and so commands find a custom one by that."""
     if not isinstance(node.type, EnumType) or not isinstance(node.constant, int):
         raise CompileError(node.position, "the algorithm must be known when compiling")
-    name = node.type.members[node.constant]
-    number, c.hashes = c.hashes, c.hashes + 1
+    name, number = node.type.members[node.constant], c.hashes
+    if named:
+        c.hashes += 1
     if name in CUSTOM:
         width, parameters = CUSTOM[name]
         crc = c.unique("crc")
-        shown = c_string(named if number == 0 else f"{named}_{number - 1}")
+        shown = c_string(named if number == 0 or not named else f"{named}_{number - 1}")
         c.globals.append(f"static struct crc {crc} = {{{shown}, {width}, {parameters}, true, true, false, {{0}}}};")
-        c.crcs.append(crc)
+        if named:
+            c.crcs.append(crc)
         return f"hash_custom(&{crc}, "
     if name not in HASHES:
         raise unsupported(node.position, f"HashAlgorithm.{name}")
@@ -192,8 +194,8 @@ def _algorithm(c: Context, node: s.Expression, named: str = "calc") -> str:
 
 
 def _hash(c: Context, node: s.Call) -> Value:
-    result, algorithm, base, data, most = node.arguments
-    hash_ = _algorithm(c, algorithm)
+    result, algorithm_, base, data, most = node.arguments
+    hash_ = algorithm(c, algorithm_, "calc")
     to = target(c, result)
     bits = to.type
     assert isinstance(bits, Bits)
@@ -227,8 +229,8 @@ def _bound(c: Context, node: s.Expression) -> Value:
 
 
 def _checksum(update: bool, payload: bool, c: Context, node: s.Call) -> Value:
-    condition, data, checksum, algorithm = node.arguments
-    hash_, bits = _algorithm(c, algorithm, "cksum"), as_bits(checksum.type)
+    condition, data, checksum, algorithm_ = node.arguments
+    hash_, bits = algorithm(c, algorithm_, "cksum"), as_bits(checksum.type)
     if not isinstance(bits, Bits) or is_wide(bits):
         raise CompileError(checksum.position, f"this is {checksum.type}, where bit<W> is needed")
     with c.indented(f"if ({expressions.expression(c, condition).text}) {{"):

@@ -25,8 +25,8 @@ def declare(c: Context, objects: list[checked.ExternObject]) -> None:
                 _counter(c, one)
             case "meter":
                 _meter(c, one)
-            case "direct_counter" | "direct_meter":
-                pass  # in the entries of its table
+            case "direct_counter" | "direct_meter" | "action_profile" | "action_selector":
+                pass  # with its tables
             case name:
                 raise unsupported(one.position, name)
     for (element, cells), registers in banks.items():

@@ -112,19 +112,25 @@ def _listed_fields(place: Place, type_: Struct) -> list[tuple[Place, tuple[int, 
 
 
 def _catalogue(c: Context, name: str) -> None:
-    """Tables, registers, counters, meters, value sets and custom hashes by the names that the control plane uses."""
+    """What the control plane finds by the names that it uses."""
     c.functions.append(
         "\n".join(
             [
                 f"const char *const program_name = {c_string(name)};",
-                f"struct table *const program_tables[] = {{{', '.join([*(f'&{table}' for table in c.tables), 'NULL'])}}};",
+                f"struct table *const program_tables[] = {_addresses(c.tables)};",
                 f"const char *const program_entries[] = {{{', '.join([*map(c_string, c.entries), 'NULL'])}}};",
                 f"const struct register_array program_registers[] = {{{', '.join([*c.registers, '{0}'])}}};",
                 f"const struct counter_array program_counters[] = {{{', '.join([*c.counters, '{0}'])}}};",
                 f"const struct meter_array program_meters[] = {{{', '.join([*c.meters, '{0}'])}}};",
-                f"struct value_set *const program_value_sets[] = {{{', '.join([*(f'&{one}' for one in c.value_sets), 'NULL'])}}};",
-                f"struct crc *const program_crcs[] = {{{', '.join([*(f'&{crc}' for crc in c.crcs), 'NULL'])}}};",
+                f"struct value_set *const program_value_sets[] = {_addresses(c.value_sets)};",
+                f"struct action_profile *const program_action_profiles[] = {_addresses(c.action_profiles)};",
+                f"struct crc *const program_crcs[] = {_addresses(c.crcs)};",
                 "",
             ]
         )
     )
+
+
+def _addresses(names: list[str]) -> str:
+    """A C array of addresses that ends with NULL."""
+    return f"{{{', '.join([*(f'&{name}' for name in names), 'NULL'])}}}"

@@ -75,13 +75,17 @@ def _body(c: Context, node: s.Statement) -> None:
 
 
 def _switch(c: Context, node: s.Switch) -> None:
+    nothing = None
     if node.table is not None:
-        selector = f"{calls.call(c, node.table).text}.action"
+        selector, table = f"{calls.call(c, node.table).text}.action", node.table.callee.target
+        nothing = len(table.actions) if table.profile is not None else None  # no action ran: no label is for that
     else:
         if is_wide(node.selector.type):
             raise unsupported(node.position, f"switch over {node.selector.type}")
         selector = expressions.expression(c, node.selector).text
     with c.indented(f"switch ({selector}) {{"):
+        if nothing is not None:
+            c.emit(f"case {nothing}: break;")
         for case in node.cases:
             label = "default:" if isinstance(case.label, s.DontCare) else f"case {_label(c, case.label)}:"
             if case.body is None:

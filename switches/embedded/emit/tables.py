@@ -5,23 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from switches.embedded import checked
-from switches.embedded.emit import calls, expressions, externs, objects
+from switches.embedded.emit import action_profiles, expressions, externs, objects
+from switches.embedded.emit.actions import action_info, constant_data, entry_data, run
 from switches.embedded.emit.arithmetic import binary
 from switches.embedded.emit.assignment import target
 from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import c_type, is_wide, literal, size_of
+from switches.embedded.emit.ctypes import bits_of, c_type, is_wide, literal, size_of
 from switches.embedded.errors import Position, unsupported
 from switches.embedded.text import c_string
-from switches.embedded.types import Bits, Type, as_bits
-
-MAX_ACTION_WORDS = 16  # as runtime/program.h has it
-
-
-def bits_of(type_: Type) -> Bits:
-    """The bits behind a scalar type."""
-    bits = as_bits(type_)
-    assert bits is not None
-    return bits
+from switches.embedded.types import Bits, Type
 
 
 def function(c: Context, table: checked.Table) -> str:
@@ -47,6 +39,10 @@ def _apply(c: Context, table: checked.Table, name: str) -> None:
         if table.meter is not None:
             _execute_meter(c, table.meter)
         hit, action, data = "entry != NULL", f"entry ? entry->action : {action}", f"entry ? entry->data : {data}"
+    if table.profile is not None:
+        hashed = action_profiles.selected(c, table)
+        c.emit(f"const struct chosen chosen = action_profile_choose(&{name}, {'entry' if keys else 'NULL'}, {hashed});")
+        action, data = "chosen.action", "chosen.data"
     c.emit(f"const unsigned action = {action};")
     c.emit(f"const uint64_t *data = {data};")
     c.emit("(void)data;")
@@ -54,7 +50,7 @@ def _apply(c: Context, table: checked.Table, name: str) -> None:
         for i, listed in enumerate(table.actions):
             c.emit(f"case {i}:")
             c.depth += 1
-            _run(c, listed, _entry_data(c, listed.action))
+            run(c, listed, entry_data(c, listed.action))
             c.emit("break;")
             c.depth -= 1
     c.emit(f"return (struct outcome){{{hit}, action}};")
@@ -84,33 +80,6 @@ def _pack_key(c: Context, keys: list[Value]) -> None:
             mask = f" & {hex(bits.mask)}ull" if bits.signed else ""
             c.emit(f"store{size_of(bits) * 8}(key + {offset}, (uint64_t){key.text}{mask});")
         offset += size_of(bits)
-
-
-# --- actions
-
-
-def _run(c: Context, listed: checked.ListedAction, data: list[str]) -> None:
-    """Call a table's action with the arguments that the table binds, and the entry's data."""
-    with c.indented("{"):
-        calls.call_action(c, listed.action, listed.bound, data)
-
-
-def _entry_data(c: Context, action: checked.Action) -> list[str]:
-    """An action's parameters in the words of an entry."""
-    found, word = [], 0
-    for parameter in action.data:
-        bits = bits_of(parameter.type)
-        if is_wide(bits):
-            found.append(f"*(const {c_type(c, bits)} *)(data + {word})")
-            word += (size_of(bits) + 7) // 8
-        else:
-            found.append(f"({c_type(c, parameter.type)})data[{word}]")
-            word += 1
-    return found
-
-
-def _constant_data(c: Context, action: checked.Action, data: list[int]) -> list[str]:
-    return [f"({c_type(c, p.type)}){literal(value, bits_of(p.type))}" for p, value in zip(action.data, data, strict=True)]
 
 
 # --- entries of the program
@@ -151,7 +120,7 @@ def _match_constants(c: Context, table: checked.Table, keys: list[Value]) -> Non
         tests = [test for i, key in enumerate(keys) if (test := condition(f"key${i}", key.type, entry.keys[i], entry))]
         listed = table.actions[entry.action]
         with c.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
-            _run(c, listed, _constant_data(c, listed.action, entry.data))
+            run(c, listed, constant_data(c, listed.action, entry.data))
             c.emit(f"return (struct outcome){{true, {entry.action}}};")
 
 
@@ -185,13 +154,15 @@ def _describe(c: Context, table: checked.Table, name: str) -> None:
     if table.keys:
         rows = (f"{{{c_string(k.name)}, MATCH_{k.kind.upper()}, {bits_of(k.expression.type).width}}}" for k in table.keys)
         c.globals.append(f"static const struct key_field {name}_keys[] = {{{', '.join(rows)}}};")
-    rows = (_action_info(c, listed.action, f"{name}_{i}_parameters") for i, listed in enumerate(table.actions))
+    rows = (action_info(c, listed.action, f"{name}_{i}_parameters") for i, listed in enumerate(table.actions))
     c.globals.append(f"static const struct action_info {name}_actions[] = {{{', '.join(rows)}}};")
     if _looked_up(table):
         c.entries += [_as_command(table, entry) for entry in table.entries]
     counts = f"true, .counter_name = {c_string(table.counter.control_name)}" if table.counter else "false"
     if table.meter:
         counts += f", .meter_name = {c_string(table.meter.control_name)}"
+    if table.profile:
+        counts += f", {action_profiles.describe(c, table, name)}"
     if table.ages:
         counts += ", .ages = true"
     words = _words(table)
@@ -217,17 +188,3 @@ def _words(table: checked.Table) -> str:
         else:
             words.append(value & bits.mask)
     return ", ".join(f"UINT64_C({word})" for word in words)
-
-
-def _action_info(c: Context, action: checked.Action, name: str) -> str:
-    for parameter in action.data:
-        if as_bits(parameter.type) is None:
-            raise unsupported(action.position, f"an action parameter of type {parameter.type} in a table")
-    words = sum((size_of(bits_of(p.type)) + 7) // 8 for p in action.data)
-    if words > MAX_ACTION_WORDS:
-        raise unsupported(action.position, f"an action with {words} words of parameters (at most {MAX_ACTION_WORDS})")
-    if not action.data:
-        return f"{{{c_string(action.control_name)}, NULL, 0}}"
-    fields = ", ".join(f'{{"{p.name}", {bits_of(p.type).width}}}' for p in action.data)
-    c.globals.append(f"static const struct action_parameter {name}[] = {{{fields}}};")
-    return f"{{{c_string(action.control_name)}, {name}, {len(action.data)}}}"

@@ -20,6 +20,7 @@ static int listener = -1;
 static void reset_state(int argc, char **argv, struct reply *reply) {  // as BMv2: mirroring sessions and queues stay as they are
     (void)argc, (void)argv, (void)reply;
     tables_reset();
+    action_profiles_reset();
     state_reset();
     value_sets_reset();
     meters_reset();
@@ -30,7 +31,7 @@ static void reset_state(int argc, char **argv, struct reply *reply) {  // as BMv
 static const struct command own_commands[] = {{"reset_state", 1, 1, reset_state, ""}, {0}};
 static const struct command *const lists[] = {table_commands, state_commands, replication_commands, queue_commands,
                                               port_commands,  copies_commands, pipeline_commands, meter_commands,
-                                              digest_commands, crc_commands, value_set_commands, own_commands};
+                                              digest_commands, crc_commands, value_set_commands, action_profile_commands, own_commands};
 
 static const struct command *find_command(const char *name) {
     for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -92,7 +93,7 @@ void control_file(const char *path) {
 }
 
 void control_open(const char *path) {
-    listener = socket_claim(path, MAX_CLIENTS);
+    listener = socket_claim(path, SOCK_STREAM, MAX_CLIENTS);
 }
 
 int control_fd(void) { return listener; }

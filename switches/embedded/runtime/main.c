@@ -13,11 +13,12 @@
 #define KIND_LISTENER 0x20000u
 #define KIND_CLIENT 0x10000u
 #define KIND_SIGNAL 0x40000u
+#define KIND_CONTROLLER 0x80000u  // its listener with KIND_LISTENER
 
 static bool watched_for_room[MAX_PORTS];
 
 static void usage(void) {
-    fprintf(stderr, "usage: switch -i PORT@INTERFACE [-i ...] [--commands FILE] [--socket PATH] [--seed N] [--most-copies N]\n");
+    fprintf(stderr, "usage: switch -i PORT@INTERFACE [-i ...] [-i PORT@unix:PATH] [--commands FILE] [--socket PATH] [--seed N] [--most-copies N]\n");
     exit(2);
 }
 
@@ -33,7 +34,12 @@ static void add_interface(char *text) {
         fprintf(stderr, "error: port %s is given twice\n", text);
         exit(2);
     }
-    port_add((unsigned)port, at + 1);
+    if (strncmp(at + 1, "unix:", 5)) {
+        port_add((unsigned)port, at + 1);
+    } else if (!controller_port_add((unsigned)port, at + 6)) {
+        fprintf(stderr, "error: only one port can be a controller's\n");
+        exit(2);
+    }
 }
 
 static void watch(int epoll, int fd, uint64_t who) {
@@ -79,6 +85,9 @@ static void run(int epoll) {
             uint64_t who = events[i].data.u64;
             if (who & KIND_SIGNAL) {
                 return;
+            } else if (who & KIND_CONTROLLER) {
+                if (who & KIND_LISTENER) controller_port_accept(epoll, KIND_CONTROLLER);
+                else more |= controller_port_read();
             } else if (who & KIND_LISTENER) {
                 control_accept(epoll);
             } else if (who & KIND_CLIENT) {
@@ -126,11 +135,11 @@ int main(int argc, char **argv) {
         watch(epoll, control_fd(), KIND_LISTENER);
     }
     for (unsigned port = 0; port < MAX_PORTS; port++) {
-        if (port_exists(port)) watch(epoll, port_fd(port), port);
+        if (port_exists(port) && port_fd(port) >= 0) watch(epoll, port_fd(port), port);
     }
+    if (controller_port_fd() >= 0) watch(epoll, controller_port_fd(), KIND_CONTROLLER | KIND_LISTENER);
     puts("ready");
     fflush(stdout);
     run(epoll);
-    socket_release();
     return 0;
 }

@@ -61,8 +61,13 @@ struct meter_rate { double per_us; uint64_t burst, tokens, counted; };  // units
 struct meter { bool configured; struct meter_rate rates[METER_RATES]; };
 uint32_t meter_execute(struct meter *meter, bool bytes);  // the colour: 0 green, 1 yellow, 2 red
 
+// what an entry of a table that an action profile implements refers to
+enum reference_kind { TO_NOTHING, TO_MEMBER, TO_GROUP };
+struct reference { enum reference_kind kind; uint32_t handle; };
+
 struct entry {
     uint32_t handle, action;
+    struct reference to;   // instead of the action, in a table that has an action profile
     int32_t priority;      // lower wins (ternary, range, optional)
     uint32_t prefix;       // longer wins (lpm)
     uint64_t data[MAX_ACTION_WORDS];
@@ -71,6 +76,17 @@ struct entry {
     struct entry *next;    // in its hash bucket, or in the order of precedence
     struct meter meter;
     uint64_t timeout_ms, hit_ms;  // of a table whose entries age: 0 is no timeout; when it was last hit, or added
+};
+
+struct action_profile {
+    const char *name;
+    bool selects;  // an action_selector: it has groups
+    const struct action_info *actions;
+    unsigned action_count;
+    // below: the runtime's
+    struct member *members;
+    struct group *groups;
+    uint32_t member_count, group_count;
 };
 
 struct table {
@@ -83,18 +99,25 @@ struct table {
     const char *counter_name, *meter_name;  // NULL: has none
     unsigned first_default;
     uint64_t first_default_data[MAX_ACTION_WORDS];
+    struct action_profile *profile;  // NULL: entries have actions
+    const unsigned *profile_numbers; // how this table numbers the profile's actions; those that it lacks: action_count
     // below: the runtime's
     unsigned default_action;
     uint64_t default_data[MAX_ACTION_WORDS];
+    struct reference default_to;
     struct entry **buckets, *ordered;
     unsigned bucket_count, entries;
     uint32_t next_handle;
 };
 struct outcome { bool hit; unsigned action; };
+struct chosen { unsigned action; const uint64_t *data; };
 
 extern struct table *const program_tables[];   // ends with NULL
 extern const char *const program_entries[];    // commands that add the program's own; ends with NULL
 struct entry *table_lookup(struct table *table, const uint8_t *key);
+extern struct action_profile *const program_action_profiles[];  // ends with NULL
+// what runs for an entry, or for none (NULL); `hash` selects from a group. The action is action_count where none runs.
+struct chosen action_profile_choose(const struct table *table, const struct entry *entry, uint32_t hash);
 
 struct value_set { const char *name; unsigned width; uint32_t size, count; uint8_t *values; };
 extern struct value_set *const program_value_sets[];  // ends with NULL

@@ -33,7 +33,7 @@ struct command {
 };
 extern const struct command table_commands[], state_commands[], replication_commands[], queue_commands[], port_commands[],
     copies_commands[], pipeline_commands[], meter_commands[], digest_commands[], crc_commands[],
-    value_set_commands[];
+    value_set_commands[], action_profile_commands[];
 
 // --- tables.c: entries and lookup
 void tables_init(void);
@@ -51,6 +51,33 @@ void table_clear(struct table *t);
 void table_reset_default(struct table *t);
 void table_reset_counts(struct table *t);
 void table_each(struct table *t, void (*visit)(const struct table *, const struct entry *, void *), void *argument);
+
+// --- action_profiles.c: members and groups; deletions fail for what is referred to
+uint32_t action_profile_member(struct action_profile *p, unsigned action, const uint64_t *data);  // a new one's handle
+uint32_t action_profile_group(struct action_profile *p);                                          // likewise
+bool action_profile_has(const struct action_profile *p, struct reference to);
+void action_profile_modify(struct action_profile *p, uint32_t member, unsigned action, const uint64_t *data);
+bool action_profile_delete(struct action_profile *p, struct reference what);
+bool action_profile_join(struct action_profile *p, uint32_t member, uint32_t group);  // false: it was there
+bool action_profile_part(struct action_profile *p, uint32_t member, uint32_t group);  // false: it was not there
+unsigned action_profile_size(const struct action_profile *p, uint32_t group);
+void action_profile_refer(struct action_profile *p, struct reference *from, struct reference to);  // from now on to another
+void action_profile_say_member(const struct action_profile *p, uint32_t member, struct reply *reply);
+void action_profile_say_group(const struct action_profile *p, uint32_t group, struct reply *reply);
+void action_profiles_reset(void);
+
+// --- entry_words.c: tables, entries and actions in the words of commands; each says in the reply why it fails
+struct table *find_table(const char *name, struct reply *reply);                        // NULL: none
+struct entry *find_entry(struct table *t, const char *handle, struct reply *reply);     // NULL: none
+// the number of an action of a table or an action profile (`what`) by the name `of`; -1: none
+int find_action(const char *what, const char *of, const struct action_info *actions, unsigned count, const char *name, struct reply *reply);
+bool parse_data(const struct action_info *action, char **argv, uint64_t *data, struct reply *reply);
+// an action's parameters, all words from `start` on, behind an optional =>
+bool action_data(int argc, char **argv, int start, const struct action_info *action, uint64_t *data, struct reply *reply);
+// A new entry, not yet in its table, from KEY... => WORDS... [PRIORITY] at argv[first]; `action` takes as many words as are
+// `wanted`. NULL: it does not fit.
+struct entry *parse_entry(struct table *t, int argc, char **argv, int first, const char *action, unsigned wanted, struct reply *reply);
+void say_action(const struct action_info *action, const uint64_t *data, struct reply *reply);
 
 // --- table_commands.c
 bool direct_counter_read(char **argv, struct reply *reply);  // false: no table has such a counter
@@ -140,9 +167,14 @@ void offloads_turn_off(unsigned port, int fd, const char *interface);  // at a v
 // --- offline.c: the switch without interfaces, packets on standard input and output
 int offline_run(unsigned ports, bool default_bound);
 
-// --- socket.c: where the control socket is in the file system
-int socket_claim(const char *path, int backlog);  // a listening socket; exits with a message if the path is not free
-void socket_release(void);
+// --- controller_port.c: the port to a controller
+bool controller_port_add(unsigned port, const char *path);  // false: there is one
+int controller_port_fd(void);                               // of its listener; -1: there is none
+void controller_port_accept(int epoll, uint64_t who);
+bool controller_port_read(void);  // handle a batch; true if more is waiting
+
+// --- socket.c: where the switch's sockets are in the file system
+int socket_claim(const char *path, int type, int backlog);  // a listening socket, removed at the end; exits with a message if the path is not free
 
 // --- control.c: commands from a file and from a socket
 void control_open(const char *path);  // exits with a message if it cannot

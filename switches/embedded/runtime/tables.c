@@ -130,6 +130,7 @@ static void remove_at(struct table *t, struct entry **place) {
     struct entry *e = *place;
     *place = e->next;
     t->entries--;
+    if (t->profile) action_profile_refer(t->profile, &e->to, (struct reference){0});
     entry_free(e);
 }
 
@@ -152,6 +153,7 @@ void table_clear(struct table *t) {
 bool table_is_constant(const struct table *t) { return t->constant && loaded; }
 
 void table_reset_default(struct table *t) {
+    if (t->profile) action_profile_refer(t->profile, &t->default_to, (struct reference){0});
     t->default_action = t->first_default;
     memcpy(t->default_data, t->first_default_data, sizeof t->default_data);
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from switches.embedded.syntax.expressions import Expression
 from switches.embedded.syntax.statements import Block, Constant, Statement, Variable
@@ -42,6 +42,7 @@ class Composite(Node):
     name: str
     fields: list[Field]
     type_parameters: list[str]
+    annotations: list[Annotation]
 
 
 @dataclass
@@ -65,7 +66,12 @@ class Parameter(Node):
     name: str
     direction: str  # "in", "out", "inout" or ""
     default: Expression | None = None
-    optional: bool = False  # marked @optional
+    annotations: list[Annotation] = field(default_factory=list)
+
+    @property
+    def optional(self) -> bool:
+        """Whether an argument may be left out."""
+        return any(a.name == "optional" for a in self.annotations)
 
 
 @dataclass
@@ -103,6 +109,7 @@ class Property(Node):
     name: str
     value: Expression
     constant: bool
+    annotations: list[Annotation]
 
 
 @dataclass
