@@ -47,7 +47,9 @@ fi
 echo "installing Python packages into $VENV"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock || fail "the packages of requirements.lock could not be installed"
 [ -d "$MININET" ] || fail "there is no Mininet in $MININET; name the folder of its Python module with MININET=..."
-ln -sfn "$MININET" "$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/mininet"
+packages=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+ln -sfn "$MININET" "$packages/mininet"
+ln -sfn "$PWD/switches/p4runtime/p4tmp" "$packages/p4/tmp" # controllers of p4lang/tutorials import it
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . || fail "inalab itself could not be installed"
 echo "compiling the hosts' loops"
 "$VENV/bin/python" -c 'from hosts.compiled import compile_all; compile_all()' || fail "the hosts' loops could not be compiled"

@@ -20,6 +20,11 @@ def socket_path(name: str) -> Path:
     return Path(name) if "/" in name else socket_directory() / f"{name}.sock"
 
 
+def packets_path(name: str) -> Path:
+    """The socket of a switch's port to a controller."""
+    return socket_directory() / f"{name}.packets"
+
+
 def is_alive(path: Path) -> bool:
     """True if a switch answers there."""
     with socket.socket(socket.AF_UNIX) as probe:

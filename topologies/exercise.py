@@ -26,11 +26,12 @@ class ExerciseHost:
 
 @dataclass(frozen=True)
 class ExerciseSwitch:
-    """`program` is the P4 source; `runtime` and `commands` are files that fill its tables."""
+    """`program` is the P4 source; `runtime` and `commands` are files that fill its tables; `cpu_port` goes to a controller."""
 
     program: Path
     runtime: Path | None = None
     commands: Path | None = None
+    cpu_port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,14 @@ def read(path: Path, folder: Path, program: Path | None = None) -> Exercise:
     """The exercise in a topology.json. Files that it names lie below `folder`.
 
     A switch runs the source of its program, or of what its runtime file calls its bmv2_json: build/basic.json comes from basic.p4.
+    Where neither is named, it runs the folder's only program.
     `program` stands in for the file of its name, such as solution/basic.p4 for basic.p4; where no switch runs one of that name, all
     run it. Raises ExerciseError.
     """
     document = read_json(path)
     hosts = {name: _host(name, one) for name, one in _objects(document, "hosts", path).items()}
     described = _objects(document, "switches", path)
-    sources = {name: _source_of(one, folder) for name, one in described.items()}
+    sources = {name: _source_of(one, folder) or _only_program(folder) for name, one in described.items()}
     if program is not None:
         all_ = program.name not in {source.name for source in sources.values() if source}
         sources = {name: program if all_ or (s and s.name == program.name) else s for name, s in sources.items()}
@@ -119,7 +121,15 @@ def _switch(name: str, one: dict[str, Any], folder: Path, program: Path | None) 
         raise ExerciseError(f"switch {name} names no program: give one with --program")
     runtime = folder / str(one["runtime_json"]) if "runtime_json" in one else None
     commands = folder / str(one["cli_input"]) if "cli_input" in one else None
-    return ExerciseSwitch(program, runtime, commands)
+    cpu_port = one.get("cpu_port")
+    if cpu_port is not None and not (str(cpu_port).isdigit() and int(cpu_port) < 511):
+        raise ExerciseError(f"switch {name}: {cpu_port!r} is no port for a controller")
+    return ExerciseSwitch(program, runtime, commands, None if cpu_port is None else int(cpu_port))
+
+
+def _only_program(folder: Path) -> Path | None:
+    found = sorted(folder.glob("*.p4"))
+    return found[0] if len(found) == 1 else None
 
 
 def _source_of(one: dict[str, Any], folder: Path) -> Path | None:

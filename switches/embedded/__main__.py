@@ -16,7 +16,10 @@ from switches.sockets import claim_socket
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m switches.embedded", description="A v1model switch on real interfaces.")
     parser.add_argument("program", type=Path, help="P4_16 program for v1model")
-    parser.add_argument("-i", dest="interfaces", metavar="PORT@IFACE", action="append", default=[], help="a port's interface")
+    parser.add_argument(
+        "-i", dest="interfaces", metavar="PORT@IFACE", action="append", default=[],
+        help="a port's interface; PORT@unix:PATH is a port to a P4Runtime server",
+    )  # fmt: skip
     parser.add_argument("--commands", metavar="FILE", type=Path, help="commands, as simple_switch_CLI takes them, to run first")
     parser.add_argument("-D", dest="defines", metavar="NAME=VALUE", action="append", default=[], help="define a macro")
     parser.add_argument("-I", dest="include_dirs", metavar="DIR", type=Path, action="append", default=[], help="include path")
@@ -43,8 +46,9 @@ def main() -> None:
     if options.most_copies is not None and not 0 <= options.most_copies < 2**32:
         parser.error("--most-copies must be between 0 and 4294967295")
     for given in options.interfaces:
-        if len(given.partition("@")[2]) > 15:
-            parser.error(f"interface name {given.partition('@')[2]} is longer than the 15 characters that Linux allows")
+        interface = given.partition("@")[2]
+        if len(interface) > 15 and not interface.startswith("unix:"):
+            parser.error(f"interface name {interface} is longer than the 15 characters that Linux allows")
     try:
         if options.emit_c:
             print(compile_p4(options.program, defines, options.include_dirs))

@@ -10,6 +10,8 @@ from switches.embedded import syntax as s
 from switches.embedded.errors import Position
 from switches.embedded.types import ExternType, Header, Struct, Type
 
+SELECTOR = "selector"  # the match kind of what an action_selector hashes
+
 
 @dataclass(eq=False)
 class Variable:
@@ -133,7 +135,7 @@ class Table:
     path: tuple[str, ...]
     position: Position
     annotations: list[s.Annotation] = field(default_factory=list)
-    keys: list[Key] = field(default_factory=list)
+    key: list[Key] = field(default_factory=list)
     actions: list[ListedAction] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     constant_entries: bool = False  # for the control plane
@@ -145,7 +147,16 @@ class Table:
     meter: ExternObject | None = None
     ages: bool = False  # entries have timeouts
     profile: ExternObject | None = None  # the action_profile or action_selector whose members its entries refer to
-    selectors: list[Key] = field(default_factory=list)  # what an action_selector hashes
+
+    @property
+    def keys(self) -> list[Key]:
+        """What entries are looked up by."""
+        return [one for one in self.key if one.kind != SELECTOR]
+
+    @property
+    def selectors(self) -> list[Key]:
+        """What an action_selector hashes."""
+        return [one for one in self.key if one.kind == SELECTOR]
 
 
 @dataclass

@@ -15,17 +15,23 @@ from mininet.topo import Topo
 from switches.control import ControlError
 from switches.embedded.build import build, c_compiler
 from switches.embedded.control import SocketControl
-from switches.sockets import socket_path
+from switches.sockets import packets_path, socket_path
 from switches.target import SwitchError, last_lines
 
 START_SECONDS = 10.0
 
 
 class EmbeddedSwitch(Switch):
-    """A Mininet switch that runs a built program; see switches.target.RunningSwitch. It shares the caller's namespace."""
+    """A Mininet switch that runs a built program; see switches.target.RunningSwitch. It shares the caller's namespace.
 
-    def __init__(self, name: str, executable: Path, logs: Path, seed: int, **parameters: Any) -> None:
+    `controller` is a port whose link is a socket, at `packets_path`.
+    """
+
+    def __init__(
+        self, name: str, executable: Path, logs: Path, seed: int, controller: int | None = None, **parameters: Any
+    ) -> None:
         super().__init__(name, **{**parameters, "inNamespace": False})
+        self.controller = controller
         self.executable, self.log, self.seed = executable, logs / f"{name}.log", seed
         self.process: subprocess.Popen[str] | None = None
 
@@ -34,6 +40,8 @@ class EmbeddedSwitch(Switch):
         path = socket_path(self.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         ports = [word for port, i in sorted(self.intfs.items()) if i.name != "lo" for word in ("-i", f"{port}@{i.name}")]
+        if self.controller is not None:
+            ports += ["-i", f"{self.controller}@unix:{packets_path(self.name)}"]
         with open(self.log, "w") as out:
             self.process = subprocess.Popen(
                 [self.executable, *ports, "--socket", str(path), "--seed", str(self.seed)],

@@ -155,13 +155,14 @@ def p4run(
     command: Annotated[
         list[str] | None, typer.Option("--command", "-c", help="run this at Mininet's prompt, and end; may be repeated")
     ] = None,
+    p4runtime: Annotated[bool, typer.Option("--p4runtime", help="serve P4Runtime clients, from port 50051 on")] = False,
     logs: Annotated[Path, typer.Option(help="folder of the switches' logs")] = Path("logs"),
 ) -> None:
     """Boot an exercise of p4lang/tutorials on the embedded switch. Run it in the exercise's folder."""
     from testbed.command.p4run import p4run as boot
     from topologies.exercise import read
 
-    raise typer.Exit(boot(read(topology, Path.cwd(), program), Path.cwd(), logs, command or [], console))
+    raise typer.Exit(boot(read(topology, Path.cwd(), program), Path.cwd(), logs, command or [], p4runtime, console))
 
 
 @application.command()

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from switches.embedded.build import build
 from switches.embedded.target import EmbeddedSwitch
 from switches.runtime_json import RuntimeJsonError
 from switches.target import SwitchError
+from testbed.command.servers import Servers
 from topologies import isolation
 from topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
 from topologies.links import NetworkError, limit_rate, run
@@ -39,14 +40,23 @@ INSTEAD = [
 ]
 
 
-def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str], console: Console) -> int:
+def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str], p4runtime: bool, console: Console) -> int:
     """Boot an exercise, run `lines` as at Mininet's prompt, or show the prompt where there are none; the exit code.
 
-    Raises CompileError for a program, ExerciseError for what is not possible here.
+    With `p4runtime`, clients on this machine and in the network find the switches at 127.0.0.1:50051 and the ports after it. Raises
+    CompileError for a program, ExerciseError for what is not possible here.
     """
     executables = {name: build(switch.program) for name, switch in exercise.switches.items()}
     logs.mkdir(parents=True, exist_ok=True)
-    pid = isolation.start(partial(_inside, exercise, executables, folder, logs, lines, console), session=False)
+    with ExitStack() as stack:
+        servers = stack.enter_context(Servers(exercise, folder, logs)) if p4runtime else None
+        pid = isolation.start(partial(_inside, exercise, executables, folder, logs, lines, servers, console), session=False)
+        if servers is not None:
+            servers.relay()
+        return _wait(pid)
+
+
+def _wait(pid: int) -> int:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the prompt's to handle
     try:
         return isolation.wait(pid)
@@ -55,8 +65,9 @@ def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str], co
 
 
 def _inside(
-    exercise: Exercise, executables: dict[str, Path], folder: Path, logs: Path, lines: Sequence[str], console: Console
-) -> int:
+    exercise: Exercise, executables: dict[str, Path], folder: Path, logs: Path, lines: Sequence[str], servers: Servers | None,
+    console: Console,
+) -> int:  # fmt: skip
     # the exercises' own scripts need scapy, which the python3 beside this one has
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     try:
@@ -68,6 +79,9 @@ def _inside(
         for name, switch in exercise.switches.items():
             count = _program(network.get(name), switch, folder)
             console.print(f"{name}: {os.path.relpath(switch.program, folder)}, {count} commands", highlight=False)
+        if servers is not None:
+            servers.start()
+            console.print(f"P4Runtime: {servers}", highlight=False)
         for name, host in exercise.hosts.items():
             for command in host.commands:
                 _run_on_host(network.get(name), command, console)
@@ -94,7 +108,8 @@ def _network(exercise: Exercise, executables: dict[str, Path], logs: Path) -> Mi
     for name, host in exercise.hosts.items():
         topo.addHost(name, ip=host.ip, mac=host.mac)
     for name, executable in executables.items():
-        topo.addSwitch(name, cls=EmbeddedSwitch, executable=executable, logs=logs, seed=0, dpid="1")
+        cpu_port = exercise.switches[name].cpu_port
+        topo.addSwitch(name, cls=EmbeddedSwitch, executable=executable, logs=logs, seed=0, controller=cpu_port, dpid="1")
     for link in exercise.links:
         first, second = link.ends
         topo.addLink(first.node, second.node, port1=first.port, port2=second.port)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
+from google.protobuf import text_format
+from p4.config.v1 import p4info_pb2
+from p4.v1 import p4runtime_pb2
 
 from switches.target import Target
 from tests.command_line import inalab
+from tests.p4runtime_client import Client
 
 PROGRAM = """
 #include <core.p4>
@@ -99,3 +109,65 @@ def test_what_is_wrong_is_one_sentence(exercise: Path, file: str, old: str, new:
     done = inalab("p4run", "topology.json", "-c", "pingall")
     assert done.returncode != 0
     assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def _p4info(path: Path) -> Any:
+    """What p4run writes before anything else."""
+    end = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} was not written"
+        time.sleep(0.05)
+    time.sleep(0.2)
+    return text_format.Parse(path.read_text(), p4info_pb2.P4Info())
+
+
+def _arbitrate(client: Client) -> None:
+    """Connect as often as it takes until the server listens."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            grpc.channel_ready_future(client.channel).result(timeout=1)
+            client.stub.Capabilities(p4runtime_pb2.CapabilitiesRequest())
+            break
+        except (grpc.FutureTimeoutError, grpc.RpcError):
+            assert time.monotonic() < end, "no server listens"
+            time.sleep(0.1)
+    client.reconnect()
+    assert client.arbitrate().status.code == 0
+
+
+@pytest.mark.quiet
+def test_controllers_find_the_switches_where_they_look_for_them(exercise: Path) -> None:
+    """From another shell of the machine, by P4Runtime; the ports are there once on a machine."""
+    described = json.loads((exercise / "topology.json").read_text())
+    described["switches"] = {"s1": {"cpu_port": "510"}, "s2": {}}
+    (exercise / "topology.json").write_text(json.dumps(described))
+    words = [Path(sys.executable).parent / "inalab", "p4run", "topology.json", "--p4runtime", "-c", "h1 ping -c 60 -i 0.2 h2"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        clients = []
+        for number, ports in enumerate(({"h1": 1, "h2": 2}, {"h1": 2, "h2": 1})):
+            info = _p4info(exercise / "build" / "forward.p4.p4info.txtpb")
+            client = Client(f"127.0.0.1:{50051 + number}", info, device_id=number)
+            clients.append(client)
+            _arbitrate(client)
+            client.set_pipeline()
+            for host, port in ports.items():
+                address = int(MACS[host].replace(":", ""), 16)
+                client.insert(table_entry=client.entry("by_address", address, action=client.action("to", port)))
+        output, _ = running.communicate(timeout=60)
+        for client in clients:
+            client.close()
+    assert running.returncode == 0, output
+    assert "s1: forward.p4, 0 commands" in output and "P4Runtime: s1 at 127.0.0.1:50051, s2 at 127.0.0.1:50052" in output
+    (received,) = re.findall(r"(\d+) received", output)
+    assert int(received) > 10
+    assert json.loads((exercise / "build" / "forward.json").read_text()) == {"program": "../forward.p4"}
+
+
+@pytest.mark.quiet
+def test_a_port_that_is_taken_is_told(exercise: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 50052))
+        done = inalab("p4run", "topology.json", "--p4runtime", "-c", "pingall")
+    assert done.returncode != 0 and "port 50052 of this machine" in done.stderr and "is taken" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

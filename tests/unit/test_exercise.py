@@ -29,6 +29,16 @@ def test_a_switch_runs_what_its_files_name(tmp_path: Path) -> None:
     assert found.links[2] == ExerciseLink((End("s1", 2), End("s2", 2)), 5000, 0.5)
 
 
+def test_without_a_name_the_only_program_runs(tmp_path: Path) -> None:
+    path = topology(tmp_path, switches={"s1": {"cpu_port": "510"}, "s2": {}})
+    (tmp_path / "flows.p4").write_text("")
+    found = read(path, tmp_path)
+    assert [(s.program.name, s.cpu_port) for s in found.switches.values()] == [("flows.p4", 510), ("flows.p4", None)]
+    (tmp_path / "other.p4").write_text("")
+    with pytest.raises(ExerciseError, match="switch s1 names no program"):
+        read(path, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("program", "run"), [("solution/firewall.p4", ["basic.p4", "solution/firewall.p4"]), ("mine.p4", ["mine.p4", "mine.p4"])]
 )
@@ -44,6 +54,7 @@ def test_a_program_stands_in_for_the_one_of_its_name_or_for_all(program: str, ru
         ({"hosts": {"h1": {"ip": "10.0.0.1"}}}, "host h1 needs 'ip' and 'mac'"),
         ({"hosts": HOSTS | {"h 3": {}}}, "'h 3' is no name"),
         ({"switches": {"s1": {}, "s2": {}}}, "switch s1 names no program: give one with --program"),
+        ({"switches": {"s1": {"program": "a.p4", "cpu_port": 511}}}, "switch s1: 511 is no port for a controller"),
         ({"links": [*LINKS, ["h1", "s1-p3"]]}, "two links end at h1"),
         ({"links": LINKS[:1]}, "host h2 has no link"),
         ({"links": [["h1", "h2"]]}, "a link between two hosts"),

@@ -45,7 +45,8 @@ def check(c: Checker, table: checked.Table, node: s.Table) -> None:
         return
     if node.entries:
         raise unsupported(node.position, f"entries of the program in a table that an {profile.type.name} implements")
-    if table.actions[table.default].action.name != "NoAction":
+    default = table.actions[table.default].action
+    if default.body is not None and default.body.statements:
         c.warn(
             table.position, f"the default action of table {table.name} never runs: simple_switch has none beside action profiles"
         )

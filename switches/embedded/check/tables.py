@@ -18,8 +18,7 @@ from switches.embedded.types import EnumType, as_bits
 
 DEFAULT_SIZE = 1024
 LARGEST = 1 << 24  # entries of a table
-SELECTOR = "selector"
-KINDS = ("exact", "lpm", "ternary", "range", "optional", SELECTOR)
+KINDS = ("exact", "lpm", "ternary", "range", "optional", checked.SELECTOR)
 PROPERTIES = {
     "size",
     "default_action",
@@ -49,9 +48,7 @@ def declare(c: Checker, written: s.Table, scope: Scope) -> checked.Table:
         made.actions.append(_listed(c, reference, scope))
     if len({listed.action.control_name for listed in made.actions}) != len(made.actions):
         raise CompileError(node.position, f"table {node.name} lists an action twice")
-    keys = [_key(c, element, scope) for element in node.key]
-    made.keys = [key for key in keys if key.kind != SELECTOR]
-    made.selectors = [key for key in keys if key.kind == SELECTOR]
+    made.key = [_key(c, element, scope) for element in node.key]
     _default(c, made, texts, properties.get("default_action"), scope)
     made.size = _size(c, properties, scope)
     made.counter = _direct(properties.get("counters"), "direct_counter", scope)

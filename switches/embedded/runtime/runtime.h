@@ -80,13 +80,13 @@ struct entry *parse_entry(struct table *t, int argc, char **argv, int first, con
 void say_action(const struct action_info *action, const uint64_t *data, struct reply *reply);
 
 // --- table_commands.c
-bool direct_counter_read(char **argv, struct reply *reply);  // false: no table has such a counter
-bool direct_counter_reset(char **argv);                       // likewise
-bool direct_meter(char **argv, struct entry **found, struct reply *reply);  // false: no table has such meters
+// those of an entry by their name and the entry's handle, NULL with a reason: none; false: no table has some of that name
+bool direct_counter(char **argv, struct count **found, struct reply *reply);
+bool direct_meter(char **argv, struct entry **found, struct reply *reply);
+bool direct_counter_reset(char **argv);  // false: no table has such counters
 
 // --- state.c: registers and counters
 void state_reset(void);
-void say_count(struct reply *reply, char **argv, const struct count *count);
 
 // --- value_sets.c, meters.c, digests.c
 void value_sets_reset(void);

@@ -94,19 +94,39 @@ static void register_reset(int argc, char **argv, struct reply *reply) {
     if (r) clear(r);
 }
 
-void say_count(struct reply *reply, char **argv, const struct count *count) {
+static void say_count(struct reply *reply, char **argv, const struct count *count) {
     say(reply, "%s[%s]= BmCounterValue(packets=%llu, bytes=%llu)\n", argv[1], argv[2], (unsigned long long)count->packets,
         (unsigned long long)count->bytes);
 }
 
 static void counter_read(int argc, char **argv, struct reply *reply) {
     (void)argc;
-    if (direct_counter_read(argv, reply)) return;
+    struct count *direct = NULL;
+    if (direct_counter(argv, &direct, reply)) {
+        if (direct) say_count(reply, argv, direct);
+        return;
+    }
     const struct counter_array *c = find_counter(argv[1], reply);
     uint64_t i;
     if (!c) return;
     if (!parse_cell(argv[2], c->size, &i)) return fail(reply, "%s is not a cell of %s, which has %u", argv[2], c->name, c->size);
     say_count(reply, argv, &c->cells[i]);
+}
+
+static void counter_write(int argc, char **argv, struct reply *reply) {
+    (void)argc;
+    struct count written, *cell = NULL;
+    if (!direct_counter(argv, &cell, reply)) {
+        const struct counter_array *c = find_counter(argv[1], reply);
+        uint64_t i;
+        if (!c) return;
+        if (!parse_cell(argv[2], c->size, &i)) return fail(reply, "%s is not a cell of %s, which has %u", argv[2], c->name, c->size);
+        cell = &c->cells[i];
+    }
+    if (!cell) return;
+    if (!parse_uint(argv[3], UINT64_MAX, &written.packets)) return fail(reply, "%s is not a number of packets", argv[3]);
+    if (!parse_uint(argv[4], UINT64_MAX, &written.bytes)) return fail(reply, "%s is not a number of bytes", argv[4]);
+    *cell = written;
 }
 
 static void counter_reset(int argc, char **argv, struct reply *reply) {
@@ -127,6 +147,7 @@ const struct command state_commands[] = {
     {"register_write", 4, 4, register_write, "REGISTER CELL VALUE"},
     {"register_reset", 2, 2, register_reset, "REGISTER"},
     {"counter_read", 3, 3, counter_read, "COUNTER CELL"},
+    {"counter_write", 5, 5, counter_write, "COUNTER CELL PACKETS BYTES"},
     {"counter_reset", 2, 2, counter_reset, "COUNTER"},
     {0},
 };

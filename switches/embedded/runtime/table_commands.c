@@ -172,10 +172,10 @@ static struct table *table_with(const char *(*name)(const struct table *), const
     return NULL;
 }
 
-bool direct_counter_read(char **argv, struct reply *reply) {
+bool direct_counter(char **argv, struct count **found, struct reply *reply) {
     struct table *t = table_with(counter_of, argv[1]);
-    const struct entry *e = t ? find_entry(t, argv[2], reply) : NULL;
-    if (e) say_count(reply, argv, &e->count);
+    struct entry *e = t ? find_entry(t, argv[2], reply) : NULL;
+    *found = e ? &e->count : NULL;
     return t != NULL;
 }
 

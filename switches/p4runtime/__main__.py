@@ -1,0 +1,59 @@
+"""Serve a running embedded switch to P4Runtime clients: python -m switches.p4runtime SWITCH PROGRAM.p4 [--address ADDRESS]."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from switches.control import ControlError
+from switches.embedded.compiler import check_p4
+from switches.embedded.control import SocketControl
+from switches.embedded.errors import CompileError
+from switches.sockets import socket_path
+
+ADDRESS = "127.0.0.1:50051"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m switches.p4runtime", description="A P4Runtime server for an embedded switch.")
+    parser.add_argument("switch", help="the switch's name, or the path of its control socket")
+    parser.add_argument("program", type=Path, help="the P4 program that it runs")
+    parser.add_argument(
+        "-D", dest="defines", metavar="NAME=VALUE", action="append", default=[], help="define a macro, as for the switch"
+    )
+    parser.add_argument("-I", dest="include_dirs", metavar="DIR", type=Path, action="append", default=[], help="include path")
+    parser.add_argument("--address", action="append", help=f"where to listen; may be given several times (default: {ADDRESS})")
+    parser.add_argument("--device-id", type=int, default=0, metavar="N", help="what clients call the switch (default: 0)")
+    parser.add_argument("--packets", type=Path, metavar="SOCKET", help="where the switch's -i PORT@unix:SOCKET is")
+    parser.add_argument("--p4info", type=Path, metavar="FILE", help="write the program's P4Info there, too")
+    options = parser.parse_args()
+    try:
+        from google.protobuf import text_format
+
+        from switches.p4runtime.p4info import p4info
+        from switches.p4runtime.server import P4RuntimeServer
+    except ImportError as error:
+        sys.exit(f'error: {error.name} is missing: pip install -e ".[p4runtime]"')
+    try:
+        defines = dict(d.split("=", 1) if "=" in d else (d, "1") for d in options.defines)
+        info = p4info(check_p4(options.program, defines, options.include_dirs))
+        if options.p4info is not None:
+            options.p4info.write_text(text_format.MessageToString(info))
+        server = P4RuntimeServer(info, SocketControl(socket_path(options.switch)), options.device_id, options.packets)
+        server.start(options.address or [ADDRESS])
+    except (CompileError, ControlError, OSError) as error:
+        sys.exit(f"error: {error}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print(f"device {options.device_id}: {', '.join(options.address or [ADDRESS])}", flush=True)
+    try:
+        signal.pause()
+    except (KeyboardInterrupt, SystemExit):
+        pass
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    main()
