@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment figures test test-unit test-deep test-network mutants sanitize programs bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-deep test-network mutants sanitize fuzz programs bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -60,8 +60,11 @@ sanitize: $(READY) ## try 10^6 packets and commands under sanitizers, and 2000 c
 	@$(BIN)/python -m tests.sanitize --seed $(SEED)
 	@$(BIN)/python -m tests.sanitize.sources --seed $(SEED)
 
-programs: $(READY) ## compare PROGRAMS=100 random P4 programs on the embedded switch with an interpreter
-	@$(BIN)/python -m tests.p4_comparison $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
+fuzz: $(READY) ## try 10^7 packets and 10^6 commands under sanitizers, an hour; PIECE=3/20: the third twentieth of them
+	@$(BIN)/python -m tests.sanitize --seed $(SEED) --packets 10000000 --commands 1000000 $(if $(PIECE),--piece $(PIECE))
+
+programs: $(READY) ## compare PROGRAMS=100 random P4 programs with an interpreter; TARGET=bmv2: with real p4c and BMv2, as root
+	@$(BIN)/python -m tests.p4_comparison $(if $(filter bmv2,$(TARGET)),--bmv2) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
 
 bench: $(READY) ## measure packets/s of the switch and ATE/s of workers
 	@$(BIN)/python -m testbed.command.bench

@@ -62,6 +62,8 @@ class Writer:
     signatures: dict[str, list[tuple[str, Kind]]] = field(default_factory=dict)  # directions and kinds of parameters
     results: dict[str, Kind | None] = field(default_factory=dict)
     names: int = 0
+    divides: bool = True  # BMv2 does not
+    shifts: tuple[int, ...] = (8, 100)  # by numbers of these widths; p4c takes no large ones
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -248,7 +250,7 @@ class Writer:
 
     def binary(self, scope: Scope, kind: Kind, depth: int) -> str:
         a, b = self.expression(scope, kind, depth), self.expression(scope, kind, depth)
-        if kind[0] == "bit" and 1 < kind[1] <= 64 and self.random.random() < 0.15:
+        if self.divides and kind[0] == "bit" and 1 < kind[1] <= 64 and self.random.random() < 0.15:
             return f"{a} {self.random.choice('/%')} ({self.leaf(scope, kind)} | {kind[1]}w1)"
         return f"{a} {self.random.choice(ARITHMETIC)} {b}"
 
@@ -257,7 +259,7 @@ class Writer:
 
     def shift(self, scope: Scope, kind: Kind, depth: int) -> str:
         amount = self.random.choice(
-            [f"{self.random.randrange(kind[1])}", self.leaf(scope, ("bit", 8)), self.leaf(scope, ("bit", 100))]
+            [f"{self.random.randrange(kind[1])}", *(self.leaf(scope, ("bit", width)) for width in self.shifts)]
         )
         return f"{self.expression(scope, kind, depth)} {self.random.choice(['<<', '>>'])} {amount}"
 

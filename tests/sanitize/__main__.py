@@ -44,7 +44,7 @@ def replay(subject: Subject) -> int:
     return sum(len(scenario.packets) for scenario in subject.scenarios)
 
 
-def fuzz(subject: Subject, packets: int, commands: int, seed: int) -> None:
+def fuzz(subject: Subject, packets: int, commands: int, seed: object) -> None:
     """So many mutated packets and drawn commands, mixed; the settings of a recording precede each batch."""
     rng = random.Random(f"{subject.name} {seed}")
     base = [packet for scenario in subject.scenarios for packet in scenario.packets] or PLAIN
@@ -93,16 +93,21 @@ def main() -> None:
     parser.add_argument("--packets", type=int, default=10**6, metavar="N", help="mutated packets, over all programs")
     parser.add_argument("--commands", type=int, default=10**6, metavar="N", help="drawn commands, over all programs")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
+    parser.add_argument("--piece", default="1/1", metavar="I/N", help="only the I-th of N equal pieces; each draws for itself")
     options = parser.parse_args()
+    piece, pieces = (int(word) for word in options.piece.split("/"))
+    if not 1 <= piece <= pieces:
+        parser.error(f"there is no piece {options.piece}")
+    all_packets, all_commands = (shares(total, pieces)[piece - 1] for total in (options.packets, options.commands))
     chosen = [subject for subject in subjects() if not options.programs or subject.name in options.programs]
     if not chosen:
         parser.error(f"there is no such program; there are {', '.join(sorted({subject.name for subject in subjects()}))}")
-    parts = zip(chosen, shares(options.packets, len(chosen)), shares(options.commands, len(chosen)), strict=True)
-    for subject, packets, commands in parts:
+    seed = options.seed if pieces == 1 else f"{options.seed}, {options.piece}"
+    for subject, packets, commands in zip(chosen, shares(all_packets, len(chosen)), shares(all_commands, len(chosen)), strict=True):
         begun = time.monotonic()
         try:
             played = replay(subject)
-            fuzz(subject, packets, commands, options.seed)
+            fuzz(subject, packets, commands, seed)
         except SanitizerError as error:
             sys.exit(f"error: {error}; the report is above")
         took = time.monotonic() - begun
