@@ -1,7 +1,7 @@
 """A whole pipeline by the specification: its parser, its tables with entries from commands, its registers and counters.
 
-Beside the interpreter of controls, small, slow, and apart from the emitter and the runtime. What is open there is simple_switch's: a
-read beyond a register's end gives zero, a write there is lost; `reject`, and a select without a case that matches, accept; keys of
+Beside the interpreter of controls, small, slow, and apart from the emitter and the runtime. What is open there is simple_switch's:
+`reject`, and a select without a case that matches, accept; keys of
 headers that are not valid are zero.
 """
 
@@ -207,12 +207,11 @@ class Machine(Interpreter):
             case checked.ExternCall("read", object=checked.ExternObject() as register):
                 cells, i = self.state[register], self.value(node.arguments[1])
                 to = self.place(node.arguments[0])
-                to.set(deepcopy(cells[i]) if i < len(cells) else 0)
+                to.set(cells[i])
                 return None
             case checked.ExternCall("write", object=checked.ExternObject() as register):
                 i, value = self.value(node.arguments[0]), self.value(node.arguments[1])
-                if i < len(self.state[register]):
-                    self.state[register][i] = value
+                self.state[register][i] = value
                 return None
             case checked.ExternCall("count", object=checked.ExternObject() as counter):
                 self.state[counter][self.value(node.arguments[0])] += 1

@@ -125,11 +125,13 @@ class PipelineWriter(Writer):
         return f"transition select({', '.join(name for name, _ in keys)}) {{ {' '.join(cases)} }}"
 
     def case(self, widths: list[int], target: str) -> str:
-        keys = [
-            self.random.choice([self.number(w), self.number(w), f"{self.number(w)} &&& {self.number(w)}", self.range(w), "_"])
-            for w in widths
-        ]
+        """Not all keys of a case are `_`: BMv2 tries such a case last, wherever it stands."""
+        keys = ["_" if i and self.random.random() < 0.3 else self.select_key(width) for i, width in enumerate(widths)]
         return f"{keys[0] if len(keys) == 1 else '(' + ', '.join(keys) + ')'}: {target};"
+
+    def select_key(self, width: int) -> str:
+        number = self.number(width)
+        return self.random.choice([number, number, f"{number} &&& {self.number(width)}", self.range(width)])
 
     def number(self, width: int) -> str:
         return str(self.random.choice([self.random.randrange(4), self.random.getrandbits(width)]))
@@ -155,7 +157,7 @@ class PipelineWriter(Writer):
         return f"action {name}({', '.join(f'bit<{width}> p{i}' for i, width in enumerate(widths))}) {{ {' '.join(lines)} }}"
 
     def stateful(self, scope: Scope) -> str:
-        index = f"(bit<32>)({self.leaf(scope, ('bit', 8))} & hdr.probe.x & {self.random.choice([7, 15, 255])})"
+        index = f"(bit<32>)({self.leaf(scope, ('bit', 8))} & hdr.probe.x & {CELLS - 1})"
         return self.random.choice(
             [
                 f"kept.read(meta.m, {index});", f"kept.write({index}, {self.expression(scope, ('bit', 16), 1)});",
