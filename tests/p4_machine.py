@@ -1,8 +1,7 @@
 """A whole pipeline by the specification: its parser, its tables with entries from commands, its registers and counters.
 
 Beside the interpreter of controls, small, slow, and apart from the emitter and the runtime. What is open there is simple_switch's:
-`reject`, and a select without a case that matches, accept; keys of
-headers that are not valid are zero.
+`reject`, and a select without a case that matches, accept; keys of headers that are not valid are zero.
 """
 
 from __future__ import annotations

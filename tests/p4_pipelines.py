@@ -12,6 +12,12 @@ HEADERS = {"one": [("a", 8), ("b", 16)], "two": [("c", 4), ("d", 12), ("e", 32)]
 PROBE = [("which", 8), ("x", 8), ("y", 16), ("z", 40)]
 METADATA = [("l", 8), ("m", 16), ("n", 32)]
 KINDS = ("exact", "lpm", "ternary", "range", "optional")
+KINDS_OF_BITS = (
+    "exact",
+    "ternary",
+    "range",
+    "optional",
+)  # of fields that fill no bytes: BMv2 counts prefixes from the first bit of those
 CELLS = 8
 PROGRAM = """#define PROBE_FIELDS {probe}
 #define METADATA_FIELDS {metadata}
@@ -125,13 +131,13 @@ class PipelineWriter(Writer):
         return f"transition select({', '.join(name for name, _ in keys)}) {{ {' '.join(cases)} }}"
 
     def case(self, widths: list[int], target: str) -> str:
-        """Not all keys of a case are `_`: BMv2 tries such a case last, wherever it stands."""
+        """No case matches everything, by `_` or a mask: BMv2 tries such a case last, wherever it stands."""
         keys = ["_" if i and self.random.random() < 0.3 else self.select_key(width) for i, width in enumerate(widths)]
         return f"{keys[0] if len(keys) == 1 else '(' + ', '.join(keys) + ')'}: {target};"
 
     def select_key(self, width: int) -> str:
         number = self.number(width)
-        return self.random.choice([number, number, f"{number} &&& {self.number(width)}", self.range(width)])
+        return self.random.choice([number, number, f"{number} &&& {int(self.number(width)) | 1}", self.range(width)])
 
     def number(self, width: int) -> str:
         return str(self.random.choice([self.random.randrange(4), self.random.getrandbits(width)]))
@@ -168,7 +174,7 @@ class PipelineWriter(Writer):
 
     def table(self, number: int) -> str:
         places = self.random.sample(self.places(list(HEADERS)), self.random.randint(1, 3))
-        kinds = [self.random.choice(KINDS) for _ in places]
+        kinds = [self.random.choice(KINDS if width % 8 == 0 else KINDS_OF_BITS) for _, (_, width) in places]
         while kinds.count("lpm") > 1:
             kinds[kinds.index("lpm")] = "exact"
         if "range" in kinds or "ternary" in kinds:  # BMv2 has no prefixes there

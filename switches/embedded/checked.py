@@ -222,6 +222,7 @@ class Program:
     errors: list[str]  # by number
     instances: list[Instance] = field(default_factory=list)  # the blocks, and what is instantiated in them
     controller_headers: list[ControllerHeader] = field(default_factory=list)
+    digests: dict[Type, str] = field(default_factory=dict)  # their names
     exits: bool = False  # whether any statement is `exit`
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -45,15 +46,20 @@ class SocketControl(Reads):
     """See switches.control.Control."""
 
     def __init__(self, path: Path, timeout: float = 10.0) -> None:
-        self.path = path
+        self.path, self.timeout = path, timeout
+        self.lost = False  # an answer may still be under way, which would be taken for the next command's
+        self._connect()
+
+    def _connect(self) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(timeout)
+        self.socket.settimeout(self.timeout)
         try:
-            self.socket.connect(str(path))
+            self.socket.connect(str(self.path))
         except OSError as error:
             self.socket.close()
-            raise ControlError(f"no switch answers at {path}: {error.strerror or error}") from None
+            raise ControlError(f"no switch answers at {self.path}: {error.strerror or error}") from None
         self.stream = self.socket.makefile("rwb")
+        self.lost = False
 
     def __enter__(self) -> SocketControl:
         return self
@@ -65,18 +71,27 @@ class SocketControl(Reads):
         """Run one command; see Control."""
         if "\n" in line.strip():
             raise CommandError("a command is one line")
+        if self.lost:
+            self._connect()
         try:
             self.stream.write(line.strip().encode() + b"\n")
             self.stream.flush()
             head = self.stream.readline().split()
             text = self.stream.read(int(head[1])).decode() if len(head) == 2 else ""
         except OSError as error:
+            self._lose()
             raise ControlError(f"the switch at {self.path} does not answer: {error}") from None
         if len(head) != 2:
+            self._lose()
             raise ControlError(f"the switch at {self.path} closed the connection")
         if head[0] != b"ok":
             raise CommandError(text)
         return text
+
+    def _lose(self) -> None:
+        self.lost = True
+        with suppress(OSError):
+            self.close()
 
     def close(self) -> None:
         """Close the connection; the switch goes on."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 from types import TracebackType
 
-from switches.control import ControlError
+from switches.control import CommandError, ControlError
 from switches.embedded.control import Reads
 
 COMMAND, ANSWER, REFUSAL, END = 0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3
@@ -79,10 +79,10 @@ class OfflineSwitch(Reads):
         return sent
 
     def command(self, line: str) -> str:
-        """Run one command; its output. Raises ControlError if it is refused."""
+        """Run one command; its output. Raises CommandError if it is refused."""
         (((kind, text),),) = self.batch([(COMMAND, line.encode())])
         if kind == REFUSAL:
-            raise ControlError(text.decode())
+            raise CommandError(text.decode())
         return text.decode()
 
     def close(self) -> None:

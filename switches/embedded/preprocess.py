@@ -64,7 +64,7 @@ def preprocess(program: Path, defines: dict[str, str], include_dirs: list[Path])
     if not str(program).isprintable():
         raise CompileError(None, f"the name of {program} holds a character that cannot be printed: rename the file")
     try:
-        text = program.read_text()
+        text = program.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise CompileError(None, f"cannot read {program}: {error}") from None
     _refuse_control_characters(text, str(program))

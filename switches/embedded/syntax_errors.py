@@ -6,12 +6,13 @@ import re
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from switches.embedded.advice import declared_nowhere
+from switches.embedded.advice import declared_nowhere, keyword
 from switches.embedded.errors import CompileError, Position
 from switches.embedded.preprocess import Source
 
 BRACKETED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.S)  # comments and strings
 ONLY = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}
+REACH = 12  # tokens before an error, among which may be the word that made the parser take another way
 TYPED = ("BIT", "INT", "VARBIT", "BOOL", "TYPE", "IDENT")  # what may stand behind the < of an undeclared type
 
 
@@ -29,6 +30,11 @@ def explained(error: UnexpectedInput, source: Source, parser: Lark) -> CompileEr
         return CompileError(source.position(before[-1].end_line, before[-1].end_column), "expected ';'")
     if error.token.type == "$END":
         return CompileError(position, "syntax error: the program ends too early")
+    if error.token == "}" and "APPLY" in accepts:
+        return CompileError(position, "expected apply { … }, which every control has")
+    if (misspelt := _misspelt(error.token, before, parser, source)) is not None:
+        word, meant = misspelt
+        return CompileError(_position(source, word), f"syntax error at {str(word)!r}: did you mean {meant}?")
     if (unknown := _undeclared_type(error, before)) is not None:
         types = [str(t) for t in parser.lex(source.text) if t.type == "TYPE"]
         return CompileError(_position(source, unknown), declared_nowhere(str(unknown), types))
@@ -53,6 +59,17 @@ def _before(token: Token, source: Source, parser: Lark) -> list[Token]:
     if token.type == "$END":
         return tokens
     return [t for t in tokens if (t.start_pos or 0) < (token.start_pos or 0)]
+
+
+def _misspelt(token: Token, before: list[Token], parser: Lark, source: Source) -> tuple[Token, str] | None:
+    """A word at or just before the error that is nearly a keyword, and no name that the program uses; and the keyword."""
+    words = [t for t in [*before[-REACH:], token] if t.type in ("IDENT", "ACTION")]
+    names = [str(t) for t in parser.lex(source.text) if t.type == "IDENT"]
+    for word in reversed(words):
+        meant = "actions" if word == "action" and word is token else keyword(str(word))
+        if meant is not None and names.count(str(word)) <= 1:
+            return word, meant
+    return None
 
 
 def _undeclared_type(error: UnexpectedToken, before: list[Token]) -> Token | None:

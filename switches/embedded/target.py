@@ -46,6 +46,7 @@ class EmbeddedSwitch(Switch):
             self.process = subprocess.Popen(
                 [self.executable, *ports, "--socket", str(path), "--seed", str(self.seed)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, text=True,
+                process_group=0,  # Ctrl-C at a prompt is not for it
             )  # fmt: skip
         end = time.monotonic() + START_SECONDS
         while True:

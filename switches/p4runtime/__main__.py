@@ -43,7 +43,9 @@ def main() -> None:
             options.p4info.write_text(text_format.MessageToString(info))
         server = P4RuntimeServer(info, SocketControl(socket_path(options.switch)), options.device_id, options.packets)
         server.start(options.address or [ADDRESS])
-    except (CompileError, ControlError, OSError) as error:
+    except CompileError as error:
+        sys.exit(str(error))
+    except (ControlError, OSError) as error:
         sys.exit(f"error: {error}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print(f"device {options.device_id}: {', '.join(options.address or [ADDRESS])}", flush=True)

@@ -41,6 +41,8 @@ class Arbitration:
         if message.HasField("role") and (message.role.name or message.role.id):
             raise unimplemented("roles: leave the role out")
         election = (message.election_id.high, message.election_id.low) if message.HasField("election_id") else None
+        if election == (0, 0):
+            raise invalid("an election id is above 0; a client without one is a backup for ever")
         with self.lock:
             if election is not None and any(c.election == election for c in self.clients if c is not client):
                 raise invalid(f"another client has election id {election[1]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from switches.p4runtime.errors import P4RuntimeError, invalid
 
+SHOWN = 32  # bytes of a number in a message
 OUT_OF_RANGE = 11  # google.rpc.code_pb2.OUT_OF_RANGE
 
 
@@ -18,5 +19,6 @@ def decode(octets: bytes, width: int, what: str) -> int:
         raise invalid(f"{what} has no value")
     value = int.from_bytes(octets, "big")
     if value >> width:
-        raise P4RuntimeError(OUT_OF_RANGE, f"{what} is {value:#x}, which does not fit in {width} bits")
+        shown = f"{value:#x}" if len(octets) <= SHOWN else f"a number of {len(octets)} bytes"
+        raise P4RuntimeError(OUT_OF_RANGE, f"{what} is {shown}, which does not fit in {width} bits")
     return value

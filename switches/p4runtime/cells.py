@@ -10,7 +10,7 @@ from p4.v1 import p4runtime_pb2
 from switches.p4runtime.bytestrings import decode, encode
 from switches.p4runtime.errors import unimplemented
 from switches.p4runtime.pipeline import Pipeline, require
-from switches.p4runtime.tables import Tables, counted, rates
+from switches.p4runtime.tables import Tables, check_counts, counted, rates
 
 MODIFY = p4runtime_pb2.Update.MODIFY
 
@@ -41,6 +41,7 @@ class Cells:
 
     def _write_counter_entry(self, message: Any) -> None:
         counter = self.pipeline.get("counters", message.counter_id)
+        check_counts(message.data)
         for cell in self._cells(counter, message):
             self.pipeline.run("counter_write", counter.preamble.name, cell, message.data.packet_count, message.data.byte_count)
 
@@ -110,10 +111,13 @@ class Cells:
     def _read_register_entry(self, wanted: Any) -> Iterator[Any]:
         for register in self.pipeline.chosen("registers", wanted.register_id):
             _width(register)
-            for cell in self._cells(register, wanted):
+            cells = self._cells(register, wanted)
+            name, control = register.preamble.name, self.pipeline.control
+            values = control.registers(name) if len(cells) > 1 else [control.register(name, cell) for cell in cells]
+            for cell, value in zip(cells, values, strict=True):
                 made = p4runtime_pb2.RegisterEntry(register_id=register.preamble.id)
                 made.index.index = cell
-                made.data.bitstring = encode(self.pipeline.control.register(register.preamble.name, cell))
+                made.data.bitstring = encode(value)
                 yield made
 
     # --- value sets
@@ -130,6 +134,11 @@ class Cells:
 
     def _value(self, described: Any, member: Any) -> int:
         given = {match.field_id: match for match in member.match}
+        known = {f.id for f in described.match}
+        require(
+            len(given) == len(member.match) == len(known & given.keys()),
+            f"a value of {described.preamble.name} has each field once",
+        )
         value = 0
         for f in described.match:
             what = f"field {f.name or f.id} of a value of {described.preamble.name}"

@@ -12,7 +12,7 @@ from switches.p4runtime.cells import Cells
 from switches.p4runtime.errors import unimplemented
 from switches.p4runtime.notifications import Digests, IdleEntries
 from switches.p4runtime.pipeline import Pipeline, require
-from switches.p4runtime.profiles import Profiles
+from switches.p4runtime.profiles import DELETE, INSERT, MODIFY, Profiles
 from switches.p4runtime.replication import Replication
 from switches.p4runtime.tables import Tables
 
@@ -47,7 +47,7 @@ class Entities:
 
     def write(self, update: Any) -> None:
         """Make one update. Raises P4RuntimeError, and has changed nothing then."""
-        require(update.type != p4runtime_pb2.Update.UNSPECIFIED, "an update inserts, modifies or deletes")
+        require(update.type in (INSERT, MODIFY, DELETE), "an update inserts, modifies or deletes")
         kind = update.entity.WhichOneof("entity")
         require(kind is not None, "an update has an entity")
         if kind in CELLS:

@@ -37,6 +37,9 @@ def denied(message: str) -> P4RuntimeError:
     return P4RuntimeError(code_pb2.PERMISSION_DENIED, message)
 
 
+MOST_DETAILS = 7000  # bytes of a status that gRPC carries beside an answer
+
+
 def status_of(errors: Sequence[P4RuntimeError | None]) -> Any:
     """The google.rpc.Status of a batch: an Error for each of its updates, in their order."""
     status = status_pb2.Status(code=code_pb2.UNKNOWN, message="some updates of the batch failed; see the details")
@@ -45,4 +48,11 @@ def status_of(errors: Sequence[P4RuntimeError | None]) -> Any:
         if error is not None:
             one = p4runtime_pb2.Error(canonical_code=error.code, message=str(error), space="inalab")
         status.details.add().Pack(one)
+    if status.ByteSize() > MOST_DETAILS:
+        first, reason = next((i, error) for i, error in enumerate(errors) if error is not None)
+        failed = sum(error is not None for error in errors)
+        del status.details[:]
+        status.message = f"{failed} of {len(errors)} updates failed, too many for details; the first, number {first}: {reason}"[
+            :1000
+        ]
     return status

@@ -21,8 +21,8 @@ def has_priorities(table: Any) -> bool:
     return any(f.match_type in ORDERED for f in table.match_fields)
 
 
-def key_of(table: Any, entry: Any) -> tuple[Key, int]:
-    """What tells an entry from others: its key and its priority. Raises P4RuntimeError."""
+def key_of(table: Any, entry: Any, any_priority: bool = False) -> tuple[Key, int]:
+    """What tells an entry from others: its key and its priority, which a read may leave out. Raises P4RuntimeError."""
     given = {}
     for match in entry.match:
         require(match.field_id not in given, f"field {match.field_id} of table {table.preamble.name} is given twice")
@@ -30,7 +30,7 @@ def key_of(table: Any, entry: Any) -> tuple[Key, int]:
     key = tuple(_field(table, f, given.pop(f.id, None)) for f in table.match_fields)
     require(not given, f"table {table.preamble.name} has no match field {next(iter(given), '')}")
     if has_priorities(table):
-        require(0 < entry.priority <= HIGHEST, f"an entry of table {table.preamble.name} needs a priority above 0")
+        require(any_priority or 0 < entry.priority <= HIGHEST, f"an entry of table {table.preamble.name} needs a priority above 0")
     else:
         require(entry.priority == 0, f"entries of table {table.preamble.name} have no priority")
     return key, entry.priority

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -12,8 +13,6 @@ from switches.p4runtime.errors import already_exists, not_found
 from switches.p4runtime.pipeline import Pipeline, require
 from switches.p4runtime.profiles import DELETE, INSERT
 from switches.p4runtime.tables import Tables
-
-UNNAMED = "digest"  # what the switch calls a digest of a list of values
 
 
 class IdleEntries:
@@ -60,6 +59,8 @@ class Digests:
         require(
             message.config.max_list_size >= 0 and message.config.max_timeout_ns >= 0, "a digest's sizes and times are not negative"
         )
+        if kind == INSERT and not self.wanted:
+            self.pipeline.run("digests")  # those of before are nobody's
         self.wanted[message.digest_id] = message
 
     def read(self, wanted: Any) -> list[Any]:
@@ -72,6 +73,8 @@ class Digests:
         found: dict[int, list[Any]] = {}
         for line in self.pipeline.run("digests").splitlines():
             name, _, rest = line.partition(" ")
+            if name.startswith("lost="):
+                print(f"{name.removeprefix('lost=')} digests came too fast and are lost", file=sys.stderr, flush=True)
             number = self._number(name)
             if number is not None:
                 values = [int(word.partition("=")[2]) for word in rest.split()]
@@ -83,11 +86,8 @@ class Digests:
         return due
 
     def _number(self, name: str) -> int | None:
-        for number in self.wanted:
-            described = self.pipeline.by_id["digests"][number]
-            if described.preamble.name == name or (name == UNNAMED and described.type_spec.WhichOneof("type_spec") == "tuple"):
-                return number
-        return None
+        names = {number: self.pipeline.by_id["digests"][number].preamble.name for number in self.wanted}
+        return next((number for number, own in names.items() if own == name), None)
 
     def _data(self, spec: Any, values: list[int]) -> Any:
         """Values in the order of a struct's or tuple's members, as P4Data; takes them from the list."""
@@ -99,6 +99,9 @@ class Digests:
         if kind == "tuple":
             members = [self._data(member, values) for member in spec.tuple.members]
             return p4data_pb2.P4Data(tuple=p4data_pb2.P4StructLike(members=members))
+        if kind == "header":
+            fields = [encode(values.pop(0)) for _ in known.headers[spec.header.name].members]
+            return p4data_pb2.P4Data(header=p4data_pb2.P4Header(is_valid=True, bitstrings=fields))
         value = values.pop(0)
         if kind == "bool":
             return p4data_pb2.P4Data(bool=bool(value))

@@ -42,19 +42,13 @@ class _Writer:
         called = [call.callee for call in calls if isinstance(call.callee, checked.Action)]
         self.in_tables = _once(listed.action for table in self.tables for listed in table.actions)
         self.actions = _once([*self.in_tables, *called])
-        self.digests = self._digests(calls)
+        in_actions = [node for action in self.actions for node in walk(action.body) if isinstance(node, s.Call)]
+        self.digests = _once(_digest_type(call) for call in in_actions + calls if _is_digest(call))
         self.externs = [*program.externs, *(one for instance in program.instances for one in instance.externs)]
         self.value_sets = [one for instance in program.instances for one in instance.value_sets]
         in_properties = [table.profile for table in self.tables if table.profile is not None]
         self.profiles = _once([*(one for one in self.externs if one.type.name in PROFILES), *in_properties])
         self.numbering = Numbering(self._things())
-
-    def _digests(self, calls: list[s.Call]) -> dict[str, Type]:
-        """The types of digests by their names; p4c numbers those that have none."""
-        in_actions = [node for action in self.actions for node in walk(action.body) if isinstance(node, s.Call)]
-        types = [_digest_type(call) for call in in_actions + calls if _is_digest(call)]
-        unnamed = [type_ for type_ in types if isinstance(type_, TupleOf)]
-        return {f"digest_{unnamed.index(one)}" if isinstance(one, TupleOf) else str(one): one for one in types}
 
     def _things(self) -> Iterator[tuple[int, str, Sequence[s.Annotation]]]:
         yield from ((IDS.TABLE, table.control_name, table.annotations) for table in self.tables)
@@ -69,7 +63,7 @@ class _Writer:
                     yield kind, one.control_name, one.annotations
         yield from ((IDS.VALUE_SET, one.control_name, one.annotations) for one in self.value_sets)
         yield from ((IDS.CONTROLLER_HEADER, header.type.name, header.annotations) for header in self.program.controller_headers)
-        yield from ((IDS.DIGEST, name, []) for name in self.digests)
+        yield from ((IDS.DIGEST, self.program.digests[type_], []) for type_ in self.digests)
 
     def write(self) -> Any:
         self.info.pkg_info.arch = "v1model"
@@ -88,8 +82,8 @@ class _Writer:
             self._controller_header(header)
         for value_set in self.value_sets:
             self._value_set(value_set)
-        for name, type_ in self.digests.items():
-            made = self._named(self.info.digests, IDS.DIGEST, name)
+        for type_ in self.digests:
+            made = self._named(self.info.digests, IDS.DIGEST, self.program.digests[type_])
             self._type(type_, made.type_spec)
         return self.info
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from p4.v1 import p4runtime_pb2
@@ -14,7 +15,9 @@ from switches.p4runtime.bytestrings import decode, encode
 from switches.p4runtime.errors import P4RuntimeError, invalid
 from switches.p4runtime.pipeline import require
 
-LONGEST = 1 << 16
+MOST_BYTES = 10240  # that the switch takes (runtime/program.h)
+UNAVAILABLE = 14  # google.rpc.code_pb2.UNAVAILABLE
+AGAIN_SECONDS = 0.2  # until a connection that was lost is tried again
 
 
 def packet_out(header: Any, message: Any) -> bytes:
@@ -28,7 +31,9 @@ def packet_out(header: Any, message: Any) -> bytes:
         value = value << f.bitwidth | decode(given.pop(f.id), f.bitwidth, f"metadata {f.name}")
         bits += f.bitwidth
     require(not given, f"a packet-out has no metadata {next(iter(given), '')}")
-    return value.to_bytes((bits + 7) // 8, "big") + bytes(message.payload)
+    data = value.to_bytes((bits + 7) // 8, "big") + bytes(message.payload)
+    require(0 < len(data) <= MOST_BYTES, f"a packet has 1 to {MOST_BYTES} bytes with its metadata, and this one {len(data)}")
+    return data
 
 
 def packet_in(header: Any, data: bytes) -> Any:
@@ -46,34 +51,50 @@ def packet_in(header: Any, data: bytes) -> Any:
 
 
 class ControllerPort:
-    """The socket of the switch's port to the controller; `received` is called with each packet, in a thread of its own."""
+    """The socket of the switch's port to the controller; `received` is called with each packet, in a thread of its own.
+
+    The newest connection to a switch's port has it. One that is lost is made again.
+    """
 
     def __init__(self, path: Path, received: Callable[[bytes], None]) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.connect(str(path))
-        self.received = received
+        self.path, self.received = path, received
+        self.closed = Event()
+        self.socket = self._connect()
         self.thread = Thread(target=self._receive, daemon=True)
         self.thread.start()
 
-    def _receive(self) -> None:
+    def _connect(self) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            while data := self.socket.recv(LONGEST):
-                self.received(data)
-        except OSError:
-            pass  # closed
+            made.connect(str(self.path))
+        except OSError as error:
+            made.close()
+            raise OSError(f"no switch has a port to a controller at {self.path}: {error.strerror}") from None
+        return made
+
+    def _receive(self) -> None:
+        while not self.closed.is_set():
+            with suppress(OSError):
+                while data := self.socket.recv(MOST_BYTES + 1):
+                    self.received(data)
+            if self.closed.wait(AGAIN_SECONDS):
+                return
+            with suppress(OSError):
+                again = self._connect()
+                self.socket.close()
+                self.socket = again
 
     def send(self, data: bytes) -> None:
         """Send a packet into the switch. Raises P4RuntimeError."""
         try:
             self.socket.send(data)
         except OSError as error:
-            raise P4RuntimeError(14, f"the switch takes no packet: {error.strerror}") from None  # UNAVAILABLE
+            raise P4RuntimeError(UNAVAILABLE, f"the switch takes no packet: {error.strerror}") from None
 
     def close(self) -> None:
         """End the connection, and the thread."""
-        try:
+        self.closed.set()
+        with suppress(OSError):  # the switch may have ended
             self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the switch has ended
         self.thread.join()
         self.socket.close()

@@ -45,22 +45,29 @@ class Pipeline:
 
 def difference(running: Any, given: Any) -> str | None:
     """What a client's P4Info says otherwise than that of the program that runs; None where they go together."""
-    for kind in KINDS:
+    for kind in (*KINDS, "controller_packet_metadata"):
         ours, theirs = ({o.preamble.name: o for o in getattr(info, kind)} for info in (running, given))
-        for name in theirs.keys() - ours.keys():
-            return f"{name} is not in the program that runs"
+        for name in sorted(ours.keys() ^ theirs.keys()):
+            return f"{name} is not in the {'program that runs' if name in theirs else 'P4Info'}"
         for name, one in theirs.items():
             if one.preamble.id != ours[name].preamble.id:
                 return f"{name} has id {ours[name].preamble.id} in the program that runs, and {one.preamble.id} in the P4Info"
-            if kind == "tables" and _layout(one.match_fields) != _layout(ours[name].match_fields):
-                return f"table {name} has another key in the program that runs"
-            if kind == "actions" and _layout(one.params) != _layout(ours[name].params):
-                return f"action {name} has other parameters in the program that runs"
+            if _layout(one) != _layout(ours[name]):
+                return f"{name} is another one in the program that runs"
     return None
 
 
-def _layout(fields: Any) -> list[tuple[int, int]]:
-    return [(f.id, f.bitwidth) for f in fields]
+def _layout(one: Any) -> list[object]:
+    """What messages about a thing depend on; annotations, documentation and names of types do not count."""
+    parts: list[object] = []
+    for part in ("match_fields", "params", "metadata", "match"):
+        fields = getattr(one, part, ())
+        parts.append([(f.id, f.bitwidth, getattr(f, "match_type", 0)) for f in fields])
+    parts.append(sorted((ref.id, ref.scope) for ref in getattr(one, "action_refs", ())))
+    parts += [getattr(one, part, 0) for part in ("size", "implementation_id", "direct_table_id", "with_selector")]
+    if (spec := getattr(one, "type_spec", None)) is not None and spec.WhichOneof("type_spec") == "bitstring":
+        parts.append(spec.bitstring.bit.bitwidth or spec.bitstring.int.bitwidth)
+    return parts
 
 
 def require(condition: bool, message: str) -> None:

@@ -55,14 +55,14 @@ class Profiles:
             self.pipeline.run("act_prof_delete_member", name, self.members[key].handle)
             del self.members[key]
             return
-        words = actions.words_of(self.pipeline, message.action)
+        words = self._words(profile, message.action)
         if kind == INSERT:
             self.members[key] = Member(message, self.pipeline.handle("act_prof_create_member", name, *words))
             return
         self.pipeline.run("act_prof_modify_member", name, words[0], self.members[key].handle, *words[1:])
         self.members[key].message = message
-        for group in self.groups.values():  # their copies are of this action, too
-            if group.copies and any(m.member_id == message.member_id for m in group.message.members):
+        for (profile_id, _), group in self.groups.items():  # their copies are of this action, too
+            if profile_id == key[0] and group.copies and any(m.member_id == message.member_id for m in group.message.members):
                 self._fill(profile, group, group.message)
 
     def member_handle(self, profile: Any, member_id: int) -> int:
@@ -108,9 +108,10 @@ class Profiles:
         name = profile.preamble.name
         old = [self.member_handle(profile, m.member_id) for m in group.message.members]
         wanted = [self.member_handle(profile, m.member_id) for m in message.members]
+        weights = [(self.members[profile.preamble.id, m.member_id].message.action, m.weight) for m in message.members]
         copies = [
-            self.pipeline.handle("act_prof_create_member", name, *self._words(profile, m.member_id))
-            for m in message.members for _ in range(m.weight - 1)
+            self.pipeline.handle("act_prof_create_member", name, *self._words(profile, action))
+            for action, weight in weights for _ in range(weight - 1)
         ]  # fmt: skip
         for handle in [*(h for h in wanted if h not in old), *copies]:
             self.pipeline.run("act_prof_add_member_to_group", name, handle, group.handle)
@@ -118,9 +119,6 @@ class Profiles:
             self.pipeline.run("act_prof_remove_member_from_group", name, handle, group.handle)
         self._forget(name, group.copies)
         group.message, group.copies = message, copies
-
-    def _words(self, profile: Any, member_id: int) -> list[str]:
-        return actions.words_of(self.pipeline, self.members[profile.preamble.id, member_id].message.action)
 
     def _forget(self, name: str, handles: list[int]) -> None:
         for handle in handles:
@@ -143,12 +141,19 @@ class Profiles:
         if any(one.WhichOneof("watch_kind") for one in given.action_profile_actions):
             raise unimplemented("ports are not watched: leave watch_port out")
         name = profile.preamble.name
-        commands = [actions.words_of(self.pipeline, one.action) for one in given.action_profile_actions for _ in range(one.weight)]
+        commands = [self._words(profile, one.action) for one in given.action_profile_actions for _ in range(one.weight)]
         made = Group(given, self.pipeline.handle("act_prof_create_group", name))
         for words in commands:
             made.copies.append(self.pipeline.handle("act_prof_create_member", name, *words))
             self.pipeline.run("act_prof_add_member_to_group", name, made.copies[-1], made.handle)
         return made
+
+    def _words(self, profile: Any, action: Any) -> list[str]:
+        """An action of a member, in the words of commands. Raises P4RuntimeError if no table of the profile lists it."""
+        tables = [table for table in self.pipeline.by_id["tables"].values() if table.implementation_id == profile.preamble.id]
+        listed = any(ref.id == action.action_id for table in tables for ref in table.action_refs)
+        require(listed, f"no table of {profile.preamble.name} has an action with id {action.action_id}")
+        return actions.words_of(self.pipeline, action)
 
     def delete_set(self, profile: Any, group: Group) -> None:
         self.pipeline.run("act_prof_delete_group", profile.preamble.name, group.handle)

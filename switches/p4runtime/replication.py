@@ -8,12 +8,13 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switches.p4runtime.errors import already_exists, not_found, unimplemented
+from switches.p4runtime.bytestrings import decode
+from switches.p4runtime.errors import P4RuntimeError, already_exists, not_found, unimplemented
 from switches.p4runtime.pipeline import Pipeline, require
 from switches.p4runtime.profiles import DELETE, INSERT
 
 SESSIONS = 1 << 15  # groups from here on belong to clone sessions
-MOST_REPLICAS_PORT = 511
+MOST_PORTS = 511
 
 
 @dataclass
@@ -42,7 +43,8 @@ class Replication:
             raise not_found(f"there is no {shown}")
         group = number if what == "multicast_group_entry" else SESSIONS + number
         if kind == DELETE:
-            self._clear(self.known.pop(key), group, number if group != number else None)
+            self._clear(self.known[key], group, number if group != number else None)
+            del self.known[key]
             return
         if what == "clone_session_entry":
             if one.packet_length_bytes:
@@ -68,7 +70,7 @@ class Replication:
 
     def _clear(self, one: Replicated, group: int, session: int | None) -> None:
         if session is not None:
-            self.pipeline.run("mirroring_delete", session)
+            self._end(session)
         for node in one.nodes:
             self._remove_node(group, node)
         self.pipeline.run("mc_mgrp_destroy", group)
@@ -77,7 +79,13 @@ class Replication:
         """End the sessions, which a reset of the switch leaves alone."""
         for what, number in self.known:
             if what == "clone_session_entry":
-                self.pipeline.run("mirroring_delete", number)
+                self._end(number)
+
+    def _end(self, session: int) -> None:
+        try:
+            self.pipeline.run("mirroring_delete", session)
+        except P4RuntimeError:
+            pass  # somebody else has ended it
 
     def read(self, wanted: Any) -> Iterator[Any]:
         what = wanted.WhichOneof("type")
@@ -92,8 +100,9 @@ def _ports(replicas: Any) -> dict[int, set[int]]:
     """The ports of each instance (egress_rid)."""
     found: dict[int, set[int]] = {}
     for replica in replicas:
-        port = int.from_bytes(replica.port, "big") if replica.WhichOneof("port_kind") == "port" else replica.egress_port
-        require(0 <= port < MOST_REPLICAS_PORT, f"there is no port {port}")
+        by_bytes = replica.WhichOneof("port_kind") == "port"
+        port = decode(replica.port, 32, "a replica's port") if by_bytes else replica.egress_port
+        require(0 <= port < MOST_PORTS, f"there is no port {port}")
         require(replica.instance < 1 << 16, f"instance {replica.instance} does not fit in 16 bits")
         require(port not in found.setdefault(replica.instance, set()), f"port {port} of instance {replica.instance} is given twice")
         found[replica.instance].add(port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,7 @@ from switches.p4runtime.packets import ControllerPort, packet_in, packet_out
 from switches.p4runtime.pipeline import difference, require
 
 API_VERSION = "1.4.0"
-STREAMS = 64  # clients at a time; each keeps a thread
+STREAMS, REQUESTS = 64, 8  # clients, each of which keeps a thread, and requests at a time
 BATCH = 100  # entities in one ReadResponse
 POLL_SECONDS = 0.1  # between looks at idle entries and digests
 CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -42,9 +43,10 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
         self.headers = {header.preamble.name: header for header in info.controller_packet_metadata}
         self.lock = threading.RLock()  # of the switch and of what is known of it
         self.ended = threading.Event()
+        self.streams = 0
         self.port = ControllerPort(packets, self._packet_in) if packets is not None else None
         self.poller = threading.Thread(target=self._poll, daemon=True)
-        self.server = grpc.server(ThreadPoolExecutor(STREAMS), options=[("grpc.so_reuseport", 0)])
+        self.server = grpc.server(ThreadPoolExecutor(STREAMS + REQUESTS), options=[("grpc.so_reuseport", 0)])
         p4runtime_pb2_grpc.add_P4RuntimeServicer_to_server(self, self.server)
 
     def start(self, addresses: Sequence[str]) -> None:
@@ -87,7 +89,9 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
     def _set_pipeline(self, request: Any) -> None:
         if request.action == SET.COMMIT:
             raise unimplemented("a pipeline is saved and committed in one: use VERIFY_AND_COMMIT")
-        require(request.action != SET.UNSPECIFIED, "the action of a request to set the pipeline is missing")
+        require(
+            0 < request.action <= SET.RECONCILE_AND_COMMIT, "the action of a request to set the pipeline is missing, or unknown"
+        )
         reason = difference(self.info, request.config.p4info)
         if reason is not None:
             raise invalid(f"the switch runs another program than the P4Info is of: {reason}")
@@ -135,6 +139,8 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
                 _abort(context, error)
             for update in request.updates:
                 errors.append(_attempt(entities, update))
+            if any(error is not None and error.code == code_pb2.UNAVAILABLE for error in errors):
+                self.entities = None  # nobody knows what the switch has, or whether it is the same
         if any(errors):
             status = status_of(errors)
             context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
@@ -152,6 +158,7 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
             except P4RuntimeError as error:
                 _abort(context, error)
             except ControlError as error:
+                self.entities = None  # as in Write
                 context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         for at in range(0, len(found), BATCH):
             yield p4runtime_pb2.ReadResponse(entities=found[at : at + BATCH])
@@ -162,6 +169,8 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
 
     def _check_writer(self, request: Any) -> None:
         self._check_device(request)
+        if request.role or request.role_id:
+            raise unimplemented("roles: leave the role out")
         if not self.arbitration.may_write(request):
             raise denied("only the primary client writes: say so with a MasterArbitrationUpdate, and give its election id")
 
@@ -174,6 +183,10 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
 
     def StreamChannel(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
         client, refused = Client(), []
+        with self.lock:
+            if self.streams == STREAMS:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{STREAMS} clients are connected")
+            self.streams += 1
 
         def listen() -> None:
             try:
@@ -191,6 +204,8 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
                 yield message
         finally:
             self.arbitration.leave(client)
+            with self.lock:
+                self.streams -= 1
         if refused:
             _abort(context, refused[0])
 
@@ -229,6 +244,9 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
                     digests = self.entities.digests.poll() if self.entities is not None else []
             except (P4RuntimeError, ControlError):
                 continue  # the switch has ended, or an entry has gone meanwhile
+            except Exception:
+                traceback.print_exc()  # what comes next is still told
+                continue
             for one in idle:
                 self.arbitration.send(Message(idle_timeout_notification=one))
             for one in digests:
@@ -243,6 +261,9 @@ def _attempt(entities: Entities, update: Any) -> P4RuntimeError | None:
         return error
     except ControlError as error:
         return P4RuntimeError(code_pb2.UNAVAILABLE, str(error))
+    except Exception as error:
+        traceback.print_exc()
+        return P4RuntimeError(code_pb2.INTERNAL, f"the server failed ({type(error).__name__}), which is a defect of it")
     return None
 
 

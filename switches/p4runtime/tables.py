@@ -16,6 +16,8 @@ from switches.p4runtime.pipeline import Pipeline, require
 from switches.p4runtime.profiles import DELETE, INSERT, Group, Profiles
 
 NS_PER_MS = 1_000_000
+LONGEST_NS = (2**32 - 1) * NS_PER_MS
+FASTEST, LARGEST_BURST = 10**12, 2**32 - 1  # units a second, and units, of a meter
 REFERENCES = {"action_profile_member_id": "", "action_profile_group_id": "_with_group", "action_profile_action_set": "_with_group"}
 
 
@@ -119,10 +121,14 @@ class Tables:
 
     def _check_extras(self, table: Any, message: Any) -> None:
         name = table.preamble.name
-        require(message.idle_timeout_ns >= 0, "a timeout is not negative")
+        require(0 <= message.idle_timeout_ns <= LONGEST_NS, f"a timeout is 0 to {LONGEST_NS} ns")
         require(not message.idle_timeout_ns or table.idle_timeout_behavior != 0, f"the entries of table {name} do not age")
         require(not message.HasField("counter_data") or self.counter_of(table) is not None, f"table {name} has no direct counter")
         require(not message.HasField("meter_config") or self.meter_of(table) is not None, f"table {name} has no direct meter")
+        if message.HasField("counter_data"):
+            check_counts(message.counter_data)
+        if message.HasField("meter_config"):
+            rates(message.meter_config)
 
     def _set_extras(self, table: Any, entry: Entry, message: Any) -> None:
         if table.idle_timeout_behavior:
@@ -145,6 +151,7 @@ class Tables:
         return next((self.pipeline.by_id[kind][i] for i in table.direct_resource_ids if i in self.pipeline.by_id[kind]), None)
 
     def write_counter(self, table: Any, entry: Entry, data: Any) -> None:
+        check_counts(data)
         name = self.counter_of(table).preamble.name
         self.pipeline.run("counter_write", name, entry.handle, data.packet_count, data.byte_count)
 
@@ -191,9 +198,9 @@ class Tables:
             if wanted.is_default_action:
                 yield self._read_default(table)
                 continue
-            identity = matches.key_of(table, wanted) if wanted.match else None
+            identity = matches.key_of(table, wanted, any_priority=True)[0] if wanted.match else None
             for (key, priority), entry in self.entries[table.preamble.id].items():
-                if identity in (None, (key, priority)) and (not wanted.priority or wanted.priority == priority):
+                if identity in (None, key) and (not wanted.priority or wanted.priority == priority):
                     yield self._message(table, key, priority, entry, wanted)
 
     def _message(self, table: Any, key: Key, priority: int, entry: Entry, wanted: Any) -> Any:
@@ -227,8 +234,15 @@ class Tables:
 
 def rates(config: Any) -> list[str]:
     """A meter's two rates as commands have them: units a microsecond, and units."""
-    require(min(config.cir, config.cburst, config.pir, config.pburst) >= 0, "rates and bursts are not negative")
+    require(0 <= config.cir <= config.pir <= FASTEST, f"a meter's rates are 0 <= cir <= pir <= {FASTEST}")
+    require(min(config.cburst, config.pburst) >= 0, "bursts are not negative")
+    require(max(config.cburst, config.pburst) <= LARGEST_BURST, f"bursts are at most {LARGEST_BURST}")
+    require(not getattr(config, "eburst", 0), "a meter of two rates has no eburst")
     return [f"{config.cir / 1e6!r}:{config.cburst}", f"{config.pir / 1e6!r}:{config.pburst}"]
+
+
+def check_counts(data: Any) -> None:
+    require(min(data.packet_count, data.byte_count) >= 0, "counts are not negative")
 
 
 def counted(answer: str) -> Any:

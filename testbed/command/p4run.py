@@ -58,10 +58,14 @@ def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str], p4
 
 def _wait(pid: int) -> int:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the prompt's to handle
+    at_end = signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # what was made is removed, and the network ends
     try:
         return isolation.wait(pid)
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, at_end)
 
 
 def _inside(

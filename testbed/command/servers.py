@@ -105,7 +105,11 @@ class Servers:
             words += ["--packets", packets_path(name)]
         with open(self._log(name), "w") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "switches.p4runtime", *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [sys.executable, "-m", "switches.p4runtime", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,  # Ctrl-C at the prompt is not for it
             )
 
 

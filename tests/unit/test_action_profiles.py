@@ -148,3 +148,25 @@ def test_a_table_without_a_profile_has_actions(tmp_path: Path) -> None:
 def test_programs_that_make_no_sense_are_refused(tmp_path: Path, tables: str, message: str) -> None:
     with pytest.raises(CompileError, match=message):
         compile_(program(tmp_path, "t.apply();", tables))
+
+
+def test_a_reset_takes_the_default_away_even_where_the_programs_is_const(tmp_path: Path) -> None:
+    locals_ = """action set(bit<8> value) { hdr.probe.a = value; } action_profile(8) plain;
+        table t { key = { hdr.probe.a : exact; } actions = { set; NoAction; } const default_action = NoAction; implementation = plain; }"""
+    with switch(program(tmp_path, "standard.egress_spec = 1; t.apply();", locals_)) as running:
+        for n in range(300):
+            running.command(f"act_prof_create_member plain set {n % 256}")
+        running.command("table_indirect_set_default t 250")
+        assert ask(running, bytes(20))[0] == 250
+        running.command("reset_state")
+        assert ask(running, bytes(20))[0] == 0
+
+
+def test_a_whole_name_goes_before_one_that_ends_in_it(tmp_path: Path) -> None:
+    outside = '@name(".drop") action outer() { }'
+    locals_ = """action drop() { hdr.probe.a = 9; } counter(4, CounterType.packets) c;
+        table t { key = { hdr.probe.a : exact; } actions = { drop; outer; } }"""
+    with switch(program(tmp_path, "standard.egress_spec = 1; t.apply();", locals_, outside)) as running:
+        running.command("table_add t drop 1 =>")
+        running.command("table_add t Work.drop 2 =>")
+        assert [ask(running, bytes([a]) + bytes(19))[0] for a in (1, 2)] == [1, 9]

@@ -31,7 +31,7 @@ def test_a_meter_colours_by_two_rates(tmp_path: Path) -> None:
         running.command("meter_array_set_rates Work.m 0.5:1 1000000:1000000")
         assert (
             running.command("meter_get_rates m 3")
-            == "0: info rate = 0.5, burst size = 1\n1: info rate = 1e+06, burst size = 1000000\n"
+            == "0: info rate = 0.5, burst size = 1\n1: info rate = 1000000, burst size = 1000000\n"
         )
         running.command("reset_state")
         assert running.command("meter_get_rates m 3") == ""
@@ -65,7 +65,7 @@ def test_digests_are_kept_until_they_are_asked_for(tmp_path: Path) -> None:
         ask(running, b"\x00" + bytes(2) + b"\xff" + b"\x01" + bytes(15))
         lines = running.command("digests").splitlines()
         assert lines[0].startswith("learn_t source=") and lines[0].endswith(" port=0")
-        assert lines[1] == f"digest field0={1 << 120} field1=255"
+        assert lines[1] == f"digest_0 field0={1 << 120} field1=255"
         assert running.command("digests") == ""
         for _ in range(1030):
             ask(running, b"\x01" + bytes(19))

@@ -30,7 +30,7 @@ def check(program: s.Program, path: Path) -> checked.Program:
     made.instances = list(c.made)
     made.controller_headers = _controller_headers(c, program)
     _check_unused(c)
-    made.exits = c.exits
+    made.exits, made.digests = c.exits, c.digests
     return made
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
+from switches.embedded.advice import advice
 from switches.embedded.check import blocks, expressions, externs, functions, resolve
 from switches.embedded.check.context import Checker
 from switches.embedded.check.conversions import coerce
@@ -212,7 +213,8 @@ def _method(c: Checker, node: s.Call, function: s.Member, scope: Scope) -> s.Cal
             raise CompileError(node.position, f"{function.name} takes one positive number, known when compiling")
         node.arguments[0].constant = count
         return _changes(node, function)
-    raise CompileError(node.position, f"{base} has no method {function.name}")
+    names = list(of_validity.get(type(base), ())) or ["push_front", "pop_front"]
+    raise CompileError(node.position, f"{base} has no method {function.name}{advice(function.name, names)}")
 
 
 def _changes(node: s.Call, function: s.Member) -> s.Call:
@@ -249,7 +251,8 @@ def _extern_method(
     declaration: Declaration = c.top.get(type_.name, node.position)
     methods = [m for m in declaration.node.methods if m.name == name != type_.name]
     if not methods:
-        raise CompileError(node.position, f"{type_.name} has no method {name}")
+        near = advice(name, [m.name for m in declaration.node.methods])
+        raise CompileError(node.position, f"{type_.name} has no method {name}{near}")
     method = _chosen(name, methods, node)
     outer = resolve.bound_scope(declaration.scope, declaration.node.type_parameters, type_.arguments)
     bindings = _type_arguments(c, name, method, node, scope)

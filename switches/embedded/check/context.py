@@ -42,6 +42,7 @@ class Checker:
         self.functions: dict[tuple[int, tuple[Type, ...]], checked.Function] = {}  # by declaration and type arguments
         self.instances: dict[int, int] = {}  # how often a declaration of a parser or control was instantiated
         self.made: list[checked.Instance] = []
+        self.digests: dict[Type, str] = {}
         self.exits = False
 
     @contextmanager

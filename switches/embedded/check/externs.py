@@ -9,7 +9,7 @@ from switches.embedded import syntax as s
 from switches.embedded.check import resolve
 from switches.embedded.check.context import Checker
 from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.types import Bits, EnumType, Header, Varbit
+from switches.embedded.types import Bits, EnumType, Header, TupleOf, Varbit
 
 
 def check(c: Checker, node: s.Call) -> None:
@@ -84,6 +84,15 @@ def _into_bits(c: Checker, node: s.Call) -> None:
         raise CompileError(result.position, f"this is {result.type}, where bit<W> is needed")
 
 
+def _digest(c: Checker, node: s.Call) -> None:
+    """A digest has its type's name; those of lists are numbered, as p4c does."""
+    _only_in("ingress")(c, node)
+    type_ = node.arguments[1].type
+    unnamed = sum(isinstance(other, TupleOf) for other in c.digests)
+    if type_ is not None:
+        c.digests.setdefault(type_, f"digest_{unnamed}" if isinstance(type_, TupleOf) else str(type_))
+
+
 def _only_in(role: str) -> Callable[[Checker, s.Call], None]:
     def rule(c: Checker, node: s.Call) -> None:
         if c.where.role not in (role, ""):  # it is unknown in a control that nothing applies
@@ -123,7 +132,7 @@ RULES: dict[tuple[str, str], Callable[[Checker, s.Call], None]] = {
     ("register", "write"): _index,
     ("", "random"): _into_bits,
     ("", "hash"): _into_bits,
-    ("", "digest"): _only_in("ingress"),
+    ("", "digest"): _digest,
     ("direct_meter", "read"): _read_meter,
     ("", "verify_checksum"): _only_in("verify checksum"),
     ("", "verify_checksum_with_payload"): _only_in("verify checksum"),

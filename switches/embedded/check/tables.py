@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
+from switches.embedded.advice import advice
 from switches.embedded.check import action_profiles, expressions, resolve
 from switches.embedded.check.calls import Parameter, arguments, of_variables
 from switches.embedded.check.context import Checker
@@ -65,6 +66,8 @@ def _properties(node: s.Table) -> dict[str, s.Property]:
     found: dict[str, s.Property] = {}
     for one in node.properties:
         if one.name not in PROPERTIES:
+            if near := advice(one.name, sorted(PROPERTIES)):
+                raise CompileError(one.position, f"there is no table property {one.name}{near}")
             raise unsupported(one.position, f"table property {one.name}")
         if one.name in found:
             raise CompileError(one.position, f"table {node.name} gives {one.name} twice")
@@ -103,7 +106,7 @@ def _direct(prop: s.Property | None, kind: str, scope: Scope) -> checked.ExternO
 
 def _key(c: Checker, element: s.KeyElement, scope: Scope) -> checked.Key:
     if element.match_kind not in c.match_kinds:
-        raise CompileError(element.position, f"{element.match_kind} is not a match kind")
+        raise CompileError(element.position, f"{element.match_kind} is not a match kind{advice(element.match_kind, list(KINDS))}")
     if element.match_kind not in KINDS:
         raise unsupported(element.position, f"match kind {element.match_kind}")
     names = [a.text() for a in element.annotations if a.name == "name" and a.body]

@@ -48,7 +48,7 @@ class Loop:
 class Context:
     """Collects C text: `emit` writes lines of the function that is being written, `function` opens another."""
 
-    def __init__(self, errors: list[str], exits: bool) -> None:
+    def __init__(self, program: checked.Program) -> None:
         self.types: list[str] = []
         self.globals: list[str] = []
         self.functions: list[str] = []
@@ -56,7 +56,7 @@ class Context:
         self.depth = 1
         self.taken: set[str] = set(re.findall(r"[A-Za-z_]\w*", PROGRAM_H.read_text())) | set(f"{C_LIBRARY} {OWN_NAMES}".split())
         self.temporaries = 0
-        self.errors, self.exits = errors, exits
+        self.errors, self.exits, self.digests = program.errors, program.exits, program.digests
         self.places: dict[checked.Variable, Place] = {}
         self.type_names: dict[str, str] = {}  # C types of structs and tuples, by P4's names
         self.declared: set[str] = set()  # C types and helpers that stand once

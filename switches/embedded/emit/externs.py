@@ -105,7 +105,8 @@ def _read_directly(c: Context, node: s.Call) -> Value:
 
 def _digest(c: Context, node: s.Call) -> Value:
     data = node.arguments[1]
-    c.emit(f"digest_begin({c_string(str(data.type) if isinstance(data.type, Struct) else 'digest')});")
+    assert data.type is not None
+    c.emit(f"digest_begin({c_string(c.digests[data.type])});")
     for name, value in _digest_fields(c, "", data):
         bits = as_bits(value.type)
         if bits is None:

@@ -74,7 +74,7 @@ size_t program_deparse(uint8_t *buffer) {{
 
 def emit(program: checked.Program, name: str) -> str:
     """The C text of a program; raises CompileError for what is not supported."""
-    c = Context(program.errors, program.exits)
+    c = Context(program)
     c.globals.append(STATE.format(headers=c_type(c, program.headers), metadata=c_type(c, program.metadata)))
     objects.declare(c, program.externs)
     state = {program.headers: "hdr", program.metadata: "meta", program.standard: "standard"}

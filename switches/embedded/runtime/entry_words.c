@@ -10,6 +10,8 @@ struct table *find_table(const char *name, struct reply *reply) {
 
 int find_action(const char *what, const char *of, const struct action_info *actions, unsigned count, const char *name, struct reply *reply) {
     for (unsigned i = 0; i < count; i++)
+        if (!strcmp(actions[i].name, name)) return (int)i;
+    for (unsigned i = 0; i < count; i++)
         if (name_matches(actions[i].name, name)) return (int)i;
     fail(reply, "%s %s has no action %s", what, of, name);
     for (unsigned i = 0; i < count; i++) offer(reply, i, actions[i].name);

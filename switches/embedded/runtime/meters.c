@@ -19,7 +19,7 @@ uint32_t meter_execute(struct meter *meter, bool bytes) {
 
 // --- commands
 
-static const char *meter_name(unsigned i) { return program_meters[i].name; }
+const char *meter_name(unsigned i) { return program_meters[i].name; }
 
 // the meter of a cell, or of an entry of a table with direct meters
 static struct meter *find_meter(char **argv, struct reply *reply) {
@@ -73,7 +73,7 @@ static void get_rates(int argc, char **argv, struct reply *reply) {
     const struct meter *meter = find_meter(argv, reply);
     if (!meter || !meter->configured) return;
     for (unsigned i = 0; i < METER_RATES; i++)
-        say(reply, "%u: info rate = %g, burst size = %llu\n", i, meter->rates[i].per_us, (unsigned long long)meter->rates[i].burst);
+        say(reply, "%u: info rate = %.15g, burst size = %llu\n", i, meter->rates[i].per_us, (unsigned long long)meter->rates[i].burst);
 }
 
 void meters_reset(void) {

@@ -87,10 +87,12 @@ bool direct_counter_reset(char **argv);  // false: no table has such counters
 
 // --- state.c: registers and counters
 void state_reset(void);
+const char *counter_name(unsigned i);  // NULL behind the last
 
 // --- value_sets.c, meters.c, digests.c
 void value_sets_reset(void);
 void meters_reset(void);
+const char *meter_name(unsigned i);  // likewise
 void digests_reset(void);
 
 // --- replication.c: multicast groups and mirroring sessions

@@ -2,7 +2,7 @@
 #include "runtime.h"
 
 static const char *register_name(unsigned i) { return program_registers[i].name; }
-static const char *counter_name(unsigned i) { return program_counters[i].name; }
+const char *counter_name(unsigned i) { return program_counters[i].name; }
 
 static const struct register_array *find_register(const char *name, struct reply *reply) {
     int i = find_name("register", name, register_name, reply);

@@ -165,28 +165,32 @@ static void idle(int argc, char **argv, struct reply *reply) {
 static const char *counter_of(const struct table *t) { return t->counter_name; }
 static const char *meter_of(const struct table *t) { return t->meter_name; }
 
-// the table whose counters or meters have this name; NULL: none
-static struct table *table_with(const char *(*name)(const struct table *), const char *given) {
+// the table whose counters or meters have this name; NULL: none. One of an array goes before one that only ends in it.
+static struct table *table_with(const char *(*name)(const struct table *), const char *(*array)(unsigned), const char *given) {
+    for (struct table *const *t = program_tables; *t; t++)
+        if (name(*t) && !strcmp(name(*t), given)) return *t;
+    for (unsigned i = 0; array(i); i++)
+        if (name_matches(array(i), given)) return NULL;
     for (struct table *const *t = program_tables; *t; t++)
         if (name(*t) && name_matches(name(*t), given)) return *t;
     return NULL;
 }
 
 bool direct_counter(char **argv, struct count **found, struct reply *reply) {
-    struct table *t = table_with(counter_of, argv[1]);
+    struct table *t = table_with(counter_of, counter_name, argv[1]);
     struct entry *e = t ? find_entry(t, argv[2], reply) : NULL;
     *found = e ? &e->count : NULL;
     return t != NULL;
 }
 
 bool direct_counter_reset(char **argv) {
-    struct table *t = table_with(counter_of, argv[1]);
+    struct table *t = table_with(counter_of, counter_name, argv[1]);
     if (t) table_reset_counts(t);
     return t != NULL;
 }
 
 bool direct_meter(char **argv, struct entry **found, struct reply *reply) {
-    struct table *t = table_with(meter_of, argv[1]);
+    struct table *t = table_with(meter_of, meter_name, argv[1]);
     *found = t ? find_entry(t, argv[2], reply) : NULL;
     return t != NULL;
 }

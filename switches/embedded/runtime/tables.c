@@ -174,6 +174,6 @@ void tables_loaded(void) { loaded = true; }
 void tables_reset(void) {
     for (struct table *const *t = program_tables; *t; t++) {
         if (!(*t)->constant) table_clear(*t);
-        if (!(*t)->constant_default) table_reset_default(*t);
+        if (!(*t)->constant_default || (*t)->profile) table_reset_default(*t);
     }
 }

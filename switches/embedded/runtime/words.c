@@ -57,8 +57,9 @@ bool parse_number(const char *text, unsigned width, uint8_t *bytes) {
 
 int find_name(const char *what, const char *given, const char *(*name)(unsigned), struct reply *reply) {
     int found = -1;
-    for (unsigned i = 0; name(i); i++) {
+    for (unsigned i = 0; name(i); i++)
         if (!strcmp(name(i), given)) return (int)i;
+    for (unsigned i = 0; name(i); i++) {
         if (!name_matches(name(i), given)) continue;
         if (found >= 0) return fail(reply, "%s is ambiguous: %s or %s", given, name((unsigned)found), name(i)), -1;
         found = (int)i;
