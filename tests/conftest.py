@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
 import numba
 import pytest
 
+# gRPC starts its threads again in every process that is forked; tests fork into PID namespaces, where that ends them
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of the hosts' loops, which the imports below compile
 
 from schemes import registry  # noqa: E402

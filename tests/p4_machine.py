@@ -1,7 +1,7 @@
 """A whole pipeline by the specification: its parser, its tables with entries from commands, its registers and counters.
 
-Beside the interpreter of controls, small, slow, and apart from the emitter and the runtime. What is open there is simple_switch's:
-`reject`, and a select without a case that matches, accept; keys of headers that are not valid are zero.
+It extends the interpreter of controls. It is small and slow, and shares nothing with the emitter or the runtime. Where the
+specification leaves something open, it does as simple_switch: `reject`, and a select without a case that matches, accept; keys of headers that are not valid are zero.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Outcome:
 
 
 class Machine(Interpreter):
-    """Of a parser and an ingress; registers, counters and entries last from packet to packet."""
+    """Runs a parser and an ingress; registers, counters and entries last from packet to packet."""
 
     def __init__(self, program: checked.Program, commands: list[str]) -> None:
         super().__init__(program.blocks[2])
@@ -75,7 +75,7 @@ class Machine(Interpreter):
         return [(port, bytes(int(out[i : i + 8], 2) for i in range(0, len(out), 8)))]
 
     def settled(self, packets: list[bytes]) -> list[bytes]:
-        """Those packets, one after another, whose way the specification and simple_switch say in full."""
+        """The packets whose result is fully determined by the specification and simple_switch."""
         found = []
         for packet in packets:
             before = deepcopy(list(self.state.values()))

@@ -232,7 +232,7 @@ class PipelineWriter(Writer):
     # --- commands
 
     def commands(self) -> list[str]:
-        """Entries for the tables that take some, no two of one key; priorities differ, so that nothing is left open."""
+        """Entries for the tables without const entries. No two have the same key, and priorities differ, so that the result is unique."""
         found = []
         for table in self.tables:
             if table.constant:

@@ -13,7 +13,7 @@ from switches.p4runtime.errors import invalid, not_found, unimplemented
 
 
 class Client:
-    """One stream; `messages` are for it, None ends it. Without an election id it is a backup for ever."""
+    """One stream: `messages` are sent to it, None ends it. A client without an election id can never be primary."""
 
     def __init__(self) -> None:
         self.messages: SimpleQueue[Any] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""What the server tells unasked: entries that no packet hits any more, and digests (P4Runtime 1.4, sections 16.4 and 16.6)."""
+"""What the server sends unasked: entries that no packet hits any more, and digests (P4Runtime 1.4, sections 16.4 and 16.6)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class IdleEntries:
 
 
 class Digests:
-    """The digests that a client has asked for. Each is sent as soon as it is seen; acknowledgements change nothing."""
+    """The digests that a client has subscribed to. Each poll gives one list per digest; acknowledgements are ignored."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline

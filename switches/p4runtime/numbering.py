@@ -1,6 +1,6 @@
 """The numbers and short names of P4Info, as p4c chooses them (control-plane/p4RuntimeSymbolTable.cpp).
 
-A number is 8 bits for the kind, from P4Ids.Prefix, and 24 of a hash of the name; @id says it otherwise.
+An id is 8 bits of kind (P4Ids.Prefix), followed by 24 bits of a hash of the name, or by the value of @id.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ class _Writer:
         calls = [node for body in _bodies(program) for node in walk(body) if isinstance(node, s.Call)]
         self.tables = _once(c.callee.target for c in calls if isinstance(c.callee, checked.Apply) and _is_table(c.callee.target))
         called = [call.callee for call in calls if isinstance(call.callee, checked.Action)]
+        self.tables = [table for table in self.tables if not _is_hidden(table)]
         self.in_tables = _once(listed.action for table in self.tables for listed in table.actions)
         self.actions = _once([*self.in_tables, *called])
         in_actions = [node for action in self.actions for node in walk(action.body) if isinstance(node, s.Call)]
@@ -259,6 +260,11 @@ def _once(things: Any) -> list[Any]:
 
 def _is_table(target: object) -> bool:
     return isinstance(target, checked.Table)
+
+
+def _is_hidden(table: checked.Table) -> bool:
+    """Whether the program keeps a table from the control plane: @hidden."""
+    return any(annotation.name == "hidden" for annotation in table.annotations)
 
 
 def _is_digest(call: s.Call) -> bool:

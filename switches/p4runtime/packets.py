@@ -53,7 +53,7 @@ def packet_in(header: Any, data: bytes) -> Any:
 class ControllerPort:
     """The socket of the switch's port to the controller; `received` is called with each packet, in a thread of its own.
 
-    The newest connection to a switch's port has it. One that is lost is made again.
+    The switch serves only the newest connection. A lost connection is made again.
     """
 
     def __init__(self, path: Path, received: Callable[[bytes], None]) -> None:

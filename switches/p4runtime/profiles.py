@@ -1,6 +1,6 @@
 """Action profiles: members, groups, and the one-shot action sets of table entries (P4Runtime 1.4, section 9.2).
 
-A weight is as many members of one action: BMv2 chooses among a group's members alike.
+A weight of n becomes n members with the same action, because BMv2 chooses among a group's members with equal probability.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEAVIEST = 1024  # members that one group may come to
 
 @dataclass
 class Group:
-    """`handles` are the switch's: of the group, and of the copies that a member's weight asks for."""
+    """`handle` is the switch's handle of the group; `copies` are the extra members that weights need."""
 
     message: Any
     handle: int

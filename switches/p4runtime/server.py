@@ -1,4 +1,4 @@
-"""A P4Runtime server before a running embedded switch: gRPC's requests made into its commands and packets (P4Runtime 1.4)."""
+"""A P4Runtime server in front of a running embedded switch: it turns gRPC requests into commands and packets (P4Runtime 1.4)."""
 
 from __future__ import annotations
 
@@ -242,8 +242,11 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
                 with self.lock:
                     idle = self.entities.idle.poll() if self.entities is not None else []
                     digests = self.entities.digests.poll() if self.entities is not None else []
-            except (P4RuntimeError, ControlError):
-                continue  # the switch has ended, or an entry has gone meanwhile
+            except P4RuntimeError:
+                continue  # an entry has gone meanwhile
+            except ControlError:
+                self.entities = None  # as in Write
+                continue
             except Exception:
                 traceback.print_exc()  # what comes next is still told
                 continue

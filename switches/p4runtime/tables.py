@@ -101,7 +101,7 @@ class Tables:
         self._set_extras(table, entry, message)
 
     def _target(self, table: Any, action: Any) -> tuple[str, int, Group | None]:
-        """How a command that refers ends, the handle that it refers to, and what has been made for it."""
+        """The command's suffix, the handle it refers to, and the group created for it, if any."""
         kind = action.WhichOneof("type")
         require(kind in REFERENCES, f"an entry of table {table.preamble.name} needs an action")
         require(bool(table.implementation_id), f"table {table.preamble.name} has no action profile")

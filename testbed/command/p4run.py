@@ -163,18 +163,18 @@ def _limit_port(switch: EmbeddedSwitch, end: End, latency: int, bandwidth: float
 def _program(switch: EmbeddedSwitch, described: ExerciseSwitch, folder: Path) -> int:
     """Fill a switch's tables; how many commands that took."""
     control = switch.control()
-    done = 0
+    done, source = 0, described.commands
     try:
         if described.commands is not None:
             for line in described.commands.read_text().splitlines():
                 control.command(line)
                 done += 1
         if described.runtime is not None:
+            source = described.runtime
             for line in runtime_json.commands(read_json(described.runtime), lambda table: control.command(f"table_info {table}")):
                 control.command(line)
                 done += 1
     except (ControlError, RuntimeJsonError) as error:
-        source = described.runtime or described.commands
         raise ExerciseError(f"{os.path.relpath(source or folder, folder)}: switch {switch.name}: {error}") from None
     except OSError as error:
         raise ExerciseError(f"cannot read {described.commands}: {error.strerror}") from None

@@ -32,7 +32,7 @@ CHUNK = 1 << 16
 
 
 class Servers:
-    """Entered in the machine's namespace, where it takes the ports, and started in the network's. Raises ExerciseError."""
+    """A context manager that takes the ports in the machine's namespace; `start` runs in the network's. Raises ExerciseError."""
 
     def __init__(self, exercise: Exercise, folder: Path, logs: Path) -> None:
         self.exercise, self.logs = exercise, logs
@@ -131,7 +131,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _write_build(exercise: Exercise, folder: Path) -> None:
-    """What controllers read of a compiled program: its P4Info, and a stand-in for BMv2's JSON, which they pass to the switch."""
+    """Write the files that controllers expect of a compiled program: P4Info, and a stand-in for BMv2's JSON."""
     try:
         from google.protobuf import text_format
 

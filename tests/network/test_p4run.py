@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -109,6 +113,40 @@ def test_what_is_wrong_is_one_sentence(exercise: Path, file: str, old: str, new:
     done = inalab("p4run", "topology.json", "-c", "pingall")
     assert done.returncode != 0
     assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_an_interrupt_at_the_prompt_ends_what_runs_there_alone(exercise: Path) -> None:
+    """Ctrl-C goes to all processes of the terminal's foreground: not to switches, which go on forwarding."""
+    words = [str(Path(sys.executable).parent / "inalab"), "p4run", "topology.json"]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(words[0], words)
+    shown = b""
+
+    def until(text: bytes) -> None:
+        nonlocal shown
+        end = time.monotonic() + 40
+        while text not in shown:
+            assert time.monotonic() < end and select.select([terminal], [], [], 10)[0], shown.decode()[-500:]
+            shown += os.read(terminal, 4096)
+        shown = shown.partition(text)[2]
+
+    try:
+        until(b"mininet>")
+        os.write(terminal, b"h1 ping h2\n")
+        until(b"icmp_seq=2")
+        os.write(terminal, b"\x03")
+        until(b"mininet>")
+        os.write(terminal, b"h1 ping -c 1 h2\n")
+        until(b"1 received")
+        os.write(terminal, b"exit\n")
+        assert os.waitpid(pid, 0)[1] == 0
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    finally:
+        os.close(terminal)
 
 
 def _p4info(path: Path) -> Any:

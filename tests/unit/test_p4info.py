@@ -81,8 +81,9 @@ def test_ids_that_a_program_gives(tmp_path: Path) -> None:
 
 
 def test_only_what_runs_is_described(tmp_path: Path) -> None:
-    locals_ = "action unused() {} table never { actions = { NoAction; } } table once { actions = { NoAction; } }"
-    info = p4info(check_p4(program(tmp_path, "once.apply();", locals_), {}, INCLUDES))
+    locals_ = "action unused() {} table never { actions = { NoAction; } } table once { actions = { NoAction; } } \
+        @hidden table secret { actions = { NoAction; } }"
+    info = p4info(check_p4(program(tmp_path, "once.apply(); secret.apply();", locals_), {}, INCLUDES))
     assert [table.preamble.name for table in info.tables] == ["Work.once"] and [a.preamble.name for a in info.actions] == [
         "NoAction"
     ]

@@ -1,4 +1,4 @@
-"""Action profiles and selectors as what implements a table: its entries refer to members, or to groups of members (v1model.p4).
+"""Action profiles and selectors as implementations of tables: entries refer to members, or to groups of members (v1model.p4).
 
 A selector's inputs are those keys of its tables that are of kind `selector`. BMv2 keeps them with the selector, and so all of its
 tables have the same ones.
@@ -37,7 +37,7 @@ def of_table(c: Checker, table: checked.Table, prop: s.Property | None, scope: S
 
 
 def check(c: Checker, table: checked.Table, node: s.Table) -> None:
-    """Raise CompileError for what action profiles cannot have."""
+    """Raise CompileError if a table with an action profile has something that is not supported."""
     profile = table.profile
     if table.selectors and (profile is None or profile.type.name != "action_selector"):
         raise CompileError(table.selectors[0].position, "a selector key belongs to a table that an action_selector implements")

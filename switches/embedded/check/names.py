@@ -10,7 +10,7 @@ from switches.embedded.errors import CompileError
 
 
 def control_name(c: Checker, name: str, annotations: Sequence[s.Annotation]) -> str:
-    """A thing's @name or name behind those of the instances around it; a @name that begins with a dot stands alone."""
+    """The instances' names, then the thing's @name or name; a @name with a leading dot is used alone."""
     for annotation in annotations:
         if annotation.name == "name" and annotation.body:
             name = annotation.text()

@@ -1,5 +1,5 @@
 // Action profiles: members, which are actions with their data, and groups of members; the entries of tables refer to them.
-// As in BMv2 (bm_sim/action_profile.cpp): a handle is the lowest that is free, the declared size bounds nothing, what is
+// As in BMv2 (bm_sim/action_profile.cpp): a new handle is the lowest free one, the declared size is ignored, what is still
 // referred to cannot be deleted, and of a group the (hash modulo its size)-th member runs, in the order of handles.
 #include "runtime.h"
 #include <stdlib.h>

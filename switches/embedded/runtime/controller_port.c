@@ -1,5 +1,5 @@
-// A port whose link is a Unix socket (SOCK_SEQPACKET, a packet a message) and not an interface: -i PORT@unix:PATH.
-// Packets between a P4Runtime controller and the switch go by it. One process is connected at a time, the newest.
+// A port whose link is a Unix socket (SOCK_SEQPACKET, one packet per message) and not an interface: -i PORT@unix:PATH.
+// Packets between a P4Runtime controller and the switch travel over it. A new connection replaces the old one.
 #define _GNU_SOURCE
 #include "runtime.h"
 #include <errno.h>
@@ -19,7 +19,7 @@ static void hang_up(void) {
 
 static void write_packet(unsigned port, const uint8_t *data, size_t length) {
     if (peer >= 0 && send(peer, data, length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length) return;
-    port_counts[port].sent--;
+    port_counts[port].sent--;  // the caller has counted it
     port_counts[port].send_errors++;
 }
 
