@@ -139,6 +139,7 @@ def test_an_interrupt_at_the_prompt_ends_what_runs_there_alone(exercise: Path) -
         until(b"mininet>")
         os.write(terminal, b"h1 ping -c 1 h2\n")
         until(b"1 received")
+        until(b"mininet>")
         os.write(terminal, b"exit\n")
         assert os.waitpid(pid, 0)[1] == 0
     except BaseException:
