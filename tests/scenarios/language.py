@@ -149,6 +149,16 @@ def profiles() -> Scenario:
     return Scenario("profiles", PROGRAMS / "profiles.p4", probes(">BBHIBB", rows), commands)
 
 
+def keys() -> Scenario:
+    commands = [
+        "table_add narrow mark 0 => 1", "table_add narrow mark 7 => 2", "table_add prefix mark 0/16 => 3", "table_add prefix mark 0x700/8 => 4",
+        "table_add broad mark 0&&&0xffffffffffffffffff => 5 1", "table_add broad mark 7&&&0xff => 6 2", "table_add part mark 0 => 7",
+        "table_add part mark 7 => 8", "table_add known mark 1 7 => 9", "table_add known mark 0 0 => 10", "table_add known mark 0 7 => 11",
+    ]  # fmt: skip
+    rows = [(base + op, a, a << 8 | a, bytes(8) + bytes([a]), 0) for base in (0, 16, 32) for op in range(6) for a in (0, 7, 9)]
+    return Scenario("keys", PROGRAMS / "keys.p4", probes(">BBH9sB", rows), commands)
+
+
 def short() -> Scenario:
     """Packets that end anywhere within the headers, from every port: default ports, and headers that are not valid."""
     whole = ETHERNET + struct.pack(">BBHBBHH", 1, 0, 2, 0, 0, 0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from switches.embedded import checked
+from switches.embedded import syntax as s
 from switches.embedded.emit import action_profiles, expressions, externs, objects
 from switches.embedded.emit.actions import action_info, constant_data, entry_data, run
 from switches.embedded.emit.arithmetic import binary
@@ -13,7 +14,7 @@ from switches.embedded.emit.context import Context, Value
 from switches.embedded.emit.ctypes import bits_of, c_type, is_wide, literal, size_of
 from switches.embedded.errors import Position, unsupported
 from switches.embedded.text import c_string
-from switches.embedded.types import Bits, Type
+from switches.embedded.types import Bits, Header, Type
 
 
 def function(c: Context, table: checked.Table) -> str:
@@ -29,7 +30,8 @@ def function(c: Context, table: checked.Table) -> str:
 
 
 def _apply(c: Context, table: checked.Table, name: str) -> None:
-    keys = expressions.in_order(c, [partial(expressions.expression, c, key.expression) for key in table.keys])
+    found = expressions.in_order(c, [partial(expressions.expression, c, key.expression) for key in table.keys])
+    keys = [_zero_unless_valid(c, key.expression, value) for key, value in zip(table.keys, found, strict=True)]
     hit, action, data = "false", f"{name}.default_action", f"{name}.default_data"
     if table.entries and not _looked_up(table):
         _match_constants(c, table, keys)
@@ -54,6 +56,20 @@ def _apply(c: Context, table: checked.Table, name: str) -> None:
             c.emit("break;")
             c.depth -= 1
     c.emit(f"return (struct outcome){{{hit}, action}};")
+
+
+def _zero_unless_valid(c: Context, node: s.Expression, value: Value) -> Value:
+    """A field counts as zero where its header is not valid, whatever it holds (BMv2's MatchKeyBuilder).
+
+    A part of a field does not: p4c copies it to a variable ahead of the table.
+    """
+    if not isinstance(node, s.Member) or not isinstance(node.base.type, Header):
+        return value
+    header = expressions.expression(c, node.base).place
+    if header is None:
+        return value
+    zero = literal(0, bits_of(value.type))
+    return Value(f"({header.part('valid')} ? {value.text} : {zero})", value.type)
 
 
 def _execute_meter(c: Context, meter: checked.ExternObject) -> None:
