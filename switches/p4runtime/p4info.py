@@ -13,11 +13,12 @@ from p4.config.v1 import p4info_pb2, p4types_pb2
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
+from switches.embedded.check import action_profiles
 from switches.embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, as_bits, bit_width
 from switches.embedded.walk import walk
+from switches.p4runtime.bytestrings import encode
 from switches.p4runtime.numbering import IDS, Numbering, field_ids
 
-PROFILES = ("action_profile", "action_selector")
 MATCHES = p4info_pb2.MatchField
 SCOPES = p4info_pb2.ActionRef
 ARRAYS = {"counter": IDS.COUNTER, "meter": IDS.METER, "register": IDS.REGISTER}
@@ -48,7 +49,7 @@ class _Writer:
         self.externs = [*program.externs, *(one for instance in program.instances for one in instance.externs)]
         self.value_sets = [one for instance in program.instances for one in instance.value_sets]
         in_properties = [table.profile for table in self.tables if table.profile is not None]
-        self.profiles = _once([*(one for one in self.externs if one.type.name in PROFILES), *in_properties])
+        self.profiles = _once([*(one for one in self.externs if one.type.name in action_profiles.KINDS), *in_properties])
         self.numbering = Numbering(self._things())
 
     def _things(self) -> Iterator[tuple[int, str, Sequence[s.Annotation]]]:
@@ -237,7 +238,7 @@ def _describe_enum(type_: EnumType, known: Any) -> None:
         if not made.members:
             made.underlying_type.bitwidth = type_.underlying.width
             for name, value in zip(type_.members, type_.values, strict=True):
-                made.members.add(name=name, value=_bytestring(value, type_.underlying.width))
+                made.members.add(name=name, value=encode(value & type_.underlying.mask))
 
 
 def _flat(name: str, type_: Type) -> Iterator[tuple[str, Type]]:
@@ -292,9 +293,3 @@ def _parameter_ids(action: checked.Action) -> list[int]:
 def _width(type_: Type) -> int:
     bits = as_bits(type_)
     return bits.width if bits is not None else bit_width(type_)
-
-
-def _bytestring(value: int, width: int) -> bytes:
-    """A value in as many bytes as it needs (section 8.4)."""
-    value &= (1 << width) - 1
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")

@@ -18,7 +18,6 @@ class Pipeline:
     def __init__(self, info: Any, control: Control) -> None:
         self.info, self.control = info, control
         self.by_id: dict[str, dict[int, Any]] = {kind: {o.preamble.id: o for o in getattr(info, kind)} for kind in KINDS}
-        self.packet_headers = {o.preamble.name: o for o in info.controller_packet_metadata}
 
     def get(self, kind: str, number: int) -> Any:
         """One of `kind` by its id. Raises P4RuntimeError."""
