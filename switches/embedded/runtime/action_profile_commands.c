@@ -32,11 +32,23 @@ static bool parse_reference(const struct action_profile *p, enum reference_kind 
     return true;
 }
 
+// as parse_reference, for an entry, whose group must have a member
+static bool parse_target(const struct action_profile *p, enum reference_kind kind, const char *text, struct reference *to,
+                         struct reply *reply) {
+    if (!parse_reference(p, kind, text, to, reply)) return false;
+    if (kind == TO_MEMBER || action_profile_size(p, to->handle)) return true;
+    return fail(reply, "group %u of %s is empty: add a member first", to->handle, p->name), false;
+}
+
 // --- members and groups
+
+static int find_member_action(const struct action_profile *p, const char *name, struct reply *reply) {
+    return find_action("action profile", p->name, p->actions, p->action_count, name, reply);
+}
 
 static void create_member(int argc, char **argv, struct reply *reply) {
     struct action_profile *p = profile_of(argv, reply);
-    int action = p ? find_action("action profile", p->name, p->actions, p->action_count, argv[2], reply) : -1;
+    int action = p ? find_member_action(p, argv[2], reply) : -1;
     uint64_t data[MAX_ACTION_WORDS] = {0};
     if (action < 0 || !action_data(argc, argv, 3, &p->actions[action], data, reply)) return;
     say(reply, "Member has been created with handle %u\n", action_profile_member(p, (unsigned)action, data));
@@ -44,7 +56,7 @@ static void create_member(int argc, char **argv, struct reply *reply) {
 
 static void modify_member(int argc, char **argv, struct reply *reply) {
     struct action_profile *p = profile_of(argv, reply);
-    int action = p ? find_action("action profile", p->name, p->actions, p->action_count, argv[2], reply) : -1;
+    int action = p ? find_member_action(p, argv[2], reply) : -1;
     struct reference member;
     uint64_t data[MAX_ACTION_WORDS] = {0};
     if (action < 0 || !parse_reference(p, TO_MEMBER, argv[3], &member, reply)) return;
@@ -104,9 +116,7 @@ static void add_reference(int argc, char **argv, enum reference_kind kind, struc
     struct entry *e = t ? parse_entry(t, argc, argv, 2, kind == TO_GROUP ? "a reference to a group" : "a reference to a member", 1, reply) : NULL;
     struct reference to;
     if (!e) return;
-    if (!parse_reference(t->profile, kind, argv[3 + t->key_count], &to, reply)) return entry_free(e);
-    if (kind == TO_GROUP && !action_profile_size(t->profile, to.handle))
-        return fail(reply, "group %u of %s is empty: add a member first", to.handle, t->profile->name), entry_free(e);
+    if (!parse_target(t->profile, kind, argv[3 + t->key_count], &to, reply)) return entry_free(e);
     action_profile_refer(t->profile, &e->to, to);
     table_insert(t, e);
     say(reply, "Entry has been added with handle %u\n", e->handle);
@@ -126,9 +136,7 @@ static void modify_reference(char **argv, enum reference_kind kind, struct reply
     struct table *t = indirect_table(argv[1], reply);
     struct entry *e = t ? find_entry(t, argv[2], reply) : NULL;
     struct reference to;
-    if (!e || !parse_reference(t->profile, kind, argv[3], &to, reply)) return;
-    if (kind == TO_GROUP && !action_profile_size(t->profile, to.handle))
-        return fail(reply, "group %u of %s is empty: add a member first", to.handle, t->profile->name);
+    if (!e || !parse_target(t->profile, kind, argv[3], &to, reply)) return;
     action_profile_refer(t->profile, &e->to, to);
 }
 
