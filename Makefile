@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment figures test test-unit test-deep test-network mutants sanitize fuzz programs bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-deep test-network test-labs mutants sanitize fuzz programs bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -52,6 +52,9 @@ test-deep: $(READY) ## run the tests that need no root on many more examples, ot
 
 test-network: $(READY) ## run the tests that make networks
 	$(call run-tests,tests/network --target $(TARGET))
+
+test-labs: $(READY) ## check every lab's solution, starter and wrong solutions, and draw its figure
+	$(call run-tests,tests/labs)
 
 mutants: $(READY) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
 	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))

@@ -16,7 +16,7 @@ fail() {
 optional=
 [ "${BROWSER:-0}" = 1 ] && optional=chromium:chromium # the tests open the report in it
 missing=
-for pair in mnexec:mininet ping:iputils-ping ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc "$PYTHON:python3" $optional; do
+for pair in mnexec:mininet ping:iputils-ping ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc bwrap:bubblewrap "$PYTHON:python3" $optional; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
 [ -d "$MININET" ] || missing="$missing mininet"

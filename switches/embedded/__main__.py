@@ -32,6 +32,7 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--name", help="name for `python -m switches.cli NAME` (default: the program's)")
     parser.add_argument("--socket", metavar="PATH", type=Path, help="control socket, instead of one by name")
+    parser.add_argument("--trace", action="store_true", help="record each packet's statements, which the command show_trace prints")
     parser.add_argument("--emit-c", action="store_true", help="print the C that would run, and stop")
     return parser
 
@@ -51,12 +52,12 @@ def main() -> None:
             parser.error(f"interface name {interface} is longer than the 15 characters that Linux allows")
     try:
         if options.emit_c:
-            print(compile_p4(options.program, defines, options.include_dirs))
+            print(compile_p4(options.program, defines, options.include_dirs, options.trace))
             return
         if not options.interfaces:
             parser.error("give at least one port with -i PORT@IFACE")
         socket = options.socket or claim_socket(options.program.stem if options.name is None else options.name)
-        executable = build(options.program, defines, options.include_dirs)
+        executable = build(options.program, defines, options.include_dirs, traced=options.trace)
     except CompileError as error:
         sys.exit(str(error))
     except OSError as error:

@@ -29,17 +29,26 @@ def c_compiler() -> str:
 
 
 def build(
-    program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None, sanitize: bool = False
+    program: Path,
+    defines: dict[str, str] | None = None,
+    include_dirs: list[Path] | None = None,
+    sanitize: bool = False,
+    traced: bool = False,
 ) -> Path:
     """The executable of a program; compiles it unless the cache has it. Raises CompileError.
 
     With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer end it at the first error, and report leaks at its end.
+    If it is `traced`, it records each packet's steps (see emit/trace.py).
     """
-    c = compile_p4(program, defines, include_dirs)
+    return build_c(compile_p4(program, defines, include_dirs, traced), program.stem, sanitize)
+
+
+def build_c(c: str, name: str, sanitize: bool = False) -> Path:
+    """The executable of a program that is C already. Raises CompileError."""
     compiler, flags = c_compiler(), COMMON + (SANITIZED if sanitize else FAST)
     parts = [compiler, " ".join(flags), _machine(), *(p.read_text() for p in sorted(RUNTIME.glob("*.[ch]")))]
     runtime = cache_directory() / f"runtime-{_digest(parts)}"
-    target = cache_directory() / f"{program.stem[:40]}-{_digest([c, *parts])}"
+    target = cache_directory() / f"{name[:40]}-{_digest([c, *parts])}"
     if not target.exists():
         _run_compiler([compiler, *flags], c, runtime, target)
     return target

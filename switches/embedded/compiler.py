@@ -17,11 +17,16 @@ from switches.embedded.preprocess import preprocess
 DEEPEST = 20_000  # Python frames
 
 
-def compile_p4(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> str:
-    """The C text of a v1model program. Raises CompileError, whose text is `file:line:column: error: …`."""
+def compile_p4(
+    program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None, traced: bool = False
+) -> str:
+    """The C text of a v1model program, which records its steps if it is `traced`.
+
+    Raises CompileError, whose text is `file:line:column: error: …`.
+    """
     made = check_p4(program, defines, include_dirs)
     with _defects(program):
-        return emit(made, program.name)
+        return emit(made, program.name, traced)
 
 
 def check_p4(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> checked.Program:

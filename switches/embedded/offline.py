@@ -21,13 +21,18 @@ class OfflineSwitch(Reads):
     """A built program (switches.embedded.build) on virtual ports 0 … ports - 1; it is a switches.control.Control.
 
     A packet is handled to its end before the next. So that every packet has one, it may cause `most_copies` clones,
-    resubmissions and recirculations (default: 4096); those beyond are counted by `show_copies`.
+    resubmissions and recirculations (default: 4096); those beyond are counted by `show_copies`. `under` is a command that
+    runs the executable, which is appended to it.
     """
 
-    def __init__(self, executable: Path, ports: int = 8, seed: int = 0, most_copies: int | None = None) -> None:
+    def __init__(
+        self, executable: Path, ports: int = 8, seed: int = 0, most_copies: int | None = None, under: Sequence[str] = ()
+    ) -> None:
         bound = [] if most_copies is None else ["--most-copies", str(most_copies)]
         self.process = subprocess.Popen(
-            [executable, "--offline", str(ports), "--seed", str(seed), *bound], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [*under, executable, "--offline", str(ports), "--seed", str(seed), *bound],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def __enter__(self) -> OfflineSwitch:

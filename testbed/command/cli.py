@@ -232,6 +232,13 @@ def compare(
     raise typer.Exit(show_comparison(load_run(first), load_run(second), console, every))
 
 
+def _with_labs() -> None:
+    """Add `inalab lab` where it is asked for or help is: its modules take a while."""
+    from testbed.command import lab
+
+    application.add_typer(lab.application, name="lab")
+
+
 def main() -> None:
     """Run the command line; what a user can mend is one sentence on stderr and exit code 1, an interruption is 130."""
     interrupted = 128 + signal.SIGINT
@@ -247,6 +254,7 @@ def main() -> None:
 
 def _run() -> int | str:
     """The exit code, or the sentence to end with."""
+    _with_labs()
     try:
         return application(standalone_mode=False) or 0
     except Exception as error:
@@ -260,12 +268,13 @@ def _run() -> int | str:
 def _what_a_user_can_mend() -> tuple[type[Exception], ...]:
     """Imported late, because help should come at once, and these modules take seconds."""
     from switches.embedded.errors import CompileError
+    from testbed.lab.lab import LabError
     from testbed.plan.settings import SettingsError
     from testbed.record.runs import ResultsError
     from topologies.exercise import ExerciseError
     from topologies.topology import TopologyError
 
-    return SettingsError, ResultsError, TopologyError, ExerciseError, CompileError
+    return LabError, SettingsError, ResultsError, TopologyError, ExerciseError, CompileError
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Loop:
 class Context:
     """Collects C text: `emit` writes lines of the function that is being written, `function` opens another."""
 
-    def __init__(self, program: checked.Program) -> None:
+    def __init__(self, program: checked.Program, traced: bool = False) -> None:
         self.types: list[str] = []
         self.globals: list[str] = []
         self.functions: list[str] = []
@@ -74,6 +74,8 @@ class Context:
         self.hashes = 0
         self.value_sets: list[str] = []
         self.action_profiles: list[str] = []
+        self.traced = traced
+        self.trace_points: list[str] = []  # see trace.py
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from switches.embedded import checked
-from switches.embedded.emit import statements
+from switches.embedded.emit import statements, trace
 from switches.embedded.emit.context import Context
 from switches.embedded.emit.ctypes import c_type
 from switches.embedded.emit.place import Place
@@ -17,6 +17,7 @@ def action(c: Context, action: checked.Action) -> str:
         assert action.body is not None
         signature = f"static void {c.named[action]}({_parameters(c, action.parameters)})"
         with c.function(signature, f"action {action.control_name} ({action.position})"):
+            trace.action(c, action)
             statements.block(c, action.body)
     return c.named[action]
 

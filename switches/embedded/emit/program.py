@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from switches.embedded import checked
-from switches.embedded.emit import blocks, objects
+from switches.embedded.emit import blocks, objects, trace
 from switches.embedded.emit.context import Context
 from switches.embedded.emit.ctypes import c_type
 from switches.embedded.emit.place import Place
@@ -72,9 +72,9 @@ size_t program_deparse(uint8_t *buffer) {{
 """
 
 
-def emit(program: checked.Program, name: str) -> str:
-    """The C text of a program; raises CompileError for what is not supported."""
-    c = Context(program)
+def emit(program: checked.Program, name: str, traced: bool = False) -> str:
+    """The C text of a program, which records its steps if it is `traced`. Raises CompileError for what is not supported."""
+    c = Context(program, traced)
     c.globals.append(STATE.format(headers=c_type(c, program.headers), metadata=c_type(c, program.metadata)))
     objects.declare(c, program.externs)
     state = {program.headers: "hdr", program.metadata: "meta", program.standard: "standard"}
@@ -125,6 +125,7 @@ def _catalogue(c: Context, name: str) -> None:
                 f"struct value_set *const program_value_sets[] = {_addresses(c.value_sets)};",
                 f"struct action_profile *const program_action_profiles[] = {_addresses(c.action_profiles)};",
                 f"struct crc *const program_crcs[] = {_addresses(c.crcs)};",
+                trace.catalogue(c),
                 "",
             ]
         )

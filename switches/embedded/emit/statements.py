@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from switches.embedded import syntax as s
-from switches.embedded.emit import assignment, calls, expressions, loops
+from switches.embedded.emit import assignment, calls, expressions, loops, trace
 from switches.embedded.emit.context import Context
 from switches.embedded.emit.ctypes import c_type, is_aggregate, is_wide
 from switches.embedded.emit.place import Place
@@ -21,6 +21,7 @@ def block(c: Context, node: s.Block) -> None:
 
 def statement(c: Context, node: s.Statement) -> None:
     if not isinstance(node, s.Constant):  # the checker has put its value where its name stood
+        trace.statement(c, node)
         RULES[type(node)](c, node)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from switches.embedded import checked
 from switches.embedded import syntax as s
-from switches.embedded.emit import blocks, expressions, statements, value_sets
+from switches.embedded.emit import blocks, expressions, statements, trace, value_sets
 from switches.embedded.emit.assignment import invalidate, local, others_of
 from switches.embedded.emit.context import DONE, Context, Value
 from switches.embedded.emit.ctypes import c_type, size_of
@@ -41,6 +41,7 @@ def application(name: str) -> str:
 
 
 def _state(c: Context, state: checked.State, names: list[str]) -> None:
+    trace.state(c, state)
     for statement in state.statements:
         statements.statement(c, statement)
     here = names.index(state.name)

@@ -144,6 +144,7 @@ void pipeline_receive(unsigned port, const uint8_t *data, size_t length) {
     reset(port, length, NORMAL);
     program_standard->ingress_global_timestamp = pipeline_now() / 1000;
     family = family_found();
+    trace_begin();
     ingress(port, data, length);
     family_leave(family);
     queues_drain();
@@ -192,6 +193,7 @@ size_t pipeline_egress(unsigned port, const struct waiting *w, unsigned depth, u
     intents = (struct intents){0};
     size_t rest = w->packet->length;
     memcpy(egress_payload, w->packet->bytes, rest);
+    trace_egress(port);
     program_egress(egress_payload, rest);
 
     if (intents.clone.asked) {

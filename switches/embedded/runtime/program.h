@@ -293,4 +293,10 @@ void digest_number(const char *field, uint64_t value);
 void digest_wide(const char *field, const uint8_t *bytes, unsigned size);
 void digest_end(void);
 
+// --- steps, in programs compiled with a trace
+
+struct trace_point { const char *file; uint32_t line; const char *writes; };
+extern const struct trace_point program_trace_points[];  // ends with an element without a file
+void trace_step(uint32_t point);
+
 #endif

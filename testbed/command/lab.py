@@ -1,0 +1,135 @@
+"""The command `inalab lab`: list, start, check, figure, grade."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from testbed.lab import catalogue, confinement
+from testbed.lab.check import check as outcomes
+from testbed.lab.lab import LabError, Outcome, Report
+
+application = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="A course in labs: start one, check it, draw its figure, grade."
+)
+console = Console(highlight=False, soft_wrap=True)
+NOT_PASSED = 3
+Folder = Annotated[Path, typer.Argument(help="the folder that `inalab lab start` made")]
+Which = Annotated[str | None, typer.Option("--lab", help="which lab it is, where its lab.toml does not say")]
+
+
+@application.command("list")
+def list_() -> None:
+    """Show the labs."""
+    table = Table(box=None, header_style="bold")
+    for column in ("lab", "what", "language", "hours", "points"):
+        table.add_column(column, justify="right" if column in ("hours", "points") else "left")
+    for name in catalogue.names():
+        lab = catalogue.load(name)
+        table.add_row(name, lab.title, lab.language, str(lab.hours), str(lab.points))
+    console.print(table)
+
+
+@application.command()
+def start(
+    name: Annotated[str, typer.Argument(help="as `inalab lab list` shows it: 03-sum, sum, or 3")],
+    folder: Annotated[Path | None, typer.Argument(help="a new folder to work in; default: the lab's name")] = None,
+) -> None:
+    """Copy a lab's starter and README into a folder."""
+    lab = catalogue.find(name)
+    folder = folder or Path(lab)
+    for file in catalogue.begin(lab, folder):
+        console.print(f"  {escape(str(folder / file))}")
+    console.print(f"Read {escape(str(folder / 'README.md'))} first; check your work with: inalab lab check {escape(str(folder))}")
+
+
+@application.command()
+def check(
+    folder: Folder = Path(),
+    stop: Annotated[bool, typer.Option("--stop", help="end at the first task that is not complete")] = False,
+    lab: Which = None,
+) -> None:
+    """Check work on a lab: points for each task, and how the first one fails.
+
+    The exit code is 3 if points are missing.
+    """
+    name = catalogue.find(lab) if lab else catalogue.lab_of(folder)
+    if not confinement.possible():
+        console.print("Your programs run without confinement here: `inalab doctor` tells why.", style="dim")
+    done: list[Outcome] = []
+    shown = False
+    loaded = catalogue.load(name)
+    console.print(f"[bold]{name}[/]: {loaded.title}\n")
+    for outcome in outcomes(loaded, folder):
+        done.append(outcome)
+        _show(outcome, not shown)
+        shown = shown or not outcome.passed
+        if stop and not outcome.passed:
+            break
+    points = sum(o.points for o in done)
+    left = len(loaded.tasks) - len(done)
+    console.print(f"\n[bold]{points:g} of {loaded.points} points[/]" + (f"; {left} tasks not run" if left else ""))
+    raise typer.Exit(0 if points >= loaded.points else NOT_PASSED)
+
+
+def _show(outcome: Outcome, whole: bool) -> None:
+    """A task's line, and below it what was wrong; the trace only where the `whole` is asked for."""
+    mark = "[green]✓[/]" if outcome.passed else "[red]✗[/]" if outcome.points == 0 else "[yellow]~[/]"
+    console.print(f"{mark} {outcome.task:<64} {outcome.points:>5g} of {outcome.most}")
+    if outcome.told:
+        console.print(f"    {escape(outcome.told)}")
+    if whole and not outcome.passed:
+        for line in outcome.trace.splitlines():
+            console.print(f"    {escape(line)}", style="red" if "<-- differs" in line else None)
+        if outcome.output.strip():
+            console.print("    Your program printed:")
+            for line in outcome.output.rstrip().splitlines()[-20:]:
+                console.print(f"      {escape(line)}")
+
+
+@application.command()
+def figure(
+    folder: Folder = Path(),
+    out: Annotated[Path | None, typer.Option(help="file to write (.png or .svg); default: figure.png in the folder")] = None,
+    lab: Which = None,
+) -> None:
+    """Draw the lab's figure from your own work, beside the reference."""
+    from testbed.lab.figures import draw
+
+    name = catalogue.find(lab) if lab else catalogue.lab_of(folder)
+    console.print(f"figure: {escape(str(draw(name, folder, out or folder / 'figure.png')))}")
+
+
+@application.command()
+def grade(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER…", help="submissions, one folder each")],
+    lab: Which = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder to write: grades.json, and NAME/results.json as Gradescope reads it")
+    ] = None,
+    unconfined: Annotated[
+        bool, typer.Option("--unconfined", help="grade even where programs cannot be confined: they may read and write your files")
+    ] = False,
+) -> None:
+    """Check many submissions: a table, and files for a grade book."""
+    from testbed.lab import grading
+
+    if not confinement.possible() and not unconfined:
+        raise LabError(
+            "programs of others cannot be confined here: install bubblewrap on a kernel that allows user namespaces, "
+            "or say --unconfined"
+        )
+    reports: list[Report] = []
+    for folder in folders:
+        report = grading.graded(folder, lab)
+        reports.append(report)
+        if out:
+            grading.write_gradescope(report, out / grading.name_of(folder, folders))
+    console.print(grading.table(reports))
+    if out:
+        console.print(f"grades: {escape(str(grading.write_grades(reports, out)))}")

@@ -1,0 +1,30 @@
+"""Checking a submission: the tasks of its lab one after the other, each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbed.lab.lab import Failure, Lab, Outcome, Task
+from testbed.lab.workbench import Defines, Workbench
+
+
+def check(lab: Lab, submission: Path) -> Iterator[Outcome]:
+    """The outcome of each task, in order. What a student's program does wrong is an outcome; other errors are the check's own."""
+    programs: dict[Defines, Path] = {}
+    for task in lab.tasks:
+        yield _outcome(lab, task, submission, programs)
+
+
+def _outcome(lab: Lab, task: Task, submission: Path, programs: dict[Defines, Path]) -> Outcome:
+    with Workbench(submission, lab.files, programs=programs) as bench:
+        share, told, trace = 1.0, "", ""
+        try:
+            earned = task.function(bench)
+            for switch in bench.switches:
+                switch.check_ends()
+            if earned is not None:
+                share, told = min(1.0, max(0.0, earned.earned)), earned.why
+        except Failure as failure:
+            share, told, trace = 0.0, str(failure), failure.trace
+        return Outcome(task.name, round(share * task.points, 1), task.points, told, trace, bench.output())

@@ -1,0 +1,87 @@
+"""Grades of many submissions: a table, JSON, and results.json as Gradescope's autograders write it.
+
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes the fields of results.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from testbed.lab import catalogue
+from testbed.lab.check import check
+from testbed.lab.lab import LabError, Outcome, Report
+
+
+def graded(folder: Path, lab: str | None) -> Report:
+    """The report on a submission. One that is no lab gets a report without points, which says why."""
+    try:
+        name = catalogue.find(lab) if lab else catalogue.lab_of(folder)
+        if not folder.is_dir():
+            raise LabError(f"there is no folder {folder}")
+    except LabError as error:
+        return Report("?", str(folder), [Outcome("submission", 0, 0, str(error))])
+    return Report(name, str(folder), list(check(catalogue.load(name), folder)))
+
+
+def table(reports: Sequence[Report]) -> Table:
+    """Points by task, a row a submission."""
+    made = Table(box=None, header_style="bold")
+    made.add_column("submission")
+    made.add_column("lab")
+    for number in range(max((len(r.outcomes) for r in reports), default=0)):
+        made.add_column(str(number + 1), justify="right")
+    made.add_column("points", justify="right")
+    for report in reports:
+        cells = [f"{o.points:g}/{o.most}" for o in report.outcomes]
+        cells += [""] * (len(made.columns) - 3 - len(cells))
+        made.add_row(report.submission, report.lab, *cells, f"{report.points:g}/{report.most}")
+    return made
+
+
+def gradescope(report: Report) -> dict[str, Any]:
+    """results.json."""
+    tests = [
+        {
+            "number": str(n), "name": o.task, "score": o.points, "max_score": o.most,
+            "status": "passed" if o.passed and o.most else "failed", "output": _text(o), "output_format": "text",
+        }
+        for n, o in enumerate(report.outcomes, 1)
+    ]  # fmt: skip
+    return {"score": report.points, "output": f"{report.lab}: {report.points:g} of {report.most} points", "tests": tests}
+
+
+def _text(outcome: Outcome) -> str:
+    parts = [outcome.told, outcome.trace, outcome.output.strip() and f"The program printed:\n{outcome.output.strip()}"]
+    return "\n\n".join(part for part in parts if part)
+
+
+def name_of(folder: Path, folders: Sequence[Path]) -> str:
+    """What a submission's results are kept under: its folder's name, or its path where that is another's, too."""
+    name = folder.resolve().name
+    same = [f for f in folders if f.resolve().name == name]
+    return name if len(same) == 1 else "_".join(folder.resolve().parts[1:])
+
+
+def write_gradescope(report: Report, folder: Path) -> Path:
+    """Write a submission's results.json into a folder."""
+    return _write(folder / "results.json", gradescope(report))
+
+
+def write_grades(reports: Sequence[Report], folder: Path) -> Path:
+    """Write grades.json: all reports, with every outcome."""
+    return _write(folder / "grades.json", [asdict(r) | {"points": r.points, "most": r.most} for r in reports])
+
+
+def _write(path: Path, content: Any) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"{path} cannot be written: {error.strerror}") from None
+    return path

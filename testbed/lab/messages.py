@@ -1,0 +1,85 @@
+"""What the check and a student's confined process say to each other: messages of plain values, never pickles.
+
+A message is its length (4 bytes, big-endian) and JSON, with bytes and numpy arrays as tagged base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import struct
+from typing import Any
+
+import numpy as np
+
+LENGTH = struct.Struct(">I")
+MOST = 64 << 20  # bytes of a message
+
+
+class ClosedError(Exception):
+    """The other side has ended."""
+
+
+class MalformedError(Exception):
+    """Not a message."""
+
+
+def _pack(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, np.ndarray):
+        return {
+            "$array": base64.b64encode(np.ascontiguousarray(value).tobytes()).decode(),
+            "of": value.dtype.str,
+            "shape": value.shape,
+        }
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(
+        f"{type(value).__name__} cannot be handed over: only numbers, text, bytes, numpy arrays, lists and dictionaries"
+    )
+
+
+def _unpack(value: dict[str, Any]) -> Any:
+    if "$bytes" in value:
+        return base64.b64decode(value["$bytes"])
+    if "$array" in value:
+        kind = np.dtype(value["of"])
+        if kind.kind not in "biuf":
+            raise MalformedError(f"an array of {kind}")
+        return np.frombuffer(base64.b64decode(value["$array"]), kind).reshape(value["shape"]).copy()
+    return value
+
+
+def send(connection: socket.socket, message: Any) -> None:
+    """Send a message. ClosedError if nobody takes it, TypeError if it has a value that cannot be sent."""
+    data = json.dumps(message, default=_pack).encode()
+    try:
+        connection.sendall(LENGTH.pack(len(data)) + data)
+    except (BrokenPipeError, ConnectionResetError):
+        raise ClosedError from None
+
+
+def receive(connection: socket.socket) -> Any:
+    """The next message. ClosedError at its end, MalformedError if it is none, TimeoutError after the socket's timeout."""
+    (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size))
+    if length > MOST:
+        raise MalformedError(f"a message of {length} bytes")
+    try:
+        return json.loads(_exactly(connection, length), object_hook=_unpack)
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedError(str(error)) from None
+
+
+def _exactly(connection: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        try:
+            part = connection.recv(min(length - len(data), 1 << 20))
+        except ConnectionResetError:
+            part = b""
+        if not part:
+            raise ClosedError
+        data += part
+    return bytes(data)

@@ -1,0 +1,113 @@
+"""A student's P4 program on the embedded switch, confined, and packets that it is to answer in a certain way."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from scapy.packet import Packet
+
+from switches.control import CommandError, ControlError
+from switches.embedded.build import build_c
+from switches.embedded.errors import CompileError
+from switches.embedded.offline import OfflineSwitch
+from testbed.lab import steps, trace
+from testbed.lab.confinement import Limits, confined, place, python
+from testbed.lab.lab import Failure
+from testbed.lab.packets import parsed, wire
+
+COMPILING = Limits(seconds=60)
+RUNNING = Limits(memory=1024, seconds=60)
+MOST_COPIES = 256  # resubmissions, recirculations and clones that a packet of a lab may need
+
+
+def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path:
+    """The executable of a program of the submission. Failure shows the compiler's message.
+
+    P4 becomes C in confinement, because a program may include any file; the C compiler sees only that C.
+    """
+    if not (submission / program).is_file():
+        raise Failure(f"there is no {program} in the folder that is checked")
+    options = [word for name, value in defines.items() for word in ("-D", f"{name}={value}")]
+    command = [*confined(submission, COMPILING), python(), "-m", "switches.embedded", place(submission, program), *options]
+    done = subprocess.run(
+        [*command, "--trace", "--emit-c"], capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        said = done.stderr.strip()[-4000:] or f"the compiler ended with exit code {done.returncode}"
+        raise Failure(f"{program} does not compile", said)
+    try:
+        return build_c(done.stdout, Path(program).stem)
+    except CompileError as error:
+        raise Failure(f"{program} does not compile", str(error)) from None
+
+
+class StudentSwitch:
+    """A running program. `commands` fill its tables; packets are scapy's, or bytes."""
+
+    def __init__(self, submission: Path, executable: Path, ports: int, commands: Sequence[str], seed: int) -> None:
+        self.submission = submission
+        under = confined(submission, RUNNING, [executable])
+        self.offline = OfflineSwitch(executable, ports, seed, MOST_COPIES, under)
+        for command in commands:
+            self.command(command)
+
+    def command(self, line: str) -> str:
+        """Run a command of simple_switch_CLI. Failure if the program lacks what it names."""
+        try:
+            return self.offline.command(line)
+        except CommandError as error:
+            raise Failure(f"the switch refuses the command `{line}`: {error}") from None
+        except ControlError as error:
+            raise _ended(error) from None
+
+    def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
+        """Let a packet arrive; what leaves because of it."""
+        try:
+            return self.offline.send(port, packet)
+        except ControlError as error:
+            raise _ended(error) from None
+
+    def register(self, name: str, cell: int = 0) -> int:
+        """A cell of a register."""
+        return int(self.command(f"register_read {name} {cell}").rpartition("=")[2])
+
+    def expect(
+        self, port: int, packet: Packet, expected: Sequence[tuple[int, Packet]], about: str, ignoring: Sequence[str] = ()
+    ) -> None:
+        """Let a packet arrive. Failure, which says `about`, unless it causes the `expected` packets at their ports, in any order.
+
+        Fields named in `ignoring` may have any value: another task is about them.
+        """
+        arrived = wire(packet)
+        came = [(p, parsed(data)) for p, data in self.send(port, arrived)]
+        wanted = [(p, parsed(wire(e))) for p, e in expected]
+        text = trace.failure((port, parsed(arrived)), wanted, came, steps.read(self.command("show_trace")), self.source, ignoring)
+        if text is not None:
+            raise Failure(about, text)
+
+    def source(self, step: steps.Step) -> str | None:
+        """The line of a step, if it is the student's."""
+        return steps.source(step, self.submission)
+
+    def check_ends(self) -> None:
+        """Failure if a packet caused endlessly many others."""
+        with suppress(ControlError):
+            lines = self.offline.command("show_copies")
+            if any(int(word.partition("=")[2] or 0) for word in lines.split() if word.startswith("refused=")):
+                raise Failure(
+                    f"one packet caused more than {MOST_COPIES} resubmissions, recirculations or clones: "
+                    "the program sends it round endlessly"
+                )
+
+    def close(self) -> None:
+        """End it."""
+        self.offline.process.kill()
+        with suppress(Exception):
+            self.offline.close()
+
+
+def _ended(error: ControlError) -> Failure:
+    return Failure(f"the program does not go on: {error}; a packet that takes a minute, or a gibibyte, ends it")

@@ -1,0 +1,65 @@
+"""What a task works with: the submission's programs and modules, running; all of them end with the task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from testbed.lab.student import StudentHost, StudentModule
+from testbed.lab.switch import StudentSwitch, compiled
+
+Defines = tuple[tuple[str, str], ...]  # macros of a program
+LONGEST = 120.0  # seconds that a task may take
+
+
+class Workbench:
+    """One task's view of a submission."""
+
+    def __init__(
+        self, submission: Path, files: Sequence[str], longest: float = LONGEST, programs: dict[Defines, Path] | None = None
+    ) -> None:
+        self.submission, self.files = submission, list(files)
+        self.programs = {} if programs is None else programs  # compiled already, by their macros
+        self.deadline = time.monotonic() + longest
+        self.stack = ExitStack()
+        self.switches: list[StudentSwitch] = []
+        self.modules: dict[str, StudentModule] = {}
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stack.close()
+
+    def switch(
+        self, commands: Sequence[str] = (), ports: int = 8, defines: Mapping[str, str] | None = None, seed: int = 1
+    ) -> StudentSwitch:
+        """The submission's P4 program on a switch of its own."""
+        program, macros = next(file for file in self.files if file.endswith(".p4")), tuple(sorted((defines or {}).items()))
+        if macros not in self.programs:
+            self.programs[macros] = compiled(self.submission, program, dict(macros))
+        made = StudentSwitch(self.submission, self.programs[macros], ports, commands, seed)
+        self.stack.callback(made.close)
+        self.switches.append(made)
+        return made
+
+    def module(self, file: str | None = None) -> StudentModule:
+        """A Python file of the submission, imported once a task."""
+        file = file or next(file for file in self.files if file.endswith(".py"))
+        if file not in self.modules:
+            made = self.modules[file] = StudentModule(self.submission, file, self.deadline)
+            self.stack.callback(made.close)
+        return self.modules[file]
+
+    def host(self, name: str, label: str, file: str | None = None) -> StudentHost:
+        """A host of a network, of the class `name`; `label` tells it from others in messages."""
+        made = StudentHost(self.module(file), name, label)
+        self.stack.callback(made.close)
+        return made
+
+    def output(self) -> str:
+        """What the submission's Python has printed."""
+        return "".join(module.output() for module in self.modules.values())

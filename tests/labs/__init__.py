@@ -1,0 +1,1 @@
+"""Tests of the labs: solutions, starters, and wrong solutions that a task must catch."""
