@@ -7,6 +7,8 @@ import re
 import shutil
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -17,6 +19,7 @@ from testbed.lab.lab import Lab, LabError, Plot
 LABS = ROOT / "labs"
 SOLUTIONS = LABS / "solutions"
 NOTE = "lab.toml"  # in a student's folder: which lab it is
+PARTS = ("check", "figure")  # modules of a lab
 P4_PAGE = "P4.md"  # copied beside the README, which links to it
 
 
@@ -49,13 +52,29 @@ def _part(name: str, part: str) -> ModuleType:
     path = LABS / name / f"{part}.py"
     if not path.is_file():
         raise LabError(f"{path} is missing")
-    for neighbour in ("check", "figure"):
-        sys.modules.pop(neighbour, None)  # another lab's
-    sys.path.insert(0, str(path.parent))
+    if part == "figure":
+        load(name)
+    if (name, part) not in _loaded:
+        others = {other: module for (lab, other), module in _loaded.items() if lab == name}
+        with _importing(path.parent, others):
+            _loaded[name, part] = importlib.import_module(part)
+    return _loaded[name, part]
+
+
+_loaded: dict[tuple[str, str], ModuleType] = {}
+
+
+@contextmanager
+def _importing(folder: Path, known: dict[str, ModuleType]) -> Iterator[None]:
+    """Modules of a folder can be imported by their names, which mean nothing afterwards: every lab has the same."""
+    sys.path.insert(0, str(folder))
+    sys.modules.update(known)
     try:
-        return importlib.import_module(part)
+        yield
     finally:
-        sys.path.remove(str(path.parent))
+        sys.path.remove(str(folder))
+        for part in PARTS:
+            sys.modules.pop(part, None)
 
 
 def begin(name: str, folder: Path) -> list[Path]:

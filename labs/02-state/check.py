@@ -1,0 +1,118 @@
+"""Lab 2: exact counts, and numbers that wrap around."""
+
+from collections.abc import Sequence
+
+from scapy.all import ByteField, Ether, IntField, Packet, Raw, ShortField, bind_layers
+
+from testbed.lab.lab import Failure, Lab
+from testbed.lab.packets import wire
+from testbed.lab.switch import StudentSwitch
+from testbed.lab.workbench import Workbench
+
+lab = Lab("State", language="P4", hours=2, files=["state.p4"])
+
+HOST, SWITCH = "08:00:00:00:00:01", "08:00:00:00:00:fe"
+TYPE_PROBE = 0x88B5
+COUNT, READ, NUMBER, LATE = 1, 2, 3, 0xFFFFFFFF
+
+
+class Probe(Packet):
+    """Behind Ethernet."""
+
+    name = "probe"
+    fields_desc = [ByteField("operation", COUNT), ByteField("flow", 0), ShortField("number", 0), IntField("value", 0)]  # noqa: RUF012
+
+
+bind_layers(Ether, Probe, type=TYPE_PROBE)
+
+
+def probe(operation: int, flow: int = 0, number: int = 0, payload: bytes = b"") -> Packet:
+    """A probe from the host to the switch."""
+    made = Ether(src=HOST, dst=SWITCH) / Probe(operation=operation, flow=flow, number=number)
+    return made / Raw(payload) if payload else made
+
+
+def answer(sent: Packet, value: int) -> Packet:
+    """What must come back."""
+    made = sent.copy()
+    made[Ether].src, made[Ether].dst = SWITCH, HOST
+    made[Probe].value = value
+    return made
+
+
+def ask(switch: StudentSwitch, port: int, sent: Packet, value: int, about: str) -> None:
+    switch.expect(port, sent, [(port, answer(sent, value))], about)
+
+
+@lab.task("each flow has a count of its own", points=25)
+def counts(bench: Workbench) -> None:
+    switch = bench.switch()
+    totals: dict[int, int] = {}
+    for n in range(200):
+        flow = (n * n) % 7 + 249 * (n % 2)
+        totals[flow] = totals.get(flow, 0) + 1
+        ask(switch, n % 4, probe(COUNT, flow), totals[flow], f"packet {totals[flow]} of flow {flow} must be answered with that count")
+
+
+@lab.task("reading does not count", points=10)
+def reading(bench: Workbench) -> None:
+    switch = bench.switch()
+    for n in (1, 2, 3):
+        ask(switch, 1, probe(COUNT, 5), n, f"packet {n} of flow 5 must be answered with that count")
+    for _ in range(2):
+        ask(switch, 2, probe(READ, 5), 3, "three packets of flow 5 were counted: reading must say 3, each time")
+        ask(switch, 2, probe(READ, 6), 0, "no packet of flow 6 was counted: reading must say 0")
+
+
+@lab.task("the counts wrap around at 32 bits", points=10)
+def count_wraps(bench: Workbench) -> None:
+    switch = bench.switch()
+    switch.command("register_write counts 9 4294967294")
+    for value in (4294967295, 0, 1):
+        ask(switch, 1, probe(COUNT, 9), value, f"after 4294967294 the counts are 4294967295, 0 and 1: {value} is due")
+
+
+@lab.task("the counter has every packet and byte of each port", points=20)
+def arrived(bench: Workbench) -> None:
+    switch = bench.switch()
+    packets, octets = [0] * 4, [0] * 4
+    for n in range(60):
+        port, kind = (n * 5) % 4, n % 5
+        sent = Ether(src=HOST, dst=SWITCH, type=0x0800) / Raw(bytes(30 + n)) if kind == 4 else probe(kind, n % 3, n, bytes(n))
+        packets[port] += 1
+        octets[port] += len(wire(sent))
+        switch.send(port, wire(sent))
+    for port in range(4):
+        told = switch.command(f"counter_read arrived {port}")
+        if f"packets={packets[port]}" not in told or f"bytes={octets[port]}" not in told:
+            raise Failure(
+                f"{packets[port]} packets of {octets[port]} bytes arrived at port {port}, whatever was in them; "
+                f"the counter's cell says: {told.strip()}"
+            )
+
+
+def numbered(switch: StudentSwitch, flow: int, numbers: Sequence[tuple[int, int]], about: str) -> None:
+    """Numbers of a flow, each with the answer that is due."""
+    for number, missing in numbers:
+        value = "LATE" if missing == LATE else str(missing)
+        ask(switch, 1, probe(NUMBER, flow, number), missing, f"{about}: number {number} must be answered with {value}")
+
+
+@lab.task("gaps between numbers are found", points=20)
+def gaps(bench: Workbench) -> None:
+    switch = bench.switch()
+    numbered(switch, 1, [(0, 0), (1, 0), (2, 0)], "numbers in order, from 0")
+    numbered(switch, 1, [(5, 2), (6, 0), (16, 9)], "3 and 4 are missing after 0, 1, 2, and so on")
+    numbered(switch, 2, [(3, 3), (4, 0)], "another flow begins at 0, too")
+    numbered(switch, 1, [(17, 0)], "the other flow changes nothing in this one")
+
+
+@lab.task("the numbers wrap around, and late ones are told from gaps", points=15)
+def wrap_around(bench: Workbench) -> None:
+    switch = bench.switch()
+    switch.command("register_write expected 3 65534")
+    numbered(switch, 3, [(65534, 0), (65535, 0), (0, 0), (1, 0)], "65535 is followed by 0")
+    switch.command("register_write expected 4 65530")
+    numbered(switch, 4, [(2, 8)], "65530 to 65535, 0 and 1 are missing")
+    numbered(switch, 4, [(1, LATE), (65535, LATE), (3, 0)], "a number from before what is expected comes late, and changes nothing")
+    numbered(switch, 5, [(32767, 32767), (0, LATE), (65535, 32767)], "a difference below 0x8000 is a gap, any other is late")
