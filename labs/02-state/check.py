@@ -51,7 +51,13 @@ def counts(bench: Workbench) -> None:
     for n in range(200):
         flow = (n * n) % 7 + 249 * (n % 2)
         totals[flow] = totals.get(flow, 0) + 1
-        ask(switch, n % 4, probe(COUNT, flow), totals[flow], f"packet {totals[flow]} of flow {flow} must be answered with that count")
+        ask(
+            switch,
+            n % 4,
+            probe(COUNT, flow),
+            totals[flow],
+            f"packet {totals[flow]} of flow {flow} must be answered with that count",
+        )
 
 
 @lab.task("reading does not count", points=10)

@@ -8,6 +8,7 @@ from switches.embedded.emit.context import Context
 from switches.embedded.errors import Position
 from switches.embedded.text import c_string
 
+TAKING = ("emit", "write", "count")  # methods that take arguments and write none of them
 RECORDED = (s.Assignment, s.CallStatement, s.If, s.Switch, s.Return, s.Exit)
 
 
@@ -44,7 +45,9 @@ def _written(node: s.Statement) -> list[str]:
     if isinstance(node, s.Assignment):
         return _paths([node.target])
     if isinstance(node, s.CallStatement):
-        return [f"{path}()" for path in _paths([node.call.function])] + _paths(node.call.arguments)
+        names = _paths([node.call.function])
+        takes = any(name.rpartition(".")[2] in TAKING for name in names)
+        return [f"{name}()" for name in names] + ([] if takes else _paths(node.call.arguments))
     return []
 
 
