@@ -9,7 +9,7 @@ from testbed.lab.lab import Lab
 from testbed.lab.switch import StudentSwitch
 from testbed.lab.workbench import Workbench
 
-lab = Lab("Sum in the switch", language="P4", hours=4, files=["sum.p4"])
+lab = Lab("Sum in the switch", language="P4", hours=4, files=["sum.p4"], given=["headers.p4"])
 
 LARGEST, SMALLEST = 2**31 - 1, -(2**31)
 

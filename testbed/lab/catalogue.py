@@ -13,10 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from testbed.lab.confinement import ROOT
+from testbed.lab.confinement import GIVEN, LABS
 from testbed.lab.lab import Lab, LabError, Plot
 
-LABS = ROOT / "labs"
 SOLUTIONS = LABS / "solutions"
 NOTE = "lab.toml"  # in a student's folder: which lab it is
 PARTS = ("check", "figure")  # modules of a lab
@@ -85,7 +84,8 @@ def begin(name: str, folder: Path) -> list[Path]:
     try:
         shutil.copytree(lab / "starter", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         (folder / "README.md").write_text((lab / "README.md").read_text().replace(f"](../{P4_PAGE})", f"]({P4_PAGE})"))
-        shutil.copy(LABS / P4_PAGE, folder)
+        for path in [LABS / P4_PAGE, *(GIVEN / file for file in load(name).given)]:
+            shutil.copy(path, folder)
         (folder / NOTE).write_text(f'# Which lab this folder is work on; `inalab lab check` reads it.\nlab = "{name}"\n')
     except OSError as error:
         raise LabError(f"{folder} cannot be written: {error.strerror}") from None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.lab import messages
+from testbed.lab.confinement import GIVEN
 from testbed.lab.host import Host
 
 MOST_PROCESSES = 256
@@ -27,7 +28,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the copies
     resource.setrlimit(resource.RLIMIT_NPROC, (MOST_PROCESSES, MOST_PROCESSES))
     path = Path(sys.argv[1])
-    sys.path.insert(0, str(path.parent))
+    sys.path[:0] = [str(path.parent), str(GIVEN)]
     try:
         module = _imported(path)
     except BaseException:

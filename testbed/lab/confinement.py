@@ -19,6 +19,8 @@ from pathlib import Path
 SUBMISSION = Path("/submission")  # where the student's folder is inside
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("testbed", "switches", "hosts", "topologies", "schemes", "experiments")  # of ROOT, and nothing else of it
+LABS = ROOT / "labs"
+GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20
 
 
@@ -77,7 +79,7 @@ def _bubblewrap(submission: Path | None, read: Sequence[Path] = ()) -> list[str]
             command += ["--ro-bind", folder, folder]
     for path in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
         command += ["--ro-bind-try", path, path]
-    for path in dict.fromkeys([sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in PACKAGES), *map(str, read)]):
+    for path in dict.fromkeys([sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in PACKAGES), str(GIVEN), *map(str, read)]):
         if not path.startswith("/usr/"):
             command += ["--ro-bind", path, path]
     if submission is None:

@@ -76,12 +76,14 @@ class Report:
 
 @dataclass
 class Lab:
-    """What check.py in a lab's folder defines. `hours` is what a student needs, `files` are those that they edit."""
+    """What check.py in a lab's folder defines. `hours` is what a student needs, `files` are those that they edit, and
+    `given` those of labs/given that they get beside them."""
 
     title: str
     language: str
     hours: int
     files: list[str]
+    given: list[str] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
 
     def task(self, name: str, points: int) -> Callable[[Callable[[Workbench], Share | None]], Callable[[Workbench], Share | None]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from testbed.lab.lab import Failure
@@ -17,6 +18,7 @@ from testbed.lab.lab import Failure
 OVERHEAD = 24  # bytes of preamble, check sequence and gap that a frame takes beside its own
 SHORTEST = 60  # bytes of a frame without its check sequence
 LONGEST = 1514
+RECENT = 16  # packets that are kept to be shown
 
 
 class Device(Protocol):
@@ -86,6 +88,7 @@ class Network:
     now: float = 0.0
     packets: int = 0
     lost: int = 0
+    recent: deque[Packet] = field(default_factory=lambda: deque(maxlen=RECENT))
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: int = 0
     _timers: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -153,8 +156,10 @@ class Network:
         direction.bytes += len(data)
         self.packets += 1
         lost = self.loss is not None and self.loss(packet)
+        packet = replace(packet, lost=lost)
+        self.recent.append(packet)
         if self.watch is not None:
-            self.watch(Packet(begin, source, direction.target, packet.number, data, lost))
+            self.watch(packet)
         if lost:
             self.lost += 1
             return

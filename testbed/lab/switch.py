@@ -14,7 +14,7 @@ from switches.embedded.build import build_c
 from switches.embedded.errors import CompileError
 from switches.embedded.offline import OfflineSwitch
 from testbed.lab import steps, trace
-from testbed.lab.confinement import Limits, confined, place, python
+from testbed.lab.confinement import GIVEN, Limits, confined, place, python
 from testbed.lab.lab import Failure
 from testbed.lab.packets import parsed, wire
 
@@ -33,7 +33,12 @@ def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path
     options = [word for name, value in defines.items() for word in ("-D", f"{name}={value}")]
     command = [*confined(submission, COMPILING), python(), "-m", "switches.embedded", place(submission, program), *options]
     done = subprocess.run(
-        [*command, "--trace", "--emit-c"], capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+        [*command, "-I", str(GIVEN), "--trace", "--emit-c"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode:
         said = done.stderr.strip()[-4000:] or f"the compiler ended with exit code {done.returncode}"

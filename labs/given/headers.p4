@@ -1,4 +1,5 @@
-// The packets of the labs that add vectors. (Given; no need to change it.)
+// The packets of the labs that add vectors: headers, parser, deparser, and the parts of a program that have nothing to do.
+// It is given. A program that includes it defines `struct metadata_t` before.
 
 const bit<16> TYPE_AGGREGATION = 0x88B6;
 const bit<8> UPDATE = 1;  // a worker's vector, to be added

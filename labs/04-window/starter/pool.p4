@@ -1,0 +1,80 @@
+// Lab 4: a pool of slots, each of which adds a chunk of the workers' tensors. It is lab 3's program; you write what is marked TODO.
+#include <core.p4>
+#include <v1model.p4>
+
+const bit<32> POOL = 256;  // slots
+
+struct metadata_t {
+    bit<8>  workers;  // how many vectors make a sum
+    bit<1>  first;    // this one is the first of them
+    bit<32> slot;     // TODO 1: which slot this packet is for
+}
+
+#include "headers.p4"
+
+// One integer of each slot's vector, in each of 16 instances of this control
+control Lane(inout bit<32> value, in metadata_t meta) {
+    register<bit<32>>(1) sum;  // TODO 2: a cell for each slot
+
+    apply {
+        if (meta.first == 0) {
+            bit<32> before;
+            sum.read(before, 0);
+            value = before + value;
+        }
+        sum.write(0, value);
+    }
+}
+
+control PoolIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    register<bit<8>>(1) arrived;  // TODO 2: a cell for each slot
+    Lane() lane0;  Lane() lane1;  Lane() lane2;  Lane() lane3;  Lane() lane4;  Lane() lane5;  Lane() lane6;  Lane() lane7;
+    Lane() lane8;  Lane() lane9;  Lane() lane10; Lane() lane11; Lane() lane12; Lane() lane13; Lane() lane14; Lane() lane15;
+
+    // The control plane says how many workers there are: table_set_default job set_workers 4
+    action set_workers(bit<8> workers) {
+        meta.workers = workers;
+    }
+
+    table job {
+        actions = { set_workers; }
+        default_action = set_workers(0);
+    }
+
+    action send_result() {
+        hdr.aggregation.kind = RESULT;
+        hdr.ethernet.src = SWITCH;
+        hdr.ethernet.dst = EVERYBODY;
+        standard.mcast_grp = 1;
+    }
+
+    apply {
+        // TODO 3: a slot beyond the pool must be dropped, too
+        if (hdr.aggregation.isValid() && hdr.aggregation.kind == UPDATE) {
+            job.apply();
+            bit<8> n;
+            arrived.read(n, 0);
+            meta.first = (bit<1>)(n == 0);
+            lane0.apply(hdr.values.v0, meta);    lane1.apply(hdr.values.v1, meta);
+            lane2.apply(hdr.values.v2, meta);    lane3.apply(hdr.values.v3, meta);
+            lane4.apply(hdr.values.v4, meta);    lane5.apply(hdr.values.v5, meta);
+            lane6.apply(hdr.values.v6, meta);    lane7.apply(hdr.values.v7, meta);
+            lane8.apply(hdr.values.v8, meta);    lane9.apply(hdr.values.v9, meta);
+            lane10.apply(hdr.values.v10, meta);  lane11.apply(hdr.values.v11, meta);
+            lane12.apply(hdr.values.v12, meta);  lane13.apply(hdr.values.v13, meta);
+            lane14.apply(hdr.values.v14, meta);  lane15.apply(hdr.values.v15, meta);
+            n = n + 1;
+            if (n == meta.workers) {
+                n = 0;
+                send_result();
+            } else {
+                mark_to_drop(standard);
+            }
+            arrived.write(0, n);
+        } else {
+            mark_to_drop(standard);
+        }
+    }
+}
+
+V1Switch(AggregationParser(), NoVerifyChecksum(), PoolIngress(), NoEgress(), NoComputeChecksum(), AggregationDeparser()) main;

@@ -1,0 +1,201 @@
+"""Lab 5: exact sums, whatever is lost."""
+
+from itertools import pairwise
+
+from scapy.all import Packet
+
+from testbed.lab.aggregation import LANES, address, result, sum_of, update
+from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.network import Loss, Network, losing, losing_these
+from testbed.lab.summing import LINK, Scripted, echoed, summed, switch_commands, tensors
+from testbed.lab.switch import StudentSwitch
+from testbed.lab.workbench import Workbench
+
+lab = Lab(
+    "Loss",
+    language="P4, Python",
+    hours=8,
+    files=["loss.p4", "worker.py"],
+    given=["headers.p4", "wire.py"],
+)
+
+RTO = 1000.0  # microseconds
+SLOT = 5
+
+
+def vector(seed: int) -> list[int]:
+    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(LANES)]
+
+
+class Rounds:
+    """A switch with some workers, and packets of one slot. The vector of worker w in round r is vector(100 r + w)."""
+
+    def __init__(self, bench: Workbench, workers: int) -> None:
+        self.workers = workers
+        self.switch: StudentSwitch = bench.switch(switch_commands(workers), ports=workers + 1)
+
+    def sent(self, worker: int, number: int) -> Packet:
+        return update(worker, vector(100 * number + worker), version=number % 2, slot=SLOT, chunk=SLOT + 64 * number)
+
+    def sum(self, number: int) -> list[int]:
+        return sum_of([vector(100 * number + worker) for worker in range(self.workers)])
+
+    def waits(self, worker: int, number: int, about: str) -> None:
+        """The vector must end in the switch."""
+        self.switch.expect(worker + 1, self.sent(worker, number), [], about)
+
+    def completes(self, worker: int, number: int, about: str) -> None:
+        """The vector must complete its sum, which leaves at all ports."""
+        sums = result(worker, self.sum(number), version=number % 2, slot=SLOT, chunk=SLOT + 64 * number)
+        ports = [(port, sums) for port in range(1, self.workers + 1)]
+        self.switch.expect(worker + 1, self.sent(worker, number), ports, about, ["worker"])
+
+    def answered(self, worker: int, number: int, about: str) -> None:
+        """The vector was seen before, and its sum was complete: it must come back to this worker alone."""
+        again = result(worker, self.sum(number), address(worker), version=number % 2, slot=SLOT, chunk=SLOT + 64 * number)
+        self.switch.expect(worker + 1, self.sent(worker, number), [(worker + 1, again)], about, ["worker", "dst"])
+
+    def run(self, number: int) -> None:
+        """A round without loss."""
+        for worker in range(self.workers - 1):
+            self.waits(worker, number, f"round {number}, worker {worker}: the sum is not complete yet")
+        self.completes(
+            self.workers - 1, number, f"round {number} is complete with the last worker: its sum must leave at all ports"
+        )
+
+
+@lab.task("without loss, the versions take turns", points=10)
+def turns(bench: Workbench) -> None:
+    for workers in (2, 16):
+        rounds = Rounds(bench, workers)
+        for number in range(6):
+            rounds.run(number)
+
+
+@lab.task("a vector that comes twice is added once", points=15)
+def twice(bench: Workbench) -> None:
+    for workers in (3, 16):
+        rounds, last = Rounds(bench, workers), workers - 1
+        for number in range(3):
+            rounds.waits(last, number, "the sum is not complete yet")
+            about = f"worker {last} sends its vector again before the sum is complete: nothing must leave"
+            rounds.waits(last, number, about)
+            for worker in range(1, last):
+                about = "the sum is not complete yet: one vector came twice, and another is missing"
+                rounds.waits(worker, number, about)
+            rounds.waits(last, number, f"worker {last} sends its vector a third time: nothing must leave")
+            rounds.completes(0, number, "the vector that came three times must be in the sum once")
+
+
+@lab.task("a lost result is sent again, to the worker that lacks it alone", points=15)
+def again(bench: Workbench) -> None:
+    rounds = Rounds(bench, 3)
+    for number in range(4):
+        rounds.run(number)
+        for worker in (1, 1, 0, 2):
+            about = f"round {number} is complete, and worker {worker} sends its vector again: it must get the sum, and nobody else"
+            rounds.answered(worker, number, about)
+
+
+@lab.task("a sum is kept while any worker may lack it", points=15)
+def shadow_copy(bench: Workbench) -> None:
+    rounds = Rounds(bench, 3)
+    rounds.run(0)
+    for number in range(1, 5):
+        rounds.waits(0, number, f"worker 0 begins round {number}")
+        rounds.waits(2, number, f"worker 2 begins round {number}")
+        about = f"workers 0 and 2 are in round {number}, worker 1 lacks the sum of round {number - 1}: it must be there still"
+        rounds.answered(1, number - 1, about)
+        rounds.completes(1, number, f"with worker 1, round {number} is complete, and must have nothing of other rounds in it")
+
+
+@lab.task("a timer sends the chunk again, and that of no other slot", points=10)
+def timer(bench: Workbench) -> None:
+    (tensor,) = tensors(1, 6 * LANES)
+    lost = {1: 2, 4: 1}  # how often a chunk's sum is kept back
+
+    def answer(port: int, got: object) -> list[tuple[int, object]]:
+        chunk = got.chunk  # type: ignore[attr-defined]
+        if lost.get(chunk):
+            lost[chunk] -= 1
+            return []
+        return [(1, echoed(got))]  # type: ignore[arg-type]
+
+    switch, network = Scripted(answer), Network()  # type: ignore[arg-type]
+    times: list[tuple[float, int]] = []
+    network.watch = lambda packet: times.append((packet.time, packet.number)) if packet.source == "h1" else None
+    network.star("s1", switch, {"h1": bench.host("Worker", "h1")}, LINK)
+    network.run({"h1": {"number": 0, "workers": 1, "tensor": tensor, "slots": 2, "rto": RTO}})
+    sent = [(u.chunk, u.version, u.values) for u in switch.seen]
+    chunks = [chunk for chunk, _, _ in sent]
+    wanted = [0, 1, 1, 1, 2, 3, 4, 4, 5]
+    if sorted(chunks) != wanted:
+        raise Failure(
+            f"chunk 1's sum is lost twice, chunk 4's once: they must be sent three times and twice, others once; it sends {chunks}"
+        )
+    if len(set(sent)) != 6:
+        raise Failure("a chunk that is sent again must be the same packet, in the same version")
+    for late in (1, 4):
+        at = [time for (time, _), chunk in zip(times, chunks, strict=True) if chunk == late]
+        waits = [round(later - earlier) for earlier, later in pairwise(at)]
+        if not all(0.9 * RTO <= wait <= 1.5 * RTO for wait in waits):
+            told = " and ".join(map(str, waits))
+            raise Failure(f"chunk {late} must be sent again {RTO:g} µs after it was sent before; the worker waits {told} µs")
+
+
+@lab.task("a sum that comes twice counts once", points=10)
+def sum_twice(bench: Workbench) -> None:
+    (tensor,) = tensors(1, 12 * LANES)
+    switch, network = Scripted(lambda port, got: [(1, echoed(got))] * 2), Network()
+    network.star("s1", switch, {"h1": bench.host("Worker", "h1")}, LINK)
+    network.run({"h1": {"number": 0, "workers": 1, "tensor": tensor, "slots": 3, "rto": RTO}})
+    chunks = [u.chunk for u in switch.seen]
+    if sorted(chunks) != list(range(12)):
+        raise Failure(f"every sum comes twice: each of the 12 chunks must be sent once all the same; the worker sends {chunks}")
+    if network.results["h1"].tolist() != tensor.tolist():
+        raise Failure("every sum comes twice: the result must be the sum all the same")
+
+
+def run(bench: Workbench, chunks: int, slots: int, loss: Loss | None, workers: int = 3) -> Network:
+    """Three workers sum a tensor while packets are lost."""
+    switch = bench.switch(switch_commands(workers), ports=workers + 1)
+    return summed(bench, switch, tensors(workers, chunks * LANES), loss, slots=slots, rto=RTO)
+
+
+@lab.task("any one packet may be lost", points=10)
+def any_one(bench: Workbench) -> None:
+    chunks, slots, workers = 6, 2, 2
+    for host in ("h1", "h2"):
+        for source, target in ((host, "s1"), ("s1", host)):
+            for number in range(chunks):
+                try:
+                    run(bench, chunks, slots, losing_these((source, target, number)), workers)
+                except Failure as failure:
+                    raise Failure(f"packet {number} from {source} to {target} is lost: {failure}", failure.trace) from None
+
+
+@lab.task("random loss of 1 and 10 percent, and what it costs", points=15)
+def random_loss(bench: Workbench) -> Share:
+    whole = run(bench, 300, 16, None).now
+    costs = {}
+    for loss in (0.01, 0.1):
+        for seed in (1, 2):
+            try:
+                took = run(bench, 300, 16, losing(loss, seed)).now
+            except Failure as failure:
+                raise Failure(f"{loss:.0%} of all packets are lost (seed {seed}): {failure}", failure.trace) from None
+            costs[loss, seed] = took / whole
+    one, ten = (max(costs[loss, seed] for seed in (1, 2)) for loss in (0.01, 0.1))
+    share = 0.4 + 0.3 * _scaled(one, FULL[0.01]) + 0.3 * _scaled(ten, FULL[0.1])
+    told = (
+        f"times as long as without loss: {one:.1f} at 1 % and {ten:.1f} at 10 %; full points up to {FULL[0.01]:g} and {FULL[0.1]:g}"
+    )
+    return Share(share, told)
+
+
+FULL = {0.01: 4.0, 0.1: 16.0}  # times as long as without loss
+
+
+def _scaled(cost: float, full: float) -> float:
+    """1 up to `full`, 0 from twice that on."""
+    return min(1.0, max(0.0, 2.0 - cost / full))
