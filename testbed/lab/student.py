@@ -6,9 +6,13 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from testbed.lab import messages
 from testbed.lab.confinement import Limits, confined, place, python
@@ -47,11 +51,19 @@ class StudentModule:
 
     def call(self, name: str, *arguments: Any, **named: Any) -> Any:
         """Call a function of the module, in a fresh copy of it; what it returns."""
+        (result,) = self.call_each(name, [arguments], **named)
+        return result
+
+    def call_each(self, name: str, calls: Sequence[Sequence[Any]], **named: Any) -> list[Any]:
+        """Call a function with each of these arguments, in one fresh copy of the module; what it returns."""
         if name not in self.names:
             raise Failure(f"{self.file} does not define {name}")
+        results = []
         with self.connect(name) as connection:
-            messages.send(connection, {"do": "call", "name": name, "arguments": arguments, "named": named})
-            return self.answer(connection, f"{name}()", PATIENCE)["result"]
+            for arguments in calls:
+                messages.send(connection, {"do": "call", "name": name, "arguments": arguments, "named": named})
+                results.append(self.answer(connection, f"{name}()", PATIENCE).get("result"))
+        return results
 
     def answer(self, connection: socket.socket, what: str, patience: float) -> dict[str, Any]:
         """The answer to a message; Failure says what happened instead."""
@@ -84,6 +96,16 @@ class StudentModule:
         self.process.wait()
         with suppress(OSError):
             self.written.close()
+
+
+def expect_array(value: Any, length: int, kind: str, what: str) -> NDArray[Any]:
+    """A value if it is an array of that length, of floats ("f") or of integers ("i"). Failure says what it is instead."""
+    if not isinstance(value, np.ndarray):
+        raise Failure(f"{what} must return a numpy array, and returns {type(value).__name__}")
+    if value.shape != (length,) or value.dtype.kind != kind:
+        wanted = {"f": "floats", "i": "integers"}[kind]
+        raise Failure(f"{what} must return {length} {wanted}; it returns an array of shape {value.shape} and dtype {value.dtype}")
+    return value
 
 
 class StudentHost:
