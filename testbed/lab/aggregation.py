@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from scapy.fields import ByteField, FieldListField, IntField, ShortField, SignedIntField
 from scapy.layers.l2 import Ether
@@ -32,7 +33,12 @@ class Aggregation(Packet):
         ByteField("job", 0),
         ShortField("slot", 0),
         IntField("chunk", 0),
-        FieldListField("values", [0] * LANES, SignedIntField("value", 0), count_from=lambda packet: LANES),
+        FieldListField(
+            "values",
+            [0] * LANES,  # type: ignore[list-item] # integers, as scapy takes them
+            SignedIntField("value", 0),
+            count_from=lambda packet: LANES,
+        ),
     ]
 
 
@@ -57,13 +63,13 @@ def address(worker: int) -> str:
     return f"02:00:00:00:00:{worker + 1:02x}"
 
 
-def update(worker: int, values: Sequence[int], **fields: int) -> Packet:
+def update(worker: int, values: Sequence[int], **fields: Any) -> Packet:
     """A worker's vector on its way to the switch. Fewer values than lanes are filled up with zeros."""
     filled = [*values, *[0] * (LANES - len(values))]
     return Ether(src=address(worker), dst=SWITCH) / Aggregation(worker=worker, values=filled, **fields)
 
 
-def result(worker: int, values: Sequence[int], to: str = EVERYBODY, **fields: int) -> Packet:
+def result(worker: int, values: Sequence[int], to: str = EVERYBODY, **fields: Any) -> Packet:
     """What the switch sends when a vector is complete: to everybody, or to one worker."""
     filled = [*values, *[0] * (LANES - len(values))]
     return Ether(src=SWITCH, dst=to) / Aggregation(kind=RESULT, worker=worker, values=filled, **fields)

@@ -11,6 +11,7 @@ import matplotlib
 from matplotlib.axes import Axes
 
 from testbed.lab import catalogue
+from testbed.lab.confinement import LABS
 from testbed.lab.lab import Failure, LabError
 from testbed.lab.workbench import Workbench
 
@@ -31,7 +32,7 @@ def measured(name: str, submission: Path) -> Mapping[str, Any]:
 
 def reference(name: str) -> Mapping[str, Any]:
     """What was measured of the reference solution."""
-    content: Mapping[str, Any] = json.loads((catalogue.LABS / name / REFERENCE).read_text())
+    content: Mapping[str, Any] = json.loads((LABS / name / REFERENCE).read_text())
     return content
 
 
@@ -56,6 +57,6 @@ def beside(ax: Axes, x: Sequence[float], yours: Sequence[float], reference: Sequ
 
 def write_reference(name: str) -> Path:
     """Measure the reference solution, and keep what it gave."""
-    path = catalogue.LABS / name / REFERENCE
+    path = LABS / name / REFERENCE
     path.write_text(json.dumps(measured(name, catalogue.SOLUTIONS / name), indent=1) + "\n")
     return path

@@ -72,7 +72,7 @@ def _told(data: bytes) -> str:
 
 def check_sums(results: Mapping[str, Any], parts: Sequence[Tensor]) -> None:
     """Failure unless each result is the sum of the parts."""
-    expected = np.sum(parts, axis=0, dtype=np.int32)
+    expected: Tensor = np.sum(np.stack(parts), axis=0, dtype=np.int32)
     for name, result in results.items():
         if not isinstance(result, np.ndarray) or result.shape != expected.shape:
             shape = f"an array of shape {result.shape}" if isinstance(result, np.ndarray) else type(result).__name__
