@@ -21,9 +21,9 @@ def measure(bench: Workbench) -> dict[str, Any]:
     times: dict[str, list[float]] = {"1": [], "2": [], "3": []}
     for aggregators in AGGREGATORS:
         network, _ = run(bench, three_jobs(CHUNKS), aggregators)
-        for job in packets:
+        for job, found in packets.items():
             arrived = sum(d.packets for d in network.directions.values() if d.target == f"j{job}server")
-            packets[job].append(arrived / CHUNKS)
+            found.append(arrived / CHUNKS)
             times[job].append(max(t for name, t in network.finished.items() if name.startswith(f"j{job}w")) / 1000)
     return {"packets": packets, "times": times}
 

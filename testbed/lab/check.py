@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,4 +28,7 @@ def _outcome(lab: Lab, task: Task, submission: Path, programs: dict[Defines, Pat
                 share, told = min(1.0, max(0.0, earned.earned)), earned.why
         except Failure as failure:
             share, told, trace = 0.0, str(failure), failure.trace
+        except Exception as error:  # the check goes on, for others' sake; what it could not read is shown
+            told = f"the check cannot read what the program hands over: {type(error).__name__}: {error}"
+            share, trace = 0.0, traceback.format_exc()
         return Outcome(task.name, round(share * task.points, 1), task.points, told, trace, bench.output())

@@ -70,13 +70,13 @@ def _serve(connection: socket.socket, module: Any, path: Path) -> None:
             else:
                 if asked["do"] == "make":
                     host = getattr(module, asked["name"])()
-                    host.calls = getattr(host, "calls", [])  # its __init__ may have forgotten Host's
+                    Host.__init__(host)  # its own may have forgotten it
                 else:
                     assert host is not None
                     host.now = asked["now"]
                     getattr(host, asked["do"])(*asked["arguments"], **asked["named"])
-                answer = {"calls": host.calls}
-                host.calls = []
+                answer = {"calls": host._calls}
+                host._calls = []
             _flush()
             messages.send(connection, answer)
         except messages.ClosedError:

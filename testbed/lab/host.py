@@ -21,7 +21,7 @@ class Host:
 
     def __init__(self) -> None:
         self.now = 0.0  # microseconds since the network began
-        self.calls: list[tuple[str, Any]] = []
+        self._calls: list[tuple[str, Any]] = []
 
     def start(self, **given: Any) -> None:
         """The network is up; `given` is what the lab's README says."""
@@ -36,16 +36,23 @@ class Host:
         """Send a packet, of at most 1514 bytes, on the host's link; it waits there for those sent before."""
         if not isinstance(packet, (bytes, bytearray, memoryview)):
             raise TypeError(f"send takes bytes, not {type(packet).__name__}")
-        self.calls.append(("send", bytes(packet)))
+        self._calls.append(("send", bytes(packet)))
 
     def set_timer(self, microseconds: float, timer: str = "") -> None:
         """Call `expire` with this name after that time; a timer of the name that runs already is set anew."""
-        self.calls.append(("timer", (float(microseconds), str(timer))))
+        _check_name(timer)
+        self._calls.append(("timer", (float(microseconds), timer)))
 
     def cancel_timer(self, timer: str = "") -> None:
         """Stop a timer; nothing happens if none of the name runs."""
-        self.calls.append(("cancel", str(timer)))
+        _check_name(timer)
+        self._calls.append(("cancel", timer))
 
     def finish(self, result: Any = None) -> None:
-        """Hand over the result. The host still receives packets, as others may need it."""
-        self.calls.append(("finish", result))
+        """Hand over the result: a number, text, a numpy array, or a list. The host still receives packets: others may need it."""
+        self._calls.append(("finish", result))
+
+
+def _check_name(timer: str) -> None:
+    if not isinstance(timer, str):
+        raise TypeError(f"a timer's name is text, such as str({timer!r}), not {type(timer).__name__}")

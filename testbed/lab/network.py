@@ -126,9 +126,8 @@ class Network:
             self.now = time
             event()
             if self.packets > most_packets:
-                raise Failure(
-                    f"after {most_packets} packets {self.unfinished()} not finished: do packets go round, or are they sent again and again?"
-                )
+                why = "do packets go round, or are they sent again and again?"
+                raise Failure(f"after {most_packets} packets {self.unfinished()} not finished: {why}")
         if len(self.finished) < len(self.hosts) and not quiet:
             raise Failure(f"nothing happens any more, no packet and no timer, and {self.unfinished()} not finished")
 

@@ -18,7 +18,7 @@ from testbed.lab import messages
 from testbed.lab.confinement import Limits, confined, place, python
 from testbed.lab.lab import Failure
 
-PATIENCE = 10.0  # seconds that one call may take
+PATIENCE = 15.0  # seconds that one call may take
 MOST_OUTPUT = 4000  # characters that are shown
 
 
@@ -71,7 +71,9 @@ class StudentModule:
         try:
             answer = messages.receive(connection)
         except TimeoutError:
-            raise Failure(f"{what} in {self.file} does not return: an endless loop?") from None
+            if time.monotonic() >= self.deadline:
+                raise Failure(f"the task takes too long, at last in {what} of {self.file}") from None
+            raise Failure(f"{what} in {self.file} does not return within {patience:g} s: an endless loop?") from None
         except messages.ClosedError:
             raise Failure(f"{what} in {self.file} ended its process: out of memory, out of time, or by a signal") from None
         except messages.MalformedError as error:

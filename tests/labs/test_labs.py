@@ -19,6 +19,7 @@ from tests.labs.wrong import Wrong, all_wrong, write
 LABS = catalogue.names()
 FEW = 0.25  # of the points, for a starter
 LEAST_WRONG = 5
+INDEPENDENT = sorted((Path(__file__).parent / "independent").glob("*/*"))
 
 
 def test_programs_are_confined_where_the_tests_run() -> None:
@@ -28,6 +29,13 @@ def test_programs_are_confined_where_the_tests_run() -> None:
 @pytest.mark.parametrize("name", LABS)
 def test_the_solution_has_full_points(name: str) -> None:
     for outcome in check(catalogue.load(name), catalogue.SOLUTIONS / name):
+        assert outcome.passed, f"{outcome.task}: {outcome.told}\n{outcome.trace}\n{outcome.output}"
+
+
+@pytest.mark.parametrize("folder", INDEPENDENT, ids=lambda f: f"{f.parent.name}: {f.name}")
+def test_a_solution_by_somebody_else_has_full_points(folder: Path) -> None:
+    """They were written from the README alone, in other styles than the reference."""
+    for outcome in check(catalogue.load(folder.parent.name), folder):
         assert outcome.passed, f"{outcome.task}: {outcome.told}\n{outcome.trace}\n{outcome.output}"
 
 

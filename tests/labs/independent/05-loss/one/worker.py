@@ -26,13 +26,13 @@ class Slot:
 
     def transmit(self):
         self.worker.send(self.packet)
-        self.worker.set_timer(self.worker.rto, self.index)
+        self.worker.set_timer(self.worker.rto, str(self.index))
 
     def accept(self, got):
         """True if this was the sum that the slot waits for."""
         if self.chunk is None or got.chunk != self.chunk:
             return False
-        self.worker.cancel_timer(self.index)
+        self.worker.cancel_timer(str(self.index))
         self.worker.result[self.chunk] = got.values
         self.advance()
         return True
