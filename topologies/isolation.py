@@ -64,10 +64,13 @@ def _enter_new_world() -> None:
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
 
 
-def _unshare() -> None:
-    """Leave the caller's namespaces: as root, or in a user namespace whose root is the caller. OSError if neither is allowed."""
+def _unshare(as_user: bool) -> None:
+    """Leave the caller's namespaces: as root, or in a user namespace whose root is the caller. OSError if neither is allowed.
+
+    `as_user`: in a user namespace in any case, so that not even root has power outside.
+    """
     wanted, user, group = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET, os.geteuid(), os.getegid()
-    if _libc.unshare(wanted) == 0:
+    if not as_user and _libc.unshare(wanted) == 0:
         return
     parent = os.getppid()
     _check(_libc.unshare(wanted | CLONE_NEWUSER), "unshare")
@@ -141,9 +144,10 @@ def fork(work: Callable[[], int]) -> int:
         os._exit(code & 0xFF)
 
 
-def start(work: Callable[[], int], session: bool = True) -> int:
+def start(work: Callable[[], int], session: bool = True, as_user: bool = False) -> int:
     """Begin `work` in namespaces of its own; the pid to `wait` for or to kill (which ends all of it).
 
+    `as_user`: in a user namespace even for root, without any power outside.
     Without a `session` of its own, it reads the terminal, and Ctrl-C there reaches it; the caller had better ignore that.
     """
 
@@ -158,7 +162,7 @@ def start(work: Callable[[], int], session: bool = True) -> int:
             os.setsid()  # Ctrl-C at the terminal reaches the caller alone
         else:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _unshare()
+        _unshare(as_user)
         return _exit_code(os.waitpid(fork(first_process), 0)[1])
 
     return fork(outside)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
+from typing import Any
 
 from testbed.lab.lab import Failure, Lab, Outcome, Task
-from testbed.lab.workbench import Defines, Workbench
+from testbed.lab.workbench import Workbench
 
 
 def check(lab: Lab, submission: Path) -> Iterator[Outcome]:
     """The outcome of each task, in order. What a student's program does wrong is an outcome; other errors are the check's own."""
-    programs: dict[Defines, Path] = {}
+    shared: dict[Hashable, Any] = {}
     for task in lab.tasks:
-        yield _outcome(lab, task, submission, programs)
+        yield _outcome(lab, task, submission, shared)
 
 
-def _outcome(lab: Lab, task: Task, submission: Path, programs: dict[Defines, Path]) -> Outcome:
-    with Workbench(submission, lab.files, programs=programs) as bench:
+def _outcome(lab: Lab, task: Task, submission: Path, shared: dict[Hashable, Any]) -> Outcome:
+    with Workbench(submission, lab.files, shared=shared) as bench:
         share, told, trace = 1.0, "", ""
         try:
             earned = task.function(bench)

@@ -106,3 +106,4 @@ class Plot:
 
     measure: Callable[[Workbench], Mapping[str, Any]]
     draw: Callable[[Mapping[str, Any], Mapping[str, Any]], Figure]
+    noisy: bool = False  # measured in real time, and so never twice the same

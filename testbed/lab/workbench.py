@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from testbed.lab.lab import Failure
 from testbed.lab.student import StudentHost, StudentModule
 from testbed.lab.switch import StudentSwitch, compiled
 
-Defines = tuple[tuple[str, str], ...]  # macros of a program
 LONGEST = 120.0  # seconds that a task may take
 
 
@@ -19,10 +20,11 @@ class Workbench:
     """One task's view of a submission."""
 
     def __init__(
-        self, submission: Path, files: Sequence[str], longest: float = LONGEST, programs: dict[Defines, Path] | None = None
+        self, submission: Path, files: Sequence[str], longest: float = LONGEST, shared: dict[Hashable, Any] | None = None
     ) -> None:
+        """`shared` keeps what `once` makes for all tasks of a check."""
         self.submission, self.files = submission, list(files)
-        self.programs = {} if programs is None else programs  # compiled already, by their macros
+        self.shared = {} if shared is None else shared
         self.deadline = time.monotonic() + longest
         self.stack = ExitStack()
         self.switches: list[StudentSwitch] = []
@@ -34,14 +36,25 @@ class Workbench:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stack.close()
 
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` gives the first time that a task of this check asks for it; also a Failure is kept."""
+        if key not in self.shared:
+            try:
+                self.shared[key] = make()
+            except Failure as failure:
+                self.shared[key] = failure
+        if isinstance(self.shared[key], Failure):
+            raise self.shared[key]
+        return self.shared[key]
+
     def switch(
         self, commands: Sequence[str] = (), ports: int = 8, defines: Mapping[str, str] | None = None, seed: int = 1
     ) -> StudentSwitch:
         """The submission's P4 program on a switch of its own."""
-        program, macros = next(file for file in self.files if file.endswith(".p4")), tuple(sorted((defines or {}).items()))
-        if macros not in self.programs:
-            self.programs[macros] = compiled(self.submission, program, dict(macros))
-        made = StudentSwitch(self.submission, self.programs[macros], ports, commands, seed)
+        program = next(file for file in self.files if file.endswith(".p4"))
+        macros = tuple(sorted((defines or {}).items()))
+        executable = self.once(macros, lambda: compiled(self.submission, program, dict(macros)))
+        made = StudentSwitch(self.submission, executable, ports, commands, seed)
         self.stack.callback(made.close)
         self.switches.append(made)
         return made

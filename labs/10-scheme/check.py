@@ -1,0 +1,115 @@
+"""Lab 10: a scheme of one's own: exact, robust, bounded, fast. Its trials are real ones, on links of 10 Mbit/s."""
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from testbed.lab import room
+from testbed.lab.confinement import GIVEN, python
+from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.workbench import Workbench
+
+lab = Lab("Your own scheme", language="Python", hours=15, files=["scheme.py"], given=["all_reduce.py"])
+
+WORKERS = 4
+SIZES = (1, 7, 1000, 3333, 60_000)
+LARGE = max(SIZES)
+RECORD = re.compile(r"^\[(\d+)\] (\{.*\})$", re.MULTILINE)
+LONGEST = 100.0  # seconds of a trial
+HEADERS = 1.09  # bytes on a link for each byte of a tensor, as a thrifty scheme has them
+
+
+def in_room(bench: Workbench, command: list[str]) -> tuple[int, str]:
+    """The exit code and the output of a command, which can touch nothing of this machine."""
+    with tempfile.TemporaryDirectory() as out:
+        return room.run(command, bench.submission, Path(out), LONGEST)
+
+
+def facts(bench: Workbench) -> dict[str, Any]:
+    """What the scheme says of itself."""
+
+    def ask() -> dict[str, Any]:
+        command = [python(), "-m", "testbed.lab.scheme_facts", "/submission/scheme.py", str(WORKERS), str(LARGE)]
+        code, text = in_room(bench, command)
+        if code:
+            raise Failure("the scheme is refused", text.strip()[-3000:])
+        found: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+        return found
+
+    return bench.once("facts", ask)  # type: ignore[no-any-return]
+
+
+def trial(bench: Workbench, loss: float = 0.0, workers: int = WORKERS) -> list[dict[str, Any]]:
+    """All-reduces on a network; what every worker found of each sum."""
+    return bench.once(("trial", loss, workers), lambda: _trial(bench, loss, workers))  # type: ignore[no-any-return]
+
+
+def _trial(bench: Workbench, loss: float, workers: int) -> list[dict[str, Any]]:
+    settings = {"racks": 1, "workers": workers, "loss": loss}
+    command = ["inalab", "launch", "--scheme", "/submission/scheme.py"]
+    command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    command += ["--", str(GIVEN / "all_reduce.py"), *map(str, SIZES)]
+    code, text = in_room(bench, command)
+    under = f"{workers} workers, {loss:.0%} loss"
+    if code:
+        raise Failure(f"{under}: the trial fails", text.strip()[-3000:])
+    records: list[dict[str, Any]] = [json.loads(found) for _, found in RECORD.findall(text)]
+    if len(records) != workers * len(SIZES):
+        raise Failure(f"{under}: {len(records)} of {workers * len(SIZES)} sums are reported", text.strip()[-3000:])
+    for record in records:
+        if record["wrong"]:
+            raise Failure(
+                f"{under}: worker {record['rank']} has a wrong sum: {record['wrong']} of {record['elements']} elements differ"
+            )
+    return records
+
+
+def took(records: list[dict[str, Any]]) -> float:
+    """Seconds of the large sum: those of the worker that waited longest."""
+    return max(float(record["seconds"]) for record in records if record["elements"] == LARGE)
+
+
+@lab.task("the file defines a scheme", points=10)
+def defined(bench: Workbench) -> None:
+    found = facts(bench)
+    if not 1.0 <= found["framing"] <= 3.0:
+        raise Failure(f"framing() is {found['framing']:g}: bytes on the wire for each byte of the tensor, headers included")
+    if found["bound"] <= 0:
+        raise Failure(f"bound() is {found['bound']:g} s: no all-reduce of {LARGE} elements takes no time")
+
+
+@lab.task("exact", points=25)
+def exact(bench: Workbench) -> None:
+    trial(bench)
+
+
+@lab.task("robust: 1 percent of all packets are lost", points=15)
+def robust(bench: Workbench) -> None:
+    trial(bench)
+    trial(bench, 0.01)
+
+
+@lab.task("robust: 5 percent of all packets are lost", points=10)
+def very_robust(bench: Workbench) -> None:
+    trial(bench)
+    trial(bench, 0.05)
+
+
+@lab.task("bounded: the bound is one, and it is reached", points=20)
+def bounded(bench: Workbench) -> Share:
+    defined(bench)
+    bound, seconds = facts(bench)["bound"], took(trial(bench))
+    if seconds < 0.95 * bound:
+        raise Failure(f"{LARGE} elements take {seconds:.3f} s, and bound() says at least {bound:.3f} s: that is no bound")
+    share = min(1.0, max(0.0, (4.0 - seconds / bound) / 2.5))
+    return Share(share, f"{LARGE} elements take {seconds / bound:.2f} times bound(); full points up to 1.5, none from 4 on")
+
+
+@lab.task("fast: as a ring, or faster", points=20)
+def fast(bench: Workbench) -> Share:
+    ring = 2 * (WORKERS - 1) / WORKERS * LARGE * 4 * 8 * HEADERS / (facts(bench)["rate"] * 1e6)
+    ratio = took(trial(bench)) / ring
+    share = min(1.0, max(0.0, (4.0 - ratio) / 2.5))
+    return Share(share, f"{LARGE} elements take {ratio:.2f} times as long as a ring at best; full points up to 1.5, none from 4 on")
