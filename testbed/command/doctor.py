@@ -16,6 +16,7 @@ from rich.table import Table
 
 from hosts.stream.datagrams import SOCKET_BUFFER, granted_buffer
 from switches.bmv2 import installation
+from testbed.lab import confinement
 from topologies import isolation
 
 
@@ -57,6 +58,10 @@ def _mininet() -> str:
     return str(Path(spec.origin).parent.resolve()) if spec and spec.origin else ""
 
 
+def _confinement() -> str:
+    return "bubblewrap" if confinement.possible() else ""
+
+
 def _c_compiler() -> str:
     return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or ""
 
@@ -96,6 +101,13 @@ CHECKS = (
         "a kernel with CONFIG_NET_SCH_NETEM",
     ),
     *(Check(p.name, False, p.found, f"target bmv2: {p.means}", p.get) for p in installation.PIECES),
+    Check(
+        "confinement",
+        False,
+        _confinement,
+        "programs of students run in it when a lab is checked",
+        "make setup (Debian: bubblewrap); a kernel that lets users make namespaces, see above",
+    ),
     Check("large socket buffers", False, _socket_buffers, "hold a burst of packets; small ones lose some of it", _small_buffers),
     Check("cores", False, _cores, "eight workers at 10 Mbit/s are valid on two", ""),
 )

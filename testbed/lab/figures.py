@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,8 @@ def write_reference(name: str) -> Path:
     path = LABS / name / REFERENCE
     path.write_text(json.dumps(measured(name, catalogue.SOLUTIONS / name), indent=1) + "\n")
     return path
+
+
+if __name__ == "__main__":
+    for lab in sys.argv[1:]:
+        print(write_reference(lab))
