@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, index, compare, doctor, launch, p4run, export-csv, export-p4app."""
+"""The command `inalab`: run, list, report, index, compare, doctor, dissector, launch, p4run, export-csv, export-p4app."""
 
 from __future__ import annotations
 
@@ -65,6 +65,28 @@ def run(
             raise typer.Exit(INTERRUPTED)
         code = code or ended
     raise typer.Exit(code)
+
+
+@application.command()
+def dissector(
+    out: Annotated[Path, typer.Option(help="file to write")] = Path("inalab.lua"),
+    scheme: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="a scheme of your own whose packets it is to know; may be repeated")
+    ] = None,
+) -> None:
+    """Write a Wireshark dissector, in Lua, for the packets of all schemes that have a P4 program."""
+    from testbed.dissector import write
+    from testbed.plan.settings import named_scheme
+    from testbed.record.runs import ResultsError
+
+    for name in scheme or []:
+        named_scheme(name)
+    try:
+        protocols = write(out)
+    except OSError as error:
+        raise ResultsError(f"{out} cannot be written: {error.strerror}") from None
+    ports = ", ".join(f"{one.title} (UDP port {' and '.join(map(str, one.ports))})" for one in protocols)
+    console.print(f"dissector of {ports}: wireshark -X lua_script:{shlex.quote(str(out))}", highlight=False, soft_wrap=True)
 
 
 @application.command("list")
