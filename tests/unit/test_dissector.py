@@ -16,6 +16,7 @@ from switches.embedded.errors import CompileError
 from testbed import dissector
 from testbed.trial import pcapng
 from tests import atp_packets, packets
+from tests.command_line import inalab
 from tests.tshark import column, dissected, needs_tshark
 
 SEED = 1
@@ -109,3 +110,16 @@ def test_ports_layout_and_names_come_from_the_program() -> None:
 def test_what_the_dissector_cannot_follow_is_refused_with_its_place() -> None:
     with pytest.raises(CompileError, match=r"a dissector cannot be made of this: no state selects a destination port"):
         dissector.described(check_p4(Path("tests/programs/wire.p4")), "wire", "wire")
+
+
+def test_the_command_writes_it_and_tells_how_to_open_it(tmp_path: Path) -> None:
+    done = inalab("dissector", "--out", str(tmp_path / "my.lua"))
+    assert done.stdout == (
+        f"dissector of ATP (UDP port 48866), SwitchML (UDP port 48864): wireshark -X lua_script:{tmp_path / 'my.lua'}\n"
+    )
+    assert "local protocols = {" in (tmp_path / "my.lua").read_text()
+    done = inalab("dissector", "--out", str(tmp_path / "no" / "my.lua"))
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"inalab: {tmp_path / 'no' / 'my.lua'} cannot be written: No such file or directory\n",
+    )
