@@ -18,7 +18,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
 	@echo 'Variables: EXPERIMENT=$(EXPERIMENT) TARGET=$(TARGET) SEED=$(SEED) SET="key=value ..."'
 
-setup: $(READY) ## install system packages and .venv; BROWSER=1: Chromium for the report's tests, too
+setup: $(READY) ## install system packages and .venv; BROWSER=1: Chromium and tshark for tests, too
 
 $(READY): requirements.lock pyproject.toml setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh setup.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what inalab needs: system packages where they are missing (as root, on Debian), then a virtual environment
-# with the versions of requirements.lock. Run by `make setup`; running it again is harmless. BROWSER=1: Chromium, too.
+# with the versions of requirements.lock. Run by `make setup`; running it again is harmless. BROWSER=1: Chromium and tshark, too.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin # where ip and tc are, and an ordinary user does not search
 PYTHON=${PYTHON:-python3}
@@ -14,7 +14,7 @@ fail() {
 
 # tool:package pairs; a package is only asked for when its tool is missing
 optional=
-[ "${BROWSER:-0}" = 1 ] && optional=chromium:chromium # the tests open the report in it
+[ "${BROWSER:-0}" = 1 ] && optional="chromium:chromium tshark:tshark" # the tests open the report and captures in them
 missing=
 for pair in mnexec:mininet ping:iputils-ping ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc bwrap:bubblewrap "$PYTHON:python3" $optional; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"

@@ -71,6 +71,11 @@ class LinkPlan:
     upper_port: int
     rate: float | None
 
+    @property
+    def name(self) -> str:
+        """Its two ends: two nodes share one link at most."""
+        return f"{self.lower}-{self.upper}"
+
 
 Hop = tuple[int, bool]  # number of a link in the plan, and whether a packet goes up
 

@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, index, compare, doctor, launch, p4run, export-csv, export-p4app."""
+"""The command `inalab`: run, list, report, index, compare, doctor, dissector, launch, p4run, export-csv, export-p4app."""
 
 from __future__ import annotations
 
@@ -32,15 +32,25 @@ def run(
     results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results"),
     quick: Annotated[bool, typer.Option("--quick", help="fewer points and seeds: under a minute")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the newest run of the same words, where it stopped")] = False,
+    capture: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LINK[,LINK...]",
+            help="write the packets of these links to pcapng files: a link such as h0-tor0, a host or a switch for all of its "
+            "links, or all; may be repeated",
+        ),
+    ] = None,
 ) -> None:
     """Run an experiment, or all, and write results, plots and report."""
     from testbed.command.runner import INTERRUPTED, Asked, run_experiment
+    from testbed.plan import captures
     from testbed.plan import experiment as registry
     from testbed.plan.effect import checked_plan, refuse_without_effect
     from testbed.plan.settings import SettingsError, make_settings, named_scheme, parse_overrides, with_scheme
     from testbed.plan.targets import defaults
 
     chosen_scheme = scheme and named_scheme(scheme)
+    links = captures.parse(capture or [])
     plans = []
     for name in registry.names() if experiment == "all" else [experiment]:
         chosen = registry.load(name)
@@ -58,13 +68,37 @@ def run(
             except SettingsError as error:
                 console.print(f"{name} is left out: {error}", highlight=False, soft_wrap=True)
                 continue
-        plans.append((Asked(name, target, seed, overrides, quick, resume), chosen, settings))
+        if links:
+            captures.refuse_unknown(links, chosen.trials(settings, seed))
+        plans.append((Asked(name, target, seed, overrides, quick, resume, tuple(links)), chosen, settings))
     code = 0
     for asked, chosen, settings in plans:
         if (ended := run_experiment(asked, chosen, settings, results, console)) == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
         code = code or ended
     raise typer.Exit(code)
+
+
+@application.command()
+def dissector(
+    out: Annotated[Path, typer.Option(help="file to write")] = Path("inalab.lua"),
+    scheme: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="a scheme of your own whose packets it is to know; may be repeated")
+    ] = None,
+) -> None:
+    """Write a Wireshark dissector, in Lua, for the packets of all schemes that have a P4 program."""
+    from testbed.dissector import write
+    from testbed.plan.settings import named_scheme
+    from testbed.record.runs import ResultsError
+
+    for name in scheme or []:
+        named_scheme(name)
+    try:
+        protocols = write(out)
+    except OSError as error:
+        raise ResultsError(f"{out} cannot be written: {error.strerror}") from None
+    ports = ", ".join(f"{one.title} (UDP port {' and '.join(map(str, one.ports))})" for one in protocols)
+    console.print(f"dissector of {ports}: wireshark -X lua_script:{shlex.quote(str(out))}", highlight=False, soft_wrap=True)
 
 
 @application.command("list")

@@ -24,6 +24,7 @@ from hosts.messages import Hello, Lost, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
 from testbed.draw.lanes import lanes
+from testbed.plan import captures
 from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
@@ -42,6 +43,7 @@ from testbed.record.runs import (
 )
 from testbed.record.statistics import median_interval
 from testbed.report.page import write_report
+from testbed.trial.capture import Capture
 from testbed.trial.coordinator import run_trial
 from testbed.trial.errors import TrialError
 from topologies import isolation
@@ -139,6 +141,7 @@ class Asked:
     overrides: list[str]
     quick: bool = False
     resume: bool = False
+    capture: tuple[str, ...] = ()  # names of links
 
 
 def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> int:
@@ -156,6 +159,8 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
         **environment(Path(inspect.getfile(experiment.trials))),
         "target_versions": next(iter(programs.values())).versions(), "finished": False,
     }  # fmt: skip
+    if asked.capture:
+        record["capture"] = list(asked.capture)
     if is_file(asked.experiment):
         record["source"] = str(Path(asked.experiment).resolve())
     if added := registry.added():
@@ -182,7 +187,9 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
                 if asked_to_stop:
                     raise KeyboardInterrupt
                 if (trial.name, trial.seed) not in have:
-                    failed |= not _run_one(run, number, trial, programs[trial.settings.running(), trial.settings.k], display)
+                    capture = Capture(asked.capture, captures.folder(run.folder, number, trial)) if asked.capture else None
+                    running = programs[trial.settings.running(), trial.settings.k]
+                    failed |= not _run_one(run, number, trial, running, display, capture)
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")
@@ -204,7 +211,8 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
 
     Trials of other code or another machine do not belong into one run, nor does a run that is still going.
     """
-    same = ("experiment", "target", "seed", "settings", "quick", "trials", "versions", "machine", "git", "code", "schemes_added")
+    code = ("versions", "machine", "git", "code", "schemes_added")
+    same = ("experiment", "target", "seed", "settings", "quick", "trials", "capture", *code)
     for folder in sorted((results / record["experiment"]).glob("*/run.json"), reverse=True):
         try:
             run = load_run(folder.parent)
@@ -237,23 +245,31 @@ def _keep(run: Run, entry: dict[str, Any]) -> None:
         writing.clear()
 
 
-def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display) -> bool:
+def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display, capture: Capture | None) -> bool:
     entry: dict[str, Any] = {
         "name": trial.name, "factors": trial.factors, "seed": trial.seed, "settings": trial.settings.resolved(),
     }  # fmt: skip
     display.begin(number, trial)
     try:
-        entry |= run_trial(trial.settings, trial.seed, target, display.hear)
+        entry |= run_trial(trial.settings, trial.seed, target, display.hear, capture)
     except TrialError as error:
         entry |= {"valid": False, "problems": [str(error)], "failed": True}
         _keep(run, entry)
         display.end(f"[red]failed[/red]: {escape(str(error))}")
         return False
+    captured = entry.get("captured", {})
+    for link, its in captured.items():
+        assert capture
+        its["file"] = (capture.folder / f"{link}.pcapng").relative_to(run.folder).as_posix()
     _keep(run, entry)
     m = entry["metrics"]
     verdict = "valid" if entry["valid"] else "[yellow]not valid[/yellow]: " + escape("; ".join(entry["problems"]))
     accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""
     display.end(f"{m['duration']:.1f} s, TAT {1000 * m['tat_median']:.0f} ms, {accuracy}{verdict}")
+    if dropped := sum(its["dropped"] for its in captured.values()):
+        display.console.print(
+            f"{dropped} packets are missing in the captures: capture fewer links", style="yellow", highlight=False
+        )
     return True
 
 

@@ -57,6 +57,7 @@ def command(record: dict[str, Any]) -> str:
     words = ["inalab", "run", what, "--target", record["target"], "--seed", str(record["seed"])]
     words += ["--quick"] if record.get("quick") else []
     words += [word for source in record.get("schemes_added", []) for word in ("--scheme", source)]
+    words += ["--capture", ",".join(record["capture"])] if record.get("capture") else []
     return shlex.join([*words, *(word for text in record["set"] for word in ("--set", text))])
 
 
@@ -79,6 +80,7 @@ def _facts(run: Run) -> list[tuple[str, Any]]:
         ("target", record["target"]),
         ("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds)) or record["seed"]),
         ("trials", f"{len(run.trials)} of {planned}" + ("" if record.get("finished") else ", interrupted")),
+        *([("captured", ", ".join(record["capture"]))] if record.get("capture") else []),
         ("started", _clock(record.get("started"))),
         ("ended", _clock(record.get("ended"))),
         ("commit", described(record.get("git") or {}, 12) or MISSING),

@@ -25,6 +25,7 @@ from switches import loss as losses
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import TrialSettings
+from testbed.trial.capture import Capture, Files, capturing, opened
 from testbed.trial.configuration import commands_for
 from testbed.trial.death import Death
 from testbed.trial.door import Door
@@ -47,19 +48,24 @@ SWITCH_ENDING = 0.5  # seconds from when a switch stops answering until it has e
 Report = Callable[[Message], None]
 
 
-def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report) -> dict[str, Any]:
+def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report, capture: Capture | None = None) -> dict[str, Any]:
     """Run a trial and return its measurements. `report` gets every message (hosts.messages).
 
     Raises TrialError. Whatever ends this process, the trial's processes and interfaces end with it.
     """
     settings.check()
+    with opened(capture, settings.plan()) as files:
+        return _run(settings, seed, target, report, files)
+
+
+def _run(settings: TrialSettings, seed: int, target: Target, report: Report, files: Files) -> dict[str, Any]:
     for job in settings.each():
         preload(job.workload, job.pipeline in LAYERED)
     receiver, sender = Pipe(duplex=False)
 
     def work() -> int:
         receiver.close()
-        return _inside(settings, seed, target, sender)
+        return _inside(settings, seed, target, sender, files)
 
     result: dict[str, Any] | None = None
     failure = ""
@@ -88,11 +94,11 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
     return result
 
 
-def _inside(settings: TrialSettings, seed: int, target: Target, sender: Connection) -> int:
+def _inside(settings: TrialSettings, seed: int, target: Target, sender: Connection, files: Files) -> int:
     """The trial's first process, in its own namespaces. It sends messages, and at last the result, or why there is none."""
     try:
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
-            sender.send(_Trial(settings, seed, target, sender, Path(scratch)).run())
+            sender.send(_Trial(settings, seed, target, sender, Path(scratch)).run(files))
         return 0
     except (TrialError, NetworkError, SwitchError, ControlError) as error:
         sender.send(str(error))
@@ -117,10 +123,17 @@ class _Trial:
         self.death: Death | None = None
         self.workers = Workers(self.jobs, sender)
 
-    def run(self) -> dict[str, Any]:
+    def run(self, files: Files) -> dict[str, Any]:
+        """The measurements; the packets of some links go to their files."""
         began = time.monotonic()
         commands = commands_for(self.settings, self.plan, self.seed)
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
+        with capturing(network, files) as counts:
+            result = self._or_dead_switches(network, began)
+        return result | ({"captured": counts} if counts else {})
+
+    def _or_dead_switches(self, network: Network, began: float) -> dict[str, Any]:
+        """The measurements. Raises TrialError that names the switches that have ended, if that is why there are none."""
         try:
             return self._on(network, began)
         except Exception as error:

@@ -221,7 +221,7 @@ def test_a_run_of_an_untracked_experiment_says_so(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(runner, "need_namespaces", lambda: None)
     monkeypatch.setattr(runner, "target_for", lambda *_: Versions())
     monkeypatch.setattr(
-        runner, "run_trial", lambda s, seed, t, h: {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}
+        runner, "run_trial", lambda s, seed, t, h, c: {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}
     )
     asked = runner.Asked("quickstart", "embedded", 1, [])
     assert runner.run_experiment(asked, module, SweepSettings(seeds=1), tmp_path / "results", Console(quiet=True)) == 0  # type: ignore[arg-type]

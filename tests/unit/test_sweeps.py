@@ -198,7 +198,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 def _sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]], failing: Any, resume: bool = False) -> int:
-    def run_trial(settings: TrialSettings, seed: int, target: Any, hear: Any) -> dict[str, Any]:
+    def run_trial(settings: TrialSettings, seed: int, target: Any, hear: Any, capture: Any) -> dict[str, Any]:
         ran.append((settings.steps, seed))
         if error := failing(settings.steps, seed):
             raise error
