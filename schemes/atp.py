@@ -14,7 +14,7 @@ from hosts.atp.tree import Tree
 from hosts.atp.worker import AtpWorker
 from hosts.collective import Collective, Membership
 from hosts.place import Over, Place, Pulse, Serving
-from schemes.scheme import Admitted, Conditions, Look, one_of
+from schemes.scheme import Admitted, Cells, Conditions, Look, one_of
 from schemes.streaming import P4, Streaming, StreamSettings
 from switches import atp
 from switches.control import Control
@@ -109,6 +109,17 @@ class Atp(Streaming):
         """Packets turned away by reason, what became of each job's packets, and the aggregators that are not free."""
         events = [atp.events(control, job.plan.number) for job in jobs]
         return {"rejected": atp.rejected(control), "jobs": events, "aggregators_held": atp.held(control)}
+
+    def memory(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[Cells]:
+        """The aggregators that are not free, by their owners. Whose vectors are in is a bit each, of workers or of racks."""
+        bitmaps, owners = control.registers("aggregator.bitmap"), control.registers("aggregator.owner")
+        found = []
+        for job in jobs:
+            number = job.plan.number
+            mine = [i for i, bits in enumerate(bitmaps) if bits and owners[i] >> 24 & 0xFF == number]
+            taken = {i: ([f"bit {bit}" for bit in range(64) if bitmaps[i] >> bit & 1], list[str]()) for i in mine}
+            found.append(Cells(f"job {number}, aggregators", len(bitmaps), taken))
+        return found
 
     def metrics(self, counted: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return {"aggregators_held": sum(switch["aggregators_held"] for switch in counted)}

@@ -65,6 +65,15 @@ class Conditions:
     mixed: bool = False  # so do jobs of other schemes
 
 
+@dataclass(frozen=True)
+class Cells:
+    """A job's part of a switch's memory: for each slot or aggregator that is not free, who is in and who is missing, by name."""
+
+    title: str
+    size: int
+    taken: dict[int, tuple[list[str], list[str]]]
+
+
 class Scheme:
     """A way to sum the gradients of a job's workers. A file defines one, as SCHEME.
 
@@ -149,6 +158,10 @@ class Scheme:
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """What the program on the switch `name` has counted of this scheme's jobs."""
         return {}
+
+    def memory(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[Cells]:
+        """What the memory of the switch `name` holds now, for those who watch; nothing where there is nothing to see."""
+        return []
 
     def metrics(self, counted: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Metrics of a trial that follow from what all switches have counted."""

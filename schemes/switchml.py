@@ -9,7 +9,7 @@ from hosts.collective import Collective
 from hosts.place import Place, Pulse
 from hosts.switchml import wire
 from hosts.switchml.worker import SwitchML
-from schemes.scheme import Admitted, Conditions, Look
+from schemes.scheme import Admitted, Cells, Conditions, Look
 from schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from switches import switchml
 from switches.control import Control
@@ -62,6 +62,21 @@ class SwitchMLScheme(Streaming):
         missing = sum(switchml.copies_missing(control, *share) for share in shares)
         return {"rejected": switchml.rejected(control), "copies_missing": missing}
 
+    def memory(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[Cells]:
+        """The newer version of each slot that any worker has used."""
+        seen, rounds = control.registers("bitmap_checker.seen"), control.registers("round.round")
+        found = []
+        for job, pool in zip(jobs, _pools(jobs), strict=True):
+            names = _children(plan, job.plan, name)
+            taken = {}
+            for slot in range(pool.slots if names else 0):
+                cell = max((pool.base + slot, pool.base + pool.slots + slot), key=lambda cell: rounds[cell])
+                if rounds[cell]:
+                    inside = [child for bit, child in enumerate(names) if seen[cell] >> bit & 1]
+                    taken[slot] = inside, [child for child in names if child not in inside]
+            found.append(Cells(f"job {job.plan.number}, slots", pool.slots, taken))
+        return found
+
     # --- theory
 
     def bits_on_wire(self, k: int) -> int:
@@ -91,6 +106,14 @@ def _pools(jobs: Sequence[Admitted]) -> list[switchml.Pool]:
     """The jobs' parts of a switch's cells, one after the other."""
     bases = [sum(2 * other.settings.slots for other in jobs[:n]) for n in range(len(jobs))]
     return [switchml.Pool(base, job.settings.slots) for base, job in zip(bases, jobs, strict=True)]
+
+
+def _children(plan: NetworkPlan, job: JobPlan, name: str) -> list[str]:
+    """Who sends its part to the switch `name`, in the order of the bits: workers, or at the root racks."""
+    members, switch = job.members(plan.topology.racks), plan.switches[name]
+    if switch.rack is not None:
+        return [job.hosts[rank].name for rank in members[switch.rack]]
+    return [rack.name for rack, ranks in zip(plan.racks, members, strict=True) if ranks] if switch is plan.root(job.number) else []
 
 
 def admission(plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool, first_node: int) -> list[str]:

@@ -200,6 +200,21 @@ def p4run(
 
 
 @application.command()
+def watch(
+    seconds: Annotated[float, typer.Option(min=0.1, help="between two looks")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="show it once, and end")] = False,
+) -> None:
+    """Show what the switches of a trial that runs in another terminal hold, drop and wait for. Ctrl-C ends it.
+
+    It reads the embedded switches of the newest trial of yours while packets flow, which takes them some time: do not watch
+    what you measure.
+    """
+    from testbed.command.watch import watch as look
+
+    raise typer.Exit(look(Console(), seconds, once))
+
+
+@application.command()
 def doctor() -> None:
     """Tell what this machine has and lacks, what that means and how to get it."""
     from testbed.command.doctor import examine

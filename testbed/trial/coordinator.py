@@ -25,6 +25,7 @@ from switches import loss as losses
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import TrialSettings
+from testbed.trial import beacon
 from testbed.trial.capture import Capture, Files, capturing, opened
 from testbed.trial.configuration import commands_for
 from testbed.trial.death import Death
@@ -127,6 +128,7 @@ class _Trial:
         """The measurements; the packets of some links go to their files."""
         began = time.monotonic()
         commands = commands_for(self.settings, self.plan, self.seed)
+        beacon.leave(self.settings)
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
         with capturing(network, files) as counts:
             result = self._or_dead_switches(network, began)

@@ -25,6 +25,7 @@ from hosts.training.pace import VARIABLE
 from switches.control import ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.trial import beacon
 from testbed.trial.configuration import commands_for
 from testbed.trial.hosted import on_host
 from testbed.trial.load import LinkBytes
@@ -111,6 +112,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
     commands = commands_for(settings, plan, seed)
     try:
         # in a /run that ends with the namespaces; TemporaryDirectory would be removed at the end of every forked worker
+        beacon.leave(settings)
         scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
         network = Network(plan, target, commands, scratch, seed)
         launched = _Launch(network, settings, seed, Notes(notes))
