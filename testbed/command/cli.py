@@ -203,15 +203,25 @@ def p4run(
 def watch(
     seconds: Annotated[float, typer.Option(min=0.1, help="between two looks")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="show it once, and end")] = False,
+    pace: Annotated[
+        float | None,
+        typer.Option(min=0, help="pause a switch, and let it take a packet so many seconds after the other; 0: at each Enter"),
+    ] = None,
+    switch: Annotated[str | None, typer.Option(help="which one --pace pauses; default: the first")] = None,
 ) -> None:
     """Show what the switches of a trial that runs in another terminal hold, drop and wait for. Ctrl-C ends it.
 
     It reads the embedded switches of the newest trial of yours while packets flow, which takes them some time: do not watch
     what you measure.
     """
+    from testbed.command.watch import newest
     from testbed.command.watch import watch as look
 
-    raise typer.Exit(look(Console(), seconds, once))
+    if pace is None:
+        raise typer.Exit(look(Console(), seconds, once))
+    from testbed.command.stepping import step_through
+
+    raise typer.Exit(step_through(Console(highlight=False, soft_wrap=True), newest(), switch, pace))
 
 
 @application.command()

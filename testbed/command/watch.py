@@ -16,6 +16,7 @@ from schemes.scheme import Admitted, Cells
 from switches import loss as losses
 from switches.control import ControlError
 from switches.embedded.control import SocketControl
+from testbed.plan.settings import SettingsError
 from testbed.trial.beacon import RunningTrial, trials
 from topologies.plan import NetworkPlan
 
@@ -23,13 +24,9 @@ WIDTH = 64  # slots in a line
 
 
 def watch(console: Console, seconds: float, once: bool) -> int:
-    """Show the newest trial again and again until Ctrl-C, or `once`; the exit code: 1 if once is asked for and none runs."""
+    """Show the newest trial again and again until Ctrl-C, or `once`; the exit code. Raises SettingsError if there is none to show once."""
     if once:
-        trial = next(trials(), None)
-        if trial is None:
-            console.print("no trial is running on this machine that is yours; start one in another terminal", highlight=False)
-            return 1
-        console.print(picture(trial))
+        console.print(picture(newest()))
         return 0
     with Live(Text("waiting for a trial …"), console=console, refresh_per_second=10, screen=console.is_terminal) as live:
         try:
@@ -39,6 +36,14 @@ def watch(console: Console, seconds: float, once: bool) -> int:
                 time.sleep(seconds)
         except KeyboardInterrupt:
             return 0
+
+
+def newest() -> RunningTrial:
+    """The newest trial that runs. Raises SettingsError if there is none."""
+    trial = next(trials(), None)
+    if trial is None:
+        raise SettingsError("no trial of yours is running on this machine: start one in another terminal")
+    return trial
 
 
 @dataclass(frozen=True)

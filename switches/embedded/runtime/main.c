@@ -42,6 +42,8 @@ static void add_interface(char *text) {
     }
 }
 
+#define CLOSED_PAUSE 1000u  // microseconds
+
 static void watch(int epoll, int fd, uint64_t who) {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = who};
     epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
@@ -98,6 +100,7 @@ static void run(int epoll) {
                 if (events[i].events & EPOLLIN) more |= port_read((unsigned)who);
             }
         }
+        if (gate_closed) usleep(CLOSED_PAUSE);  // packets that may not pass make their ports readable all the time
         more |= pipeline_again();
         more |= queues_drain();
         ports_flush();

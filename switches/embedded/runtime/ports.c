@@ -127,6 +127,7 @@ bool port_read(unsigned port) {
         if (!(__atomic_load_n(&header->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) return false;
         uint8_t *data = (uint8_t *)header + header->tp_mac;
         size_t length = header->tp_len;
+        if (gate_closed && !gate_take(port, data, header->tp_snaplen)) return false;
         if (length > p->mtu + ETH_HLEN + 2 * TAG_BYTES) note_segments(port, length);
         if (length > header->tp_snaplen || length + (header->tp_status & TP_STATUS_VLAN_VALID ? TAG_BYTES : 0) > MAX_PACKET) {
             port_counts[port].oversize++;

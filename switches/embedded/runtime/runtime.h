@@ -32,7 +32,7 @@ struct command {
     const char *usage;  // the words behind the name
 };
 extern const struct command table_commands[], state_commands[], replication_commands[], queue_commands[], port_commands[],
-    copies_commands[], pipeline_commands[], meter_commands[], digest_commands[], crc_commands[], trace_commands[],
+    copies_commands[], pipeline_commands[], meter_commands[], digest_commands[], crc_commands[], trace_commands[], gate_commands[],
     value_set_commands[], action_profile_commands[];
 
 // --- tables.c: entries and lookup
@@ -110,6 +110,8 @@ struct family *family_join(struct family *family);
 void family_leave(struct family *family);
 bool family_may_copy(struct family *family);  // one more clone, resubmission or recirculation; counts it
 void copies_count_input_drop(void);
+extern bool gate_closed;
+bool gate_take(unsigned port, const uint8_t *data, size_t length);  // of a closed gate: whether this packet may pass
 void trace_begin(void);  // a packet arrives: the steps of the one before are forgotten
 void trace_egress(unsigned port);
 
