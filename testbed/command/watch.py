@@ -24,7 +24,7 @@ WIDTH = 64  # slots in a line
 
 
 def watch(console: Console, seconds: float, once: bool) -> int:
-    """Show the newest trial again and again until Ctrl-C, or `once`; the exit code. Raises SettingsError if there is none to show once."""
+    """Show the newest trial again and again until Ctrl-C, or `once`; the exit code. SettingsError: there is none to show once."""
     if once:
         console.print(picture(newest()))
         return 0
