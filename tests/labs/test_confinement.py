@@ -1,0 +1,204 @@
+"""What a submission cannot do: reach the teacher's files or network, run for ever, or end the check."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.lab import room
+from testbed.lab.check import check
+from testbed.lab.confinement import SUBMISSION
+from testbed.lab.lab import Failure, Lab, Outcome, Share
+from testbed.lab.summing import check_sums, tensors
+from testbed.lab.workbench import Workbench
+
+PYTHON = Lab("Python", "Python", 1, ["work.py"])
+HOST = "from testbed.lab.host import Host\n\n\nclass Worker(Host):\n"
+
+
+def outcome(folder: Path, work: str, task: object, files: tuple[str, ...] = ("work.py",)) -> Outcome:
+    """What comes of one task with this work."""
+    (folder / "work.py").write_text(work)
+    lab = Lab("Python", "Python", 1, list(files))
+    lab.task("the task", 10)(task)  # type: ignore[arg-type]
+    (found,) = check(lab, folder)
+    return found
+
+
+def called(bench: Workbench) -> Share:
+    return Share(0.5, repr(bench.module().call("work")))
+
+
+def test_only_what_is_needed_can_be_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the solution")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "link").symlink_to(secret)
+    code = f"""
+import os
+def work():
+    found = []
+    for path in ({str(secret)!r}, "link", "/root/.bashrc", "/etc/shadow", "/work/main/labs/solutions", "/proc/1/environ"):
+        try:
+            os.stat(path) if os.path.isdir(path) else open(path).read()
+            found.append(path)
+        except OSError:
+            pass
+    return found
+"""
+    told = outcome(work, code, called).told
+    assert told in ("[]", "['/proc/1/environ']"), told  # process 1 inside is bubblewrap's
+
+
+def test_nothing_can_be_written_but_a_small_tmp(tmp_path: Path) -> None:
+    code = """
+import os
+def work():
+    written = []
+    for path in ("x", "/usr/x", "/x", "/dev/x", os.path.dirname(os.__file__) + "/x"):
+        try:
+            open(path, "w").close()
+            written.append(path)
+        except OSError:
+            pass
+    open("/tmp/x", "w").close()
+    try:
+        for n in range(200):
+            open(f"/tmp/{n}", "wb").write(bytes(1 << 20))
+        written.append("too much")
+    except OSError:
+        pass
+    return written
+"""
+    assert outcome(tmp_path, code, called).told == "[]"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["work.py"]
+
+
+def test_there_is_no_network_and_no_other_process(tmp_path: Path) -> None:
+    code = f"""
+import os, socket
+def work():
+    names = [name for _, name in socket.if_nameindex()]
+    try:
+        os.kill({os.getpid()}, 0)
+        return "seen"
+    except OSError:
+        return names
+"""
+    assert outcome(tmp_path, code, called).told == "['lo']"
+
+
+def test_an_endless_loop_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.lab.student.PATIENCE", 1.0)
+    begun = time.monotonic()
+    found = outcome(tmp_path, "def work():\n    while True:\n        pass\n", called)
+    assert found.told == "work() in work.py does not return within 1 s: an endless loop?"
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("    return 1 / 0\n", "ZeroDivisionError"),
+        ("    import os\n    os._exit(3)\n", "ended its process"),
+        ("    import os\n    os.kill(os.getpid(), 9)\n", "ended its process"),
+        ("    return bytearray(1 << 36)\n", "MemoryError"),
+        ("    return object()\n", "cannot be handed over"),
+        ("    import os\n    return os.write(3, b'x' * 100)\n", ""),
+    ],
+)
+def test_what_ends_a_submission_does_not_end_the_check(body: str, told: str, tmp_path: Path) -> None:
+    found = outcome(tmp_path, f"def work():\n{body}", called)
+    assert told in f"{found.told}\n{found.trace}"
+    assert found.points <= 5
+
+
+def test_what_a_program_prints_and_where_it_failed_is_shown(tmp_path: Path) -> None:
+    found = outcome(tmp_path, "def work():\n    print('so far')\n    return [][1]\n", called)
+    assert found.output == "so far\n"
+    assert 'File "work.py", line 3, in work' in found.trace and "IndexError" in found.trace
+    assert "confined_main" not in found.trace
+
+
+def test_a_file_that_cannot_be_imported_says_where(tmp_path: Path) -> None:
+    found = outcome(tmp_path, "def work(:\n", called)
+    assert "import work.py" in found.told and "SyntaxError" in found.trace and "line 1" in found.trace
+
+
+def finished(bench: Workbench) -> None:
+    host = bench.host("Worker", "h1")
+    calls = host.start(0.0)
+    check_sums({"h1": dict(calls).get("finish")}, tensors(1, 16))
+
+
+@pytest.mark.parametrize("result", ["None", "[1] * 16", "'text'", "{'$array': 'AAAA', 'of': 'O', 'shape': [1]}", "{'$bytes': 3}"])
+def test_odd_results_are_failures_of_the_task(result: str, tmp_path: Path) -> None:
+    found = outcome(tmp_path, f"{HOST}    def start(self):\n        self.finish({result})\n", finished)
+    assert found.points == 0 and found.told
+
+
+def test_a_host_shares_no_memory_with_another(tmp_path: Path) -> None:
+    def counts(bench: Workbench) -> Share:
+        hosts = [bench.host("Worker", f"h{n}") for n in range(3)]
+        return Share(0.5, str([dict(host.start(0.0))["finish"] for host in hosts]))
+
+    work = f"seen = []\n\n{HOST}    def start(self):\n        seen.append(1)\n        self.finish(len(seen))\n"
+    assert outcome(tmp_path, work, counts).told == "[1, 1, 1]"
+
+
+def test_p4_cannot_include_files_of_the_teacher(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.p4"
+    secret.write_text("const bit<8> SECRET = 42;")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "one.p4").write_text(f'#include "{secret}"\n')
+
+    def compiles(bench: Workbench) -> None:
+        bench.switch()
+
+    found = outcome(work, "", compiles, ("one.p4",))
+    assert "does not compile" in found.told and "SECRET" not in found.trace
+
+
+def test_a_program_that_recirculates_for_ever_is_told(tmp_path: Path) -> None:
+    solution = Path("labs/solutions/01-forward/forward.p4").read_text()
+    body = "apply { recirculate_preserving_field_list(0); }"
+    endless = solution.replace("control ForwardEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {\n    apply {}",
+                               "control ForwardEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {\n    " + body)  # fmt: skip
+    assert endless != solution
+    (tmp_path / "forward.p4").write_text(endless.replace("drop();\n        }\n    }", "standard.egress_spec = 1;\n        }\n    }"))
+
+    def sends(bench: Workbench) -> None:
+        bench.switch().send(0, bytes(60))
+
+    assert "the program sends it round endlessly" in outcome(tmp_path, "", sends, ("forward.p4",)).told
+
+
+def in_room(tmp_path: Path, command: str, seconds: float = 30.0) -> tuple[int, str]:
+    submission, out = tmp_path / "submission", tmp_path / "out"
+    submission.mkdir()
+    out.mkdir()
+    return room.run(["sh", "-c", command], submission, out, seconds)
+
+
+def test_a_trials_room_is_read_only_also_for_who_becomes_root_in_it(tmp_path: Path) -> None:
+    attempts = " ; ".join(
+        f"{how} && touch {where}/x && echo wrote {where}"
+        for where in ("/usr", str(SUBMISSION))
+        for how in ("true", f"mount -o remount,rw {where}", f"mount -o remount,rw,bind {where}")
+    )
+    code, text = in_room(tmp_path, f"{attempts} ; unshare -Urm sh -c '{attempts}' ; ls /root /home 2>/dev/null ; echo done")
+    assert "done" in text and "wrote" not in text
+    assert not list((tmp_path / "submission").iterdir())
+    assert code == 0
+
+
+def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    with pytest.raises(Failure, match="takes longer than 2 s"):
+        in_room(tmp_path, "sleep 1000 & sleep 1000", 2.0)
+    assert time.monotonic() - begun < 15
