@@ -27,6 +27,7 @@ EVERYBODY = "ff:ff:ff:ff:ff:ff"
 LINK = Link(rate=100.0, delay=20.0)
 SERVER_PORT = 31  # the first of three
 AGGREGATORS = 64
+MOST_PACKETS = 20_000  # several times what three jobs need at 5 % loss
 
 
 class Atp(Packet):
@@ -334,7 +335,7 @@ def run(
         network.hosts[server] = bench.host("Server", server, "server.py")
         network.join(server, 0, "s1", server_port(job), LINK)
         starts[server] = {"job": job, "workers": len(tensors_of)}
-    network.run(starts)
+    network.run(starts, most_packets=MOST_PACKETS)
     for job, tensors_of in parts.items():
         results = {name: value for name, value in network.results.items() if name.startswith(f"j{job}w")}
         check_sums(results, tensors_of)

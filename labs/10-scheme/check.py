@@ -47,7 +47,7 @@ def trial(bench: Workbench, loss: float = 0.0, workers: int = WORKERS) -> list[d
 
 
 def _trial(bench: Workbench, loss: float, workers: int) -> list[dict[str, Any]]:
-    settings = {"racks": 1, "workers": workers, "loss": loss}
+    settings = {"racks": 1, "workers": workers, "loss": loss, "patience": 10}
     command = ["inalab", "launch", "--scheme", "/submission/scheme.py"]
     command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     command += ["--", str(GIVEN / "all_reduce.py"), *map(str, SIZES)]
