@@ -22,8 +22,8 @@ SERVER = bytes.fromhex("0200000000aa")
 class Lockstep:
     """A worker that sends the next vector when it has the sum of the one before."""
 
-    def __init__(self, worker: int, to: bytes) -> None:
-        self.worker, self.to, self.next = worker, to, 0
+    def __init__(self, worker: int, workers: int, to: bytes) -> None:
+        self.worker, self.workers, self.to, self.next = worker, workers, to, 0
 
     def start(self, now: float, **given: Any) -> list[tuple[str, Any]]:
         self.next += 1
@@ -31,6 +31,10 @@ class Lockstep:
         return [("send", write(Update(worker=self.worker, chunk=self.next, values=vector), self.to, address(self.worker)))]
 
     def receive(self, now: float, packet: bytes) -> list[tuple[str, Any]]:
+        got = read(packet)
+        right = tuple(sum(worker + self.next + lane for worker in range(self.workers)) for lane in range(LANES))
+        if got is None or got.values != right:
+            raise Failure(f"sum {self.next} of {self.workers} workers is wrong")
         return [("finish", None)] if self.next == CHUNKS else self.start(now)
 
     def expire(self, now: float, timer: str) -> list[tuple[str, Any]]:
@@ -69,7 +73,7 @@ def server(workers: int) -> Answering:
 def run(device: Device, workers: int, extra: Mapping[str, HostOn], to: bytes) -> list[float]:
     """Bytes on the busiest direction of a link, and microseconds, for the whole tensor."""
     network = Network()
-    network.star("s1", device, {f"h{w + 1}": Lockstep(w, to) for w in range(workers)})
+    network.star("s1", device, {f"h{w + 1}": Lockstep(w, workers, to) for w in range(workers)})
     for name, host in extra.items():
         network.hosts[name] = host
         network.join(name, 0, "s1", 0)
@@ -91,7 +95,7 @@ def draw(yours: Mapping[str, Any], reference: Mapping[str, Any]) -> Figure:
     )
     ax.plot(WORKERS, at_server, color=COLOURS[2], marker="s", markersize=4, label="sum at a parameter server")
     ax.set(
-        xlabel="workers", ylabel="kilobytes on the busiest link", ylim=(0, None), xticks=WORKERS,
+        xlabel="workers", ylabel="kilobytes on the busiest link, one direction", ylim=(0, None), xticks=WORKERS,
         title=f"A tensor of {CHUNKS * LANES} integers: a server's link carries it n times",
     )  # fmt: skip
     ax.legend(frameon=False)

@@ -318,7 +318,7 @@ def _run() -> int | str:
         return application(standalone_mode=False) or 0
     except Exception as error:
         if explain := getattr(error, "format_message", None):  # the command line itself is wrong
-            return f"inalab: {explain()} (inalab --help)"
+            return f"inalab: {said} (inalab --help)" if (said := explain()) else 2  # help was shown
         if isinstance(error, _what_a_user_can_mend()):
             return f"inalab: {error}"
         raise

@@ -125,6 +125,8 @@ def grade(
             "or say --unconfined"
         )
     reports: list[Report] = []
+    if out:
+        grading.writable(out)
     for folder in folders:
         report = grading.graded(folder, lab)
         reports.append(report)
@@ -133,3 +135,7 @@ def grade(
     console.print(grading.table(reports))
     if out:
         console.print(f"grades: {escape(str(grading.write_grades(reports, out)))}")
+    strange = [o.told for report in reports for o in report.outcomes if not o.most]
+    for told in strange:
+        console.print(f"not graded: {escape(told)}")
+    raise typer.Exit(1 if strange else 0)

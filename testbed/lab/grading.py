@@ -6,6 +6,7 @@ https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes the fie
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -66,6 +67,16 @@ def name_of(folder: Path, folders: Sequence[Path]) -> str:
     name = folder.resolve().name
     same = [f for f in folders if f.resolve().name == name]
     return name if len(same) == 1 else "_".join(folder.resolve().parts[1:])
+
+
+def writable(folder: Path) -> None:
+    """Make the folder, before an hour of grading. Raises LabError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"{folder} cannot be written: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise LabError(f"{folder} cannot be written: permission denied")
 
 
 def write_gradescope(report: Report, folder: Path) -> Path:

@@ -88,7 +88,7 @@ def same(expected: Packet, came: Packet, ignoring: Sequence[str] = ()) -> bool:
 
 
 def compared(expected: Packet, came: Packet, ignoring: Sequence[str] = ()) -> list[tuple[Difference, bool]]:
-    """Field by field, two packets; whether each differs. Headers that only one has come with None for the other."""
+    """Field by field, two packets; whether each differs where that counts. What only one of them has is None for the other."""
     ours = {(f.header, f.index, f.name): f.value for f in fields(expected)}
     theirs = {(f.header, f.index, f.name): f.value for f in fields(came)}
     keys = dict.fromkeys(k for pair in zip_longest(ours, theirs) for k in pair if k is not None)

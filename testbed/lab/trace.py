@@ -71,7 +71,7 @@ def _difference(expected: Packet, came: Packet, steps: list[Step], show: Show, i
             header = row.header
             continue
         header = row.header
-        mark = "  <-- differs" if differs else ""
+        mark = "  <-- differs" if differs else "  (not compared)" if row.expected != row.came else ""
         lines.append(f"    {name:<12}{row.name:<16}{_or_absent(row.expected):<{width}}{_or_absent(row.came)}{mark}")
     wrong = [row for row, differs in rows if differs]
     if wrong:

@@ -170,7 +170,9 @@ def test_a_program_that_recirculates_for_ever_is_told(tmp_path: Path) -> None:
     endless = solution.replace("control ForwardEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {\n    apply {}",
                                "control ForwardEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {\n    " + body)  # fmt: skip
     assert endless != solution
-    (tmp_path / "forward.p4").write_text(endless.replace("drop();\n        }\n    }", "standard.egress_spec = 1;\n        }\n    }"))
+    (tmp_path / "forward.p4").write_text(
+        endless.replace("drop();\n        }\n    }", "standard.egress_spec = 1;\n        }\n    }")
+    )
 
     def sends(bench: Workbench) -> None:
         bench.switch().send(0, bytes(60))

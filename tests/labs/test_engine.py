@@ -32,7 +32,9 @@ def shown(step: steps.Step) -> str:
 
 
 def packet(**fields: Any) -> Any:
-    return parsed(wire(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.1", dst="10.0.0.2", **fields) / Raw(b"x")))
+    return parsed(
+        wire(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.1", dst="10.0.0.2", **fields) / Raw(b"x"))
+    )
 
 
 def failure(expected: list[tuple[int, Any]], came: list[tuple[int, Any]], **more: Any) -> str | None:
@@ -150,7 +152,7 @@ def test_the_command_line_checks_and_grades(tmp_path: Path) -> None:
     stopped = inalab("lab", "check", "--stop", str(begun))
     assert stopped.returncode == 3 and "4 tasks not run" in stopped.stdout
     done = inalab("lab", "grade", str(solved), str(begun), str(tmp_path), "--out", str(tmp_path / "grades"))
-    assert done.returncode == 0 and "100/100" in done.stdout
+    assert done.returncode == 1 and "100/100" in done.stdout and "is no lab" in done.stdout
     grades = json.loads((tmp_path / "grades/grades.json").read_text())
     assert [g["points"] for g in grades] == [100, 0, 0]
     assert json.loads((tmp_path / "grades/solved/results.json").read_text())["score"] == 100
