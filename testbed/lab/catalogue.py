@@ -17,6 +17,7 @@ from testbed.lab.confinement import GIVEN, LABS
 from testbed.lab.lab import Lab, LabError, Plot
 
 SOLUTIONS = LABS / "solutions"
+LONGEST_NOTE = 10_000  # characters
 NOTE = "lab.toml"  # in a student's folder: which lab it is
 PARTS = ("check", "figure")  # modules of a lab
 P4_PAGE = "P4.md"  # copied beside the README, which links to it
@@ -98,7 +99,10 @@ def lab_of(folder: Path) -> str:
     if not folder.is_dir():
         raise LabError(f"there is no folder {folder}")
     try:
-        content: dict[str, Any] = tomllib.loads(note.read_text())
+        if note.exists() and not note.is_file():
+            raise LabError(f"{note} cannot be read: it is no file")
+        with open(note, encoding="utf-8") as opened:
+            content: dict[str, Any] = tomllib.loads(opened.read(LONGEST_NOTE))
     except FileNotFoundError:
         raise LabError(
             f"{folder} is no lab: {NOTE} is missing; `inalab lab start NAME` makes such a folder, --lab NAME says which it is"

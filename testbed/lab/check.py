@@ -32,4 +32,10 @@ def _outcome(lab: Lab, task: Task, submission: Path, shared: dict[Hashable, Any]
         except Exception as error:  # the check goes on, for others' sake; what it could not read is shown
             told = f"the check cannot read what the program hands over: {type(error).__name__}: {error}"
             share, trace = 0.0, traceback.format_exc()
-        return Outcome(task.name, round(share * task.points, 1), task.points, told, trace, bench.output())
+        texts = (printable(text) for text in (told, trace, bench.output()))
+        return Outcome(task.name, round(share * task.points, 1), task.points, *texts)
+
+
+def printable(text: str) -> str:
+    """A text without control characters: what a program prints must not move the cursor of who checks it."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)

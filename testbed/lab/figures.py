@@ -29,6 +29,8 @@ def measured(name: str, submission: Path) -> Mapping[str, Any]:
             return catalogue.plot(name).measure(bench)
         except Failure as failure:
             raise LabError(f"there is nothing to draw yet: {failure}; `inalab lab check` tells more") from None
+        except Exception as error:  # of what the program handed over
+            raise LabError(f"there is nothing to draw yet: {type(error).__name__}: {error}") from None
 
 
 def reference(name: str) -> Mapping[str, Any]:

@@ -204,3 +204,8 @@ def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="takes longer than 2 s"):
         in_room(tmp_path, "sleep 1000 & sleep 1000", 2.0)
     assert time.monotonic() - begun < 15
+
+
+def test_what_is_printed_moves_no_cursor(tmp_path: Path) -> None:
+    found = outcome(tmp_path, "def work():\n    print('\\x1b[2J[red]x')\n    raise ValueError('\\x1b[31m')\n", called)
+    assert "\x1b" not in found.output + found.trace and "[red]x" in found.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,9 @@ def test_the_command_line_checks_and_grades(tmp_path: Path) -> None:
     grades = json.loads((tmp_path / "grades/grades.json").read_text())
     assert [g["points"] for g in grades] == [100, 0, 0]
     assert json.loads((tmp_path / "grades/solved/results.json").read_text())["score"] == 100
+
+
+def test_a_note_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lab.toml")
+    with pytest.raises(LabError, match="it is no file"):
+        catalogue.lab_of(tmp_path)
