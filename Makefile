@@ -54,7 +54,7 @@ test-network: $(READY) ## run the tests that make networks
 	$(call run-tests,tests/network --target $(TARGET))
 
 test-labs: $(READY) ## check every lab's solution, starter and wrong solutions, and draw its figure
-	@$(BIN)/python -m pytest tests/labs -n $(TESTS_AT_A_TIME) --dist worksteal $(if $(SLOWEST),--durations=$(SLOWEST))
+	$(call run-tests,tests/labs)
 
 mutants: $(READY) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
 	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))

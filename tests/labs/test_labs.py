@@ -17,6 +17,7 @@ from testbed.lab.confinement import possible
 from tests.labs.wrong import Wrong, all_wrong, write
 
 LABS = catalogue.names()
+TIMED = ("10-scheme",)  # labs whose trials take real time
 FEW = 0.25  # of the points, for a starter
 LEAST_WRONG = 5
 INDEPENDENT = sorted((Path(__file__).parent / "independent").glob("*/*"))
@@ -26,7 +27,7 @@ def test_programs_are_confined_where_the_tests_run() -> None:
     assert possible(), "bubblewrap is missing, or the kernel allows no user namespaces: the labs' confinement is not tested"
 
 
-@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.quiet if name in TIMED else ()) for name in LABS])
 def test_the_solution_has_full_points(name: str) -> None:
     for outcome in check(catalogue.load(name), catalogue.SOLUTIONS / name):
         assert outcome.passed, f"{outcome.task}: {outcome.told}\n{outcome.trace}\n{outcome.output}"
