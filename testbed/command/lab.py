@@ -128,7 +128,7 @@ def grade(
     if out:
         grading.writable(out)
     for folder in folders:
-        report = grading.graded(folder, lab)
+        report = grading.graded(folder, lab, unconfined)
         reports.append(report)
         if out:
             grading.write_gradescope(report, out / grading.name_of(folder, folders))

@@ -69,9 +69,24 @@ def python() -> str:
 
 def _bubblewrap(submission: Path | None, read: Sequence[Path] = ()) -> list[str]:
     """bwrap and its options. Without a submission: followed by a command that does nothing."""
-    command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
+    command = ["bwrap", "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--setenv", "PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin", "--setenv", "HOME", "/tmp"]
-    command += ["--setenv", "LANG", "C.UTF-8", "--proc", "/proc", "--dev", "/dev", "--size", str(64 * MIB), "--tmpfs", "/tmp"]
+    command += [
+        "--setenv",
+        "LANG",
+        "C.UTF-8",
+        "--proc",
+        "/proc",
+        "--ro-bind",
+        "/proc/sys",
+        "/proc/sys",
+        "--dev",
+        "/dev",
+        "--size",
+        str(64 * MIB),
+        "--tmpfs",
+        "/tmp",
+    ]
     for folder in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(folder):
             command += ["--symlink", os.readlink(folder), folder]

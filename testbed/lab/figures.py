@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,9 @@ def draw(name: str, submission: Path, out: Path) -> Path:
     matplotlib.use("Agg")
     figure = catalogue.plot(name).draw(measured(name, submission), reference(name))
     try:
-        figure.savefig(out, dpi=150)
+        with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+            figure.savefig(Path(scratch) / out.name, dpi=150)
+            (Path(scratch) / out.name).replace(out)  # whatever a submission has put there, such as a link to another file
     except OSError as error:
         raise LabError(f"{out} cannot be written: {error.strerror}") from None
     return out

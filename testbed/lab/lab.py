@@ -85,6 +85,7 @@ class Lab:
     files: list[str]
     given: list[str] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
+    real_trials: bool = False  # on a network of the kernel, in a room (room.py), which is not safe enough for root
 
     def task(self, name: str, points: int) -> Callable[[Callable[[Workbench], Share | None]], Callable[[Workbench], Share | None]]:
         """Make a function a task of this lab; the tasks run in the order of the file."""

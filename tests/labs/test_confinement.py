@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
-from testbed.lab import room
+from testbed.lab import catalogue, figures, grading, room
 from testbed.lab.check import check
 from testbed.lab.confinement import SUBMISSION
 from testbed.lab.lab import Failure, Lab, Outcome, Share
@@ -209,3 +210,46 @@ def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
 def test_what_is_printed_moves_no_cursor(tmp_path: Path) -> None:
     found = outcome(tmp_path, "def work():\n    print('\\x1b[2J[red]x')\n    raise ValueError('\\x1b[31m')\n", called)
     assert "\x1b" not in found.output + found.trace and "[red]x" in found.output
+
+
+def test_mounts_cannot_be_made_writable(tmp_path: Path) -> None:
+    code = """
+import ctypes, os
+def work():
+    libc = ctypes.CDLL(None)
+    done = []
+    for attempt in range(2):
+        for path in ("/submission", "/usr"):
+            if libc.mount(b"none", path.encode(), None, 0x20 | 0x1000, None) == 0:
+                done.append(path)
+        try:
+            os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
+            done.append("core_pattern")
+        except OSError:
+            pass
+        libc.unshare(0x10000000 | 0x20000)  # a further user and mount namespace
+    return done
+"""
+    assert outcome(tmp_path, code, called).told == "[]"
+
+
+def test_a_trial_cannot_have_another_file_read_as_its_output(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the solution")
+    _, text = in_room(tmp_path, f"rm -f /out/output.txt; ln -s {secret} /out/output.txt; echo said")
+    assert text.strip() == "said"
+
+
+def test_a_figure_overwrites_no_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    work, victim = tmp_path / "work", tmp_path / "victim.png"
+    shutil.copytree(catalogue.SOLUTIONS / "01-forward", work)
+    victim.write_text("mine")
+    (work / "figure.png").symlink_to(victim)
+    figures.draw("01-forward", work, work / "figure.png")
+    assert victim.read_text() == "mine" and (work / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it is about root")
+def test_root_does_not_grade_real_trials(tmp_path: Path) -> None:
+    report = grading.graded(tmp_path, "10-scheme")
+    assert report.points == 0 and "use an ordinary account" in report.outcomes[0].told
