@@ -24,7 +24,8 @@ MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_PDEATHSIG = 1
 
 
-def _check(result: int, what: str) -> None:
+def check(result: int, what: str) -> None:
+    """Raise OSError if a call of the C library has failed."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -32,18 +33,20 @@ def _check(result: int, what: str) -> None:
 
 def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends."""
-    _check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
-def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
-    _check(_libc.mount(source.encode(), target.encode(), kind.encode() if kind else None, flags, None), f"mount {target}")
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """mount(2). Raises OSError."""
+    words = source.encode(), target.encode(), kind.encode() if kind else None, flags, options.encode() or None
+    check(_libc.mount(*words), f"mount {target}")
 
 
 def enter_network(pid: int) -> None:
     """Move this process into the network namespace of another."""
     descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
-        _check(_libc.setns(descriptor, CLONE_NEWNET), "setns")
+        check(_libc.setns(descriptor, CLONE_NEWNET), "setns")
     finally:
         os.close(descriptor)
 
@@ -56,10 +59,10 @@ def search_path() -> str:
 def _enter_new_world() -> None:
     """Fresh namespaces with a /proc and /sys that show them and an empty /run (control sockets)."""
     os.environ["PATH"] = search_path()
-    _mount("none", "/", None, MS_REC | MS_PRIVATE)
-    _mount("proc", "/proc", "proc", 0)
-    _mount("sysfs", "/sys", "sysfs", 0)
-    _mount("tmpfs", "/run", "tmpfs", 0)
+    mount("none", "/", None, MS_REC | MS_PRIVATE)
+    mount("proc", "/proc", "proc", 0)
+    mount("sysfs", "/sys", "sysfs", 0)
+    mount("tmpfs", "/run", "tmpfs", 0)
     for name in ("all", "default"):
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
 
@@ -73,7 +76,7 @@ def _unshare(as_user: bool) -> None:
     if not as_user and _libc.unshare(wanted) == 0:
         return
     parent = os.getppid()
-    _check(_libc.unshare(wanted | CLONE_NEWUSER), "unshare")
+    check(_libc.unshare(wanted | CLONE_NEWUSER), "unshare")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
     Path("/proc/self/setgroups").write_text("deny")  # without it an ordinary user may not map groups
     Path("/proc/self/gid_map").write_text(f"0 {group} 1")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scapy.all import Ether, Raw
 
-from testbed.lab.aggregation import RESULT, group, result, sum_of, update
+from testbed.lab.aggregation import RESULT, group, result, sum_of, update, vector
 from testbed.lab.lab import Lab
 from testbed.lab.switch import StudentSwitch
 from testbed.lab.workbench import Workbench
@@ -12,11 +12,6 @@ from testbed.lab.workbench import Workbench
 lab = Lab("Sum in the switch", language="P4", hours=4, files=["sum.p4"], given=["headers.p4"])
 
 LARGEST, SMALLEST = 2**31 - 1, -(2**31)
-
-
-def vector(seed: int) -> list[int]:
-    """Sixteen integers, none like another, of both signs."""
-    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(16)]
 
 
 def started(bench: Workbench, workers: int) -> StudentSwitch:

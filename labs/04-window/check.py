@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from testbed.lab.aggregation import LANES, Update, result, sum_of, update
-from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.aggregation import LANES, Update, result, sum_of, update, vector
+from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.network import Network
 from testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Scripted, Tensor, echoed, summed, switch_commands, tensors
 from testbed.lab.switch import StudentSwitch
@@ -16,10 +16,6 @@ lab = Lab(
 
 def started(bench: Workbench, workers: int) -> StudentSwitch:
     return bench.switch(switch_commands(workers), ports=workers + 1)
-
-
-def vector(seed: int) -> list[int]:
-    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(LANES)]
 
 
 @lab.task("slots do not touch each other", points=15)
@@ -113,7 +109,7 @@ def speed(bench: Workbench) -> Share:
     chunks, slots = 400, 32
     network = summed(bench, started(bench, 4), tensors(4, chunks * LANES), slots=slots)
     took, bound = network.now, bound_of(chunks, slots)
-    share = min(1.0, max(0.0, (2.0 - took / bound) / 0.9))
+    share = by_degrees(took / bound, full=1.1, none=2.0)
     return Share(share, f"{chunks} chunks take {took:.0f} µs, {took / bound:.2f} times the bound; full points up to 1.10")
 
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from scapy.all import Packet
 
-from testbed.lab.aggregation import EVERYBODY, LANES, Update, address, result, sum_of, update
-from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.aggregation import EVERYBODY, LANES, Update, address, result, sum_of, update, vector
+from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.network import Loss, Network, losing, losing_these
 from testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Scripted, check_sums, echoed, summed, switch_commands, tensors
 from testbed.lab.switch import StudentSwitch
@@ -23,10 +23,6 @@ lab = Lab(
 
 RTO, SHORT = 1000.0, 700.0  # microseconds
 SLOT = 5
-
-
-def vector(seed: int) -> list[int]:
-    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(LANES)]
 
 
 class Rounds:
@@ -210,6 +206,6 @@ def random_loss(bench: Workbench) -> Share:
             except Failure as failure:
                 raise Failure(f"{loss:.0%} of all packets are lost (seed {seed}): {failure}", failure.trace) from None
             costs[loss] = max(costs.get(loss, 0.0), took / BOUND)
-    share = 0.4 + sum(0.2 * min(1.0, max(0.0, 2.0 - costs[loss] / FULL[loss])) for loss in FULL)
+    share = 0.4 + sum(0.2 * by_degrees(costs[loss], FULL[loss], 2 * FULL[loss]) for loss in FULL)
     told = ", ".join(f"{costs[loss]:.1f} at {loss:.0%}" for loss in FULL)
     return Share(share, f"times the link's bound: {told}; full points up to {', '.join(f'{most:g}' for most in FULL.values())}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.student import StudentModule, expect_array
 from testbed.lab.workbench import Workbench
 
@@ -162,7 +162,7 @@ def extremes(bench: Workbench) -> None:
 @lab.task("a model trains as with floats", points=10)
 def trains(bench: Workbench) -> Share:
     exact, yours = trained(None, None), trained(bench.module(), None)
-    share = min(1.0, max(0.0, (yours - 0.5 * exact) / (0.49 * exact)))
+    share = by_degrees(yours, full=0.99 * exact, none=0.5 * exact)
     return Share(share, f"accuracy {yours:.3f} with your sums, {exact:.3f} with floats; full points from 99 % of it")
 
 

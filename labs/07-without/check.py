@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.network import OVERHEAD, Link, Network
 from testbed.lab.student import expect_array
 from testbed.lab.workbench import Workbench
@@ -169,5 +169,5 @@ def split_time(bench: Workbench) -> Share:
         ratio = max(network.finished[f"h{n}"] for n in range(4)) / optimum(4, spares, 56_000)
         if ratio > worst:
             worst, where = ratio, spares
-    share = min(1.0, max(0.0, (2.3 - worst) / 0.9))
+    share = by_degrees(worst, full=1.4, none=2.3)
     return Share(share, f"{worst:.2f} times the busiest link's time with {where} spare hosts; full points up to 1.40")

@@ -5,9 +5,9 @@ from typing import Any
 
 from scapy.all import ByteField, Ether, FieldListField, IntField, Packet, ShortField, SignedIntField, bind_layers
 
-from testbed.lab.aggregation import LANES, sum_of
+from testbed.lab.aggregation import LANES, sum_of, vector
 from testbed.lab.confinement import GIVEN
-from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.network import Link, Loss, Network, losing
 from testbed.lab.summing import Tensor, check_sums, tensors
 from testbed.lab.switch import StudentSwitch
@@ -46,10 +46,6 @@ class Atp(Packet):
 
 
 bind_layers(Ether, Atp, type=TYPE_ATP)
-
-
-def vector(seed: int) -> list[int]:
-    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(LANES)]
 
 
 def jobs_commands(jobs: dict[int, int]) -> list[str]:
@@ -370,5 +366,5 @@ def load(bench: Workbench) -> Share:
     parts = {1: tensors(4, 60 * LANES, seed=1)}
     network, _ = run(bench, parts, window=8)
     packets = sum(d.packets for d in network.directions.values() if d.target == "j1server")
-    share = min(1.0, max(0.0, (240 - packets) / (240 - 75)))
+    share = by_degrees(packets, full=75, none=240)
     return Share(share, f"the server gets {packets} packets for 60 chunks of 4 workers; full points up to 75, none from 240 on")

@@ -5,23 +5,20 @@ from typing import Any
 
 from scapy.all import Ether, Packet
 
-from testbed.lab.aggregation import EVERYBODY, LANES, SWITCH, Aggregation, address, group, result, sum_of, update
-from testbed.lab.confinement import GIVEN
-from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.aggregation import EVERYBODY, LANES, SWITCH, Aggregation, address, group, result, sum_of, update, vector
+from testbed.lab.confinement import LABS
+from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.network import Loss, Network, losing, losing_these
 from testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Tensor, check_sums, shown, tensors
 from testbed.lab.switch import StudentSwitch
 from testbed.lab.workbench import Workbench
 
-lab = Lab("Two racks", language="P4", hours=5, files=["racks.p4"], given=["headers.p4", "sum_worker.py"])
+lab = Lab("Two racks", language="P4", hours=5, files=["racks.p4"], given=["headers.p4"])
 
+STARTER = LABS / "09-racks" / "starter"  # where lab 5's worker is: what is in labs/given can be imported in lab 5, too
 UP = 9  # the port of a rack's switch that leads to the root
 NUMBER = 1  # of the rack under test among the root's children
 RTO = 1500.0
-
-
-def vector(seed: int) -> list[int]:
-    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(LANES)]
 
 
 def rack_commands(children: int, number: int) -> list[str]:
@@ -171,7 +168,7 @@ def run(bench: Workbench, racks: int, workers: int, parts: Sequence[Tensor], los
         network.join(name, UP, "root", rack + 1, LINK)
         for worker in range(workers):
             host = f"{name}h{worker + 1}"
-            network.hosts[host] = bench.given_host(GIVEN / "sum_worker.py", "Worker", host)
+            network.hosts[host] = bench.given_host(STARTER / "sum_worker.py", "Worker", host)
             network.join(host, 0, name, worker + 1, LINK)
             part = parts[rack * workers + worker]
             starts[host] = {"number": worker, "workers": workers, "tensor": part, "slots": slots, "rto": RTO}
@@ -210,6 +207,6 @@ def random_loss(bench: Workbench) -> Share:
             costs[loss] = run(bench, 2, 3, parts, losing(loss, seed=4) if loss else None, slots=32).now / BOUND
         except Failure as failure:
             raise Failure(f"{loss:.0%} of all packets are lost: {failure}", failure.trace) from None
-    share = 0.4 + sum(0.2 * min(1.0, max(0.0, 2.0 - costs[loss] / FULL[loss])) for loss in FULL)
+    share = 0.4 + sum(0.2 * by_degrees(costs[loss], FULL[loss], 2 * FULL[loss]) for loss in FULL)
     told = ", ".join(f"{costs[loss]:.1f} at {loss:.0%}" for loss in FULL)
     return Share(share, f"times the links' bound: {told}; full points up to {', '.join(f'{most:g}' for most in FULL.values())}")

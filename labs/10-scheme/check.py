@@ -2,13 +2,14 @@
 
 import json
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from testbed.lab import room
-from testbed.lab.confinement import GIVEN, python
-from testbed.lab.lab import Failure, Lab, Share
+from testbed.lab.confinement import GIVEN
+from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.workbench import Workbench
 
 lab = Lab("Your own scheme", language="Python", hours=15, files=["scheme.py"], given=["all_reduce.py"], real_trials=True)
@@ -31,7 +32,7 @@ def facts(bench: Workbench) -> dict[str, Any]:
     """What the scheme says of itself."""
 
     def ask() -> dict[str, Any]:
-        command = [python(), "-m", "testbed.lab.scheme_facts", "/submission/scheme.py", str(WORKERS), str(LARGE)]
+        command = [sys.executable, "-m", "testbed.lab.scheme_facts", "/submission/scheme.py", str(WORKERS), str(LARGE)]
         code, text = in_room(bench, command)
         if code:
             raise Failure("the scheme is refused", text.strip()[-3000:])
@@ -103,7 +104,7 @@ def bounded(bench: Workbench) -> Share:
     bound, seconds = facts(bench)["bound"], took(trial(bench))
     if seconds < 0.95 * bound:
         raise Failure(f"{LARGE} elements take {seconds:.3f} s, and bound() says at least {bound:.3f} s: that is no bound")
-    share = min(1.0, max(0.0, (4.0 - seconds / bound) / 2.5))
+    share = by_degrees(seconds / bound, full=1.5, none=4.0)
     return Share(share, f"{LARGE} elements take {seconds / bound:.2f} times bound(); full points up to 1.5, none from 4 on")
 
 
@@ -111,5 +112,5 @@ def bounded(bench: Workbench) -> Share:
 def fast(bench: Workbench) -> Share:
     ring = 2 * (WORKERS - 1) / WORKERS * LARGE * 4 * 8 * HEADERS / (facts(bench)["rate"] * 1e6)
     ratio = took(trial(bench)) / ring
-    share = min(1.0, max(0.0, (4.0 - ratio) / 2.5))
+    share = by_degrees(ratio, full=1.5, none=4.0)
     return Share(share, f"{LARGE} elements take {ratio:.2f} times as long as a ring at best; full points up to 1.5, none from 4 on")

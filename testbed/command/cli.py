@@ -11,9 +11,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from testbed.command import lab
+
 application = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab."
 )
+application.add_typer(lab.application, name="lab")
 console = Console()
 
 
@@ -291,13 +294,6 @@ def compare(
     raise typer.Exit(show_comparison(load_run(first), load_run(second), console, every))
 
 
-def _with_labs() -> None:
-    """Add `inalab lab` where it is asked for or help is: its modules take a while."""
-    from testbed.command import lab
-
-    application.add_typer(lab.application, name="lab")
-
-
 def main() -> None:
     """Run the command line; what a user can mend is one sentence on stderr and exit code 1, an interruption is 130."""
     interrupted = 128 + signal.SIGINT
@@ -313,7 +309,6 @@ def main() -> None:
 
 def _run() -> int | str:
     """The exit code, or the sentence to end with."""
-    _with_labs()
     try:
         return application(standalone_mode=False) or 0
     except Exception as error:

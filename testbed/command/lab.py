@@ -11,7 +11,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from testbed.lab import catalogue, confinement
-from testbed.lab.check import check as outcomes
 from testbed.lab.lab import LabError, Outcome, Report
 
 application = typer.Typer(
@@ -58,7 +57,9 @@ def check(
 
     The exit code is 3 if points are missing.
     """
-    name = catalogue.find(lab) if lab else catalogue.lab_of(folder)
+    from testbed.lab.check import check as outcomes
+
+    name = catalogue.named(lab, folder)
     if not confinement.possible():
         console.print("Your programs run without confinement here: `inalab doctor` tells why.", style="dim")
     done: list[Outcome] = []
@@ -101,7 +102,7 @@ def figure(
     """Draw the lab's figure from your own work, beside the reference."""
     from testbed.lab.figures import draw
 
-    name = catalogue.find(lab) if lab else catalogue.lab_of(folder)
+    name = catalogue.named(lab, folder)
     console.print(f"figure: {escape(str(draw(name, folder, out or folder / 'figure.png')))}")
 
 

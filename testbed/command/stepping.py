@@ -55,10 +55,10 @@ class _Stepping:
 
     def __init__(self, console: Console, control: SocketControl, trial: RunningTrial, name: str) -> None:
         self.console, self.control, self.name = console, control, name
-        self.plan, running = trial.settings.plan(), trial.settings.running()
-        self.own = [job for job in trial.settings.admitted(self.plan) if job.scheme is running]
+        self.plan = trial.settings.plan()
+        self.own = trial.watched(self.plan)
         self.peers = {a.port: a.peer for a in self.plan.switches[name].attachments}
-        self.layout = _layout(self.own, running.name)
+        self.layout = _layout(self.own, trial.settings.running().name)
 
     def run(self, pace: float) -> None:
         while True:

@@ -62,10 +62,9 @@ def picture(trial: RunningTrial) -> RenderableType:
     """The trial as it is now."""
     settings = trial.settings
     plan = settings.plan()
-    admitted, running = settings.admitted(plan), settings.running()
-    own = [job for job in admitted if job.scheme is running]
+    own = trial.watched(plan)
     workers = f"{plan.topology.racks} × {plan.topology.workers} workers"
-    title = f"{running.name}, {workers}, loss {settings.loss:g}, {settings.host_rate:g} Mbit/s"
+    title = f"{settings.running().name}, {workers}, loss {settings.loss:g}, {settings.host_rate:g} Mbit/s"
     panels: list[RenderableType] = []
     waited: Counter[str] = Counter()
     for name in plan.switches:

@@ -89,6 +89,11 @@ def write(packet: Update, to: bytes = bytes.fromhex("0200000000fe"), source: byt
     return HEAD.pack(to, source, TYPE_AGGREGATION) + body[HEAD.size :]
 
 
+def vector(seed: int) -> list[int]:
+    """Integers of both signs, one for each lane, none like another."""
+    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(LANES)]
+
+
 def group(ports: Sequence[int], number: int = 1) -> list[str]:
     """The commands that make a multicast group of ports."""
     return [

@@ -93,6 +93,11 @@ def begin(name: str, folder: Path) -> list[Path]:
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
+def named(lab: str | None, folder: Path) -> str:
+    """The lab that a person names, or else the one that a folder is work on. Raises LabError."""
+    return find(lab) if lab else lab_of(folder)
+
+
 def lab_of(folder: Path) -> str:
     """Which lab a student's folder is work on. Raises LabError."""
     note = folder / NOTE

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ PACKAGES = ("testbed", "switches", "hosts", "topologies", "schemes", "experiment
 LABS = ROOT / "labs"
 GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20
+ENVIRONMENT = ("PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,15 @@ def possible() -> bool:
     return bool(shutil.which("bwrap")) and subprocess.run(_bubblewrap(None), capture_output=True, check=False).returncode == 0
 
 
-def confined(
-    submission: Path,
-    limits: Limits = Limits(),
-    read: Sequence[Path] = (),
-    environment: Mapping[str, str] | None = None,
-) -> list[str]:
+def confined(submission: Path, limits: Limits = Limits(), read: Sequence[Path] = ()) -> list[str]:
     """What to put before a command so that it runs confined, in the student's folder; `read` are more files that it may read.
 
     Where confinement is not possible, the command runs with limits alone, in the submission's folder; see `possible`.
     """
     bounds = ["prlimit", f"--as={limits.memory * MIB}", f"--fsize={limits.file * MIB}", f"--cpu={limits.seconds}", "--core=0"]
-    variables = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | dict(environment or {})
-    assignments = [f"{name}={value}" for name, value in variables.items()]
     if not possible():
-        return [*bounds, "env", "-C", str(submission), *assignments]
-    return [*bounds, *_bubblewrap(submission, read), "env", *assignments]
+        return [*bounds, "env", "-C", str(submission), *ENVIRONMENT]
+    return [*bounds, *_bubblewrap(submission, read), "env", *ENVIRONMENT]
 
 
 def place(submission: Path, name: str) -> str:
@@ -62,41 +56,33 @@ def place(submission: Path, name: str) -> str:
     return str((SUBMISSION if possible() else submission.resolve()) / name)
 
 
-def python() -> str:
-    """The Python that runs confined programs: this one."""
-    return sys.executable
+def system_folders() -> Iterator[tuple[Path, str]]:
+    """The root's folders of programs and libraries that this system has, and where each leads if it is a link."""
+    for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"):
+        folder = Path("/", name)
+        if folder.is_symlink():
+            yield folder, os.readlink(folder)
+        elif folder.is_dir():
+            yield folder, ""
+
+
+def readable(*more: Path) -> list[Path]:
+    """What else a program of inalab's needs, as far as it exists: Python, inalab's packages, and `more`."""
+    system = [Path("/etc", name) for name in ("ld.so.cache", "alternatives", "localtime")]
+    ours = [Path(sys.base_prefix), Path(sys.prefix), *(ROOT / name for name in PACKAGES), GIVEN]
+    return [path for path in dict.fromkeys([*system, *ours, *more]) if path.exists() and not path.is_relative_to("/usr")]
 
 
 def _bubblewrap(submission: Path | None, read: Sequence[Path] = ()) -> list[str]:
     """bwrap and its options. Without a submission: followed by a command that does nothing."""
     command = ["bwrap", "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--setenv", "PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin", "--setenv", "HOME", "/tmp"]
-    command += [
-        "--setenv",
-        "LANG",
-        "C.UTF-8",
-        "--proc",
-        "/proc",
-        "--ro-bind",
-        "/proc/sys",
-        "/proc/sys",
-        "--dev",
-        "/dev",
-        "--size",
-        str(64 * MIB),
-        "--tmpfs",
-        "/tmp",
-    ]
-    for folder in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"):
-        if os.path.islink(folder):
-            command += ["--symlink", os.readlink(folder), folder]
-        elif os.path.isdir(folder):
-            command += ["--ro-bind", folder, folder]
-    for path in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
-        command += ["--ro-bind-try", path, path]
-    for path in dict.fromkeys([sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in PACKAGES), str(GIVEN), *map(str, read)]):
-        if not path.startswith("/usr/"):
-            command += ["--ro-bind", path, path]
+    command += ["--setenv", "LANG", "C.UTF-8", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    command += ["--size", str(64 * MIB), "--tmpfs", "/tmp"]
+    for folder, link in system_folders():
+        command += ["--symlink", link, str(folder)] if link else ["--ro-bind", str(folder), str(folder)]
+    for path in readable(*read):
+        command += ["--ro-bind", str(path), str(path)]
     if submission is None:
         return [*command, "true"]
     command += ["--ro-bind", str(submission.resolve()), str(SUBMISSION), "--remount-ro", "/", "--remount-ro", "/dev"]

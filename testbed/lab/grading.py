@@ -22,7 +22,7 @@ from testbed.lab.lab import LabError, Outcome, Report
 def graded(folder: Path, lab: str | None, unconfined: bool = False) -> Report:
     """The report on a submission. One that is no lab gets a report without points, which says why."""
     try:
-        name = catalogue.find(lab) if lab else catalogue.lab_of(folder)
+        name = catalogue.named(lab, folder)
         if not folder.is_dir():
             raise LabError(f"there is no folder {folder}")
         if catalogue.load(name).real_trials and os.geteuid() == 0 and not unconfined:

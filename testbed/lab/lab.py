@@ -32,6 +32,11 @@ class Share:
     why: str
 
 
+def by_degrees(value: float, full: float, none: float) -> float:
+    """The share of the points that a value earns: all at `full`, nothing at `none`, and evenly less between them."""
+    return min(1.0, max(0.0, (none - value) / (none - full)))
+
+
 @dataclass(frozen=True)
 class Task:
     """A part of a check. `function` returns None or a Share, or raises Failure."""

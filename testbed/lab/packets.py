@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from scapy.compat import raw
 from scapy.layers.l2 import Ether
@@ -91,9 +90,8 @@ def compared(expected: Packet, came: Packet, ignoring: Sequence[str] = ()) -> li
     """Field by field, two packets; whether each differs where that counts. What only one of them has is None for the other."""
     ours = {(f.header, f.index, f.name): f.value for f in fields(expected)}
     theirs = {(f.header, f.index, f.name): f.value for f in fields(came)}
-    keys = dict.fromkeys(k for pair in zip_longest(ours, theirs) for k in pair if k is not None)
     rows = []
-    for header, index, name in sorted(keys, key=lambda k: _place(k, ours, theirs)):
+    for header, index, name in sorted(ours.keys() | theirs, key=lambda k: _place(k, ours, theirs)):
         left, right = ours.get((header, index, name)), theirs.get((header, index, name))
         rows.append((Difference(header, name, left, right), left != right and (name not in ignoring or None in (left, right))))
     return rows

@@ -20,33 +20,25 @@ from contextlib import suppress
 from pathlib import Path
 
 from switches.cache import cache_directory
-from testbed.lab.confinement import GIVEN, PACKAGES, ROOT, SUBMISSION
+from testbed.lab.confinement import ROOT, SUBMISSION, readable, system_folders
 from testbed.lab.lab import Failure
 from topologies import isolation
 
 _libc = ctypes.CDLL(None, use_errno=True)
-MS_BIND, MS_REC, MNT_DETACH = 0x1000, 0x4000, 2
+MS_BIND, MNT_DETACH = 0x1000, 2
 AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 MOUNT_SETATTR = 442  # on every architecture
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+ETC = tuple(Path("/etc", name) for name in ("fonts", "hosts", "nsswitch.conf", "passwd"))
+CACHE = Path("/tmp/cache")
 DEVICES = ("null", "zero", "full", "random", "urandom", "net/tun")
+MOST_OUTPUT = 1 << 20  # bytes that are read of what a command prints
 # setfcap is what the kernel requires of who maps root into a further user namespace (user_namespaces(7))
-MOST_OUTPUT = 1 << 20  # bytes that are read of it
 WITHOUT_POWER = ["setpriv", "--bounding-set", "-all,+setfcap", "--inh-caps", "-all"]
 
 
 class _MountAttributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns")]
-
-
-def _check(result: int, what: str) -> None:
-    if result < 0:
-        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
-
-
-def _mount(source: str, target: Path, kind: str | None, flags: int, options: str = "") -> None:
-    arguments = source.encode(), str(target).encode(), kind.encode() if kind else None, flags, options.encode() or None
-    _check(_libc.mount(*arguments), f"mount {target}")
 
 
 def _bind(source: Path, target: Path, writable: bool = False) -> None:
@@ -56,7 +48,7 @@ def _bind(source: Path, target: Path, writable: bool = False) -> None:
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-    _mount(str(source), target, None, MS_BIND | MS_REC)
+    isolation.mount(str(source), str(target), None, MS_BIND | isolation.MS_REC)
     if not writable:
         _read_only(target)
 
@@ -66,35 +58,21 @@ def _read_only(path: Path) -> None:
     result = _libc.syscall(
         MOUNT_SETATTR, AT_FDCWD, str(path).encode(), AT_RECURSIVE, ctypes.byref(wanted), ctypes.c_size_t(ctypes.sizeof(wanted))
     )
-    _check(result, f"make {path} read-only")
+    isolation.check(result, f"make {path} read-only")
 
 
 def _furnish(root: Path, submission: Path, out: Path) -> None:
     """Mount everything that there is in the room, and make it the root."""
-    _mount("tmpfs", root, "tmpfs", 0, "size=256m,mode=755")
-    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        folder = Path("/", name)
-        if folder.is_symlink():
-            (root / name).symlink_to(os.readlink(folder))
-        elif folder.is_dir():
-            _bind(folder, root / name)
-    cache = cache_directory()
-    paths = [
-        "/usr",
-        "/etc/ld.so.cache",
-        "/etc/alternatives",
-        "/etc/fonts",
-        "/etc/hosts",
-        "/etc/localtime",
-        "/etc/nsswitch.conf",
-        "/etc/passwd",
-        sys.base_prefix,
-        sys.prefix,
-    ]
-    paths += [*(str(ROOT / name) for name in (*PACKAGES, "p4")), str(GIVEN), *map(str, cache.glob("loops-*"))]
-    for path in map(Path, dict.fromkeys(paths)):
-        if path.exists() and (path == Path("/usr") or not path.is_relative_to("/usr")):
-            _bind(path.resolve() if path.is_symlink() else path, root / path.relative_to("/"))
+    isolation.mount("tmpfs", str(root), "tmpfs", 0, "size=256m,mode=755")
+    for folder, link in system_folders():
+        if link:
+            (root / folder.name).symlink_to(link)
+        else:
+            _bind(folder, root / folder.name)
+    for path in readable(*ETC, ROOT / "p4"):
+        _bind(path.resolve(), root / path.relative_to("/"))
+    for loops in cache_directory().glob("loops-*/"):  # numba takes no folder that it cannot write to
+        shutil.copytree(loops, root / CACHE.relative_to("/") / "inalab" / loops.name)
     _bind(submission.resolve(), root / SUBMISSION.relative_to("/"))
     _bind(out, root / "out", writable=True)
     for name in DEVICES:
@@ -104,11 +82,11 @@ def _furnish(root: Path, submission: Path, out: Path) -> None:
         _bind(Path("/", name), root / name, writable=True)
     for name in ("tmp", "run", "dev/shm", "dev/pts", "old"):
         (root / name).mkdir(parents=True, exist_ok=True)
-    _mount("devpts", root / "dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=620")
+    isolation.mount("devpts", str(root / "dev/pts"), "devpts", 0, "newinstance,ptmxmode=0666,mode=620")
     (root / "dev/ptmx").symlink_to("pts/ptmx")
-    _check(_libc.syscall(PIVOT_ROOT[platform.machine()], str(root).encode(), str(root / "old").encode()), "pivot_root")
+    isolation.check(_libc.syscall(PIVOT_ROOT[platform.machine()], str(root).encode(), str(root / "old").encode()), "pivot_root")
     os.chdir("/")
-    _check(_libc.umount2(b"/old", MNT_DETACH), "umount")
+    isolation.check(_libc.umount2(b"/old", MNT_DETACH), "umount")
 
 
 def run(command: Sequence[str], submission: Path, out: Path, seconds: float) -> tuple[int, str]:
@@ -121,7 +99,7 @@ def run(command: Sequence[str], submission: Path, out: Path, seconds: float) -> 
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/usr/sbin:/bin:/sbin",
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
-        "XDG_CACHE_HOME": "/tmp/cache",
+        "XDG_CACHE_HOME": str(CACHE),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
@@ -132,7 +110,6 @@ def run(command: Sequence[str], submission: Path, out: Path, seconds: float) -> 
         root = out / "root"
         root.mkdir()
         _furnish(root, submission, out)
-        _fill_cache()
         os.chdir("/out")
         os.execvpe(WITHOUT_POWER[0], [*WITHOUT_POWER, *command], environment)
 
@@ -146,27 +123,15 @@ def run(command: Sequence[str], submission: Path, out: Path, seconds: float) -> 
     return ended, text
 
 
-def _fill_cache() -> None:
-    """Compiled loops, where numba can also write; it takes no folder that is read-only."""
-    for folder in cache_directory().glob("loops-*"):
-        if folder.is_dir():
-            shutil.copytree(folder, Path("/tmp/cache/inalab") / folder.name)
-
-
 def _await(pid: int, seconds: float) -> int | None:
     """The exit code, or None after ending the process with all that it began."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
-            return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            return os.waitstatus_to_exitcode(status)
         time.sleep(0.05)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return None
-
-
-def possible() -> bool:
-    """Whether this machine allows such a room."""
-    return platform.machine() in PIVOT_ROOT and shutil.which(WITHOUT_POWER[0]) is not None and isolation.possible()

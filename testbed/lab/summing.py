@@ -37,7 +37,6 @@ def summed(
     device: Device,
     parts: Sequence[Tensor],
     loss: Loss | None = None,
-    until: float = 60e6,
     **given: Any,
 ) -> Network:
     """Let the student's workers sum tensors through a switch, and see that each of them has the sum.
@@ -49,7 +48,7 @@ def summed(
     network.star("s1", device, hosts, LINK)
     starts = {f"h{n + 1}": {"number": n, "workers": len(parts), "tensor": part, **given} for n, part in enumerate(parts)}
     try:
-        network.run(starts, until=until)
+        network.run(starts)
         check_sums(network.results, parts)
     except Failure as failure:
         raise Failure(str(failure), "\n".join(filter(None, [failure.trace, shown(network.recent)]))) from None

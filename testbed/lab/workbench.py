@@ -28,7 +28,7 @@ class Workbench:
         self.deadline = time.monotonic() + longest
         self.stack = ExitStack()
         self.switches: list[StudentSwitch] = []
-        self.modules: dict[str, StudentModule] = {}
+        self.modules: dict[tuple[Path, str], StudentModule] = {}
 
     def __enter__(self) -> Workbench:
         return self
@@ -61,27 +61,26 @@ class Workbench:
 
     def module(self, file: str | None = None) -> StudentModule:
         """A Python file of the submission, imported once a task."""
-        file = file or next(file for file in self.files if file.endswith(".py"))
-        if file not in self.modules:
-            made = self.modules[file] = StudentModule(self.submission, file, self.deadline)
+        return self._imported(self.submission, file or next(file for file in self.files if file.endswith(".py")))
+
+    def _imported(self, folder: Path, file: str) -> StudentModule:
+        if (folder, file) not in self.modules:
+            made = self.modules[folder, file] = StudentModule(folder, file, self.deadline)
             self.stack.callback(made.close)
-        return self.modules[file]
+        return self.modules[folder, file]
 
     def host(self, name: str, label: str, file: str | None = None) -> StudentHost:
         """A host of a network, of the class `name`; `label` tells it from others in messages."""
-        made = StudentHost(self.module(file), name, label)
-        self.stack.callback(made.close)
-        return made
+        return self._host(self.module(file), name, label)
 
     def given_host(self, file: Path, name: str, label: str) -> StudentHost:
         """A host whose class a file defines that the lab gives; it runs like the student's."""
-        key = str(file)
-        if key not in self.modules:
-            made = self.modules[key] = StudentModule(file.parent, file.name, self.deadline)
-            self.stack.callback(made.close)
-        host = StudentHost(self.modules[key], name, label)
-        self.stack.callback(host.close)
-        return host
+        return self._host(self._imported(file.parent, file.name), name, label)
+
+    def _host(self, module: StudentModule, name: str, label: str) -> StudentHost:
+        made = StudentHost(module, name, label)
+        self.stack.callback(made.close)
+        return made
 
     def output(self) -> str:
         """What the submission's Python has printed."""

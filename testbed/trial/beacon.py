@@ -9,8 +9,10 @@ from pathlib import Path
 
 import psutil
 
+from schemes.scheme import Admitted
 from switches.sockets import socket_directory
 from testbed.plan.settings import TrialSettings, make_settings, named_scheme
+from topologies.plan import NetworkPlan
 
 BEACON = Path("/run/inalab-trial.json")  # the trial's own /run
 
@@ -22,6 +24,11 @@ class RunningTrial:
     pid: int
     settings: TrialSettings
     sockets: Path
+
+    def watched(self, plan: NetworkPlan) -> list[Admitted]:
+        """The jobs whose scheme's program the switches run."""
+        running = self.settings.running()
+        return [job for job in self.settings.admitted(plan) if job.scheme is running]
 
 
 def leave(settings: TrialSettings) -> None:

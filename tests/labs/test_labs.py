@@ -13,7 +13,7 @@ import pytest
 
 from testbed.lab import catalogue, figures
 from testbed.lab.check import check
-from testbed.lab.confinement import possible
+from testbed.lab.confinement import GIVEN, possible
 from tests.labs.wrong import Wrong, all_wrong, write
 
 LABS = catalogue.names()
@@ -38,6 +38,12 @@ def test_a_solution_by_somebody_else_has_full_points(folder: Path) -> None:
     """They were written from the README alone, in other styles than the reference."""
     for outcome in check(catalogue.load(folder.parent.name), folder):
         assert outcome.passed, f"{outcome.task}: {outcome.told}\n{outcome.trace}\n{outcome.output}"
+
+
+def test_what_every_lab_can_import_solves_none() -> None:
+    """Programs of any lab find labs/given: a worker that one lab gives must not be what another one asks for."""
+    solutions = {path.read_text().partition("\n")[2] for path in catalogue.SOLUTIONS.glob("*/*")}
+    assert not solutions & {path.read_text().partition("\n")[2] for path in GIVEN.iterdir() if path.is_file()}
 
 
 @pytest.mark.parametrize("name", LABS)
