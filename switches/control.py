@@ -36,6 +36,10 @@ class Control(Protocol):
         """What each port counted: packets received and sent, and as far as the target knows them, packets dropped."""
         ...
 
+    def pauses(self) -> int:
+        """How often somebody who watches has kept the switch from taking packets."""
+        ...
+
     def close(self) -> None:
         """End the connection; the switch goes on."""
         ...

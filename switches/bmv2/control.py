@@ -158,6 +158,10 @@ class ThriftControl:
     def _read(self, method: str, *arguments: Any) -> Any:
         return self._guarded(" ".join(map(str, (method, *arguments))), _quietly, self._call, method, *arguments)
 
+    def pauses(self) -> int:
+        """None: simple_switch cannot be paused."""
+        return 0
+
     def ports(self) -> dict[int, dict[str, int]]:
         """Packets received and sent, as the kernel counted them on the interfaces; simple_switch tells of no drops."""
         return self._guarded("show_ports", self._counted)  # type: ignore[no-any-return]

@@ -33,6 +33,12 @@ class Reads(ABC):
         assert found
         return int(found[1])
 
+    def pauses(self) -> int:
+        """How often its gate was closed."""
+        found = re.search(r"pauses=(\d+)", self.command("show_last"))
+        assert found
+        return int(found[1])
+
     def ports(self) -> dict[int, dict[str, int]]:
         """What each port counted: received, sent, queue_drops, send_errors, ring_drops, oversize."""
         table = {}

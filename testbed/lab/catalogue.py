@@ -32,7 +32,7 @@ def find(word: str) -> str:
     """The lab that a person means: 03-sum, sum, or 3. Raises LabError."""
     for name in names():
         number, _, title = name.partition("-")
-        if word in (name, title) or (word.isdigit() and int(word) == int(number)):
+        if word in (name, title) or (word.isdecimal() and word.lstrip("0") == number.lstrip("0")):
             return name
     raise LabError(f"there is no lab {word}; `inalab lab list` shows which there are")
 
@@ -112,7 +112,7 @@ def lab_of(folder: Path) -> str:
         raise LabError(
             f"{folder} is no lab: {NOTE} is missing; `inalab lab start NAME` makes such a folder, --lab NAME says which it is"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise LabError(f"{note} cannot be read: {error}") from None
     word = content.get("lab")
     if not isinstance(word, str) or not re.fullmatch(r"[\w-]+", word):

@@ -10,6 +10,8 @@ from typing import Any
 from testbed.lab.lab import Failure, Lab, Outcome, Task
 from testbed.lab.workbench import Workbench
 
+LONGEST = 20_000  # characters of a text that is kept
+
 
 def check(lab: Lab, submission: Path) -> Iterator[Outcome]:
     """The outcome of each task, in order. What a student's program does wrong is an outcome; other errors are the check's own."""
@@ -37,5 +39,7 @@ def _outcome(lab: Lab, task: Task, submission: Path, shared: dict[Hashable, Any]
 
 
 def printable(text: str) -> str:
-    """A text without control characters: what a program prints must not move the cursor of who checks it."""
+    """A text without control characters, which would move the cursor of who checks, and the end of it where it is long."""
+    if len(text) > LONGEST:
+        text = f"…{text[-LONGEST:]}"
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)

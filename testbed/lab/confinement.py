@@ -27,10 +27,11 @@ ENVIRONMENT = ("PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_T
 
 @dataclass(frozen=True)
 class Limits:
-    """Of each process: `memory` and written files in MiB, `seconds` of processor time."""
+    """Of each process: `memory` and each written `file` in MiB, open files, `seconds` of processor time."""
 
     memory: int = 4096
-    file: int = 64
+    file: int = 16
+    files: int = 64
     seconds: int = 60
 
 
@@ -46,6 +47,7 @@ def confined(submission: Path, limits: Limits = Limits(), read: Sequence[Path] =
     Where confinement is not possible, the command runs with limits alone, in the submission's folder; see `possible`.
     """
     bounds = ["prlimit", f"--as={limits.memory * MIB}", f"--fsize={limits.file * MIB}", f"--cpu={limits.seconds}", "--core=0"]
+    bounds.append(f"--nofile={limits.files}")
     if not possible():
         return [*bounds, "env", "-C", str(submission), *ENVIRONMENT]
     return [*bounds, *_bubblewrap(submission, read), "env", *ENVIRONMENT]

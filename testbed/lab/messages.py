@@ -9,6 +9,7 @@ import base64
 import json
 import socket
 import struct
+import time
 from typing import Any
 
 import numpy as np
@@ -52,29 +53,36 @@ def _unpack(value: dict[str, Any]) -> Any:
     return value
 
 
-def send(connection: socket.socket, message: Any) -> None:
-    """Send a message. ClosedError if nobody takes it, TypeError if it has a value that cannot be sent."""
+def send(connection: socket.socket, message: Any, seconds: float | None = None) -> None:
+    """Send a message. ClosedError or, after so many seconds, TimeoutError if nobody takes it; TypeError if it cannot be sent."""
     data = json.dumps(message, default=_pack).encode()
+    connection.settimeout(seconds)  # of all of it
     try:
         connection.sendall(LENGTH.pack(len(data)) + data)
     except (BrokenPipeError, ConnectionResetError):
         raise ClosedError from None
 
 
-def receive(connection: socket.socket) -> Any:
-    """The next message. ClosedError at its end, MalformedError if it is none, TimeoutError after the socket's timeout."""
-    (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size))
+def receive(connection: socket.socket, seconds: float | None = None) -> Any:
+    """The next message. ClosedError at the end, MalformedError if it is none, TimeoutError after so many seconds."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size, deadline))
     if length > MOST:
         raise MalformedError(f"a message of {length} bytes")
     try:
-        return json.loads(_exactly(connection, length), object_hook=_unpack)
-    except (ValueError, TypeError, KeyError) as error:
+        return json.loads(_exactly(connection, length, deadline), object_hook=_unpack)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MalformedError(str(error)) from None
 
 
-def _exactly(connection: socket.socket, length: int) -> bytes:
+def _exactly(connection: socket.socket, length: int, deadline: float | None) -> bytes:
     data = bytearray()
+    connection.settimeout(None)
     while len(data) < length:
+        if deadline is not None:
+            if (left := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            connection.settimeout(left)
         try:
             part = connection.recv(min(length - len(data), 1 << 20))
         except ConnectionResetError:

@@ -19,6 +19,7 @@ OVERHEAD = 24  # bytes of preamble, check sequence and gap that a frame takes be
 SHORTEST = 60  # bytes of a frame without its check sequence
 LONGEST = 1514
 RECENT = 16  # packets that are kept to be shown
+MOST_TIMERS = 200_000  # that may be set in a run
 
 
 class Device(Protocol):
@@ -91,6 +92,7 @@ class Network:
     recent: deque[Packet] = field(default_factory=lambda: deque(maxlen=RECENT))
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: int = 0
+    _timers_set: int = 0
     _timers: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def join(self, first: str, first_port: int, second: str, second_port: int, link: Link = Link()) -> None:
@@ -115,7 +117,8 @@ class Network:
 
         With `quiet`, hosts need not finish: the run ends when nothing happens any more.
 
-        Failure after `until` microseconds or `most_packets` packets on links: something goes round, or nothing goes on.
+        Failure after `until` microseconds, `most_packets` packets on links, or MOST_TIMERS timers: something goes round, or nothing
+        goes on.
         """
         for name in self.hosts:
             self._at(0.0, lambda name=name: self._take(name, self.hosts[name].start(self.now, **given.get(name, {}))))  # type: ignore[misc]
@@ -191,6 +194,9 @@ class Network:
     def _set_timer(self, name: str, wait: float, timer: str) -> None:
         if not 0 <= wait < 1e9:
             raise Failure(f"{name} sets a timer of {wait} microseconds; it takes 0 to 1e9")
+        self._timers_set += 1
+        if self._timers_set > MOST_TIMERS:
+            raise Failure(f"after {MOST_TIMERS} timers {self.unfinished()} not finished: are they set again and again?")
         self._order += 1
         armed = self._timers[name, timer] = self._order
 

@@ -32,8 +32,11 @@ PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 ETC = tuple(Path("/etc", name) for name in ("fonts", "hosts", "nsswitch.conf", "passwd"))
 CACHE = Path("/tmp/cache")
 DEVICES = ("null", "zero", "full", "random", "urandom", "net/tun")
-MOST_OUTPUT = 1 << 20  # bytes that are read of what a command prints
+MIB = 1 << 20
+MOST_OUTPUT = MIB  # bytes that are read of what a command prints
+MOST_FILES = 256 * MIB
 # setfcap is what the kernel requires of who maps root into a further user namespace (user_namespaces(7))
+LIMITED = ["prlimit", f"--as={16 << 30}", f"--fsize={64 * MIB}", "--nproc=1024", "--core=0"]  # PyTorch maps much more than it uses
 WITHOUT_POWER = ["setpriv", "--bounding-set", "-all,+setfcap", "--inh-caps", "-all"]
 
 
@@ -61,9 +64,11 @@ def _read_only(path: Path) -> None:
     isolation.check(result, f"make {path} read-only")
 
 
-def _furnish(root: Path, submission: Path, out: Path) -> None:
+def _furnish(submission: Path) -> None:
     """Mount everything that there is in the room, and make it the root."""
-    isolation.mount("tmpfs", str(root), "tmpfs", 0, "size=256m,mode=755")
+    submission, root = submission.resolve(), Path("/run/room")  # the new namespace's own /run
+    root.mkdir()
+    isolation.mount("tmpfs", str(root), "tmpfs", 0, f"size={MOST_FILES // MIB}m,mode=755")
     for folder, link in system_folders():
         if link:
             (root / folder.name).symlink_to(link)
@@ -73,8 +78,7 @@ def _furnish(root: Path, submission: Path, out: Path) -> None:
         _bind(path.resolve(), root / path.relative_to("/"))
     for loops in cache_directory().glob("loops-*/"):  # numba takes no folder that it cannot write to
         shutil.copytree(loops, root / CACHE.relative_to("/") / "inalab" / loops.name)
-    _bind(submission.resolve(), root / SUBMISSION.relative_to("/"))
-    _bind(out, root / "out", writable=True)
+    _bind(submission, root / SUBMISSION.relative_to("/"))
     for name in DEVICES:
         if Path("/dev", name).exists():
             _bind(Path("/dev", name), root / "dev" / name, writable=True)
@@ -85,14 +89,14 @@ def _furnish(root: Path, submission: Path, out: Path) -> None:
     isolation.mount("devpts", str(root / "dev/pts"), "devpts", 0, "newinstance,ptmxmode=0666,mode=620")
     (root / "dev/ptmx").symlink_to("pts/ptmx")
     isolation.check(_libc.syscall(PIVOT_ROOT[platform.machine()], str(root).encode(), str(root / "old").encode()), "pivot_root")
-    os.chdir("/")
+    os.chdir("/tmp")
     isolation.check(_libc.umount2(b"/old", MNT_DETACH), "umount")
 
 
-def run(command: Sequence[str], submission: Path, out: Path, seconds: float) -> tuple[int, str]:
-    """Run a command with its output in `out`, the one folder of the machine that it can write to; its exit code and output.
+def run(command: Sequence[str], submission: Path, seconds: float) -> tuple[int, str]:
+    """Run a command; its exit code and output. What it writes to files is in memory, and gone with the room.
 
-    Failure if it takes longer than `seconds`, or a room is not possible here.
+    Failure if it takes longer than `seconds`.
     """
     written = tempfile.TemporaryFile()  # noqa: SIM115 (a file without a name, which nothing inside can replace)
     environment = {
@@ -107,11 +111,8 @@ def run(command: Sequence[str], submission: Path, out: Path, seconds: float) -> 
         os.dup2(written.fileno(), 1)
         os.dup2(written.fileno(), 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        root = out / "root"
-        root.mkdir()
-        _furnish(root, submission, out)
-        os.chdir("/out")
-        os.execvpe(WITHOUT_POWER[0], [*WITHOUT_POWER, *command], environment)
+        _furnish(submission)
+        os.execvpe(LIMITED[0], [*LIMITED, *WITHOUT_POWER, *command], environment)
 
     pid = isolation.start(inside, as_user=True)
     ended = _await(pid, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import subprocess
 import sys
@@ -24,20 +25,28 @@ MOST_OUTPUT = 4000  # characters that are shown
 
 
 class StudentModule:
-    """A file of the submission, imported. Failure if it cannot be, or a call raises, does not return, or ends the process."""
+    """A file of the submission, imported in a confined process, of which each call or host gets a copy.
+
+    Failure if it cannot be imported, or a call raises, does not return, or ends the process.
+    """
 
     def __init__(self, submission: Path, file: str, deadline: float) -> None:
         if not (submission / file).is_file():
             raise Failure(f"there is no {file} in the folder that is checked")
         self.file, self.deadline = file, deadline
         self.written = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
-        ours, theirs = socket.socketpair()
+        self.control, theirs = socket.socketpair()
         command = [*confined(submission), sys.executable, "-m", "testbed.lab.confined_main", place(submission, file)]
         self.process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=self.written, stderr=self.written)
         theirs.close()
-        self.control = ours
-        told = self.answer(ours, f"import {file}", PATIENCE)
-        self.names = told["names"]
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """What the file defines; the first to ask waits for the import, so that several files are imported at once."""
+        names = self.answer(self.control, f"import {self.file}").get("names")
+        if not isinstance(names, list):
+            raise Failure(f"import {self.file} wrote to the check's socket")
+        return names
 
     def connect(self, what: str) -> socket.socket:
         """A socket to a new copy of the process, which has the module's variables as they are after the import."""
@@ -45,6 +54,7 @@ class StudentModule:
         try:
             socket.send_fds(self.control, [b"."], [theirs.fileno()])
         except OSError:
+            assert self.names is not None  # else the import says why
             raise Failure(f"{what}: the process that runs {self.file} has ended") from None
         finally:
             theirs.close()
@@ -59,24 +69,30 @@ class StudentModule:
         """Call a function with each of these arguments, in one fresh copy of the module; what it returns."""
         if name not in self.names:
             raise Failure(f"{self.file} does not define {name}")
-        results = []
         with self.connect(name) as connection:
-            for arguments in calls:
-                messages.send(connection, {"do": "call", "name": name, "arguments": arguments, "named": named})
-                results.append(self.answer(connection, f"{name}()", PATIENCE).get("result"))
-        return results
+            return [
+                self.ask(connection, f"{name}()", do="call", name=name, arguments=arguments, named=named).get("result")
+                for arguments in calls
+            ]
 
-    def answer(self, connection: socket.socket, what: str, patience: float) -> dict[str, Any]:
+    def ask(self, connection: socket.socket, what: str, **message: Any) -> dict[str, Any]:
         """The answer to a message; Failure says what happened instead."""
-        connection.settimeout(max(0.01, min(patience, self.deadline - time.monotonic())))
         try:
-            answer = messages.receive(connection)
-        except TimeoutError:
-            if time.monotonic() >= self.deadline:
-                raise Failure(f"the task takes too long, at last in {what} of {self.file}") from None
-            raise Failure(f"{what} in {self.file} does not return within {patience:g} s: an endless loop?") from None
+            messages.send(connection, message, self._patience(what))
         except messages.ClosedError:
-            raise Failure(f"{what} in {self.file} ended its process: out of memory, out of time, or by a signal") from None
+            raise self._ended(what) from None
+        except TimeoutError:
+            raise self._late(what) from None
+        return self.answer(connection, what)
+
+    def answer(self, connection: socket.socket, what: str) -> dict[str, Any]:
+        """The next answer; Failure says what happened instead."""
+        try:
+            answer = messages.receive(connection, self._patience(what))
+        except TimeoutError:
+            raise self._late(what) from None
+        except messages.ClosedError:
+            raise self._ended(what) from None
         except messages.MalformedError as error:
             raise Failure(f"{what} in {self.file} wrote to the check's socket: {error}") from None
         if not isinstance(answer, dict):
@@ -84,6 +100,19 @@ class StudentModule:
         if "error" in answer:
             raise Failure(f"{what} in {self.file} raised an exception", str(answer["error"])[-MOST_OUTPUT:])
         return answer
+
+    def _patience(self, what: str) -> float:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise Failure(f"the task takes too long, at last in {what} of {self.file}")
+        return min(PATIENCE, left)
+
+    def _late(self, what: str) -> Failure:
+        self._patience(what)
+        return Failure(f"{what} in {self.file} does not return within {PATIENCE:g} s: an endless loop?")
+
+    def _ended(self, what: str) -> Failure:
+        return Failure(f"{what} in {self.file} ended its process: out of memory, out of time, or by a signal")
 
     def output(self) -> str:
         """What the student's code has printed so far, the end of it."""
@@ -112,17 +141,17 @@ def expect_array(value: Any, length: int, kind: str, what: str) -> NDArray[Any]:
 
 
 class StudentHost:
-    """A host on a network, whose class the student wrote; see testbed.lab.host."""
+    """A host on a network, whose class the student wrote; see testbed.lab.host. It shares nothing with another but the links."""
 
     def __init__(self, module: StudentModule, name: str, label: str) -> None:
-        if name not in module.names:
-            raise Failure(f"{module.file} does not define the class {name}")
         self.module, self.name, self.label = module, name, label
         self.connection = module.connect(label)
-        self._ask("make", 0.0, name=name)
 
     def start(self, now: float, **given: Any) -> list[tuple[str, Any]]:
         """What the host does when the network is up."""
+        if self.name not in self.module.names:
+            raise Failure(f"{self.module.file} does not define the class {self.name}")
+        self._ask("make", 0.0, name=self.name)
         return self._ask("start", now, named=given)
 
     def receive(self, now: float, packet: bytes) -> list[tuple[str, Any]]:
@@ -135,11 +164,7 @@ class StudentHost:
 
     def _ask(self, do: str, now: float, **more: Any) -> list[tuple[str, Any]]:
         what = f"{self.name}.{'__init__' if do == 'make' else do}() of {self.label}"
-        try:
-            messages.send(self.connection, {"do": do, "now": now, "arguments": [], "named": {}} | more)
-        except messages.ClosedError:
-            raise Failure(f"{what} in {self.module.file}: its process has ended") from None
-        calls = self.module.answer(self.connection, what, PATIENCE).get("calls")
+        calls = self.module.ask(self.connection, what, **{"do": do, "now": now, "arguments": [], "named": {}} | more).get("calls")
         if not isinstance(calls, list) or not all(isinstance(c, list) and len(c) == 2 for c in calls):
             raise Failure(f"{what} in {self.module.file} wrote to the check's socket")
         return [(str(kind), value) for kind, value in calls]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from scapy.packet import Packet
 
@@ -18,7 +20,9 @@ from testbed.lab import steps, trace
 from testbed.lab.confinement import GIVEN, Limits, confined, place
 from testbed.lab.lab import Failure
 from testbed.lab.packets import parsed, wire
+from topologies.isolation import ending
 
+COMPILING = 60  # seconds
 RUNNING = Limits(memory=1024)
 MOST_COPIES = 256  # resubmissions, recirculations and clones that a packet of a lab may need
 
@@ -32,21 +36,24 @@ def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path
         raise Failure(f"there is no {program} in the folder that is checked")
     options = [word for name, value in defines.items() for word in ("-D", f"{name}={value}")]
     command = [*confined(submission), sys.executable, "-m", "switches.embedded", place(submission, program), *options]
-    done = subprocess.run(
-        [*command, "-I", str(GIVEN), "--trace", "--emit-c"],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    command += ["-I", str(GIVEN), "--trace", "--emit-c"]
+    with tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as said:  # files, because these have a limit
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=made, stderr=said, timeout=COMPILING, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{program} takes longer than {COMPILING} s to compile") from None
+        c, told = _content(made), _content(said)
     if done.returncode:
-        said = done.stderr.strip()[-4000:] or f"the compiler ended with exit code {done.returncode}"
-        raise Failure(f"{program} does not compile", said)
+        raise Failure(f"{program} does not compile", told.strip()[-4000:] or f"the compiler {ending(done.returncode)}")
     try:
-        return build_c(done.stdout, Path(program).stem)
+        return build_c(c, Path(program).stem)
     except CompileError as error:
         raise Failure(f"{program} does not compile", str(error)) from None
+
+
+def _content(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 class StudentSwitch:

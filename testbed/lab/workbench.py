@@ -28,7 +28,7 @@ class Workbench:
         self.deadline = time.monotonic() + longest
         self.stack = ExitStack()
         self.switches: list[StudentSwitch] = []
-        self.modules: dict[tuple[Path, str], StudentModule] = {}
+        self.modules: dict[tuple[Path, str, str], StudentModule] = {}
 
     def __enter__(self) -> Workbench:
         return self
@@ -61,17 +61,14 @@ class Workbench:
 
     def module(self, file: str | None = None) -> StudentModule:
         """A Python file of the submission, imported once a task."""
-        return self._imported(self.submission, file or next(file for file in self.files if file.endswith(".py")))
-
-    def _imported(self, folder: Path, file: str) -> StudentModule:
-        if (folder, file) not in self.modules:
-            made = self.modules[folder, file] = StudentModule(folder, file, self.deadline)
-            self.stack.callback(made.close)
-        return self.modules[folder, file]
+        return self._imported(self.submission, file)
 
     def host(self, name: str, label: str, file: str | None = None) -> StudentHost:
-        """A host of a network, of the class `name`; `label` tells it from others in messages."""
-        return self._host(self.module(file), name, label)
+        """A host of a network, of the class `name`; `label` tells it from others in messages.
+
+        Nothing but the network leads from one host to another: each label has a confinement of its own.
+        """
+        return self._host(self._imported(self.submission, file, label), name, label)
 
     def given_host(self, file: Path, name: str, label: str) -> StudentHost:
         """A host whose class a file defines that the lab gives; it runs like the student's."""
@@ -81,6 +78,13 @@ class Workbench:
         made = StudentHost(module, name, label)
         self.stack.callback(made.close)
         return made
+
+    def _imported(self, folder: Path, file: str | None, label: str = "") -> StudentModule:
+        file = file or next(file for file in self.files if file.endswith(".py"))
+        if (folder, file, label) not in self.modules:
+            made = self.modules[folder, file, label] = StudentModule(folder, file, self.deadline)
+            self.stack.callback(made.close)
+        return self.modules[folder, file, label]
 
     def output(self) -> str:
         """What the submission's Python has printed."""

@@ -82,6 +82,7 @@ DETAIL = (
     Metric("packets_sent", "sent", "packets", 1, ",.0f", "all workers together, retransmissions included"),
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f", "that links with loss carried or lost"),
     Metric("queue_drops", "queue drops", "packets", 1, ",.0f", "at switches and links; losses on request are not among them"),
+    Metric("pauses", "pauses", "", 1, ",.0f", "of switches, by somebody who watched; the times mean nothing then"),
     Metric("saturated", "saturated", "%", 100, ".0f", "of the time in which a switch, or all processors, had no time left"),
     Metric("saturated_by", "saturated by", note="what had no time left, most often"),
     Metric("cpu_switches", "CPU, switches", "%", 100, ".0f", "of the trial, as shares of the whole machine"),

@@ -221,15 +221,16 @@ class _Trial:
         """Counters of all switches: per port, losses per link direction, packets turned away, and what the scheme counts."""
         switches: dict[str, Any] = {}
         own = [job for job in self.admitted if job.scheme is self.running]
-        loss = {"lost": 0, "passed": 0}
+        loss, pauses = {"lost": 0, "passed": 0}, 0
         for name, control in controls.items():
             switches[name] = {"ports": control.ports(), **self.running.counted(control, self.plan, name, own)}
+            pauses += control.pauses()
             for a in self.plan.switches[name].attachments:
                 if a.upper and self.settings.loss:
                     lost, passed = losses.counted(control, a.port)
                     loss["lost"] += lost
                     loss["passed"] += passed
-        return {"switches": switches, "loss": loss}
+        return {"switches": switches, "loss": loss, "pauses": pauses}
 
     def _result(self, measured: dict[str, Any], started: float, setup: float) -> dict[str, Any]:
         for job in self.jobs:
@@ -243,7 +244,9 @@ class _Trial:
             "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
         }
         metrics |= {
-            key: measured[key] for key in ("uplink_bytes", "server_bytes", "worker_bytes", "outage", "death") if measured[key]
+            key: measured[key]
+            for key in ("uplink_bytes", "server_bytes", "worker_bytes", "outage", "death", "pauses")
+            if measured[key]
         }
         metrics |= self.running.metrics(list(measured["switches"].values()))
         problems = judge(metrics, self.settings)

@@ -41,6 +41,8 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         why, blamed = _saturated(metrics)
         withheld |= blamed.stolen
         problems.append(f"for {100 * metrics['saturated']:.0f} % of the time {why}")
+    if metrics.get("pauses"):
+        problems.append("somebody who watched paused a switch: run again without `inalab watch --pace`")
     if metrics["queue_drops"] and settings.queue is None:
         problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
     again, sent = metrics["retransmissions"], metrics["packets_sent"]

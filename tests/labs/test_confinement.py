@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from testbed.lab import catalogue, figures, grading, room
@@ -151,6 +154,85 @@ def test_a_host_shares_no_memory_with_another(tmp_path: Path) -> None:
     assert outcome(tmp_path, work, counts).told == "[1, 1, 1]"
 
 
+def test_hosts_share_no_files_no_sockets_and_no_memory_that_an_import_made(tmp_path: Path) -> None:
+    work = f"""
+import mmap, os, socket
+{HOST.strip()}
+    def start(self):
+        found = [os.path.exists("/tmp/sum"), shared[0]]
+        open("/tmp/sum", "w").close()
+        shared[0] = 1
+        try:
+            socket.socket(socket.AF_UNIX).connect("\\0sum")
+            found.append(True)
+        except OSError:
+            found.append(False)
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind("\\0sum")
+        self.socket.listen()
+        self.finish([bool(f) for f in found])
+
+shared = mmap.mmap(-1, 4096)
+"""
+
+    def shares(bench: Workbench) -> Share:
+        hosts = [bench.host("Worker", f"h{n}") for n in range(3)]
+        return Share(0.5, str([dict(host.start(0.0))["finish"] for host in hosts]))
+
+    assert outcome(tmp_path, work, shares).told == str([[False] * 3] * 3)
+
+
+def test_an_answer_that_comes_slowly_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.lab.student.PATIENCE", 1.0)
+    code = """
+import os, stat, time
+def work():
+    sockets = [n for n in range(3, 64) if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISSOCK(os.fstat(n).st_mode)]
+    while True:
+        for n in sockets:
+            os.write(n, b"\\1")
+        time.sleep(0.2)
+"""
+    begun = time.monotonic()
+    assert "does not return within 1 s" in outcome(tmp_path, code, called).told
+    assert time.monotonic() - begun < 20
+
+
+def test_a_compilation_that_waits_for_ever_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.lab.switch.COMPILING", 3)
+    os.mkfifo(tmp_path / "wait.p4")
+    (tmp_path / "one.p4").write_text('#include "wait.p4"\n')
+    begun = time.monotonic()
+    found = outcome(tmp_path, "", lambda bench: bench.switch(), ("one.p4",))
+    assert found.told in ("one.p4 takes longer than 3 s to compile", "one.p4 does not compile")
+    assert time.monotonic() - begun < 20
+
+
+def test_what_a_program_tells_at_length_is_cut(tmp_path: Path) -> None:
+    found = outcome(tmp_path, "def work():\n    return 'x' * (1 << 20)\n", called)
+    assert len(found.told) < 30_000
+
+
+def test_files_of_a_program_have_a_limit_also_in_memory(tmp_path: Path) -> None:
+    code = """
+import os
+def work():
+    kept, written = [], 0
+    try:
+        while written < 1 << 34:
+            kept.append(os.memfd_create("x"))
+            try:
+                while written < 1 << 34:
+                    written += os.write(kept[-1], bytes(1 << 20))
+            except OSError:
+                pass
+    except OSError:
+        pass
+    return written >> 20
+"""
+    assert 16 <= int(outcome(tmp_path, code, called).told) <= 64 * 16
+
+
 def test_p4_cannot_include_files_of_the_teacher(tmp_path: Path) -> None:
     secret = tmp_path / "secret.p4"
     secret.write_text("const bit<8> SECRET = 42;")
@@ -182,10 +264,9 @@ def test_a_program_that_recirculates_for_ever_is_told(tmp_path: Path) -> None:
 
 
 def in_room(tmp_path: Path, command: str, seconds: float = 30.0) -> tuple[int, str]:
-    submission, out = tmp_path / "submission", tmp_path / "out"
+    submission = tmp_path / "submission"
     submission.mkdir()
-    out.mkdir()
-    return room.run(["sh", "-c", command], submission, out, seconds)
+    return room.run(["sh", "-c", command], submission, seconds)
 
 
 def test_a_trials_room_is_read_only_also_for_who_becomes_root_in_it(tmp_path: Path) -> None:
@@ -198,6 +279,36 @@ def test_a_trials_room_is_read_only_also_for_who_becomes_root_in_it(tmp_path: Pa
     assert "done" in text and "wrote" not in text
     assert not list((tmp_path / "submission").iterdir())
     assert code == 0
+
+
+def test_a_trial_leaves_nothing_though_the_check_is_killed(tmp_path: Path) -> None:
+    submission = tmp_path / "submission"
+    submission.mkdir()
+    before = set(Path(tempfile.gettempdir()).iterdir())
+    pid = os.fork()
+    if pid == 0:
+        room.run(["sh", "-c", "head -c 1000000 /dev/zero > written; sleep 3127"], submission, 60.0)
+        os._exit(0)
+    time.sleep(2)
+    assert set(Path(tempfile.gettempdir()).iterdir()) <= before and not list(submission.iterdir())
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    deadline = time.monotonic() + 10
+    while sleepers() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not sleepers()
+
+
+def sleepers() -> list[int]:
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "3127"]]
+
+
+def test_what_a_trial_writes_has_limits(tmp_path: Path) -> None:
+    _, text = in_room(
+        tmp_path, "head -c 100000000 /dev/zero > one; for n in 1 2 3 4 5 6; do head -c 60000000 /dev/zero > $n; done; du -sm ."
+    )
+    assert "File" in text or "No space" in text or "too large" in text
+    assert int(text.split()[-2]) <= 256
 
 
 def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
@@ -236,7 +347,7 @@ def work():
 def test_a_trial_cannot_have_another_file_read_as_its_output(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("the solution")
-    _, text = in_room(tmp_path, f"rm -f /out/output.txt; ln -s {secret} /out/output.txt; echo said")
+    _, text = in_room(tmp_path, f"rm -f output.txt; ln -s {secret} output.txt; echo said")
     assert text.strip() == "said"
 
 

@@ -102,6 +102,21 @@ def test_a_run_ends_though_packets_go_round() -> None:
         network.run({}, most_packets=500)
 
 
+def test_a_host_that_sets_timers_for_ever_is_told() -> None:
+    class Restless:
+        def start(self, now: float, **given: object) -> list[tuple[str, object]]:
+            return [("timer", (0, "again"))]
+
+        def receive(self, now: float, packet: bytes) -> list[tuple[str, object]]:
+            return []
+
+        def expire(self, now: float, timer: str) -> list[tuple[str, object]]:
+            return [("timer", (0, "again"))]
+
+    with pytest.raises(Failure, match="after 200000 timers h1 has not finished"):
+        Network(hosts={"h1": Restless()}).run({})
+
+
 def test_results_for_gradescope_have_its_fields(tmp_path: Path) -> None:
     report = Report("01-forward", "anna", [Outcome("one", 10, 10), Outcome("two", 2.5, 10, "too slow", "a trace", "printed")])
     written = json.loads(grading.write_gradescope(report, tmp_path / "anna").read_text())
@@ -135,7 +150,8 @@ def test_a_starter_is_copied_with_what_is_given_and_nothing_is_overwritten(tmp_p
 @pytest.mark.parametrize(
     ("content", "told"),
     [(None, "is no lab"), ("lab = ", "cannot be read"), ("lab = 3", "must say which lab"), ('lab = "../x"', "must say which lab"),
-     ('lab = "nonsense"', "there is no lab nonsense")],
+     ('lab = "nonsense"', "there is no lab nonsense"), ('lab = "²"', "must say which lab|there is no lab"),
+     (f'lab = "{"1" * 5000}"', "there is no lab 1111"), (f"lab = {'[' * 9000}", "cannot be read")],
 )  # fmt: skip
 def test_a_folder_that_is_no_lab_is_refused_in_one_sentence(content: str | None, told: str, tmp_path: Path) -> None:
     if content is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,23 +18,31 @@ import pytest
 pytestmark = pytest.mark.quiet  # it watches the newest trial of this machine
 
 INALAB = [sys.executable, "-m", "testbed.command.cli"]
+TIMEOUT = 60.0  # seconds
 SETTINGS = ("racks=1", "workers=2", "slots=4", "steps=100000", "patience=3600", "loss=0.01")
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A trial of two workers that goes on until it is interrupted."""
-    words = [word for setting in SETTINGS for word in ("--set", setting)]
-    command = [*INALAB, "run", "quickstart", "--results", str(tmp_path), *words]
+    with begun(tmp_path) as run:
+        yield run
+
+
+@contextmanager
+def begun(results: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    words = [word for setting in (*SETTINGS, *more) for word in ("--set", setting)]
+    command = [*INALAB, "run", "quickstart", "--results", str(results), *words]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + TIMEOUT
         while watch("--once").returncode:
             assert time.monotonic() < end and run.poll() is None, "no trial is found"
             time.sleep(0.5)
         yield run
     finally:
-        os.killpg(run.pid, signal.SIGINT)
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGINT)
         run.wait(timeout=30)
 
 
@@ -64,3 +74,27 @@ def test_a_running_trial_is_shown_and_stepped_through(running: subprocess.Popen[
 def test_a_switch_that_there_is_not_is_refused(running: subprocess.Popen[bytes]) -> None:
     refused = watch("--pace", "0", "--switch", "nix")
     assert refused.returncode == 1 and refused.stderr == "inalab: the trial has no switch nix: choose one of tor0\n"
+
+
+def test_a_switch_runs_on_though_who_paused_it_is_killed(running: subprocess.Popen[bytes]) -> None:
+    command = [*INALAB, "watch", "--pace", "0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout and "is paused" in watching.stdout.readline()
+        held = received(watch("--once").stdout)
+        time.sleep(1)
+        assert received(watch("--once").stdout) == held
+        watching.kill()
+    before = received(watch("--once").stdout)
+    time.sleep(2)
+    assert received(watch("--once").stdout) > before
+
+
+def test_a_trial_that_was_paused_is_not_valid(tmp_path: Path) -> None:
+    with begun(tmp_path, "steps=40", "compute_ms=200") as run:
+        assert watch("--pace", "0", keys="\n\nq\n").returncode == 0
+        end = time.monotonic() + TIMEOUT
+        while not (found := [line for path in tmp_path.rglob("trials.jsonl") for line in path.read_text().splitlines()]):
+            assert time.monotonic() < end and run.poll() is None, "the trial does not end"
+            time.sleep(0.5)
+    trial = json.loads(found[0])
+    assert not trial["valid"] and "somebody who watched paused a switch" in " ".join(trial["problems"])

@@ -122,6 +122,7 @@ def test_unknown_settings_name_those_there_are() -> None:
         ),
         ({"retransmissions": 11}, "11 of 1000 packets were retransmitted although none was to be lost"),
         ({"queue_drops": 3}, "3 packets were dropped"),
+        ({"pauses": 2}, "paused a switch: run again"),
         ({"loss_achieved": 0.02, "loss_packets": 100_000}, "loss was 2.000 %"),
         ({"model_digest": ""}, "different models"),
     ],

@@ -16,6 +16,7 @@
 struct client { int fd; size_t length; char line[MAX_LINE]; };
 static struct client *clients[MAX_CLIENTS];
 static int listener = -1;
+int control_client = -1;
 
 static void reset_state(int argc, char **argv, struct reply *reply) {  // as BMv2: mirroring sessions and queues stay as they are
     (void)argc, (void)argv, (void)reply;
@@ -128,6 +129,7 @@ static bool write_all(int fd, const char *text, size_t length) {
 static bool answer(struct client *client, char *line) {
     struct reply reply = {0};
     char head[48];
+    control_client = client->fd;
     control_execute(line, &reply);
     int n = snprintf(head, sizeof head, "%s %zu\n", reply.failed ? "error" : "ok", reply.length);
     bool sent = write_all(client->fd, head, (size_t)n) && write_all(client->fd, reply.text, reply.length);
@@ -152,6 +154,7 @@ void control_serve(int fd, int epoll) {
     }
     if (!open || client->length == MAX_LINE - 1) {
         epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+        gate_left(fd);
         close(fd);
         free(client);
         clients[slot] = NULL;

@@ -1,11 +1,13 @@
 // A gate in front of the ports, for those who watch: `pause` closes it, `step` lets some packets in, `resume` opens it.
-// Packets that wait stay in the rings of their ports, as they do before a busy switch.
+// Packets that wait stay in the rings of their ports, as they do before a busy switch. The gate opens, too, when the client that
+// closed it is gone, however it ended.
 #include "runtime.h"
 
 #define SHOWN 512u  // bytes of the last packet that show_last prints
 
 bool gate_closed;
-static uint64_t admitted, allowed;
+static int holder = -1;
+static uint64_t admitted, allowed, pauses;
 static struct { unsigned port; size_t length; uint8_t bytes[SHOWN]; } last;
 
 bool gate_take(unsigned port, const uint8_t *data, size_t length) {
@@ -19,7 +21,9 @@ bool gate_take(unsigned port, const uint8_t *data, size_t length) {
 
 static void pause_ports(int argc, char **argv, struct reply *reply) {
     (void)argc, (void)argv, (void)reply;
+    if (!gate_closed) pauses++;
     gate_closed = true;
+    holder = control_client;
     allowed = admitted;
 }
 
@@ -35,9 +39,13 @@ static void resume(int argc, char **argv, struct reply *reply) {
     gate_closed = false;
 }
 
+void gate_left(int client) {
+    if (client == holder) gate_closed = false;
+}
+
 static void show_last(int argc, char **argv, struct reply *reply) {
     (void)argc, (void)argv;
-    say(reply, "admitted=%llu port=%u length=%zu bytes=", (unsigned long long)admitted, last.port, last.length);
+    say(reply, "pauses=%llu admitted=%llu port=%u length=%zu bytes=", (unsigned long long)pauses, (unsigned long long)admitted, last.port, last.length);
     for (size_t i = 0; i < last.length && i < SHOWN; i++) say(reply, "%02x", last.bytes[i]);
     say(reply, "\n");
 }

@@ -111,6 +111,7 @@ void family_leave(struct family *family);
 bool family_may_copy(struct family *family);  // one more clone, resubmission or recirculation; counts it
 void copies_count_input_drop(void);
 extern bool gate_closed;
+void gate_left(int client);
 bool gate_take(unsigned port, const uint8_t *data, size_t length);  // of a closed gate: whether this packet may pass
 void trace_begin(void);  // a packet arrives: the steps of the one before are forgotten
 void trace_egress(unsigned port);
@@ -187,6 +188,7 @@ void control_open(const char *path);  // exits with a message if it cannot
 int control_fd(void);
 void control_accept(int epoll);
 void control_serve(int client, int epoll);
+extern int control_client;  // the descriptor of the client whose command is executed; -1 where it came by no socket
 void control_execute(char *line, struct reply *reply);
 void control_entries(const char *const *commands);  // exits with a message if one fails
 void control_file(const char *path);  // exits with a message at the first command that fails
