@@ -17,11 +17,12 @@ class ExerciseError(Exception):
 
 @dataclass(frozen=True)
 class ExerciseHost:
-    """`commands` run in it once the network is up."""
+    """`commands` run in it once the network is up, one after the other; `run` is what it does then, beside all others."""
 
     ip: str
     mac: str
     commands: list[str] = field(default_factory=list)
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _objects(document: dict[str, Any], key: str, path: Path) -> dict[str, dict[s
 def _host(name: str, one: dict[str, Any]) -> ExerciseHost:
     if not isinstance(one.get("ip"), str) or not isinstance(one.get("mac"), str):
         raise ExerciseError(f"host {name} needs 'ip' and 'mac'")
-    return ExerciseHost(one["ip"], one["mac"], [str(line) for line in one.get("commands", [])])
+    return ExerciseHost(one["ip"], one["mac"], [str(line) for line in one.get("commands", [])], str(one.get("run", "")))
 
 
 def _switch(name: str, one: dict[str, Any], folder: Path, program: Path | None) -> ExerciseSwitch:

@@ -192,14 +192,20 @@ def p4run(
     command: Annotated[
         list[str] | None, typer.Option("--command", "-c", help="run this at Mininet's prompt, and end; may be repeated")
     ] = None,
+    hosts: Annotated[
+        bool, typer.Option("--hosts", help="let all hosts do what the exercise says that they `run`, and end")
+    ] = False,
     p4runtime: Annotated[bool, typer.Option("--p4runtime", help="serve P4Runtime clients, from port 50051 on")] = False,
     logs: Annotated[Path, typer.Option(help="folder of the switches' logs")] = Path("logs"),
 ) -> None:
     """Boot an exercise of p4lang/tutorials on the embedded switch. Run it in the exercise's folder."""
     from testbed.command.p4run import p4run as boot
-    from topologies.exercise import read
+    from topologies.exercise import ExerciseError, read
 
-    raise typer.Exit(boot(read(topology, Path.cwd(), program), Path.cwd(), logs, command or [], p4runtime, console))
+    exercise = read(topology, Path.cwd(), program)
+    if hosts and (command or not any(host.run for host in exercise.hosts.values())):
+        raise ExerciseError("--hosts needs hosts with a 'run' in the topology, and no --command")
+    raise typer.Exit(boot(exercise, Path.cwd(), logs, None if hosts else command or [], p4runtime, console))
 
 
 @application.command()

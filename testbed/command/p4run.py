@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 
 from mininet.cli import CLI
 from mininet.link import Link
@@ -40,8 +41,10 @@ INSTEAD = [
 ]
 
 
-def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str], p4runtime: bool, console: Console) -> int:
+def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str] | None, p4runtime: bool, console: Console) -> int:
     """Boot an exercise, run `lines` as at Mininet's prompt, or show the prompt where there are none; the exit code.
+
+    With None for them, all hosts do what the exercise says that they `run`; it ends when they have, with 1 if any failed.
 
     With `p4runtime`, clients on this machine and in the network find the switches at 127.0.0.1:50051 and the ports after it. Raises
     CompileError for a program, ExerciseError for what is not possible here.
@@ -69,8 +72,8 @@ def _wait(pid: int) -> int:
 
 
 def _inside(
-    exercise: Exercise, executables: dict[str, Path], folder: Path, logs: Path, lines: Sequence[str], servers: Servers | None,
-    console: Console,
+    exercise: Exercise, executables: dict[str, Path], folder: Path, logs: Path, lines: Sequence[str] | None,
+    servers: Servers | None, console: Console,
 ) -> int:  # fmt: skip
     # the exercises' own scripts need scapy, which the python3 beside this one has
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -89,6 +92,8 @@ def _inside(
         for name, host in exercise.hosts.items():
             for command in host.commands:
                 _run_on_host(network.get(name), command, console)
+        if lines is None:
+            return _run_hosts(exercise, network, folder, console)
         with suppress(KeyboardInterrupt):
             _prompt(network, lines, logs, console)
     except (ControlError, RuntimeJsonError, ExerciseError, NetworkError, SwitchError) as error:
@@ -191,6 +196,19 @@ def _run_on_host(host: Host, command: str, console: Console) -> None:
     output, error, code = host.pexec(["sh", "-c", command])
     if code:
         console.print(f"{host.name}: `{command}` failed: {(error or output).strip()}", highlight=False, soft_wrap=True)
+
+
+def _run_hosts(exercise: Exercise, network: Mininet, folder: Path, console: Console) -> int:
+    """Let all hosts do at once what the exercise says; their output, host by host, and 1 if any failed."""
+    running = {
+        name: network.get(name).popen(["sh", "-c", host.run], cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, text=True)
+        for name, host in exercise.hosts.items()
+        if host.run
+    }
+    for name, process in running.items():
+        for line in process.communicate()[0].splitlines():
+            console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
+    return int(any(process.returncode for process in running.values()))
 
 
 def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console) -> None:

@@ -140,7 +140,8 @@ def test_a_lab_is_found_by_number_name_and_title() -> None:
 def test_a_starter_is_copied_with_what_is_given_and_nothing_is_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     files = {str(path) for path in catalogue.begin("04-window", folder)}
-    assert files == {"README.md", "P4.md", "lab.toml", "pool.p4", "worker.py", "headers.p4", "wire.py"}
+    lab = {"README.md", "P4.md", "lab.toml", "topology.json", "s1-commands.txt"}
+    assert files == lab | {"pool.p4", "worker.py", "headers.p4", "wire.py"}
     assert catalogue.lab_of(folder) == "04-window"
     assert "](../" not in (folder / "README.md").read_text()
     with pytest.raises(LabError, match="exists and is not empty"):
