@@ -13,6 +13,7 @@ from testbed.lab.workbench import Workbench
 
 lab = Lab("Your own scheme", language="Python", hours=15, files=["scheme.py"], given=["all_reduce.py"], real_trials=True)
 
+YOURS = "/submission/scheme.py"
 WORKERS = 4
 SIZES = (1, 7, 1000, 3333, 60_000)
 LARGE = max(SIZES)
@@ -25,7 +26,7 @@ def facts(bench: Workbench) -> dict[str, Any]:
     """What the scheme says of itself."""
 
     def ask() -> dict[str, Any]:
-        command = [sys.executable, "-m", "testbed.lab.scheme_facts", "/submission/scheme.py", str(WORKERS), str(LARGE)]
+        command = [sys.executable, "-m", "testbed.lab.scheme_facts", YOURS, str(WORKERS), str(LARGE)]
         code, text = room.run(command, bench.submission, LONGEST)
         if code:
             raise Failure("the scheme is refused", text.strip()[-3000:])
@@ -35,14 +36,14 @@ def facts(bench: Workbench) -> dict[str, Any]:
     return bench.once("facts", ask)  # type: ignore[no-any-return]
 
 
-def trial(bench: Workbench, loss: float = 0.0, workers: int = WORKERS) -> list[dict[str, Any]]:
+def trial(bench: Workbench, loss: float = 0.0, workers: int = WORKERS, scheme: str = YOURS) -> list[dict[str, Any]]:
     """All-reduces on a network; what every worker found of each sum."""
-    return bench.once(("trial", loss, workers), lambda: _trial(bench, loss, workers))  # type: ignore[no-any-return]
+    return bench.once(("trial", loss, workers, scheme), lambda: _trial(bench, loss, workers, scheme))  # type: ignore[no-any-return]
 
 
-def _trial(bench: Workbench, loss: float, workers: int) -> list[dict[str, Any]]:
+def _trial(bench: Workbench, loss: float, workers: int, scheme: str) -> list[dict[str, Any]]:
     settings = {"racks": 1, "workers": workers, "loss": loss, "patience": 10}
-    command = ["inalab", "launch", "--scheme", "/submission/scheme.py"]
+    command = ["inalab", "launch", "--scheme", scheme]
     command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     command += ["--", str(GIVEN / "all_reduce.py"), *map(str, SIZES)]
     code, text = room.run(command, bench.submission, LONGEST)
