@@ -111,13 +111,17 @@ class Atp(Streaming):
         return {"rejected": atp.rejected(control), "jobs": events, "aggregators_held": atp.held(control)}
 
     def memory(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[Cells]:
-        """The aggregators that are not free, by their owners. Whose vectors are in is a bit each, of workers or of racks."""
+        """The aggregators that are not free, by their owners, which are job and sequence. The servers take the chunks in turn."""
         bitmaps, owners = control.registers("aggregator.bitmap"), control.registers("aggregator.owner")
         found = []
         for job in jobs:
-            number = job.plan.number
-            mine = [i for i, bits in enumerate(bitmaps) if bits and owners[i] >> 24 & 0xFF == number]
-            taken = {i: ([f"bit {bit}" for bit in range(64) if bitmaps[i] >> bit & 1], list[str]()) for i in mine}
+            number, by_server = job.plan.number, [_children(plan, job.plan, name, server.rack) for server in job.plan.servers]
+            taken = {}
+            for i, bits in enumerate(bitmaps):
+                if bits and owners[i] >> 24 & 0xFF == number:
+                    children = by_server[owners[i] % wire.SEQUENCES % len(by_server)]
+                    inside = [child for bit, child in children.items() if bits & bit]
+                    taken[i] = inside, [child for child in children.values() if child not in inside]
             found.append(Cells(f"job {number}, aggregators", len(bitmaps), taken))
         return found
 
@@ -207,6 +211,16 @@ def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> li
                 bits = (atp.rack_bit(other), (0, outside))
                 sources.append(atp.Source(up, worker, server.station, 1, *bits, fan_in))
     return atp.job(job.number, own, sources, servers, first_node)
+
+
+def _children(plan: NetworkPlan, job: JobPlan, name: str, home: int) -> dict[int, str]:
+    """Who sends its part to the switch `name` for a server in the rack `home`, by their bits; above the racks nobody."""
+    rack, members = plan.switches[name].rack, job.members(plan.topology.racks)
+    if rack is None:
+        return {}
+    here = {1 << i: job.hosts[rank].name for i, rank in enumerate(members[rack])}
+    away = {atp.rack_bit(r): plan.racks[r].name for r, ranks in enumerate(members) if ranks and r != rack}
+    return here | away if rack == home else here
 
 
 SCHEME = Atp()

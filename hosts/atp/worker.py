@@ -25,6 +25,7 @@ from hosts.atp.allocation import beginning
 from hosts.atp.congestion import MARKS, CongestionWindow
 from hosts.atp.tree import Tree
 from hosts.collective import AggregationError, Membership, Sum, node_name, workers
+from hosts.gauge import Gauge
 from hosts.stream.datagrams import Datagrams
 from hosts.stream.recovery import Asking, Resending
 from hosts.stream.stream import Absence, Stream, UnderWay
@@ -91,6 +92,7 @@ class AtpWorker(Stream):
         self.status = np.zeros(window, wire.HEADER)  # the last of each row, or zeros
         self._octets: Any = np.dtype((np.uint8, wire.HEADER.itemsize))
         self.congestion = CongestionWindow(window, congestion)
+        self.gauge = Gauge(f"job {m.job}, worker {m.rank}")
 
     # --- the collective
 
@@ -229,6 +231,7 @@ class AtpWorker(Stream):
         for row in collided:
             self.congestion.collided(int(self.chunk[row]))
         self.congestion.settled(len(rows))
+        self.gauge.show(self.congestion.size)
         self._settled(rows, once)
         for t in list(self.under_way):
             self._keep(t, packets, where, chunks)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from hosts import gauge
 from schemes.scheme import Admitted
 from switches.sockets import socket_directory
 from testbed.plan.settings import TrialSettings, make_settings, named_scheme
@@ -19,11 +20,12 @@ BEACON = Path("/run/inalab-trial.json")  # the trial's own /run
 
 @dataclass(frozen=True)
 class RunningTrial:
-    """`pid` is of one of its processes; `sockets` is the folder of its switches' sockets, as it is seen from outside."""
+    """`pid` is of one of its processes; `sockets` are its switches' and `gauges` its hosts': folders, as seen from outside."""
 
     pid: int
     settings: TrialSettings
     sockets: Path
+    gauges: Path
 
     def watched(self, plan: NetworkPlan) -> list[Admitted]:
         """The jobs whose scheme's program the switches run."""
@@ -34,6 +36,7 @@ class RunningTrial:
 def leave(settings: TrialSettings) -> None:
     """Leave the beacon; call it inside the trial's namespaces."""
     content = {"settings": settings.model_dump(mode="json", exclude_defaults=True), "sockets": str(socket_directory())}
+    gauge.FOLDER.mkdir(exist_ok=True)
     BEACON.write_text(json.dumps(content))
 
 
@@ -53,4 +56,6 @@ def trials() -> Iterator[RunningTrial]:
         except (OSError, ValueError, KeyError):
             continue
         seen.add(inode)
-        yield RunningTrial(process.pid, settings, root / Path(content["sockets"]).relative_to("/"))
+        yield RunningTrial(
+            process.pid, settings, root / Path(content["sockets"]).relative_to("/"), root / gauge.FOLDER.relative_to("/")
+        )

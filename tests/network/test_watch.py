@@ -71,6 +71,15 @@ def test_a_running_trial_is_shown_and_stepped_through(running: subprocess.Popen[
     assert received(watch("--once").stdout) > before  # it runs on
 
 
+def test_atps_windows_and_aggregators_are_shown(tmp_path: Path) -> None:
+    with begun(tmp_path, "scheme=atp"):
+        time.sleep(2)
+        shown = " ".join(watch("--once").stdout.split())
+        stepped = watch("--pace", "0", keys="\n" * 12 + "q\n").stdout
+    assert re.search(r"windows, in chunks: job 0, worker 0: [1-4], job 0, worker 1: [1-4] waited for", shown), shown
+    assert re.search(r"job 0, aggregators \d+: free → has (h0, waits for h1|h1, waits for h0)", stepped), stepped
+
+
 def test_a_switch_that_there_is_not_is_refused(running: subprocess.Popen[bytes]) -> None:
     refused = watch("--pace", "0", "--switch", "nix")
     assert refused.returncode == 1 and refused.stderr == "inalab: the trial has no switch nix: choose one of tor0\n"
