@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from testbed.command import lab
+from testbed.command import campaign, lab
 
 application = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab."
 )
 application.add_typer(lab.application, name="lab")
+application.add_typer(campaign.application, name="campaign")
 console = Console()
 
 
@@ -35,6 +36,10 @@ def run(
     results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results"),
     quick: Annotated[bool, typer.Option("--quick", help="fewer points and seeds: under a minute")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the newest run of the same words, where it stopped")] = False,
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="of a Dask scheduler, on whose machines it runs (docs/campaigns.md)"),
+    ] = None,
     capture: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,27 +50,22 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment, or all, and write results, plots and report."""
-    from testbed.command.runner import INTERRUPTED, Asked, run_experiment
+    from testbed.command.runner import INTERRUPTED, run_experiment
     from testbed.plan import captures
     from testbed.plan import experiment as registry
-    from testbed.plan.effect import checked_plan, refuse_without_effect
-    from testbed.plan.settings import SettingsError, make_settings, named_scheme, parse_overrides, with_scheme
-    from testbed.plan.targets import defaults
+    from testbed.plan.asking import Asked, understood
+    from testbed.plan.effect import checked_plan
+    from testbed.plan.settings import SettingsError, named_scheme
 
+    if on is not None:
+        raise typer.Exit(_on_machines(on, experiment, target, scheme, list(set_ or []), seed, results, quick, bool(capture)))
     chosen_scheme = scheme and named_scheme(scheme)
     links = captures.parse(capture or [])
     plans = []
     for name in registry.names() if experiment == "all" else [experiment]:
-        chosen = registry.load(name)
-        values = defaults(target) | (chosen.QUICK if quick else {})
-        overrides = list(set_ or [])
-        if chosen_scheme:
-            overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), chosen_scheme)
-        given = parse_overrides(overrides, chosen.Settings)
-        settings = make_settings(chosen.Settings, values | given)
-        if experiment != "all":
-            refuse_without_effect(chosen, values, given, seed)
-        else:
+        asked = Asked(name, target, seed, list(set_ or []), quick, resume, tuple(links))
+        asked, chosen, settings = understood(asked, chosen_scheme, strict=experiment != "all")
+        if experiment == "all":
             try:
                 checked_plan(chosen, settings, seed)
             except SettingsError as error:
@@ -73,13 +73,29 @@ def run(
                 continue
         if links:
             captures.refuse_unknown(links, chosen.trials(settings, seed))
-        plans.append((Asked(name, target, seed, overrides, quick, resume, tuple(links)), chosen, settings))
+        plans.append((asked, chosen, settings))
     code = 0
     for asked, chosen, settings in plans:
         if (ended := run_experiment(asked, chosen, settings, results, console)) == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
         code = code or ended
     raise typer.Exit(code)
+
+
+def _on_machines(
+    on: str, experiment: str, target: str, scheme: str | None, overrides: list[str], seed: int, results: Path, quick: bool,
+    captures: bool,
+) -> int:  # fmt: skip
+    """Run an experiment as a campaign of its own name; the exit code."""
+    from testbed.campaign.file import RunWords
+    from testbed.command.campaigner import conduct
+    from testbed.plan.experiment import short
+    from testbed.plan.settings import SettingsError
+
+    if captures or experiment == "all":
+        raise SettingsError("--on takes one experiment, and no --capture: a campaign's file can name several")
+    words = RunWords(experiment=experiment, target=target, scheme=scheme, set=tuple(overrides), seed=seed, quick=quick)
+    return conduct(short(experiment), [words], on, results, Console(highlight=False, soft_wrap=True))
 
 
 @application.command()

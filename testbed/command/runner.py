@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,10 @@ from rich.table import Table
 from hosts.messages import Hello, Lost, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
+from switches.target import Target
 from testbed.draw.lanes import lanes
 from testbed.plan import captures
+from testbed.plan.asking import Asked
 from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
@@ -131,19 +132,6 @@ class Display:
         self.console.print(f"{self.title}: {words}", highlight=False, soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a run was asked for on the command line."""
-
-    experiment: str
-    target: str
-    seed: int
-    overrides: list[str]
-    quick: bool = False
-    resume: bool = False
-    capture: tuple[str, ...] = ()  # names of links
-
-
 def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> int:
     """Run all trials; the exit code is 0 if every trial has a result, 1 if not, 130 after an interruption.
 
@@ -152,19 +140,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     plan = checked_plan(experiment, settings, asked.seed)
     programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
     need_namespaces()
-    record = {
-        "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
-        "quick": asked.quick, "description": summary(experiment), "settings": settings.model_dump(mode="json"),
-        "trials": [t.name for t in plan],
-        **environment(Path(inspect.getfile(experiment.trials))),
-        "target_versions": next(iter(programs.values())).versions(), "finished": False,
-    }  # fmt: skip
-    if asked.capture:
-        record["capture"] = list(asked.capture)
-    if is_file(asked.experiment):
-        record["source"] = str(Path(asked.experiment).resolve())
-    if added := registry.added():
-        record["schemes_added"] = {source: hashlib.sha256(Path(source).read_bytes()).hexdigest() for source in added}
+    record = new_record(asked, experiment, settings, plan, next(iter(programs.values())))
     run = _earlier(results, record) if asked.resume else None
     if run is None:
         run = create_run(results, record["experiment"], record)
@@ -204,6 +180,29 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     if lost:
         print(f"inalab: {len(lost)} of {len(plan)} trials failed: {', '.join(lost)}", file=sys.stderr)
     return INTERRUPTED if interrupted else int(failed)
+
+
+def new_record(asked: Asked, experiment: Experiment, settings: Any, plan: list[Trial], target: Target) -> dict[str, Any]:
+    """What run.json says of a run before its first trial."""
+    record = {
+        "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
+        "quick": asked.quick, "description": summary(experiment), "settings": settings.model_dump(mode="json"),
+        "trials": [t.name for t in plan],
+        **environment(Path(inspect.getfile(experiment.trials))),
+        "target_versions": target.versions(), "finished": False,
+    }  # fmt: skip
+    if asked.capture:
+        record["capture"] = list(asked.capture)
+    if is_file(asked.experiment):
+        record["source"] = str(Path(asked.experiment).resolve())
+    if added := registry.added():
+        record["schemes_added"] = {source: hashlib.sha256(Path(source).read_bytes()).hexdigest() for source in added}
+    return record
+
+
+def entry_of(trial: Trial) -> dict[str, Any]:
+    """What trials.jsonl says of a trial before its results."""
+    return {"name": trial.name, "factors": trial.factors, "seed": trial.seed, "settings": trial.settings.resolved()}
 
 
 def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
@@ -246,9 +245,7 @@ def _keep(run: Run, entry: dict[str, Any]) -> None:
 
 
 def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display, capture: Capture | None) -> bool:
-    entry: dict[str, Any] = {
-        "name": trial.name, "factors": trial.factors, "seed": trial.seed, "settings": trial.settings.resolved(),
-    }  # fmt: skip
+    entry = entry_of(trial)
     display.begin(number, trial)
     try:
         entry |= run_trial(trial.settings, trial.seed, target, display.hear, capture)

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,10 @@ def described(git: dict[str, Any], length: int) -> str:
     return str(git.get("commit") or "")[:length] + (", with changes" if git.get("changed") else "")
 
 
-def code_digest(root: Path) -> str:
-    """SHA-256 over the names and contents of all files of CODE: equal digests are equal code, whatever git knows of it."""
+def code_digest(root: Path, names: Sequence[str] = CODE) -> str:
+    """SHA-256 over names and contents of all files of CODE, or of these: equal digests are equal code, whatever git knows of it."""
     whole = hashlib.sha256()
-    for name in CODE:
+    for name in names:
         for path in sorted([root / name, *(root / name).rglob("*")]):
             relative = path.relative_to(root).as_posix()
             if path.is_file() and not any(cache in relative for cache in CACHES):

@@ -63,7 +63,7 @@ def save_record(run: Run) -> None:
 
 def add_trial(run: Run, trial: dict[str, Any]) -> None:
     """Append a trial to the run and to its trials.jsonl, at once: an interruption later loses nothing."""
-    trial = _rounded(trial)
+    trial = rounded(trial)
     run.trials.append(trial)
     try:
         with open(run.folder / "trials.jsonl", "a") as out:
@@ -125,11 +125,12 @@ def write_whole(path: Path, text: str) -> None:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """A record with floats of nine digits after the point."""
     if isinstance(value, float):
         return round(value, 9)
     if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
+        return {k: rounded(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_rounded(v) for v in value]
+        return [rounded(v) for v in value]
     return value

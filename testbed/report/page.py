@@ -83,6 +83,7 @@ def _facts(run: Run) -> list[tuple[str, Any]]:
         *([("captured", ", ".join(record["capture"]))] if record.get("capture") else []),
         ("started", _clock(record.get("started"))),
         ("ended", _clock(record.get("ended"))),
+        *([("machines", f"{len(kinds)} kinds, see below")] if len(kinds := record.get("machines", [])) > 1 else []),
         ("commit", described(record.get("git") or {}, 12) or MISSING),
     ]
 
@@ -96,12 +97,18 @@ def _context(record: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, boo
         "Settings": record.get("settings", {}),
         "Versions": record.get("versions", {}) | on_target,
         "Machine": record.get("machine", {}),
+        "Machines of the trials": {
+            f"{kind['processor']}, {kind['cores']} cores, kernel {kind['kernel']}": f"{kind['trials']} trials"
+            for kind in record.get("machines", [])
+            if len(record["machines"]) > 1
+        },
         "Code": {"changed since the commit" if k == "changed" else k: _known(v) for k, v in git.items() if v != []}
         | {k.replace("_", " "): v for k, v in code.items()},
     }
     return [
         (title, [(k, _plain(v), title == "Settings" and bool(by_hand & {k, k.rpartition(".")[2]})) for k, v in part.items()])
         for title, part in parts.items()
+        if part or title != "Machines of the trials"
     ]
 
 

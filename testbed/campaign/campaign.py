@@ -1,0 +1,184 @@
+"""A campaign: the trials of several runs, each run once and kept under its identity, and a report for every run.
+
+A campaign that was interrupted goes on where it stopped: what has a result is not run again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.campaign import one
+from testbed.campaign.machines import Ended, Machines
+from testbed.campaign.schedule import Schedule, Work
+from testbed.campaign.store import Store
+from testbed.plan.experiment import Trial
+from testbed.record.runs import ResultsError, rounded, write_whole
+
+KIND = ("processor", "kernel", "cores")  # of a machine's fingerprint, what tells kinds of machines apart
+LOOKS = 1.0  # seconds between two updates of the status
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Planned:
+    """A run of a campaign: its title, its target, and its trials with their identities, in the order of the experiment."""
+
+    title: str
+    target: str
+    trials: list[tuple[str, Trial]]
+
+
+@dataclass
+class Status:
+    """What a campaign is doing, for those who ask."""
+
+    trials: int
+    done: int
+    failed: dict[str, str] = field(default_factory=dict)  # by name
+    running: dict[str, str] = field(default_factory=dict)  # by slot: a trial's name
+    slots: int = 0
+    left: float | None = None  # seconds, if trials take as long as those so far
+    updated: float = 0.0  # time.time()
+
+
+class Campaign:
+    """A folder: `trials/` with the results, and status.json."""
+
+    def __init__(self, folder: Path, runs: list[Planned]) -> None:
+        self.folder, self.runs = folder, runs
+        self.store = Store(folder / "trials")
+        self.trials: dict[str, tuple[Planned, Trial]] = {}
+        for run in runs:
+            for number, trial in run.trials:
+                self.trials.setdefault(number, (run, trial))
+        self.status = Status(len(self.trials), self._done())
+        self.took: list[float] = []  # seconds of each trial that has ended
+        self.claimed: int | None = None
+
+    def _done(self) -> int:
+        return sum(self.store.has(number) for number in self.trials)
+
+    def claim(self) -> None:
+        """Make the campaign this process's own. Raises ResultsError if another is at it."""
+        self.claimed = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self.claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self.claimed)
+            raise ResultsError(f"another process runs the campaign in {self.folder}: wait, or end that one") from None
+
+    def release(self) -> None:
+        """Leave it to others."""
+        if self.claimed is not None:
+            os.close(self.claimed)
+
+    def blocks(self) -> list[list[Work]]:
+        """What is left to run: a block for each run and seed."""
+        found: dict[tuple[int, int], list[Work]] = {}
+        seen: set[str] = set()
+        for place, run in enumerate(self.runs):
+            for number, trial in run.trials:
+                if number not in seen and not self.store.has(number):
+                    seen.add(number)
+                    block = found.setdefault((place, trial.seed), [])
+                    block.append(Work(number, f"{run.title}: {trial.name} (seed {trial.seed})", len(found) - 1))
+        return list(found.values())
+
+    def conduct(self, machines: Machines, tell: Tell) -> None:
+        """Run what is left on these machines. A failure of one trial is told, and the others go on.
+
+        Raises ResultsError where a result cannot be kept. Whatever ends this, what has a result keeps it.
+        """
+        schedule, begun, shown = Schedule(self.blocks()), {}, 0.0
+        lonely = False
+        try:
+            while schedule.left:
+                slots = machines.slots()
+                for slot in slots.keys() - schedule.running.keys():
+                    if (work := schedule.next_for(slot)) is not None:
+                        run, trial = self.trials[work.identity]
+                        machines.start(slot, one.described(trial, run.target))
+                        begun[slot] = time.monotonic()
+                if not slots and not lonely:
+                    tell("no machine is there: waiting for one")
+                lonely = not slots
+                for event in machines.news(LOOKS):
+                    if isinstance(event, Ended):
+                        work = schedule.ended(event.slot)
+                        self.took.append(time.monotonic() - begun.pop(event.slot))
+                        self._ended(work, event, slots[event.slot], tell)
+                    else:
+                        under_way = schedule.running.get(event.slot)
+                        given_up = schedule.gone(event.slot)
+                        again = f", and {under_way.name} runs elsewhere" if under_way and not given_up else ""
+                        tell(f"{event.slot} is gone{again}")
+                        if given_up:
+                            self._failed(given_up, "every machine that ran it was lost", tell)
+                if time.monotonic() - shown > LOOKS:
+                    shown = time.monotonic()
+                    self._show(schedule, slots)
+        finally:
+            machines.stop()
+            schedule.running.clear()
+            self._show(schedule, {})
+
+    def _ended(self, work: Work, event: Ended, fingerprint: dict[str, Any], tell: Tell) -> None:
+        result = event.result
+        if "failed" in result:
+            self._failed(work, result["failed"], tell)
+        elif "metrics" in result:
+            first = self.store.commit(work.identity, rounded(result) | {"machine": fingerprint})
+            self.status.done += first
+            verdict = "valid" if result["valid"] else f"not valid: {'; '.join(result['problems'])}"
+            tell(f"{work.name} on {event.slot}: {result['metrics']['duration']:.1f} s, {verdict}{self._left_in_words()}")
+
+    def _failed(self, work: Work, why: str, tell: Tell) -> None:
+        self.status.failed[work.name] = why
+        tell(f"{work.name} failed: {why}")
+
+    def _left_in_words(self) -> str:
+        left = f"; {self.status.done} of {self.status.trials} are there"
+        if self.status.left and self.status.left >= 1:
+            seconds = self.status.left
+            left += f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
+        return left
+
+    def _show(self, schedule: Schedule, slots: dict[str, Any]) -> None:
+        s = self.status
+        s.running = {slot: work.name for slot, work in schedule.running.items()}
+        s.slots, s.updated = len(slots), time.time()
+        s.left = schedule.left * sum(self.took) / len(self.took) / len(slots) if self.took and slots else None
+        write_whole(self.folder / "status.json", json.dumps(s.__dict__, indent=1) + "\n")
+
+    def results(self, run: Planned) -> list[tuple[Trial, dict[str, Any]]]:
+        """The trials of a run that have a result, in the experiment's order."""
+        return [(trial, self.store.read(number)) for number, trial in run.trials if self.store.has(number)]
+
+    def machines(self, run: Planned) -> list[dict[str, Any]]:
+        """On what the trials of a run ran: processor, kernel and cores, and how many `trials` each kind of machine had."""
+        seen = Counter(tuple(result["machine"][key] for key in KIND) for _, result in self.results(run))
+        return [dict(zip(KIND, kind, strict=True)) | {"trials": trials} for kind, trials in seen.most_common()]
+
+
+def read_status(folder: Path) -> tuple[Status, bool]:
+    """What a campaign was doing when it last said so, and whether a process is at it now. Raises ResultsError."""
+    try:
+        status = Status(**json.loads((folder / "status.json").read_text()))
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError, TypeError):
+        raise ResultsError(f"there is no campaign in {folder}: begin one with `inalab campaign run FILE`") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return status, False
+    except OSError:
+        return status, True
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,41 @@
+"""What a trial is, as a number: SHA-256 of all that its result depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hosts.plugins import is_file
+from testbed.plan.experiment import Trial
+from testbed.record.provenance import code_digest
+from testbed.record.runs import ROOT
+
+# whatever takes part in a trial; how it is planned, drawn and told of does not
+CODE = (
+    "hosts", "p4", "requirements.lock", "schemes", "switches", "testbed/plan/groups.py", "testbed/plan/settings.py",
+    "testbed/record", "testbed/theory", "testbed/trial", "topologies",
+)  # fmt: skip
+
+
+@cache
+def code() -> str:
+    """SHA-256 of the code that matters to a trial."""
+    return code_digest(ROOT, CODE)
+
+
+def scheme_files(trial: Trial) -> list[str]:
+    """The files of the schemes that a trial uses and that inalab does not have."""
+    sources = {job.of_scheme().source for job in trial.settings.each()} | {trial.settings.running().source}
+    return sorted(source for source in sources if is_file(source))
+
+
+def identity(trial: Trial, target: str) -> str:
+    """SHA-256, in hex, of a trial's resolved settings, seed, target and code."""
+    schemes = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in scheme_files(trial)]
+    told: dict[str, Any] = {
+        "settings": trial.settings.resolved(), "seed": trial.seed, "target": target, "code": code(), "schemes": schemes,
+    }  # fmt: skip
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=list).encode()).hexdigest()

@@ -1,0 +1,108 @@
+"""Trials of a campaign in a process of their own: python -m testbed.campaign.one, with a trial as a line of JSON each time.
+
+Each answer is a line, too: the result, or {"failed": why}. The process ends with whoever began it, and its trial with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any
+
+from testbed.campaign.identity import scheme_files
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
+from testbed.plan.targets import target_for
+from testbed.trial.coordinator import run_trial
+from testbed.trial.errors import TrialError
+from topologies import isolation
+
+LOOKS = 0.2  # seconds between two looks whether to stop
+Stop = Callable[[], bool]
+
+
+def described(trial: Trial, target: str) -> dict[str, Any]:
+    """A trial for another process or machine, as values that JSON has."""
+    return {
+        "settings": trial.settings.model_dump(mode="json"), "seed": trial.seed, "target": target, "schemes": scheme_files(trial),
+    }  # fmt: skip
+
+
+class Runner:
+    """One trial after another, as `inalab run` has them: what takes long to import is there from the second on."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.errors: IO[bytes] | None = None
+
+    def run(self, trial: dict[str, Any], stop: Stop) -> dict[str, Any]:
+        """The result of a trial, or {"failed": why}, or {"stopped": true} where `stop` said so."""
+        process, errors = self._begun()
+        assert process.stdin and process.stdout
+        errors.truncate(0)
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(trial).encode() + b"\n")
+            process.stdin.flush()
+        while not select.select([process.stdout], [], [], LOOKS)[0]:
+            if stop():
+                self.end()
+                return {"stopped": True}
+        try:
+            result: dict[str, Any] = json.loads(process.stdout.readline())
+        except ValueError:  # it has ended
+            self.end()
+            errors.seek(0)
+            told = errors.read().decode(errors="replace").strip().splitlines()[-1:]
+            return {"failed": ": ".join([f"its process {isolation.ending(process.returncode)}", *told])}
+        return result
+
+    def _begun(self) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+        if self.process is None or self.errors is None or self.process.poll() is not None:
+            self.end()
+            self.errors = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (as long as the process)
+            command = [sys.executable, "-m", "testbed.campaign.one"]
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True
+            )
+        return self.process, self.errors
+
+    def end(self) -> None:
+        """End the process, and a trial that it may be at."""
+        if self.process is not None:
+            self.process.kill()  # its trial's namespaces end with it
+            self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout):
+                with suppress(BrokenPipeError):
+                    if pipe:
+                        pipe.close()
+            self.process = None
+
+
+def main() -> None:
+    isolation.die_with_parent()
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a trial prints is not the result
+    for line in sys.stdin:
+        out.write(json.dumps(_result(json.loads(line))) + "\n")
+        out.flush()
+
+
+def _result(asked: dict[str, Any]) -> dict[str, Any]:
+    try:
+        for source in asked["schemes"]:
+            named_scheme(source)
+        settings = make_settings(TrialSettings, asked["settings"])
+        target = target_for(asked["target"], settings.running(), settings.k)
+        return run_trial(settings, asked["seed"], target, lambda message: None)
+    except (TrialError, SettingsError) as error:
+        return {"failed": str(error)}
+
+
+if __name__ == "__main__":
+    main()

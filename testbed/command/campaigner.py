@@ -1,0 +1,98 @@
+"""A campaign from its words to its reports: what `inalab campaign run` and `inalab run --on` do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from testbed.campaign.campaign import Campaign, Planned
+from testbed.campaign.file import RunWords
+from testbed.campaign.identity import identity
+from testbed.campaign.machines import Here, Machines, MachinesError
+from testbed.command.runner import INTERRUPTED, conclude, entry_of, need_namespaces, new_record
+from testbed.plan.asking import Asked, understood
+from testbed.plan.effect import checked_plan
+from testbed.plan.experiment import short
+from testbed.plan.settings import SettingsError, named_scheme
+from testbed.plan.targets import target_for
+from testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
+
+FOLDER = "campaigns"  # below the results
+
+
+def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console) -> int:
+    """Run a campaign of these runs and write their reports; the exit code is 0 if every trial has a result."""
+    runs = [_Run(one) for one in words]
+    need_namespaces()
+    campaign = Campaign(results / FOLDER / name, [run.planned for run in runs])
+    campaign.claim()
+    there = f", {campaign.status.done} of them already there" if campaign.status.done else ""
+    console.print(f"campaign {name}: {len(campaign.trials)} trials in {len(runs)} runs{there}; results in {campaign.folder}")
+    interrupted = False
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        if campaign.status.done < len(campaign.trials):
+            campaign.conduct(_machines(on, f"{name}-{os.getpid()}"), lambda text: console.print(text, markup=False))
+    except KeyboardInterrupt:
+        interrupted = True
+        console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")
+    drawn = [run.report(campaign, results, console) for run in runs]
+    campaign.release()
+    lost = len(campaign.trials) - campaign.status.done
+    if lost and not interrupted:
+        print(f"inalab: {lost} of {len(campaign.trials)} trials failed: {', '.join(campaign.status.failed)}", file=sys.stderr)
+    return INTERRUPTED if interrupted else int(bool(lost) or not all(drawn))
+
+
+def _machines(on: str | None, campaign: str) -> Machines:
+    if on is None:
+        return Here()
+    from testbed.campaign.dask_machines import DaskMachines  # which takes half a second
+
+    try:
+        return DaskMachines(on, campaign)
+    except MachinesError as error:
+        raise SettingsError(str(error)) from None
+
+
+class _Run:
+    """One run of a campaign, as `inalab run` would make it."""
+
+    def __init__(self, words: RunWords) -> None:
+        scheme = named_scheme(words.scheme) if words.scheme else None
+        asked = Asked(words.experiment, words.target, words.seed, list(words.set), words.quick)
+        self.asked, self.experiment, self.settings = understood(asked, scheme)
+        self.plan = checked_plan(self.experiment, self.settings, asked.seed)
+        first = self.plan[0].settings
+        self.target = target_for(asked.target, first.running(), first.k)
+        trials = [(identity(trial, asked.target), trial) for trial in self.plan]
+        self.planned = Planned(short(asked.experiment), asked.target, trials)
+
+    def report(self, campaign: Campaign, results: Path, console: Console) -> bool:
+        """Write the run's folder anew, from what there is; False if it could not be drawn."""
+        found = campaign.results(self.planned)
+        if not found:
+            return True
+        record = new_record(self.asked, self.experiment, self.settings, self.plan, self.target)
+        record |= {"campaign": campaign.folder.name, "finished": len(found) == len(self.plan)}
+        record |= {"machines": campaign.machines(self.planned), "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        words = hashlib.sha256(json.dumps(asdict(self.asked)).encode()).hexdigest()[:16]
+        note = campaign.folder / f"run-{words}"  # a link to the folder of its report
+        if (note / "run.json").exists():
+            run = Run(note.resolve(), record)
+            save_record(run)
+        else:
+            run = create_run(results, record["experiment"], record)
+            note.unlink(missing_ok=True)
+            note.symlink_to(run.folder.resolve())
+        keep_trials(run, [rounded(entry_of(trial)) | result for trial, result in found])
+        return conclude(run, self.experiment, console)

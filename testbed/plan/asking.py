@@ -1,0 +1,43 @@
+"""What a person asks for, as settings of an experiment: the words of `inalab run`, and of a campaign's file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.plan import experiment as registry
+from testbed.plan.effect import refuse_without_effect
+from testbed.plan.experiment import Experiment
+from testbed.plan.settings import make_settings, parse_overrides, with_scheme
+from testbed.plan.targets import defaults
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run was asked for."""
+
+    experiment: str
+    target: str
+    seed: int
+    overrides: list[str]  # key=value
+    quick: bool = False
+    resume: bool = False
+    capture: tuple[str, ...] = ()  # names of links
+
+
+def understood(asked: Asked, scheme: str | None = None, strict: bool = True) -> tuple[Asked, Experiment, Any]:
+    """The experiment, its settings, and what was asked with the words that put the `scheme` of that name into it.
+
+    `strict`: what has no effect is refused. Raises SettingsError.
+    """
+    chosen = registry.load(asked.experiment)
+    values = defaults(asked.target) | (chosen.QUICK if asked.quick else {})
+    overrides = list(asked.overrides)
+    if scheme:
+        overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), scheme)
+    given = parse_overrides(overrides, chosen.Settings)
+    settings = make_settings(chosen.Settings, values | given)
+    if strict:
+        refuse_without_effect(chosen, values, given, asked.seed)
+    whole = Asked(asked.experiment, asked.target, asked.seed, overrides, asked.quick, asked.resume, asked.capture)
+    return whole, chosen, settings
