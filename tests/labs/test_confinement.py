@@ -287,8 +287,10 @@ def test_a_trial_leaves_nothing_though_the_check_is_killed(tmp_path: Path) -> No
     before = set(Path(tempfile.gettempdir()).iterdir())
     pid = os.fork()
     if pid == 0:
-        room.run(["sh", "-c", "head -c 1000000 /dev/zero > written; sleep 3127"], submission, 60.0)
-        os._exit(0)
+        try:
+            room.run(["sh", "-c", "head -c 1000000 /dev/zero > written; sleep 3127"], submission, 60.0)
+        finally:
+            os._exit(0)
     time.sleep(2)
     assert set(Path(tempfile.gettempdir()).iterdir()) <= before and not list(submission.iterdir())
     os.kill(pid, signal.SIGKILL)
@@ -305,7 +307,7 @@ def sleepers() -> list[int]:
 
 def test_what_a_trial_writes_has_limits(tmp_path: Path) -> None:
     _, text = in_room(
-        tmp_path, "head -c 100000000 /dev/zero > one; for n in 1 2 3 4 5 6; do head -c 60000000 /dev/zero > $n; done; du -sm ."
+        tmp_path, "head -c 100000000 /dev/zero > one; for n in 1 2 3 4 5 6; do head -c 60000000 /dev/zero > $n; done; du -smx ."
     )
     assert "File" in text or "No space" in text or "too large" in text
     assert int(text.split()[-2]) <= 256
