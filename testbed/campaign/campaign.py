@@ -102,7 +102,7 @@ class Campaign:
         try:
             while schedule.left:
                 slots = machines.slots()
-                for slot in slots.keys() - schedule.running.keys():
+                for slot in (slot for slot in slots if slot not in schedule.running):
                     if (work := schedule.next_for(slot)) is not None:
                         run, trial = self.trials[work.identity]
                         machines.start(slot, one.described(trial, run.target))

@@ -310,17 +310,25 @@ def test_a_file_that_is_no_campaign_is_refused(text: str, told: str, tmp_path: P
         file.read(tmp_path / "c.toml")
 
 
+def ran(asked: dict[str, Any], stop: one.Stop) -> dict[str, Any]:
+    runner = one.Runner()
+    try:
+        return runner.run(asked, stop)
+    finally:
+        runner.end()
+
+
 def test_a_trials_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    assert one.Runner().run({}, lambda: False) == {"failed": "its process ended with exit code 1"}
+    assert ran({}, lambda: False) == {"failed": "its process ended with exit code 1"}
 
 
 def test_a_trial_that_cannot_be_is_told() -> None:
     asked = one.described(trial(), "embedded")
-    assert "target nix is unknown" in one.Runner().run(asked | {"target": "nix"}, lambda: False)["failed"]
+    assert "target nix is unknown" in ran(asked | {"target": "nix"}, lambda: False)["failed"]
 
 
 def test_a_trial_ends_when_it_is_told_to() -> None:
     asked = one.described(trial(steps=100_000, workers=1, racks=1), "embedded")
     looks = iter(range(1000))
-    assert one.Runner().run(asked, lambda: next(looks) > 20) == {"stopped": True}
+    assert ran(asked, lambda: next(looks) > 20) == {"stopped": True}
