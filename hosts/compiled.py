@@ -20,13 +20,16 @@ from typing import Any, TypeVar, cast
 import numba
 
 PACKAGE = Path(__file__).parent
+ROOT = PACKAGE.parent
+LOOPS = ("hosts", "testbed/simulator")  # folders of ROOT whose modules have compiled loops
+PREFIXES = tuple(f"{folder.replace('/', '.')}." for folder in LOOPS)
 log = logging.getLogger("inalab")
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(signature: str) -> Callable[[Function], Function]:
-    """Decorate a function of a module of this package; `signature` is numba's, as in "f8(i8[::1], b1)".
+    """Decorate a function of a module below LOOPS; `signature` is numba's, as in "f8(i8[::1], b1)".
 
     Indices are checked where numba.config.BOUNDSCHECK is set before the module is imported, as the tests do.
     """
@@ -50,10 +53,10 @@ def compiled(signature: str) -> Callable[[Function], Function]:
 
 
 def compile_all() -> None:
-    """Import all modules of this package that have compiled loops: set-up does so, lest an experiment wait for them."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    """Import all modules that have compiled loops: set-up does so, lest an experiment wait for them."""
+    for path in sorted(path for folder in LOOPS for path in (ROOT / folder).rglob("*.py")):
         if "\n@compiled(" in path.read_text():
-            importlib.import_module(".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)))
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 @cache
@@ -82,12 +85,12 @@ def _digest(source: Path) -> str:
 
 
 def _with_imports(source: Path, found: set[Path]) -> set[Path]:
-    """A module's file, and the files of this package that it imports, directly or not; added to `found`."""
+    """A module's file, and the files below LOOPS that it imports, directly or not; added to `found`."""
     if source not in found and source.exists():
         found.add(source)
         for node in ast.walk(ast.parse(source.read_bytes())):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE.name:
-                base = PACKAGE.parent.joinpath(*node.module.split("."))
+            if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(PREFIXES):
+                base = ROOT.joinpath(*node.module.split("."))
                 for path in (base.with_suffix(".py"), *(base / f"{name.name}.py" for name in node.names)):
                     _with_imports(path, found)
     return found

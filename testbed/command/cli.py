@@ -250,6 +250,26 @@ def watch(
 
 
 @application.command()
+def simulate(
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="a trial's setting, such as racks=32; may be repeated"),
+    ] = None,
+    elements: Annotated[int, typer.Option(min=1, help="that are summed")] = 6_250_000,
+    delay: Annotated[float, typer.Option(min=0, help="of a link, in microseconds")] = 0.0,
+    host: Annotated[float, typer.Option(min=0, help="that a host takes for a packet, in microseconds")] = 0.0,
+    switch: Annotated[float, typer.Option(min=0, help="that a switch takes for a packet, in microseconds")] = 0.0,
+) -> None:
+    """Compute, packet by packet and without running a network, how long SwitchML takes to sum a tensor (docs/simulator.md)."""
+    from testbed.command.simulate import show
+    from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
+    from testbed.simulator.switchml import Costs
+
+    settings = make_settings(TrialSettings, parse_overrides(list(set_ or []), TrialSettings))
+    raise typer.Exit(show(settings, elements, Costs(1e-6 * host, 1e-6 * switch, 1e-6 * delay), console))
+
+
+@application.command()
 def doctor() -> None:
     """Tell what this machine has and lacks, what that means and how to get it."""
     from testbed.command.doctor import examine
