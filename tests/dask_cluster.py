@@ -1,0 +1,84 @@
+"""Machines of a Dask cluster, which is in this process: who may run trials, and what becomes of them.
+
+tests/unit/test_dask_machines.py runs this in a process of its own: Dask leaves threads behind, and other tests fork.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from distributed import LocalCluster
+
+from testbed.campaign import dask_machines, machine
+from testbed.campaign.dask_machines import DaskMachines
+from testbed.campaign.machines import Ended, Gone, MachinesError
+
+FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 1, "all_cores": 2}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", resources={"trial": 1}) as made:
+        yield made
+
+
+def events(machines: DaskMachines, seconds: float = 20.0) -> list[Ended | Gone]:
+    end = time.monotonic() + seconds
+    while not (found := machines.news(0.5)):
+        assert time.monotonic() < end
+    return found
+
+
+def test_trials_run_on_the_slots_that_were_chosen(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_machines._runner, "run", lambda trial, stop: {"ran": trial["seed"]})
+    machines = DaskMachines(cluster.scheduler_address, "one")
+    assert list(machines.slots().values()) == [FINGERPRINT] * 2
+    first, second = machines.slots()
+    machines.start(first, {"seed": 1})
+    machines.start(second, {"seed": 2})
+    ended: list[Ended | Gone] = []
+    while len(ended) < 2:
+        ended += events(machines)
+    assert sorted(ended, key=str) == sorted([Ended(first, {"ran": 1}), Ended(second, {"ran": 2})], key=str)
+    machines.stop()
+
+
+def test_a_task_that_raises_is_a_failed_trial(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(trial: Any, stop: Any) -> Any:
+        raise RuntimeError("the worker's disk is full")
+
+    monkeypatch.setattr(dask_machines._runner, "run", raises)
+    machines = DaskMachines(cluster.scheduler_address, "one")
+    (slot, _) = machines.slots()
+    machines.start(slot, {})
+    assert events(machines) == [Ended(slot, {"failed": "RuntimeError: the worker's disk is full"})]
+    machines.stop()
+
+
+def test_trials_under_way_end_when_they_are_told_to(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def waits(trial: Any, stop: Any) -> Any:
+        while not stop():
+            time.sleep(0.05)
+        seen.append("stopped")
+        return {"stopped": True}
+
+    monkeypatch.setattr(dask_machines._runner, "run", waits)
+    machines = DaskMachines(cluster.scheduler_address, "stopped campaign")
+    (slot, _) = machines.slots()
+    machines.start(slot, {})
+    time.sleep(0.5)
+    machines.stop()
+    assert seen == ["stopped"]
+
+
+def test_other_software_is_refused_in_one_sentence(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = machine.versions() | {"torch": "1.0"}
+    monkeypatch.setattr(dask_machines, "_examined", lambda: {"versions": theirs, "fingerprint": FINGERPRINT})
+    with pytest.raises(MachinesError, match=r"has torch 1\.0, and this machine .*: check out the same commit and run `make setup`"):
+        DaskMachines(cluster.scheduler_address, "one")
