@@ -5,7 +5,6 @@ A campaign that was interrupted goes on where it stopped: what has a result is n
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -20,7 +19,8 @@ from testbed.campaign.machines import Ended, Machines
 from testbed.campaign.schedule import Schedule, Work
 from testbed.campaign.store import Store
 from testbed.plan.experiment import Trial
-from testbed.record.runs import ResultsError, rounded, write_whole
+from testbed.record.clock import time_left
+from testbed.record.runs import ResultsError, lock, rounded, write_whole
 
 KIND = ("processor", "kernel", "cores")  # of a machine's fingerprint, what tells kinds of machines apart
 LOOKS = 1.0  # seconds between two updates of the status
@@ -68,12 +68,9 @@ class Campaign:
 
     def claim(self) -> None:
         """Make the campaign this process's own. Raises ResultsError if another is at it."""
-        self.claimed = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self.claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self.claimed)
-            raise ResultsError(f"another process runs the campaign in {self.folder}: wait, or end that one") from None
+        self.claimed = lock(self.folder)
+        if self.claimed is None:
+            raise ResultsError(f"another process runs the campaign in {self.folder}: wait, or end that one")
 
     def release(self) -> None:
         """Leave it to others."""
@@ -147,8 +144,7 @@ class Campaign:
     def _left_in_words(self) -> str:
         left = f"; {self.status.done} of {self.status.trials} are there"
         if self.status.left and self.status.left >= 1:
-            seconds = self.status.left
-            left += f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
+            left += f", {time_left(self.status.left)}"
         return left
 
     def _show(self, schedule: Schedule, slots: dict[str, Any]) -> None:
@@ -172,13 +168,9 @@ def read_status(folder: Path) -> tuple[Status, bool]:
     """What a campaign was doing when it last said so, and whether a process is at it now. Raises ResultsError."""
     try:
         status = Status(**json.loads((folder / "status.json").read_text()))
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = lock(folder)
     except (OSError, ValueError, TypeError):
         raise ResultsError(f"there is no campaign in {folder}: begin one with `inalab campaign run FILE`") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return status, False
-    except OSError:
-        return status, True
-    finally:
+    if descriptor is not None:
         os.close(descriptor)
+    return status, descriptor is None

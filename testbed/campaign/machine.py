@@ -8,10 +8,10 @@ import subprocess
 import sys
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from testbed.campaign import identity
+from testbed.record.provenance import processor
 
 MEASURE = """
 import hashlib, time
@@ -32,11 +32,9 @@ def versions() -> dict[str, str]:
 @cache
 def fingerprint() -> dict[str, Any]:
     """Processor, kernel, and how fast its cores are: MB/s of SHA-256 on one, and on all that a trial has at once. It takes 5 s."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
     cores = len(os.sched_getaffinity(0))
     return {
-        "processor": model, "kernel": platform.release(), "cores": cores, "one_core": round(_measured(1)),
+        "processor": processor(), "kernel": platform.release(), "cores": cores, "one_core": round(_measured(1)),
         "all_cores": round(_measured(cores)),
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ class MachinesError(RuntimeError):
 
 @dataclass(frozen=True)
 class Ended:
-    """A slot's trial has ended with this result (testbed.campaign.one.run)."""
+    """A slot's trial has ended with this result (testbed.campaign.one.Runner)."""
 
     slot: str
     result: dict[str, Any]

@@ -30,6 +30,7 @@ from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
 from testbed.plan.targets import target_for
+from testbed.record.clock import time_left
 from testbed.record.provenance import environment
 from testbed.record.runs import (
     ResultsError,
@@ -86,7 +87,7 @@ class Display:
         if not self.ended:
             return ""
         seconds = (self.to_run - self.ended) * (time.monotonic() - self.begun) / self.ended
-        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
+        return f", {time_left(seconds)}"
 
     def hear(self, message: Message) -> None:
         """Take in what the trial reports."""

@@ -28,9 +28,8 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the copies
     resource.setrlimit(resource.RLIMIT_NPROC, (MOST_PROCESSES, MOST_PROCESSES))
     path = Path(sys.argv[1])
-    sys.path[:0] = [str(path.parent), str(GIVEN)]
     try:
-        module = _imported(path)
+        module = imported(path)
     except BaseException:
         messages.send(control, {"error": _told(path)})
         return
@@ -47,13 +46,22 @@ def main() -> None:
         os.close(descriptors[0])
 
 
-def _imported(path: Path) -> Any:
+def imported(path: Path) -> Any:
+    """A student's file, as a module; it finds its neighbours and what the labs give."""
+    sys.path[:0] = [str(path.parent), str(GIVEN)]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def made(module: Any, name: str) -> Host:
+    """A host of the class that a module defines."""
+    host: Host = getattr(module, name)()
+    Host.__init__(host)  # its own may have forgotten it
+    return host
 
 
 def _serve(connection: socket.socket, module: Any, path: Path) -> None:
@@ -69,8 +77,7 @@ def _serve(connection: socket.socket, module: Any, path: Path) -> None:
                 answer: dict[str, Any] = {"result": getattr(module, asked["name"])(*asked["arguments"], **asked["named"])}
             else:
                 if asked["do"] == "make":
-                    host = getattr(module, asked["name"])()
-                    Host.__init__(host)  # its own may have forgotten it
+                    host = made(module, asked["name"])
                 else:
                     assert host is not None
                     host.now = asked["now"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import heapq
-import importlib.util
 import random
 import select
 import socket
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.lab.confinement import GIVEN
+from testbed.lab.confined_main import imported, made
 from testbed.lab.host import Host
 from testbed.lab.lab import Failure
 from testbed.lab.summing import tensors
@@ -103,19 +102,14 @@ class LiveHost:
                 self.finished, self.result = True, value
 
 
-def imported(file: Path, name: str) -> Host:
+def host_of(file: Path, name: str) -> Host:
     """A host of the class that a file defines. Failure if it does not."""
-    sys.path[:0] = [str(file.parent.resolve()), str(GIVEN)]
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None or not file.is_file():
+    if not file.is_file():
         raise Failure(f"there is no Python file {file}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = imported(file.resolve())
     if not hasattr(module, name):
         raise Failure(f"{file} does not define the class {name}")
-    host = getattr(module, name)()
-    Host.__init__(host)  # its own may have forgotten it
-    return host  # type: ignore[no-any-return]
+    return made(module, name)
 
 
 def _told(result: Any, parts: list[Any]) -> str:
@@ -164,7 +158,7 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         rank, parts = _parts(asked.tensor, asked.of, asked.floats)
-        live = LiveHost(imported(asked.file, asked.name), loss=asked.loss, seed=rank + 1)
+        live = LiveHost(host_of(asked.file, asked.name), loss=asked.loss, seed=rank + 1)
         time.sleep(asked.after)
         live.run(asked.seconds, **dict(asked.given), **({"tensor": parts[rank]} if parts else {}))
         print(f"{_told(live.result, parts)}; {live.sent} packets sent, {live.received} received, {live.lost} lost")

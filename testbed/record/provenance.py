@@ -41,12 +41,10 @@ def environment(experiment: Path) -> dict[str, Any]:
             packages[name] = version(name)
         except PackageNotFoundError:
             packages[name] = "not installed"
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
     return {
         "versions": {"python": sys.version.split()[0], "kernel": platform.release(), "mininet": MININET, **packages},
         "machine": {
-            "processor": model,
+            "processor": processor(),
             "cores": psutil.cpu_count(),
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         },
@@ -56,6 +54,12 @@ def environment(experiment: Path) -> dict[str, Any]:
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": " ".join(["inalab", *sys.argv[1:]]),
     }
+
+
+def processor() -> str:
+    """The model of this machine's processors."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def git_state(root: Path, experiment: Path) -> dict[str, Any]:

@@ -74,14 +74,19 @@ def add_trial(run: Run, trial: dict[str, Any]) -> None:
 
 def claim(run: Run) -> bool:
     """Make the run this process's own until it releases it or ends; False if another process is at it."""
-    descriptor = os.open(run.folder, os.O_RDONLY | os.O_CLOEXEC)
+    run.claim = lock(run.folder)
+    return run.claim is not None
+
+
+def lock(folder: Path) -> int | None:
+    """Lock a folder until the descriptor that this returns is closed, or the process ends; None if another process has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
-        return False
-    run.claim = descriptor
-    return True
+        return None
+    return descriptor
 
 
 def release(run: Run) -> None:
