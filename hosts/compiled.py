@@ -28,8 +28,10 @@ OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(signature: str) -> Callable[[Function], Function]:
-    """Decorate a function of a module below LOOPS; `signature` is numba's, as in "f8(i8[::1], b1)".
+def compiled(signature: Any, inline: bool = False) -> Callable[[Function], Function]:
+    """Decorate a function of a module below LOOPS; `signature` is numba's, as a string ("f8(i8[::1], b1)") or made of its types.
+
+    `inline`: it becomes part of the functions that call it, as is worth while for those that are short and take many arrays.
 
     Indices are checked where numba.config.BOUNDSCHECK is set before the module is imported, as the tests do.
     """
@@ -42,11 +44,11 @@ def compiled(signature: str) -> Callable[[Function], Function]:
             _tell()
         config.CACHE_DIR = str(folder or before)
         try:
-            loop: Any = numba.njit(signature, cache=folder is not None, **OPTIONS)(function)
+            loop: Any = numba.njit(signature, cache=folder is not None, forceinline=inline, **OPTIONS)(function)
         finally:
             config.CACHE_DIR = before
         if folder is not None and not Path(loop.stats.cache_path).is_relative_to(folder):  # numba has taken another folder
-            loop = numba.njit(signature, **OPTIONS)(function)
+            loop = numba.njit(signature, forceinline=inline, **OPTIONS)(function)
         return cast(Function, loop)
 
     return compile_now

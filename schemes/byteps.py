@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from hosts.byteps.admission import ORDERS, PRIORITY
@@ -13,11 +14,12 @@ from hosts.byteps.service import Service
 from hosts.byteps.worker import BytePS
 from hosts.collective import Collective
 from hosts.place import Over, Place, Pulse, Serving
-from schemes.scheme import Admitted, Look, Scheme, SchemeSettings, one_of
+from schemes.scheme import Admitted, Look, Scheme, SchemeSettings, Transfers, one_of
 from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
 from topologies.plan import Hop, NetworkPlan
 
 KILO = 1000
+MOST_TURNS = 16  # of the partitions of a service's share that are told apart where messages are counted
 
 
 class Settings(SchemeSettings):
@@ -63,6 +65,23 @@ class BytePSScheme(Scheme):
         return Service.of_next_group(place.membership, place.peers, place.settings.patience, over)
 
     # --- theory
+
+    def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers:
+        """Each service's share in turns: pieces are pushed, one after another, while the sums of those before are pulled."""
+        n, size = len(plan.hosts), 4.0 * elements
+        parts = np.array(shares(n, _rates(plan.rates(plan.everyone))))
+        turns = max(1, min(MOST_TURNS, round(float(parts.max()) * size / (KILO * settings.partition))))
+        worker, service = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(len(parts)), indexing="ij"))
+        over = (worker != service) & (parts[service] > 0)
+        worker, service = worker[over], service[over]
+        pushed = parts[service] * size / turns
+        found = [(worker, service, turn) for turn in range(turns)] + [(service, worker, turn + 1) for turn in range(turns)]
+        found.sort(key=lambda each: each[2])
+        return Transfers(
+            np.concatenate([sources for sources, _, _ in found]), np.concatenate([to for _, to, _ in found]),
+            np.repeat([step for _, _, step in found], len(worker)), np.tile(pushed, 2 * turns),
+            np.tile(pushed, 2 * turns) / pushed.max(initial=1.0),
+        )  # fmt: skip
 
     def load(self, plan: NetworkPlan) -> dict[Hop, float]:
         """What each link carries in each direction for one sum, in sizes of the tensor, headers left out."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from hosts.collective import Collective
@@ -63,6 +65,20 @@ class Conditions:
     queue: int | None = None  # the depth of its queues in packets, where it is set
     background: bool = False  # datagrams that belong to no job use the network
     mixed: bool = False  # so do jobs of other schemes
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """What hosts send each other for a sum: ranks (workers, then servers), the step, bytes of data; and weights.
+
+    A host's step begins when all that it receives in the step before has come. What shares a link has shares of it as the weights.
+    """
+
+    sources: NDArray[np.int64]
+    destinations: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    bytes: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -168,6 +184,10 @@ class Scheme:
         return {}
 
     # --- theory
+
+    def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers | None:
+        """What the hosts of a network send each other for a sum, for the simulator; None where it is not simulated as messages."""
+        return None
 
     @abstractmethod
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:

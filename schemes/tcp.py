@@ -6,13 +6,15 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hosts.collective import Collective
 from hosts.ethernet import PHYSICAL_BYTES
 from hosts.place import Over, Place, Pulse, Serving
 from hosts.tcp.pairwise import Pairwise, Server
-from hosts.tcp.schedules import Nodes, Schedule
+from hosts.tcp.schedules import Nodes, Schedule, blocks
 from schemes import oracle
-from schemes.scheme import Scheme
+from schemes.scheme import Scheme, Transfers
 from topologies.plan import HostPlan, NetworkPlan
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
@@ -44,6 +46,18 @@ class Scheduled(Scheme):
 
     def serve(self, place: Place, over: Over) -> Serving | None:
         return Server.of_next_group(place.membership, self._of(place), place.peers, place.settings.patience, over)
+
+    def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers:
+        """All moves between two nodes in a step are one, and connections share links alike."""
+        schedule = self._on(plan)
+        moves = np.array([(step, m.source, m.destination) for step, moves in enumerate(schedule) for m in moves], np.int64)
+        if not len(moves):  # a worker alone
+            none = np.zeros(0, np.int64)
+            return Transfers(none, none, none, np.zeros(0), np.zeros(0))
+        pairs, counts = np.unique(moves, axis=0, return_counts=True)
+        sizes = np.multiply(counts, 4.0 * -(-elements // blocks(schedule)))
+        steps, sources, destinations = np.ascontiguousarray(pairs.T)
+        return Transfers(sources, destinations, steps, sizes, np.ones(len(pairs)))
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """What the oracle makes of the schedule."""

@@ -1,117 +1,321 @@
-"""What testbed.simulator.switchml does, in plain Python: objects and a list of events, without its arrays and its heap."""
+"""What testbed.simulator.switchml does, with the real workers' code and the model of the switches that the P4 program is held to.
+
+Nothing of the simulator's loops is here: workers are hosts.switchml.worker.SwitchML, with sockets that hand over bytes; switches
+are tests.reference.ModelSwitch; links, losses and events are objects. Sums are checked, too.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.collective import Membership, Sum
+from hosts.stream import rows as loops
+from hosts.stream.datagrams import Datagrams
+from hosts.switchml import wire
+from hosts.switchml.worker import SwitchML
+from switches.loss import Loss, link_seed, mix, threshold
+from testbed.simulator.costs import Costs
+from testbed.simulator.switchml import Job, Network
+from tests.reference import QUERY, RESULT, STATUS, UPDATE, Message, ModelSwitch
+
+EPOCH = 5
+K = 32
+KINDS = {wire.KIND_UPDATE: UPDATE, wire.KIND_QUERY: QUERY}
+UP, DOWN = 0, 1
 
 
 @dataclass
-class Line:
-    """What does one thing after another: a link, a host, a switch."""
+class Packet:
+    """A message on its way to a node: from a child of it by number, or from above (None). `mark` is as on the wire."""
 
-    takes: float
-    free: float = 0.0
+    job: int
+    node: int
+    child: int | None
+    message: Message
+    mark: int
 
-    def after(self, now: float) -> float:
-        """When it is done with what comes now."""
-        self.free = max(now, self.free) + self.takes
-        return self.free
+
+@dataclass
+class Direction:
+    """One direction of a link."""
+
+    vector: float
+    header: float
+    seed: int
+    loss: Loss | None
+    busy: float = 0.0
+    pressing: float = 0.0
+    numbered: int = 0
+    lost: int = 0
+    bad: bool = False
+
+    def loses(self) -> bool:
+        if self.loss is None:
+            return False
+        draw = mix(self.seed ^ mix(self.numbered))
+        self.numbered += 1
+        if mix(draw ^ 0x5BD1E995) < threshold(self.loss.leave if self.bad else self.loss.enter):
+            self.bad = not self.bad
+        lost = draw < threshold(self.loss.bad if self.bad else self.loss.good)
+        self.lost += lost
+        return lost
+
+    def crossed(self, now: float, packet: Packet, urgent: bool) -> float:
+        """When the packet's last bit is over."""
+        takes = self.header if packet.message.kind in (QUERY, STATUS) else self.vector
+        before = self.busy
+        self.busy = max(now, self.busy) + takes
+        if not urgent:
+            return self.busy
+        assert before <= self.busy
+        self.pressing = max(now, self.pressing) + takes
+        return self.pressing
+
+
+class Socket:
+    """A hosts.stream.datagrams.BatchSocket of a worker of the twin."""
+
+    def __init__(self, twin: Twin, worker: Worker, record: np.dtype, send_rows: int) -> None:
+        self.twin, self.worker, self.record = twin, worker, record
+        self.sender, self.receiver = Datagrams(send_rows, record), Datagrams(1 << 12, record)
+        self.interrupted = self.urgent = False
+
+    def set_urgent(self, urgent: bool) -> None:
+        self.urgent = urgent
+
+    def send(self, rows: Any, length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
+        for row in rows:
+            self.worker.busy = max(self.twin.now, self.worker.busy) + self.twin.costs.host
+            d = self.sender.data[row]
+            vector = tuple(int(v) for v in d["vector"]) if d["kind"] == wire.KIND_UPDATE else ()
+            message = Message(
+                KINDS[int(d["kind"])], int(d["epoch"]), int(d["worker"]), int(d["version"]), int(d["slot"]), int(d["chunk"]),
+                int(d["exponent"]), vector, bool(d["mark"]), d["mark"] == wire.MARK_INSISTS,
+            )  # fmt: skip
+            self.twin.up(self.worker.busy, self.worker.job, self.worker.node, message, int(d["mark"]), self.urgent)
+        return len(rows)
+
+    def receive(self) -> Datagrams:
+        packets, self.worker.inbox = self.worker.inbox, []
+        lengths = np.zeros(len(packets), np.uint32)
+        for i, p in enumerate(packets):
+            m, d = p.message, self.receiver.data[i]
+            status = m.kind == STATUS
+            d["kind"] = wire.KIND_STATUS if status else wire.KIND_RESULT
+            d["job"], d["version"], d["slot"], d["chunk"], d["epoch"] = p.job, m.version, m.slot, m.chunk, m.epoch
+            d["exponent"], d["mark"] = m.exponent, p.mark
+            lengths[i] = wire.STATUS.itemsize if status else self.record.itemsize
+            if status:
+                d["vector"][0] = sum(1 << child for child in m.seen)
+            else:
+                d["vector"] = m.vector
+        return self.receiver.first(len(packets), lengths)
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass
 class Worker:
-    """`slot_next` is the number of the packet that a slot carries next."""
+    """A worker's place in the twin, and what it does."""
 
-    rack: int
-    host: Line
-    up: Line
-    down: Line
-    left: int
-    slot_next: dict[int, int] = field(default_factory=dict)
-    ended: float = 0.0
+    node: int
+    job: int
+    tensors: list[np.ndarray]
+    compute: Sequence[float]
+    worker: Any = None
+    busy: float = 0.0
+    inbox: list[Packet] = field(default_factory=list)
+    woken: bool = False
+    timer_at: float = float("inf")
+    under_way: Sum | None = None
+    begun: list[float] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Clock:
+    """Stands for the module `time` in the workers' modules."""
+
+    twin: Any
+
+    def monotonic(self) -> float:
+        return float(self.twin.now)
 
 
 class Twin:
-    """The same network, the same sum; `trace` is what happened: (time, kind, who, slot)."""
+    """The same network and jobs; `run` returns when each worker's sums have begun and ended."""
 
-    def __init__(
-        self, racks: Sequence[int], links: Sequence[float], uplinks: Sequence[float], packets: int, slots: int,
-        begun: Sequence[float], host: float, switch: float, delay: float,
-    ) -> None:  # fmt: skip
-        self.packets, self.slots, self.delay = packets, min(slots, packets), delay
-        self.workers = [
-            Worker(rack, Line(host, start), Line(link), Line(link), packets)
-            for rack, link, start in zip(racks, links, begun, strict=True)
+    def __init__(self, patch: pytest.MonkeyPatch, network: Network, jobs: Sequence[Job], costs: Costs) -> None:
+        self.costs, self.jobs, self.now, self.order, self.happened = costs, jobs, 0.0, 0, 0
+        self.events: list[tuple[float, int, Callable[[Any], None], Any]] = []
+        self.links = [
+            [Direction(link.vector, link.header, link_seed(network.seed, link.number, way), network.loss) for way in (UP, DOWN)]
+            for link in network.links
         ]
-        self.racks = sorted(set(racks))
-        self.switches = {rack: Line(switch) for rack in self.racks} | {"root": Line(switch)}
-        self.trunks = {rack: (Line(uplinks[rack]), Line(uplinks[rack])) for rack in self.racks} if len(self.racks) > 1 else {}
-        self.seen: dict[tuple[Any, int], set[int]] = {}
-        self.events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self.order = 0
-        self.trace: list[tuple[float, str, int, int]] = []
+        self.first = sum(len(job.switches) for job in jobs)
+        self.switch_busy = [0.0] * network.switches
+        self.children: dict[tuple[int, int], list[int]] = {}
+        self.above: dict[tuple[int, int], tuple[int, int]] = {}  # by job and node: the node above it, and the link
+        self.workers: list[Worker] = []
+        for module in ("hosts.stream.stream", "hosts.switchml.worker"):
+            patch.setattr(f"{module}.time", Clock(self))
+        for number, job in enumerate(jobs):
+            self._admit(patch, number, job)
+        self.models = {
+            key: ModelSwitch(len(children), key in self.above) for key, children in self.children.items()
+        }  # by job and node
 
-    def run(self) -> list[float]:
-        for number, worker in enumerate(self.workers):
-            for slot in range(self.slots):
-                worker.slot_next[slot] = slot + self.slots
-                self.send(number, slot)
+    def _admit(self, patch: pytest.MonkeyPatch, number: int, job: Job) -> None:
+        racks: dict[int, list[int]] = {}
+        begin = len(self.workers)
+        for rank, switch in enumerate(job.switches):
+            racks.setdefault(switch, []).append(rank)
+            self.children.setdefault((number, self.first + switch), []).append(begin + rank)
+            self.above[number, begin + rank] = self.first + switch, job.links[rank]
+        for switch, (above, link) in sorted(job.above.items()):
+            self.children.setdefault((number, self.first + above), []).append(self.first + switch)
+            self.above[number, self.first + switch] = self.first + above, link
+        draw = np.random.default_rng(number)
+        size, sums = len(job.switches), job.compute.shape[1]
+        for rank in range(size):
+            tensors = [draw.integers(-99, 99, job.chunks * K).astype(np.int32) for _ in range(sums)]
+            if job.exponents:
+                tensors = [tensor.astype(np.float32) for tensor in tensors]
+            mine = Worker(begin + rank, number, tensors, job.compute[rank])
+            self.workers.append(mine)
+            patch.setattr(
+                "hosts.stream.stream.BatchSocket",
+                lambda local, peers, record, send_rows, receive_rows, segments, mine=mine: Socket(self, mine, record, send_rows),
+            )
+            membership = Membership(number, rank, size, [racks[switch] for switch in sorted(racks)])
+            recovery = "ask" if job.asks else "paper"
+            mine.worker = SwitchML(membership, EPOCH, ("", 0), ("", 0), job.slots, K, recovery=recovery)
+            self.at(job.compute[rank, 0], self.start, mine)
+
+    def run(self) -> tuple[list[list[float]], list[list[float]]]:
         while self.events:
-            now, _, what, given = heapq.heappop(self.events)
-            self.trace.append((now, what.__name__, *given))
-            what(now, *given)
-        return [worker.ended for worker in self.workers]
+            self.now, _, what, about = heapq.heappop(self.events)
+            self.happened += 1
+            what(about)
+        for number, job in enumerate(self.jobs):
+            mine = [w for w in self.workers if w.job == number]
+            for step in range(job.compute.shape[1]):
+                total = np.sum([w.tensors[step] for w in mine], axis=0)
+                assert all(np.allclose(w.worker.totals[step], total, atol=1e-2 * len(mine)) for w in mine)
+        return [w.begun for w in self.workers], [w.ended for w in self.workers]
 
-    def at(self, time: float, what: Callable[..., None], *given: int) -> None:
-        heapq.heappush(self.events, (time + self.delay, self.order, what, given))
+    def at(self, time: float, what: Callable[[Any], None], about: Any) -> None:
+        heapq.heappush(self.events, (time, self.order, what, about))
         self.order += 1
 
-    def send(self, number: int, slot: int, now: float = 0.0) -> None:
-        worker = self.workers[number]
-        self.at(worker.up.after(worker.host.after(now)), self.at_rack, number, slot)
+    # --- links
 
-    def complete(self, place: Any, slot: int, child: int, children: int) -> bool:
-        seen = self.seen.setdefault((place, slot), set())
-        assert child not in seen
-        seen.add(child)
-        if len(seen) < children:
-            return False
-        seen.clear()
-        return True
+    def up(self, now: float, job: int, node: int, message: Message, mark: int, urgent: bool = False) -> None:
+        above, link = self.above[job, node]
+        packet = Packet(job, above, self.children[job, above].index(node), message, mark)
+        self.at(self.links[link][UP].crossed(now, packet, urgent) + self.costs.delay, self.arrive, packet)
 
-    def at_rack(self, now: float, number: int, slot: int) -> None:
-        rack = self.workers[number].rack
-        done = self.switches[rack].after(now)
-        if self.complete(rack, slot, number, sum(worker.rack == rack for worker in self.workers)):
-            if self.trunks:
-                self.at(self.trunks[rack][0].after(done), self.at_root, rack, slot)
-            else:
-                self.multicast(rack, slot)
+    def down(self, now: float, job: int, node: int, message: Message, mark: int) -> None:
+        way = self.links[self.above[job, node][1]][DOWN]
+        if not way.loses():
+            packet = Packet(job, node, None, message, mark)
+            self.at(way.crossed(now, packet, False) + self.costs.delay, self.arrive, packet)
 
-    def at_root(self, now: float, rack: int, slot: int) -> None:
-        done = self.switches["root"].after(now)
-        if self.complete("root", slot, rack, len(self.racks)):
-            for child in self.racks:
-                self.at(self.trunks[child][1].after(done), self.down_at_rack, child, slot)
+    def arrive(self, packet: Packet) -> None:
+        if packet.child is not None:
+            below = self.children[packet.job, packet.node][packet.child]
+            if self.links[self.above[packet.job, below][1]][UP].loses():
+                return
+        if packet.node >= self.first:
+            self.switch(packet)
+            return
+        mine = self.workers[packet.node]
+        mine.inbox.append(packet)
+        if not self.costs.naps:
+            self.look(mine)
+        elif not mine.woken:
+            mine.woken = True
+            nap: list[float] = []
+            _, outstanding = loops.watch(mine.worker.chunk, mine.worker.deadline)
+            with pytest.MonkeyPatch.context() as patch:
+                clock = Clock(self)
+                clock.sleep = nap.append  # type: ignore[attr-defined]
+                patch.setattr("hosts.stream.stream.time", clock)
+                mine.worker._nap(outstanding)
+            self.at(max(self.now, mine.busy) + nap[0], self.look, mine)
 
-    def down_at_rack(self, now: float, rack: int, slot: int) -> None:
-        self.switches[rack].after(now)
-        self.multicast(rack, slot)
+    # --- switches
 
-    def multicast(self, rack: int, slot: int) -> None:
-        for number, worker in enumerate(self.workers):
-            if worker.rack == rack:
-                self.at(worker.down.after(self.switches[rack].free), self.at_worker, number, slot)
+    def switch(self, packet: Packet) -> None:
+        job, node, child, mark = packet.job, packet.node, packet.child, packet.mark
+        number = node - self.first
+        now = self.switch_busy[number] = max(self.now, self.switch_busy[number]) + self.costs.switch
+        model, below = self.models[job, node], self.children[job, node]
+        m = packet.message if child is None else replace(packet.message, worker=child)
+        if m.kind == UPDATE:
+            out = model.update(m)
+        elif m.kind == QUERY:
+            out = model.query(m)
+        elif m.kind == RESULT:
+            out = model.result(m)
+        else:
+            above = self.above.get((job, node))
+            own = self.children[job, above[0]].index(node) if above else 0
+            out = model.status(m, mark != 0 or own in m.seen)
+            mark += 1
+        if out is None:
+            return
+        to, message = out
+        if m.kind == QUERY and message.kind != QUERY:
+            mark = int(message.kind == RESULT)
+        if message.kind in (UPDATE, RESULT):
+            mark = int(message.again)
+        if to == "up":
+            self.up(now, job, node, message, mark)
+        else:
+            for there in below if to == "all" else [below[child or 0]]:
+                self.down(now, job, there, message, mark)
 
-    def at_worker(self, now: float, number: int, slot: int) -> None:
-        worker = self.workers[number]
-        when = worker.host.after(now)
-        worker.left -= 1
-        if not worker.left:
-            worker.ended = when
-        if worker.slot_next[slot] < self.packets:
-            worker.slot_next[slot] += self.slots
-            self.send(number, slot, now)
+    # --- workers
+
+    def start(self, mine: Worker) -> None:
+        self.now = max(self.now, mine.busy)
+        mine.begun.append(self.now)
+        tensor = mine.tensors[len(mine.begun) - 1].copy()
+        mine.under_way = mine.worker.start(tensor)
+        self.set_timer(mine)
+
+    def look(self, mine: Worker) -> None:
+        self.now = mine.busy = max(self.now, mine.busy) + self.costs.batch + self.costs.host * len(mine.inbox)
+        mine.woken = False
+        mine.worker._receive()
+        if mine.under_way is not None and mine.under_way.total is not None:
+            mine.worker.totals = [*getattr(mine.worker, "totals", []), mine.under_way.total]
+            mine.under_way = None
+            mine.ended.append(self.now)
+            if len(mine.ended) < len(mine.compute):
+                self.at(self.now + mine.compute[len(mine.ended)], self.start, mine)
+        self.set_timer(mine)
+
+    def set_timer(self, mine: Worker) -> None:
+        first, _ = loops.watch(mine.worker.chunk, mine.worker.deadline)
+        if first < mine.timer_at:
+            mine.timer_at = first
+            self.at(max(first, self.now), self.ring, mine)
+
+    def ring(self, mine: Worker) -> None:
+        if self.now < mine.timer_at:
+            return
+        mine.timer_at = float("inf")
+        if mine.woken:
+            return
+        if len(rows := np.flatnonzero(mine.worker.deadline <= self.now)):
+            mine.worker.recovery.expired(rows, self.now)
+        self.set_timer(mine)

@@ -6,7 +6,7 @@ seed = 1                    # default: 1
 set = ["seeds=3", "sizes=2,4"]
 quick = true                # default: false
 scheme = "./mine.py"        # as --scheme
-target = "embedded"         # default: embedded
+target = "embedded"         # default: the experiment's, which is embedded as a rule
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RunWords(BaseModel):
     set: tuple[str, ...] = ()
     quick: bool = False
     scheme: str | None = None
-    target: str = "embedded"
+    target: str = ""
 
 
 class CampaignFile(BaseModel):

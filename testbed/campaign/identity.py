@@ -16,7 +16,7 @@ from testbed.record.runs import ROOT
 # whatever takes part in a trial; how it is planned, drawn and told of does not
 CODE = (
     "hosts", "p4", "requirements.lock", "schemes", "switches", "testbed/plan/groups.py", "testbed/plan/settings.py",
-    "testbed/record", "testbed/theory", "testbed/trial", "topologies",
+    "testbed/record", "testbed/simulator", "testbed/theory", "testbed/trial", "topologies",
 )  # fmt: skip
 
 

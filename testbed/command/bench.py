@@ -30,7 +30,7 @@ from switches.forwarding import Station
 from switches.switchml import Child, Pool, job
 from switches.target import Target, on_interfaces, tell
 from testbed.plan.settings import SettingsError
-from testbed.plan.targets import target_for
+from testbed.plan.targets import real_target_for
 from testbed.record.runs import ROOT
 from testbed.trial.harness import Job, all_reduce, as_tensors
 from topologies import isolation
@@ -100,7 +100,7 @@ def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dic
     """ATE/s of real workers in one rack: the median of three all-reduces, on the slowest worker."""
     racks = Racks(1, workers, rate, rate)
     turns = all_reduce(
-        Job(racks, settings={"slots": slots, "k": k}), target_for("embedded", SCHEME, k), as_tensors(racks, elements), times=4
+        Job(racks, settings={"slots": slots, "k": k}), real_target_for("embedded", SCHEME, k), as_tensors(racks, elements), times=4
     )
     slowest = sorted(max(host[turn]["seconds"] for host in turns) for turn in range(1, 4))
     rate_had = elements / slowest[1]
@@ -114,7 +114,7 @@ def switches(console: Console) -> None:
         table.add_column(heading, justify="right")
     absent = installation.missing()
     for k in (64, 256):
-        targets = {name: target_for(name, SCHEME, k) for name in ("embedded", *(() if absent else ("bmv2",)))}
+        targets = {name: real_target_for(name, SCHEME, k) for name in ("embedded", *(() if absent else ("bmv2",)))}
         for workers in (4, 8):
             had = {name: throughput(k, workers, target) for name, target in targets.items()}
             for name, r in had.items():

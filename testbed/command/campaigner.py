@@ -23,8 +23,9 @@ from testbed.plan.asking import Asked, understood
 from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import short
 from testbed.plan.settings import SettingsError, named_scheme
-from testbed.plan.targets import target_for
+from testbed.plan.targets import check_trials, target_for
 from testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
+from testbed.simulator.target import SimulatedTarget
 
 FOLDER = "campaigns"  # below the results
 
@@ -32,7 +33,8 @@ FOLDER = "campaigns"  # below the results
 def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console) -> int:
     """Run a campaign of these runs and write their reports; the exit code is 0 if every trial has a result."""
     runs = [_Run(one) for one in words]
-    need_namespaces()
+    if any(run.asked.target != SimulatedTarget.name for run in runs):
+        need_namespaces()
     campaign = Campaign(results / FOLDER / name, [run.planned for run in runs])
     campaign.claim()
     there = f", {campaign.status.done} of them already there" if campaign.status.done else ""
@@ -73,9 +75,10 @@ class _Run:
         self.asked, self.experiment, self.settings = understood(asked, scheme)
         self.plan = checked_plan(self.experiment, self.settings, asked.seed)
         first = self.plan[0].settings
-        self.target = target_for(asked.target, first.running(), first.k)
-        trials = [(identity(trial, asked.target), trial) for trial in self.plan]
-        self.planned = Planned(short(asked.experiment), asked.target, trials)
+        check_trials(self.asked.target, self.plan)
+        self.target = target_for(self.asked.target, first.running(), first.k)
+        trials = [(identity(trial, self.asked.target), trial) for trial in self.plan]
+        self.planned = Planned(short(asked.experiment), self.asked.target, trials)
 
     def report(self, campaign: Campaign, results: Path, console: Console) -> bool:
         """Write the run's folder anew, from what there is; False if it could not be drawn."""

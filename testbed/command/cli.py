@@ -24,7 +24,12 @@ console = Console()
 @application.command()
 def run(
     experiment: Annotated[str, typer.Argument(help="its name, as `inalab list` shows it, a file such as ./mine.py, or all")],
-    target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="what runs the switches: embedded or bmv2; or simulated, which computes the trials", show_default="embedded"
+        ),
+    ] = None,
     scheme: Annotated[
         str | None, typer.Option(help="what sums: a name, or a file such as ./mine.py; compared with others where they are")
     ] = None,
@@ -58,12 +63,12 @@ def run(
     from testbed.plan.settings import SettingsError, named_scheme
 
     if on is not None:
-        raise typer.Exit(_on_machines(on, experiment, target, scheme, list(set_ or []), seed, results, quick, bool(capture)))
+        raise typer.Exit(_on_machines(on, experiment, target or "", scheme, list(set_ or []), seed, results, quick, bool(capture)))
     chosen_scheme = scheme and named_scheme(scheme)
     links = captures.parse(capture or [])
     plans = []
     for name in registry.names() if experiment == "all" else [experiment]:
-        asked = Asked(name, target, seed, list(set_ or []), quick, resume, tuple(links))
+        asked = Asked(name, target or "", seed, list(set_ or []), quick, resume, tuple(links))
         asked, chosen, settings = understood(asked, chosen_scheme, strict=experiment != "all")
         if experiment == "all":
             try:
@@ -151,7 +156,7 @@ def launch(
     from testbed.command.runner import need_namespaces
     from testbed.plan.effect import refuse_idle
     from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
-    from testbed.plan.targets import defaults, target_for
+    from testbed.plan.targets import real_defaults, real_target_for
     from testbed.trial.launch import launch as launch_on_hosts
     from testbed.trial.launch import refuse_training
 
@@ -159,12 +164,12 @@ def launch(
     given = parse_overrides(set_ or [], TrialSettings)
     if "scheme" in given:
         raise SettingsError("the scheme of a launch is chosen by --scheme")
-    settings = make_settings(TrialSettings, defaults(target) | given | {"scheme": chosen})
+    settings = make_settings(TrialSettings, real_defaults(target) | given | {"scheme": chosen})
     refuse_training(settings)
     settings.check()
     refuse_idle(settings, given)
     need_namespaces()
-    raise typer.Exit(launch_on_hosts(settings, seed, target_for(target, settings.running(), settings.k), script, torchrun))
+    raise typer.Exit(launch_on_hosts(settings, seed, real_target_for(target, settings.running(), settings.k), script, torchrun))
 
 
 @application.command("export-p4app")
@@ -178,7 +183,7 @@ def export_p4app(
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
     from testbed.plan.effect import refuse_idle
     from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-    from testbed.plan.targets import defaults
+    from testbed.plan.targets import real_defaults
     from testbed.trial.configuration import commands_for
     from topologies.p4app import export, named
 
@@ -187,7 +192,7 @@ def export_p4app(
         raise SettingsError(f"{' and '.join(sorted(taken))} are the topology's: name it RACKSxWORKERS")
     shape = named(topology)
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
-    settings = make_settings(TrialSettings, defaults(target) | asked | size)
+    settings = make_settings(TrialSettings, real_defaults(target) | asked | size)
     settings.check()
     refuse_idle(settings, asked)
     plan = settings.plan()
@@ -255,18 +260,24 @@ def simulate(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="a trial's setting, such as racks=32; may be repeated"),
     ] = None,
-    elements: Annotated[int, typer.Option(min=1, help="that are summed")] = 6_250_000,
-    delay: Annotated[float, typer.Option(min=0, help="of a link, in microseconds")] = 0.0,
-    host: Annotated[float, typer.Option(min=0, help="that a host takes for a packet, in microseconds")] = 0.0,
-    switch: Annotated[float, typer.Option(min=0, help="that a switch takes for a packet, in microseconds")] = 0.0,
+    elements: Annotated[int, typer.Option(min=1, help="that are summed, where no workload is set")] = 6_250_000,
+    seed: Annotated[int, typer.Option(help="of losses and stragglers")] = 1,
+    validate: Annotated[bool, typer.Option("--validate", help="compare with what was measured instead")] = False,
+    write: Annotated[Path | None, typer.Option(help="with --validate: the page to write, too")] = None,
+    calibrate: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="fit the costs on a run of experiment validation, and validate")
+    ] = None,
 ) -> None:
-    """Compute, packet by packet and without running a network, how long SwitchML takes to sum a tensor (docs/simulator.md)."""
-    from testbed.command.simulate import show
+    """Compute how long a trial's sums take, without running a network (docs/simulator.md)."""
+    from testbed.command import simulate as command
     from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
-    from testbed.simulator.switchml import Costs
 
-    settings = make_settings(TrialSettings, parse_overrides(list(set_ or []), TrialSettings))
-    raise typer.Exit(show(settings, elements, Costs(1e-6 * host, 1e-6 * switch, 1e-6 * delay), console))
+    if calibrate is not None:
+        raise typer.Exit(command.calibrate(calibrate, console))
+    if validate:
+        raise typer.Exit(command.validate(write, console))
+    given = {"workload": f"tensor-{elements}", "steps": 1} | parse_overrides(list(set_ or []), TrialSettings)
+    raise typer.Exit(command.show(make_settings(TrialSettings, given), seed, console))
 
 
 @application.command()

@@ -29,7 +29,7 @@ from testbed.plan.asking import Asked
 from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
-from testbed.plan.targets import target_for
+from testbed.plan.targets import check_trials, target_for
 from testbed.record.clock import time_left
 from testbed.record.provenance import environment
 from testbed.record.runs import (
@@ -45,6 +45,7 @@ from testbed.record.runs import (
 )
 from testbed.record.statistics import median_interval
 from testbed.report.page import write_report
+from testbed.simulator.target import SimulatedTarget
 from testbed.trial.capture import Capture
 from testbed.trial.coordinator import run_trial
 from testbed.trial.errors import TrialError
@@ -139,8 +140,10 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     To resume is to go on with the newest run that was asked for in the same words: trials that have a result are kept.
     """
     plan = checked_plan(experiment, settings, asked.seed)
+    check_trials(asked.target, plan)
     programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
-    need_namespaces()
+    if asked.target != SimulatedTarget.name:
+        need_namespaces()
     record = new_record(asked, experiment, settings, plan, next(iter(programs.values())))
     run = _earlier(results, record) if asked.resume else None
     if run is None:
@@ -183,7 +186,9 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     return INTERRUPTED if interrupted else int(failed)
 
 
-def new_record(asked: Asked, experiment: Experiment, settings: Any, plan: list[Trial], target: Target) -> dict[str, Any]:
+def new_record(
+    asked: Asked, experiment: Experiment, settings: Any, plan: list[Trial], target: Target | SimulatedTarget
+) -> dict[str, Any]:
     """What run.json says of a run before its first trial."""
     record = {
         "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
@@ -290,10 +295,19 @@ def _drawn(run: Run, experiment: Experiment) -> tuple[list[str], list[tuple[str,
     if not run.finished:
         return [], [], True
     try:
-        return experiment.findings(run), [*experiment.figures(run), *lanes(run)], True
+        return [*_simulated(run), *experiment.findings(run)], [*experiment.figures(run), *lanes(run)], True
     except Exception as error:
         traceback.print_exc()
         return [f"The figures could not be drawn: {type(error).__name__}: {error}"], [], False
+
+
+def _simulated(run: Run) -> list[str]:
+    """That the numbers are computed, where they are."""
+    if run.record["target"] != SimulatedTarget.name:
+        return []
+    whose = run.record["settings"]["costs"]
+    told = f"costs {whose}: {run.record['target_versions'].get(whose, 'unknown')}"
+    return [f"All numbers are simulated, with {told}. docs/validation.md tells how far they can be trusted."]
 
 
 def results_table(run: Run) -> Table:

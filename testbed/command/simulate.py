@@ -1,38 +1,78 @@
-"""inalab simulate: how long a sum takes on a network that is computed packet by packet."""
+"""inalab simulate: a sum that is computed; and how far such times can be trusted."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from testbed.plan.settings import TrialSettings
-from testbed.simulator.plans import sum_of
-from testbed.simulator.switchml import Costs
+from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.record.runs import ResultsError, load_run
+from testbed.simulator import calibration, costs, validation
+from testbed.simulator.target import SimulatedTarget
+from testbed.theory import bounds
+
+EXPERIMENT = "validation"
 
 
-def show(settings: TrialSettings, elements: int, costs: Costs, console: Console) -> int:
-    """Simulate one sum, and print its time; the exit code."""
+def show(settings: TrialSettings, seed: int, console: Console) -> int:
+    """Simulate a trial, and print its sums' time; the exit code."""
     begun = time.perf_counter()
-    found, bound = sum_of(settings, elements, costs)
+    metrics = SimulatedTarget().trial(settings, seed)["metrics"]
     spent = time.perf_counter() - begun
-    tat = float(found.ended.max())
+    tat, elements = metrics["tat_median"], metrics["elements"]
     table = Table(box=None, show_header=False)
     for what, value in (
-        ("workers", f"{len(found.ended):,} in {settings.racks} racks"),
-        ("elements", f"{elements:,}"),
+        ("workers", f"{sum(job.plan.size for job in settings.admitted(settings.plan())):,} in {settings.racks} racks"),
+        ("elements", f"{elements:,.0f}"),
         ("TAT", f"{1000 * tat:.4g} ms"),
         ("ATE/s", f"{elements / tat / 1e6:,.4g} million"),
-        ("of the bound", f"{bound / tat:.1%}"),
-        ("events", f"{found.events:,} in {spent:.2g} s"),
+        ("of the bound", f"{bounds.seconds(settings.each()[0], int(elements)) / tat:.1%}"),
+        ("sent again", f"{metrics['retransmissions']:,} packets, and {metrics['queries']:,} queries"),
+        ("computed in", f"{spent:.2g} s"),
+        ("costs", f"{settings.costs}: {costs.of(settings.costs).origin}"),
     ):
         table.add_row(what, value)
     console.print(table)
-    ideal = costs == Costs()
-    console.print(
-        "An ideal network: hosts and switches take no time, and links have no delay."
-        if ideal
-        else "The costs of hosts, switches and links are as given; nothing has measured them."
-    )
+    return 0
+
+
+def calibrate(folder: Path, console: Console) -> int:
+    """Fit the embedded target's costs on a run of experiment validation, and keep them and what was measured; the exit code."""
+    try:
+        run = load_run(folder)
+    except ResultsError as error:
+        raise SettingsError(str(error)) from None
+    if run.record["experiment"] != EXPERIMENT or run.record["target"] != "embedded":
+        raise SettingsError(f"{folder} is no run of experiment {EXPERIMENT} on the embedded target: give one to --calibrate")
+    try:
+        calibration.keep(run)
+    except ValueError as error:
+        raise SettingsError(f"{folder}: {error}") from None
+    costs.forget()
+    known = costs.of("embedded")
+    console.print(f"{known.origin}: {known.packets}, message {known.message:.3g} s", highlight=False)
+    return validate(None, console)
+
+
+def validate(out: Path | None, console: Console) -> int:
+    """Print what was measured beside what is simulated, and the verdicts; write them as a page too, where one is named."""
+    found = validation.compare(calibration.measured(), costs.of("embedded"))
+    table = Table(box=None)
+    for heading in ("scheme", "point", "measured", "simulated", "error"):
+        table.add_column(heading, justify="left" if heading in ("scheme", "point") else "right")
+    for c in found:
+        interval = c.measured
+        table.add_row(
+            c.scheme, c.point + (" (fitted)" if c.fitted else ""),
+            f"{1000 * interval.median:.1f} ms ({1000 * interval.low:.1f} to {1000 * interval.high:.1f})",
+            f"{1000 * c.simulated:.1f} ms", f"{100 * c.error:+.1f} %",
+        )  # fmt: skip
+    console.print(table)
+    for sentence in validation.verdicts(found):
+        console.print(f"• {sentence}", highlight=False, markup=False)
+    if out is not None:
+        out.write_text(calibration.page(found))
     return 0

@@ -17,7 +17,7 @@ class Asked:
     """What a run was asked for."""
 
     experiment: str
-    target: str
+    target: str  # empty: the experiment's own
     seed: int
     overrides: list[str]  # key=value
     quick: bool = False
@@ -31,7 +31,8 @@ def understood(asked: Asked, scheme: str | None = None, strict: bool = True) -> 
     `strict`: what has no effect is refused. Raises SettingsError.
     """
     chosen = registry.load(asked.experiment)
-    values = defaults(asked.target) | (chosen.QUICK if asked.quick else {})
+    target = asked.target or registry.target_of(chosen)
+    values = defaults(target) | (chosen.QUICK if asked.quick else {})
     overrides = list(asked.overrides)
     if scheme:
         overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), scheme)
@@ -39,5 +40,5 @@ def understood(asked: Asked, scheme: str | None = None, strict: bool = True) -> 
     settings = make_settings(chosen.Settings, values | given)
     if strict:
         refuse_without_effect(chosen, values, given, asked.seed)
-    whole = Asked(asked.experiment, asked.target, asked.seed, overrides, asked.quick, asked.resume, asked.capture)
+    whole = Asked(asked.experiment, target, asked.seed, overrides, asked.quick, asked.resume, asked.capture)
     return whole, chosen, settings

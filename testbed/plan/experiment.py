@@ -1,4 +1,4 @@
-"""What an experiment is: a module with a docstring, Settings, QUICK, trials(), figures() and findings()."""
+"""What an experiment is: a module with a docstring, Settings, QUICK, trials(), figures() and findings(); TARGET if it has one."""
 
 from __future__ import annotations
 
@@ -71,6 +71,11 @@ def load(name: str) -> Experiment:
     if name not in known:
         raise SettingsError(f"there is no experiment {name}: choose one of {', '.join(known)}, or give a file, such as ./{name}.py")
     return cast(Experiment, importlib.import_module(f"experiments.{name}"))
+
+
+def target_of(experiment: Experiment) -> str:
+    """The target on which it runs where none is asked for: its TARGET, or the embedded one."""
+    return str(getattr(experiment, "TARGET", "embedded"))
 
 
 def short(name: str) -> str:

@@ -107,6 +107,12 @@ class OutageSettings(Group):
         return {} if self.outage_at is not None else {"outage_ms": "there is no outage; set outage.at, too"}
 
 
+class SimulationSettings(Group):
+    """What a simulated trial depends on, besides."""
+
+    costs: str = Field("embedded", description="target simulated: whose costs hosts and switches have, or none")
+
+
 class DeathSettings(Group):
     """A server that dies."""
 
@@ -147,6 +153,7 @@ GROUPS: dict[str, type[Group]] = {
     "outage": OutageSettings,
     "death": DeathSettings,
     "straggler": StragglerSettings,
+    "simulation": SimulationSettings,
 }
 CHOICE = {"loss.rate": "loss", "straggler.kind": "straggler"}  # settings that have their group's name
 

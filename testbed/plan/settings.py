@@ -31,6 +31,7 @@ from testbed.plan.groups import (
     LossSettings,
     NetworkSettings,
     OutageSettings,
+    SimulationSettings,
     StragglerSettings,
     WorkSettings,
     ungrouped,
@@ -140,7 +141,9 @@ class JobSettings(WithSchemes):
         return told | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
-class TrialSettings(WithSchemes, StragglerSettings, DeathSettings, OutageSettings, LossSettings, WorkSettings, NetworkSettings):
+class TrialSettings(
+    WithSchemes, SimulationSettings, StragglerSettings, DeathSettings, OutageSettings, LossSettings, WorkSettings, NetworkSettings
+):
     """Everything that one trial depends on, besides its seed."""
 
     @field_validator("jobs", mode="before")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from schemes.scheme import Scheme
@@ -9,10 +10,15 @@ from switches.bmv2 import installation
 from switches.embedded.errors import CompileError
 from switches.embedded.target import EmbeddedTarget
 from switches.target import Target
+from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError
+from testbed.simulator import target as simulated
+from testbed.simulator.target import SimulatedTarget
+
+MOST_HOSTS = 256  # of a network on one machine
 
 # by name: the settings that it can keep up with where an experiment's own are too much
-DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "0.6", "uplink_rate": "0.6"}}
+DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "0.6", "uplink_rate": "0.6"}, "simulated": {}}
 
 
 def defaults(name: str) -> dict[str, str]:
@@ -21,19 +27,49 @@ def defaults(name: str) -> dict[str, str]:
     return DEFAULTS[name]
 
 
+def real_defaults(name: str) -> dict[str, str]:
+    """Likewise, of a target that has switches."""
+    _check_real(name)
+    return DEFAULTS[name]
+
+
 def _check(name: str) -> None:
     if name not in DEFAULTS:
         raise SettingsError(f"target {name} is unknown: choose one of {', '.join(DEFAULTS)}")
 
 
+def _check_real(name: str) -> None:
+    _check(name)
+    if name == SimulatedTarget.name:
+        raise SettingsError(f"target {name} computes trials, and runs nothing: choose target embedded or bmv2")
+
+
+def check_trials(name: str, trials: Sequence[Trial]) -> None:
+    """Raise SettingsError for trials that a target cannot have."""
+    for trial in trials:
+        if name == SimulatedTarget.name:
+            simulated.check(trial.settings)
+        elif trial.settings.beyond_default(["costs"]):
+            raise SettingsError(f"costs are of target {SimulatedTarget.name}: leave them out, or choose that target")
+        elif (hosts := trial.settings.racks * trial.settings.workers) > MOST_HOSTS:
+            raise SettingsError(
+                f"{hosts:,} workers do not run on one machine, {MOST_HOSTS} may: set fewer, or --target {SimulatedTarget.name}"
+            )
+
+
 def make_target(name: str, program: Path, defines: dict[str, str]) -> Target:
     """A target that runs `program`; SettingsError if it is unknown, missing here, or cannot compile the program."""
-    _check(name)
+    _check_real(name)
     return _bmv2(program, defines) if name == "bmv2" else _embedded(program, defines)
 
 
-def target_for(name: str, scheme: Scheme, k: int) -> Target:
-    """A target that runs a scheme's program for k integers a packet; see make_target."""
+def target_for(name: str, scheme: Scheme, k: int) -> Target | SimulatedTarget:
+    """A target for trials whose switches run a scheme's program for k integers a packet; see make_target."""
+    return SimulatedTarget() if name == SimulatedTarget.name else real_target_for(name, scheme, k)
+
+
+def real_target_for(name: str, scheme: Scheme, k: int) -> Target:
+    """Likewise, one that has switches."""
     assert scheme.program is not None
     return make_target(name, scheme.program, {"K": str(k)})
 

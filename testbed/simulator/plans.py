@@ -1,44 +1,82 @@
-"""What a trial's settings are to the simulator: the topology's links as times of packets."""
+"""What a trial's settings are to the simulator: networks and jobs of packets, or flows of messages."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.simulator.switchml import Costs, Network, Simulated, simulate
+from hosts.ethernet import bits_on_wire
+from hosts.switchml.wire import STATUS
+from hosts.training.layers import whole
+from hosts.training.pace import Pace
+from hosts.training.workloads import find
+from schemes.scheme import Admitted, Transfers
+from schemes.tcp import SEGMENT, TCP_OVERHEAD
+from testbed.plan.settings import TrialSettings
+from testbed.simulator.flows import Flows
+from testbed.simulator.switchml import Job, Link, Network
 from topologies.plan import NetworkPlan
-from topologies.topology import TopologyError
+
+ACKNOWLEDGMENT = 66 + 24  # bytes on the wire of a TCP acknowledgment with time stamps
+SEGMENTS = 2  # of data that one acknowledges (RFC 9293, section 3.8.6.3)
+BIT = 1e-6  # seconds that a bit takes at 1 Mbit/s
 
 
-def network_of(plan: NetworkPlan, bits: int) -> Network:
-    """The workers' network, where each packet has so many bits on a link. Links without a rate take no time."""
-    rates = {link.lower: link.rate for link in plan.links}
-
-    def takes(name: str) -> float:
-        rate = rates[name]
-        return bits / (rate * 1e6) if rate else 0.0
-
-    uplinks = [takes(rack.name) for rack in plan.racks] if len(plan.racks) > 1 else []
-    return Network(
-        np.array([host.rack for host in plan.hosts]), np.array([takes(host.name) for host in plan.hosts]), np.array(uplinks)
-    )
+def elements_of(settings: TrialSettings) -> int:
+    """Of a step's gradient."""
+    return sum(layer.elements for layer in whole(find(settings.workload).model()))
 
 
-def sum_of(settings: TrialSettings, elements: int, costs: Costs) -> tuple[Simulated, float]:
-    """A sum of so many elements by all workers, who begin together, as the first of a stream; and the least time, by the bound.
+def compute_times(settings: TrialSettings, seed: int, workers: int) -> NDArray[np.float64]:
+    """Seconds of virtual compute time by worker and step, as the workers' pace has it."""
+    paces = [Pace(settings.compute_ms, seed, rank, settings.straggler_model()) for rank in range(workers)]
+    return np.array([[pace.seconds(step) for step in range(settings.steps)] for pace in paces])
 
-    Raises SettingsError for what is not simulated.
-    """
-    scheme = settings.of_scheme()
-    if scheme.name != "switchml":
-        raise SettingsError(f"scheme {scheme.name} is not simulated yet: set scheme=switchml")
-    if settings.loss or settings.jobs or settings.topology not in ("racks", "mixed-rates"):
-        raise SettingsError("one job, no loss, and racks below one root are simulated: set loss=0, and leave jobs and topology out")
-    try:
-        plan, own = settings.plan(), settings.scheme_settings()
-    except TopologyError as error:
-        raise SettingsError(str(error)) from None
-    network = network_of(plan, scheme.bits_on_wire(settings.k))
-    packets = scheme.packets(own, elements)  # type: ignore[attr-defined] # which a streaming scheme has
-    found = simulate(network, packets, settings.slots, np.zeros(len(plan.hosts)), costs)
-    return found, float(scheme.bound(plan, own, elements))
+
+def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int) -> Network:
+    """The trial's network, where a packet with a vector has so many bits on a link. Links without a rate take no time."""
+    short = bits_on_wire(STATUS.itemsize)
+    links = [
+        Link(bits * BIT / link.rate if link.rate else 0.0, short * BIT / link.rate if link.rate else 0.0, link.number)
+        for link in plan.links
+    ]
+    return Network(links, len(plan.switches), settings.loss_model(), seed)
+
+
+def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64]) -> Job:
+    """A job of SwitchML: its workers, and the tree of its switches."""
+    numbers = {name: number for number, name in enumerate(plan.switches)}
+    links = {(link.lower, link.upper): link.number for link in plan.links}
+    racks, root = job.plan.members(plan.topology.racks), plan.root(job.plan.number)
+    above = {}
+    for rack, ranks in zip(plan.racks, racks, strict=True):
+        if ranks and root:
+            above[numbers[rack.name]] = numbers[root.name], links[rack.name, root.name]
+    homes = [plan.racks[host.rack].name for host in job.plan.hosts]
+    s = job.settings
+    return Job(
+        [numbers[home] for home in homes],
+        [links[host.name, home] for host, home in zip(job.plan.hosts, homes, strict=True)],
+        above, -(-elements // s.k), s.slots, compute, s.scaling is None, s.recovery == "ask",
+    )  # fmt: skip
+
+
+def flows_of(plan: NetworkPlan, transfers: Transfers, acknowledged: bool) -> tuple[Flows, NDArray[np.float64]]:
+    """What hosts send each other, as flows over the plan's links; and the links' capacities in bits a second, by direction."""
+    everyone = plan.everyone
+    pairs, which = np.unique(transfers.sources * len(everyone) + transfers.destinations, return_inverse=True)
+    back = ACKNOWLEDGMENT / (SEGMENTS * SEGMENT * TCP_OVERHEAD)
+    ways, loads = [], []
+    for pair in pairs:
+        source, destination = everyone[pair // len(everyone)], everyone[pair % len(everyone)]
+        there, home = plan.path(source, destination), plan.path(destination, source) if acknowledged else []
+        ways.append([2 * link + (not up) for link, up in [*there, *home]])
+        loads.append([1.0] * len(there) + [back] * len(home))
+    lengths = np.array([len(way) for way in ways], np.int64)[which]
+    first = np.concatenate([[0], np.cumsum(lengths)])
+    flows = Flows(
+        transfers.sources, transfers.destinations, transfers.steps, 8 * TCP_OVERHEAD * transfers.bytes,
+        transfers.weights, first, np.concatenate([ways[i] for i in which]).astype(np.int64),
+        np.concatenate([loads[i] for i in which]),
+    )  # fmt: skip
+    return flows, np.repeat(np.array([(link.rate or 0.0) * 1e6 for link in plan.links]), 2)

@@ -25,6 +25,7 @@ from switches import loss as losses
 from switches.control import Control, ControlError
 from switches.target import SwitchError, Target
 from testbed.plan.settings import TrialSettings
+from testbed.simulator.target import SimulatedTarget
 from testbed.trial import beacon
 from testbed.trial.capture import Capture, Files, capturing, opened
 from testbed.trial.configuration import commands_for
@@ -49,12 +50,16 @@ SWITCH_ENDING = 0.5  # seconds from when a switch stops answering until it has e
 Report = Callable[[Message], None]
 
 
-def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-    """Run a trial and return its measurements. `report` gets every message (hosts.messages).
+def run_trial(
+    settings: TrialSettings, seed: int, target: Target | SimulatedTarget, report: Report, capture: Capture | None = None
+) -> dict[str, Any]:
+    """Run a trial and return its measurements. `report` gets every message (hosts.messages); of a simulated one there are none.
 
     Raises TrialError. Whatever ends this process, the trial's processes and interfaces end with it.
     """
     settings.check()
+    if isinstance(target, SimulatedTarget):
+        return target.trial(settings, seed)
     with opened(capture, settings.plan()) as files:
         return _run(settings, seed, target, report, files)
 

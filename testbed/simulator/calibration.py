@@ -1,0 +1,115 @@
+"""The embedded target's costs: fitted on trials of two and four workers, and kept with what was measured (costs.json,
+measured.json), so that anybody can repeat the comparison.
+
+The sum of squares of log(simulated / measured) is least over all points that are to be fitted, of all schemes alike. Costs start
+from a first guess and stay near it, by a weight that is small, where no point tells of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from testbed.record.runs import Run, write_whole
+from testbed.simulator import costs, validation
+from testbed.simulator.validation import Compared, Measured
+
+MEASURED = Path(__file__).parent / "measured.json"
+FIRST = {"host": 5e-6, "batch": 2e-4, "switch": 5e-6, "delay": 5e-5, "message": 5e-4}  # seconds
+PAGE = """# How far the simulator can be trusted
+
+`inalab simulate --validate --write docs/validation.md` writes this page. Experiment `validation` measures the points, and
+`inalab simulate --calibrate RUN` fits the costs on those of two and four workers. Everything else is held out.
+
+**Costs** in microseconds: {seconds}; {origin}.
+
+**The gate**: the median of a scheme's held-out errors, without signs, is at most {most}, and no flip is its own. A flip is a pair
+of schemes whose measured intervals do not overlap, and whose simulated times are in the other order; it is of the one whose error
+is the greater. A scheme that fails should not be compared with others by the simulator.
+
+Flows are TCP at its best, which may be why schemes fail: the kernel's connections begin slowly, wait for acknowledgments that queue
+behind data, and time out where queues grow at once, the more so the more partners a node has. And Gloo sends smaller pieces than a
+ring's blocks.
+
+| scheme | held out | median error | worst | verdict |
+|---|---:|---:|---:|---|"""
+NEAR = 0.002  # weight of a cost's distance from the first guess, in factors of e
+
+
+def keep(run: Run) -> None:
+    """Fit the costs on a run of experiment validation, and write both files. Raises ValueError where it has no point for that."""
+    points = validation.measured(run)
+    if not any(point.fitted for point in points):
+        raise ValueError("the run has no valid trial of two or four workers to fit the costs on")
+    known, machine = fit([point for point in points if point.fitted]), run.record["machine"]
+    origin = (
+        f"fitted on trials of 2 and 4 workers, target embedded, {run.record['started'][:10]}, commit "
+        f"{str(run.record['git'].get('commit', 'unknown'))[:12]}, {machine['processor']}, {machine['cores']} cores"
+    )
+    seconds = {name: float(f"{cost:.3g}") for name, cost in known.items()}
+    written = {"embedded": {"seconds": seconds, "origin": origin}}
+    write_whole(costs.PATH, json.dumps(written, indent=2) + "\n")
+    record = {"origin": origin, "points": validation.record(points)}
+    write_whole(MEASURED, json.dumps(record, indent=1) + "\n")
+
+
+def fit(points: Sequence[Measured]) -> dict[str, float]:
+    """The costs in seconds with which the simulated times are nearest to the measured ones."""
+    names = list(FIRST)
+
+    def errors(logs: NDArray[np.float64]) -> list[float]:
+        known = costs.emulated(dict(zip(names, np.exp(logs).tolist(), strict=True)), "")
+        found = [math.log(validation.simulated(point, known) / point.median) for point in points]
+        return [*found, *(NEAR * (logs - np.log(list(FIRST.values()))))]
+
+    best = least_squares(errors, np.log(list(FIRST.values())), diff_step=0.05, max_nfev=40)
+    return dict(zip(names, np.exp(best.x).tolist(), strict=True))
+
+
+def measured() -> list[Measured]:
+    """What was measured."""
+    return validation.from_record(_record()["points"])
+
+
+def _record() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(MEASURED.read_text())
+    return found
+
+
+def page(found: Sequence[Compared]) -> str:
+    """The comparison as a page of the documentation."""
+    costs_ = json.loads(costs.PATH.read_text())["embedded"]
+    seconds = ", ".join(f"{name} {1e6 * cost:.3g}" for name, cost in costs_["seconds"].items())
+    lines = [PAGE.format(seconds=seconds, origin=costs_["origin"], most=f"{100 * validation.MOST_ERROR:.0f} %")]
+    for scheme in dict.fromkeys(c.scheme for c in found):
+        if errors := validation.held_out(found, scheme):
+            verdict = "passes" if validation.passes(found, scheme) else "**fails**"
+            middle, worst = 100 * median(map(abs, errors)), 100 * max(errors, key=abs)
+            lines.append(f"| {scheme} | {len(errors)} | {middle:.1f} % | {worst:+.1f} % | {verdict} |")
+    flips, apart = validation.flips(found), validation.pairs(found)
+    told = f"**Flips**: {len(flips)} of {len(apart)} pairs whose order was measured. Of those, {validation.tied(found)}."
+    lines += ["", told, ""]
+    for a, b in flips:
+        was, is_now = (f"{1000 * x:.0f} and {1000 * y:.0f} ms" for x, y in _both(a, b))
+        lines.append(f"- At {a.point}, {a.scheme} was faster than {b.scheme} ({was}), and is simulated as slower ({is_now}).")
+    lines += ["", "| scheme | point | measured TAT, ms | simulated | error |", "|---|---|---:|---:|---:|"]
+    for c in found:
+        m, point = c.measured, c.point + (" (fitted)" if c.fitted else "")
+        spread = f" ({1000 * m.low:.1f} to {1000 * m.high:.1f})" if m.interval.known else ""
+        lines.append(
+            f"| {c.scheme} | {point} | {1000 * m.median:.1f}{spread} | {1000 * c.simulated:.1f} | {100 * c.error:+.1f} % |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _both(a: Compared, b: Compared) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The two measured times, and the two simulated ones."""
+    return (a.measured.median, b.measured.median), (a.simulated, b.simulated)

@@ -1,0 +1,73 @@
+"""What hosts and switches take, by whose they are: fitted on trials of a target, or of hardware, each with its origin.
+
+`inalab simulate --calibrate` fits the embedded target's and writes them to costs.json.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PATH = Path(__file__).parent / "costs.json"
+NONE = "none"  # links alone take time
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds that hosts, switches and links take. With none the links' rates alone take time."""
+
+    host: float = 0.0  # for each packet that a host sends or receives
+    batch: float = 0.0  # for each batch of packets that a host takes
+    switch: float = 0.0  # for each packet that arrives at a switch
+    delay: float = 0.0  # from a packet's last bit on a link to the next node
+    naps: bool = False  # whether workers let results gather, as those of hosts.stream.stream do
+
+
+@dataclass(frozen=True)
+class Known:
+    """Costs in seconds: of packets, and of a message over TCP beside its time on the links; where they are from."""
+
+    packets: Costs
+    message: float
+    origin: str
+    acknowledged: bool = False  # whether what TCP carries is, on the way back
+
+
+@cache
+def _all() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(PATH.read_text())
+    return found
+
+
+def names() -> list[str]:
+    """Whose costs are known."""
+    return [NONE, *_all()]
+
+
+def of(name: str) -> Known:
+    """The costs of that name. ValueError says which there are."""
+    if name == NONE:
+        return Known(Costs(), 0.0, "links alone take time")
+    if name not in _all():
+        raise ValueError(f"costs {name} are unknown: choose one of {', '.join(names())}")
+    its = _all()[name]
+    return emulated(its["seconds"], its["origin"])
+
+
+def emulated(seconds: dict[str, float], origin: str) -> Known:
+    """Costs of workers and connections that are real: workers nap, and connections are acknowledged."""
+    packets = Costs(**{name: seconds[name] for name in ("host", "batch", "switch", "delay")}, naps=True)
+    return Known(packets, seconds["message"], origin, acknowledged=True)
+
+
+def origins() -> dict[str, str]:
+    """Of all costs, by name."""
+    return {name: of(name).origin for name in names()}
+
+
+def forget() -> None:
+    """Read costs.json again: it has been written."""
+    _all.cache_clear()

@@ -1,0 +1,79 @@
+"""How packets get from one node to the next: a link sends one after another at its rate, urgent ones first."""
+
+from __future__ import annotations
+
+import numba
+
+from hosts.compiled import compiled
+from testbed.simulator.losses import loses
+from testbed.simulator.world import ABOVE, DOWN, EVENTS, PACKET, QUERY, STATUS, UP, WORLD, B, R, World, Z, new_packet, schedule
+
+HOST, BATCH, SWITCH, DELAY, NAP = range(5)  # of World.costs
+COSTS = 5
+
+
+@compiled(numba.void(WORLD, R, Z, Z, Z, B), inline=True)
+def cross(world: World, now: float, packet: int, link: int, direction: int, urgent: bool) -> None:
+    """A packet goes over a link, and arrives after its delay."""
+    kind, its = world.packets[packet].kind, world.links[link, direction]
+    takes = its.header if kind in (QUERY, STATUS) else its.vector
+    if urgent:  # it does not wait for what waits; that waits for it
+        done = max(now, its.pressing) + takes
+        its.pressing = done
+        its.busy = max(now, its.busy) + takes
+    else:
+        done = max(now, its.busy) + takes
+        its.busy = done
+    schedule(world, done + world.costs[DELAY], packet * EVENTS + PACKET)
+
+
+@compiled(Z(WORLD, Z, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
+def packet_of(
+    world: World, kind: int, job: int, node: int, child: int, slot: int, chunk: int, mark: int, seen: int, tries: int
+) -> int:
+    """A new packet."""
+    p = new_packet(world)
+    its = world.packets[p]
+    its.kind, its.job, its.node, its.child, its.slot, its.chunk = kind, job, node, child, slot, chunk
+    its.mark, its.seen, its.tries = mark, seen, tries
+    return p
+
+
+@compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, B), inline=True)
+def send_up(
+    world: World, now: float, job: int, node: int, kind: int, slot: int, chunk: int, mark: int, tries: int, urgent: bool
+) -> None:
+    """A node sends a packet to the switch above it. What its link loses is lost on arrival (`arrives`)."""
+    place = world.trees[job, node]
+    p = packet_of(world, kind, job, place.above, place.child, slot, chunk, mark, 0, tries)
+    cross(world, now, p, place.link, UP, urgent)
+
+
+@compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
+def send_down(
+    world: World, now: float, job: int, node: int, kind: int, slot: int, chunk: int, mark: int, seen: int, tries: int
+) -> None:
+    """A switch sends a packet to a node below it, unless the link loses it."""
+    link = world.trees[job, node].link
+    if not loses(world, link, DOWN):
+        cross(world, now, packet_of(world, kind, job, node, ABOVE, slot, chunk, mark, seen, tries), link, DOWN, False)
+
+
+@compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
+def multicast(
+    world: World, now: float, job: int, node: int, kind: int, slot: int, chunk: int, mark: int, seen: int, tries: int
+) -> None:
+    """A switch sends a packet to all of a job's nodes below it."""
+    place = world.trees[job, node]
+    for i in range(place.first, place.first + place.count):
+        send_down(world, now, job, world.children[i], kind, slot, chunk, mark, seen, tries)
+
+
+@compiled(B(WORLD, Z), inline=True)
+def arrives(world: World, packet: int) -> bool:
+    """Whether the link that a packet has crossed has not lost it."""
+    its = world.packets[packet]
+    if its.child == ABOVE:
+        return True  # the switch that sent it has decided
+    node = world.children[world.trees[its.job, its.node].first + its.child]
+    return not loses(world, world.trees[its.job, node].link, UP)

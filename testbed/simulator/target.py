@@ -1,0 +1,62 @@
+"""Target simulated: a trial whose times are computed, with the costs of a target that was measured, or of hardware."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hosts.training.pipeline import BLOCKING
+from schemes.scheme import Scheme
+from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.simulator import costs
+
+PACKETS = "switchml"  # the scheme that is simulated packet by packet
+UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
+    "outage_at": None, "death_at": None, "background": 0.0, "queue": None, "latency": 0.0, "timeline": False,
+    "measure_error": False,
+}  # fmt: skip
+
+
+def check(settings: TrialSettings) -> None:
+    """Raise SettingsError for what is not simulated."""
+    for key, value in UNTOLD.items():
+        if getattr(settings, key) != value:
+            raise SettingsError(f"{key} is not simulated: leave it out, or choose target embedded")
+    try:
+        costs.of(settings.costs)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    each = settings.each()
+    for job in each:
+        scheme = job.of_scheme()
+        if job.pipeline != BLOCKING:
+            raise SettingsError(f"pipeline {job.pipeline} is not simulated: set pipeline={BLOCKING}, or choose target embedded")
+        if scheme.name == PACKETS:
+            continue
+        if type(scheme).transfers is Scheme.transfers:
+            raise SettingsError(f"scheme {scheme.name} is not simulated: choose another scheme, or target embedded")
+        if settings.loss:
+            raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
+        if len(each) > 1:
+            raise SettingsError(f"several jobs are simulated of scheme switchml alone, not of {scheme.name}: leave jobs out")
+
+
+class SimulatedTarget:
+    """No switches: the network is computed."""
+
+    name = "simulated"
+
+    def __init__(self, own: costs.Known | None = None) -> None:
+        """`own` are costs in place of those that the trials' settings name."""
+        self.own = own
+
+    def versions(self) -> dict[str, str]:
+        """The origins of the costs."""
+        return costs.origins()
+
+    def trial(self, settings: TrialSettings, seed: int) -> dict[str, Any]:
+        """What testbed.trial.coordinator.run_trial returns. Raises SettingsError for what is not simulated."""
+        from testbed.simulator.trial import compute  # compiled loops, which take a moment to load
+
+        settings.check()
+        check(settings)
+        return compute(settings, seed, self.own or costs.of(settings.costs))

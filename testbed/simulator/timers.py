@@ -1,0 +1,70 @@
+"""The workers' retransmission timers: hosts.stream.retransmission.RetransmissionTimer for compiled loops."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.compiled import compiled
+from hosts.stream.recovery import MOST_URGENT_GROWTH, SHORTEST_URGENT
+from hosts.stream.retransmission import MOST_BACKOFF, MOST_GROWTH, REMEMBERED, median_distance, upper_median
+from testbed.simulator.world import WORLD, R, World, Z
+
+STREAM, URGENT = range(2)  # of World.timers
+TIMERS = 2
+INITIAL, LONGEST = 0.1, 1.0  # seconds, RetransmissionTimer's defaults
+SHORTEST = (0.01, SHORTEST_URGENT)  # likewise, by timer
+GROWTH = (float(MOST_GROWTH), float(MOST_URGENT_GROWTH))
+
+
+@compiled(numba.void(WORLD, Z, Z))
+def set_timeouts(world: World, worker: int, timer: int) -> None:
+    """RetransmissionTimer._set."""
+    e = world.timers[worker, timer]
+    margin = max(4 * e.variation, (world.workers[worker].margin if timer == STREAM else 1.0) * e.srtt)
+    estimate = INITIAL if e.srtt == 0.0 else max(e.srtt + margin, SHORTEST[timer])
+    once = min(estimate * 2**e.doublings, LONGEST)
+    for tries in range(MOST_BACKOFF + 1):
+        found = min(once * 2**tries, LONGEST)
+        if timer == STREAM:
+            world.backoffs[worker, 0, tries] = found
+        else:
+            world.urgent_backoffs[worker, 0, tries] = found if e.srtt > 0.0 else np.inf  # recovery.NEVER
+
+
+@compiled(numba.void(WORLD, Z, Z, R[::1]))
+def sample(world: World, worker: int, timer: int, round_trips: NDArray[np.float64]) -> None:
+    """RetransmissionTimer.sample."""
+    n = len(round_trips)
+    if n == 0:
+        return
+    e = world.timers[worker, timer]
+    e.doublings = 0.0
+    median = upper_median(round_trips) if n > 1 else round_trips[0]
+    recent = world.recent[worker, timer]
+    recent[e.samples % REMEMBERED] = median
+    e.samples += 1
+    believable = GROWTH[timer] * recent[: min(e.samples, REMEMBERED)].min()
+    r = min(median, believable)
+    if e.srtt == 0.0:
+        e.srtt, e.variation = r, r / 2
+    elif r < e.srtt:
+        weight = 1 - (1 - 1 / 4) ** float(n)
+        e.variation += (min(e.srtt - r, e.variation, r) - e.variation) * weight
+        e.srtt += (r - e.srtt) * weight
+    else:
+        distance = median_distance(round_trips, believable, e.srtt) if n > 1 else r - e.srtt
+        e.variation += (distance - e.variation) * (1 - (1 - 1 / 16) ** float(n))
+        e.srtt += (r - e.srtt) * (1 - (1 - 1 / 32) ** float(n))
+    set_timeouts(world, worker, timer)
+
+
+@compiled(numba.void(WORLD, Z, R))
+def needless(world: World, worker: int, now: float) -> None:
+    """RetransmissionTimer.needless, of the stream's timer."""
+    e = world.timers[worker, STREAM]
+    if now - e.doubled_at >= world.backoffs[worker, 0, 0]:
+        e.doublings = min(e.doublings + 1, float(MOST_BACKOFF))
+        e.doubled_at = now
+        set_timeouts(world, worker, STREAM)

@@ -1,0 +1,109 @@
+"""A trial that is computed: packets of SwitchML, or other schemes' messages as flows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.collective import Counters
+from hosts.messages import Done
+from schemes.scheme import Admitted
+from testbed.plan.settings import TrialSettings
+from testbed.simulator import costs
+from testbed.simulator.flows import carry
+from testbed.simulator.plans import compute_times, elements_of, flows_of, job_of, network_of
+from testbed.simulator.switchml import Simulated, Summed, simulate
+from testbed.simulator.target import PACKETS
+from testbed.trial.job_run import JobRun, together
+from topologies.plan import NetworkPlan
+
+
+def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str, Any]:
+    """What testbed.trial.coordinator.run_trial returns, as far as it is computed: no processors, no switches' counters."""
+    plan = settings.plan()
+    admitted, each = settings.admitted(plan), settings.each()
+    times = [compute_times(own, seed, job.plan.size) for own, job in zip(each, admitted, strict=True)]
+    for start, its in zip(settings.starts(), times, strict=True):
+        its[:, 0] += start
+    lost = numbered = 0
+    if settings.running().name == PACKETS and all(job.scheme.name == PACKETS for job in admitted):
+        found = _packets(settings, seed, plan, admitted, times, known)
+        lost, numbered, summed = found.lost, found.numbered, found.jobs
+    else:
+        summed = [_messages(each[0], plan, admitted[0], times[0], known)]
+    jobs = [
+        _job_run(own, job, start, computing, its, len(each) > 1)
+        for own, job, start, computing, its in zip(each, admitted, settings.starts(), times, summed, strict=True)
+    ]
+    metrics = together([job.metrics() for job in jobs]) | {
+        "loss_achieved": lost / numbered if numbered else 0.0, "loss_packets": numbered,
+    }  # fmt: skip
+
+    def tag(job: JobRun) -> dict[str, Any]:
+        return {"job": job.plan.number} if len(jobs) > 1 else {}
+
+    return {
+        "metrics": metrics, "valid": True, "problems": [],
+        "workers": [tag(job) | asdict(done) for job in jobs for _, done in sorted(job.done.items())],
+        "switches": {}, "steps": [tag(job) | record for job in jobs for record in job.steps], "data_sha256": "",
+    }  # fmt: skip
+
+
+def _packets(
+    settings: TrialSettings, seed: int, plan: NetworkPlan, admitted: list[Admitted], times: list[NDArray[np.float64]],
+    known: costs.Known,
+) -> Simulated:  # fmt: skip
+    network = network_of(settings, plan, seed, settings.running().bits_on_wire(settings.k))
+    each = zip(admitted, settings.each(), times, strict=True)
+    jobs = [job_of(plan, job, elements_of(own), compute) for job, own, compute in each]
+    return simulate(network, jobs, known.packets)
+
+
+def _messages(
+    settings: TrialSettings, plan: NetworkPlan, job: Admitted, compute: NDArray[np.float64], known: costs.Known
+) -> Summed:
+    """Sums one after the other; what one is like the next one is, where workers come to it alike."""
+    transfers = job.scheme.transfers(plan, job.settings, elements_of(settings))
+    assert transfers is not None
+    flows, capacities = flows_of(plan, transfers, known.acknowledged)
+    workers, steps = compute.shape
+    begun, ended = np.zeros((workers, steps)), np.zeros((workers, steps))
+    free, had = np.zeros(len(plan.everyone)), {}
+    for step in range(steps):
+        free[:workers] += compute[:, step]
+        begun[:, step] = free[:workers]
+        first = float(free[:workers].min())
+        late = np.maximum(free - first, 0.0)
+        if (key := np.round(late, 12).tobytes()) not in had:
+            had[key] = carry(flows, capacities, late, known.message, known.packets.delay).ended
+        free = first + had[key]
+        ended[:, step] = free[:workers]
+    none = np.zeros((workers, steps), np.int64)
+    return Summed(begun, ended, np.zeros((workers, steps)), none, none, {})
+
+
+def _job_run(
+    settings: TrialSettings, job: Admitted, start: float, compute: NDArray[np.float64], summed: Summed, several: bool
+) -> JobRun:
+    """The records of a job's workers (hosts.training.trainer), and their counters. What only training tells is not there."""
+    run, elements = JobRun(job.plan, settings, start, several), elements_of(settings)
+    waited, results = (np.diff(what, axis=1, prepend=0) for what in (summed.waited, summed.results))
+    trips = waited / np.maximum(results, 1)
+    for rank in range(job.plan.size):
+        for step in range(settings.steps):
+            begun, ended = float(summed.begun[rank, step]), float(summed.ended[rank, step])
+            busy = float(compute[rank, step]) - (start if step == 0 else 0.0)
+            run.steps.append(
+                {
+                    "step": step, "rank": rank, "begun": begun - busy, "ended": ended, "tat": ended - begun, "busy": busy,
+                    "compute": busy, "padding": 0.0, "elements": elements, "rtt": float(trips[rank, step]),
+                    "retransmissions": int(summed.retransmissions[rank, step]),
+                }
+            )  # fmt: skip
+        counted = {name: int(values[rank]) for name, values in summed.counters.items()}
+        run.done[rank] = Done(rank, "", asdict(Counters(**counted, waited=float(summed.waited[rank, -1]))), [])
+    run.steps.sort(key=lambda record: (record["step"], record["rank"]))
+    return run

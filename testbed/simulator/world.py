@@ -1,0 +1,202 @@
+"""What a simulated network consists of: arrays that compiled loops share, by name.
+
+Nodes are numbered: workers by rank over all jobs, then switches. A job's switches are a tree. A link has two directions, UP and
+DOWN. Times are in seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, cast, get_type_hints
+
+import numba
+import numba.extending
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.compiled import compiled
+from testbed.simulator.events import push
+
+UP, DOWN = 0, 1
+START, WAKE, TIMER, PACKET = range(4)  # what an event is: (number of a worker or packet) * EVENTS + which
+EVENTS = 4
+SIZE, ORDER, HAPPENED, FREE, FULL = range(5)  # `state`: events in the heap, pushed, taken out; the first free packet; no room left
+STATES = 5
+UPDATE, RESULT, QUERY, STATUS = range(4)  # kinds of packets; the first two carry a vector
+ABOVE = -1  # in place of a child
+
+PACKET_FIELDS = np.dtype(
+    [
+        ("kind", "i8"),  # of a free one: which is the next free one
+        ("job", "i8"),
+        ("node", "i8"),  # where it arrives
+        ("child", "i8"),  # of that node, which sends it; or ABOVE
+        ("slot", "i8"),
+        ("chunk", "i8"),
+        ("mark", "i8"),
+        ("seen", "i8"),  # of a status: bits of the children that are in
+        ("tries", "i8"),  # of a query and its status
+    ]
+)
+LINK_FIELDS = np.dtype(
+    [
+        ("vector", "f8"),  # time of a packet with a vector
+        ("header", "f8"),  # and of one without
+        ("busy", "f8"),  # until when
+        ("pressing", "f8"),  # until when with urgent packets
+        ("seed", "i8"),  # of losses
+        ("numbered", "i8"),  # packets so far
+        ("lost", "i8"),
+        ("bad", "i8"),  # the state of Gilbert and Elliott
+    ]
+)
+TREE_FIELDS = np.dtype(
+    [
+        ("above", "i8"),  # the node above it, -1: none
+        ("child", "i8"),  # its number there
+        ("link", "i8"),  # to that
+        ("first", "i8"),  # of its own children, among World.children
+        ("count", "i8"),
+        ("everyone", "i8"),  # bits of all its children
+    ]
+)
+JOB_FIELDS = np.dtype(
+    [
+        ("slots", "i8"),
+        ("base", "i8"),  # of its cells in each switch
+        ("chunks", "i8"),  # of a sum
+        ("sums", "i8"),
+        ("exponents", "i8"),  # 1: chunks have exponents, which go ahead
+        ("asks", "i8"),  # recovery, 1: ask; 0: send again as the paper does
+        ("levels", "i8"),  # of switches
+    ]
+)
+CELL_FIELDS = np.dtype([("chunk", "i8"), ("seen", "i8"), ("final", "i8"), ("asker", "i8")])
+WORKER_FIELDS = np.dtype(
+    [
+        ("job", "i8"),
+        ("busy", "f8"),  # until when its processor is
+        ("sum", "i8"),  # under way, or next
+        ("position", "i8"),  # of the chunks that may be sent
+        ("remaining", "i8"),  # chunks of the sum without a result
+        ("arrived", "i8"),  # packets in its inbox
+        ("woken", "i8"),  # 1: it is going to look at them
+        ("timer_at", "f8"),  # when its timer rings
+        ("sent", "i8"),  # packets with a vector
+        ("results", "i8"),
+        ("duplicates", "i8"),
+        ("timeouts", "i8"),
+        ("retransmissions", "i8"),
+        ("queries", "i8"),
+        ("waited", "f8"),  # for results, all together
+        ("heard_at", "f8"),  # as in hosts.stream.stream
+        ("heard_on", "f8"),
+        ("sampled_on", "f8"),
+        ("timed_out_at", "f8"),
+        ("probing", "i8"),  # as in hosts.stream.recovery
+        ("silence", "i8"),
+        ("margin", "f8"),  # of the stream's timer
+        ("in_order", "i8"),  # no packet that was sent before this one waits for its result
+        ("gaps", "i8"),  # 1: results have overtaken some that wait
+        ("latest", "f8"),  # no deadline is after this
+        ("earlier", "i8"),  # 1: a deadline may be before the timer rings
+    ]
+)
+TIMER_FIELDS = np.dtype([("srtt", "f8"), ("variation", "f8"), ("doublings", "f8"), ("doubled_at", "f8"), ("samples", "i8")])
+SUM_FIELDS = np.dtype(
+    [("compute", "f8"), ("begun", "f8"), ("ended", "f8"), ("waited", "f8"), ("results", "i8"), ("retransmissions", "i8")]
+)
+# a worker's slots (hosts.stream.stream, hosts.switchml.worker, hosts.stream.recovery), integers and times
+ROUND, NEXT, AHEAD, ANNOUNCED, CHUNK, PATH, SENDING, TRIES, OVERTAKEN, ASKED, PRESSED, INFORMED = range(12)
+SLOT_FIELDS = 12
+SENT_AT, DEADLINE, ASKED_AT = range(3)
+SLOT_TIMES = 3
+
+
+def _records(dtype: np.dtype, dimensions: int) -> Any:
+    return numba.types.Array(numba.from_dtype(dtype), dimensions, "C")
+
+
+Reals = Annotated[NDArray[np.float64], numba.float64[::1]]
+RealBlock = Annotated[NDArray[np.float64], numba.float64[:, :, ::1]]
+Integers = Annotated[NDArray[np.int64], numba.int64[::1]]
+Table = Annotated[NDArray[np.int64], numba.int64[:, ::1]]
+Block = Annotated[NDArray[np.int64], numba.int64[:, :, ::1]]
+
+
+class World(NamedTuple):
+    """One network, its jobs, and what is going on in it."""
+
+    times: Reals  # events (testbed.simulator.events), like:
+    orders: Integers
+    whats: Integers
+    state: Integers
+    packets: Annotated[Any, _records(PACKET_FIELDS, 1)]  # under way
+    links: Annotated[Any, _records(LINK_FIELDS, 2)]  # by link and direction
+    chances: Integers  # of losses: good, bad, enter, leave, times 2^32 (switches.loss)
+    costs: Reals  # testbed.simulator.lines names them
+    jobs: Annotated[Any, _records(JOB_FIELDS, 1)]
+    trees: Annotated[Any, _records(TREE_FIELDS, 2)]  # by job and node
+    children: Integers
+    switches: Reals  # until when each is busy
+    cells: Annotated[Any, _records(CELL_FIELDS, 2)]  # by switch
+    workers: Annotated[Any, _records(WORKER_FIELDS, 1)]
+    sums: Annotated[Any, _records(SUM_FIELDS, 2)]  # by worker and sum
+    inbox: Table  # by worker: packets that have arrived
+    slots: Block  # by worker, field and slot
+    slot_times: RealBlock
+    timers: Annotated[Any, _records(TIMER_FIELDS, 2)]  # by worker: the stream's, and that of urgent queries
+    recent: RealBlock  # by worker and timer
+    backoffs: RealBlock  # by worker, of one path: timeouts of the stream's timer, and of the urgent one
+    urgent_backoffs: RealBlock
+
+
+WORLD: Any = numba.types.NamedTuple(  # type: ignore[no-untyped-call]
+    [hint.__metadata__[0] for hint in get_type_hints(World, include_extras=True).values()], World
+)
+Z, R, B = numba.int64, numba.float64, numba.boolean
+Rows, Flags = numba.int64[::1], numba.boolean[::1]
+
+
+@compiled(numba.void(WORLD, R, Z), inline=True)
+def schedule(world: World, time: float, what: int) -> None:
+    """Put in an event."""
+    state = world.state
+    if state[SIZE] == len(world.times):
+        state[FULL] = 1
+        return
+    state[SIZE] = push(world.times, world.orders, world.whats, state[SIZE], time, state[ORDER], what)
+    state[ORDER] += 1
+
+
+@compiled(Z(WORLD), inline=True)
+def new_packet(world: World) -> int:
+    """The number of a packet that is free; the last one's, again and again, where there is no room."""
+    free = world.state[FREE]
+    if free + 1 == len(world.packets):
+        world.state[FULL] = 1
+    else:
+        world.state[FREE] = world.packets[free].kind
+    return int(free)
+
+
+@compiled(numba.void(WORLD, Z), inline=True)
+def drop(world: World, packet: int) -> None:
+    """A packet is no more."""
+    world.packets[packet].kind = world.state[FREE]
+    world.state[FREE] = packet
+
+
+@numba.extending.intrinsic
+def unowned(typing_context: Any, world: Any) -> Any:
+    """The same arrays without the counts of their references: the caller keeps them. To keep counts takes longer than all else."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole, null = arguments[0], cast(Any, numba.core.cgutils).get_null_value
+        for i, kind in enumerate(signature.return_type.types):
+            array = context.make_array(kind)(context, builder, builder.extract_value(whole, i))
+            array.meminfo = null(array.meminfo.type)
+            array.parent = null(array.parent.type)
+            whole = builder.insert_value(whole, array._getvalue(), i)
+        return whole
+
+    return world(world), generate
