@@ -49,6 +49,8 @@ class Direction:
     header: float
     seed: int
     loss: Loss | None
+    depth: int = 0
+    dropped: int = 0
     busy: float = 0.0
     pressing: float = 0.0
     numbered: int = 0
@@ -65,6 +67,12 @@ class Direction:
         lost = draw < threshold(self.loss.bad if self.bad else self.loss.good)
         self.lost += lost
         return lost
+
+    def full(self, now: float) -> bool:
+        """Whether the queue before it takes no more."""
+        over = self.depth > 0 and self.busy - now > self.depth * self.vector
+        self.dropped += over
+        return over
 
     def crossed(self, now: float, packet: Packet, urgent: bool) -> float:
         """When the packet's last bit is over."""
@@ -160,6 +168,10 @@ class Twin:
             for link in network.links
         ]
         self.first = sum(len(job.switches) for job in jobs)
+        for link in {link for job in jobs for _, link in job.above.values()}:
+            self.links[link][UP].depth = network.depth
+        for _, down in self.links:
+            down.depth = network.depth
         self.switch_busy = [0.0] * network.switches
         self.children: dict[tuple[int, int], list[int]] = {}
         self.above: dict[tuple[int, int], tuple[int, int]] = {}  # by job and node: the node above it, and the link
@@ -220,11 +232,12 @@ class Twin:
     def up(self, now: float, job: int, node: int, message: Message, mark: int, urgent: bool = False) -> None:
         above, link = self.above[job, node]
         packet = Packet(job, above, self.children[job, above].index(node), message, mark)
-        self.at(self.links[link][UP].crossed(now, packet, urgent) + self.costs.delay, self.arrive, packet)
+        if not self.links[link][UP].full(now):
+            self.at(self.links[link][UP].crossed(now, packet, urgent) + self.costs.delay, self.arrive, packet)
 
     def down(self, now: float, job: int, node: int, message: Message, mark: int) -> None:
         way = self.links[self.above[job, node][1]][DOWN]
-        if not way.loses():
+        if not way.loses() and not way.full(now):
             packet = Packet(job, node, None, message, mark)
             self.at(way.crossed(now, packet, False) + self.costs.delay, self.arrive, packet)
 

@@ -55,4 +55,6 @@ def _workers(point: Measured) -> int:
 def _point(ax: Axes, point: Measured, colour: str, values: list[float]) -> None:
     middle, low, high = values
     spread = [[middle - low], [high - middle]] if point.interval.known else None
-    ax.errorbar(_workers(point), middle, yerr=spread, fmt="o", color=colour, markersize=7, capsize=4, zorder=5)
+    ax.errorbar(
+        _workers(point), middle, yerr=spread, fmt="o", color=colour, markeredgecolor="black", markersize=7, capsize=4, zorder=5
+    )

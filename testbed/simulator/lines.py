@@ -6,7 +6,23 @@ import numba
 
 from hosts.compiled import compiled
 from testbed.simulator.losses import loses
-from testbed.simulator.world import ABOVE, DOWN, EVENTS, PACKET, QUERY, STATUS, UP, WORLD, B, R, World, Z, new_packet, schedule
+from testbed.simulator.world import (
+    ABOVE,
+    DOWN,
+    EVENTS,
+    PACKET,
+    QUERY,
+    STATUS,
+    UP,
+    WORLD,
+    B,
+    R,
+    World,
+    Z,
+    drop,
+    new_packet,
+    schedule,
+)
 
 HOST, BATCH, SWITCH, DELAY, NAP = range(5)  # of World.costs
 COSTS = 5
@@ -14,8 +30,12 @@ COSTS = 5
 
 @compiled(numba.void(WORLD, R, Z, Z, Z, B), inline=True)
 def cross(world: World, now: float, packet: int, link: int, direction: int, urgent: bool) -> None:
-    """A packet goes over a link, and arrives after its delay."""
+    """A packet goes over a link, and arrives after its delay; unless the queue before it is full."""
     kind, its = world.packets[packet].kind, world.links[link, direction]
+    if its.depth and its.busy - now > its.depth * its.vector:
+        its.dropped += 1
+        drop(world, packet)
+        return
     takes = its.header if kind in (QUERY, STATUS) else its.vector
     if urgent:  # it does not wait for what waits; that waits for it
         done = max(now, its.pressing) + takes

@@ -13,6 +13,7 @@ from hosts.training.workloads import find
 from schemes.scheme import Admitted, Transfers
 from schemes.tcp import SEGMENT, TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
+from testbed.trial.configuration import QUEUE_DEPTH
 from testbed.simulator.flows import Flows
 from testbed.simulator.switchml import Job, Link, Network
 from topologies.plan import NetworkPlan
@@ -40,7 +41,8 @@ def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int)
         Link(bits * BIT / link.rate if link.rate else 0.0, short * BIT / link.rate if link.rate else 0.0, link.number)
         for link in plan.links
     ]
-    return Network(links, len(plan.switches), settings.loss_model(), seed)
+    depth = settings.queue or max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in settings.admitted(plan)))
+    return Network(links, len(plan.switches), settings.loss_model(), seed, depth)
 
 
 def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64]) -> Job:

@@ -27,6 +27,7 @@ from testbed.simulator.world import (
     CELL_FIELDS,
     CHUNK,
     DEADLINE,
+    DOWN,
     EVENTS,
     FULL,
     HAPPENED,
@@ -43,6 +44,7 @@ from testbed.simulator.world import (
     TIMER,
     TIMER_FIELDS,
     TREE_FIELDS,
+    UP,
     WAKE,
     WORKER_FIELDS,
     WORLD,
@@ -83,12 +85,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Network:
-    """Links, a number of switches, and losses in both directions of all links."""
+    """Links, a number of switches, and losses in both directions of all links; how many packets a switch's port holds, 0: all."""
 
     links: Sequence[Link]
     switches: int
     loss: Loss | None = None
     seed: int = 1
+    depth: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,11 +108,12 @@ class Summed:
 
 @dataclass(frozen=True)
 class Simulated:
-    """The jobs, what links lost and numbered, and how many events that took."""
+    """The jobs, packets that links lost and numbered and that queues dropped, and how many events that took."""
 
     jobs: list[Summed]
     lost: int
     numbered: int
+    dropped: int
     events: int
 
 
@@ -129,7 +133,7 @@ def simulate(network: Network, jobs: Sequence[Job], costs: Costs = IDEAL) -> Sim
         raise ValueError(f"a simulation of more than {MOST_EVENTS:,} events: choose fewer workers, steps or elements")
     return Simulated(
         [_summed(world, number, job) for number, job in enumerate(jobs)], int(world.links["lost"].sum()),
-        int(world.links["numbered"].sum()), events,
+        int(world.links["numbered"].sum()), int(world.links["dropped"].sum()), events,
     )  # fmt: skip
 
 
@@ -172,7 +176,7 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs, room: int) -> Wor
         its["slots"], its["base"], its["chunks"], its["sums"] = job.slots, base, job.chunks, job.compute.shape[1]
         its["exponents"], its["asks"] = job.exponents, job.asks
         own["job"], own["margin"] = number, ASKING_MARGIN if job.asks else PAPER_MARGIN
-        its["levels"] = _plant(world, number, job, first, workers)
+        its["levels"] = _plant(world, number, job, first, workers, network.depth)
         world.sums["compute"][first : first + sizes[number], : job.compute.shape[1]] = job.compute
         for w in range(first, first + sizes[number]):
             set_timeouts(world, w, STREAM)
@@ -186,6 +190,7 @@ def _links(network: Network) -> Any:
     found = np.zeros((len(network.links), 2), LINK_FIELDS)
     for its, link in zip(found, network.links, strict=True):
         its["vector"], its["header"] = link.vector, link.header
+        its[DOWN]["depth"] = network.depth
         its["seed"] = [link_seed(network.seed, link.number, direction) for direction in range(2)]
     return found
 
@@ -195,7 +200,7 @@ def _chances(loss: Loss | None) -> NDArray[np.int64]:
     return np.array([threshold(chance) for chance in (chosen.good, chosen.bad, chosen.enter, chosen.leave)])
 
 
-def _plant(world: World, number: int, job: Job, first: int, workers: int) -> int:
+def _plant(world: World, number: int, job: Job, first: int, workers: int, depth: int) -> int:
     """Set up a job's tree; how many levels of switches it has."""
     below: dict[int, list[int]] = {}
     for rank, switch in enumerate(job.switches):
@@ -203,6 +208,8 @@ def _plant(world: World, number: int, job: Job, first: int, workers: int) -> int
     for switch, (above, _) in sorted(job.above.items()):
         below.setdefault(workers + above, []).append(workers + switch)
     tree, filled = world.trees[number], number * world.trees.shape[1]
+    for _, link in job.above.values():
+        world.links[link, UP]["depth"] = depth
     tree["above"] = -1
     for node, children in below.items():
         if len(children) > 63:
@@ -213,10 +220,10 @@ def _plant(world: World, number: int, job: Job, first: int, workers: int) -> int
         for i, child in enumerate(children):
             link = job.links[child - first] if child < workers else job.above[child - workers][1]
             tree[child]["above"], tree[child]["child"], tree[child]["link"] = node, i, link
-    depth, node = 0, int(tree[first]["above"])
+    levels, node = 0, int(tree[first]["above"])
     while node >= 0:
-        depth, node = depth + 1, int(tree[node]["above"])
-    return depth
+        levels, node = levels + 1, int(tree[node]["above"])
+    return levels
 
 
 @compiled(Z(WORLD, Z))

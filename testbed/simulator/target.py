@@ -11,7 +11,7 @@ from testbed.simulator import costs
 
 PACKETS = "switchml"  # the scheme that is simulated packet by packet
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
-    "outage_at": None, "death_at": None, "background": 0.0, "queue": None, "latency": 0.0, "timeline": False,
+    "outage_at": None, "death_at": None, "background": 0.0, "latency": 0.0, "timeline": False,
     "measure_error": False,
 }  # fmt: skip
 
@@ -34,6 +34,8 @@ def check(settings: TrialSettings) -> None:
             continue
         if type(scheme).transfers is Scheme.transfers:
             raise SettingsError(f"scheme {scheme.name} is not simulated: choose another scheme, or target embedded")
+        if settings.queue is not None:
+            raise SettingsError(f"queues of scheme {scheme.name} are not simulated: leave queue out, or choose target embedded")
         if settings.loss:
             raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
         if len(each) > 1:

@@ -18,6 +18,7 @@ from testbed.simulator.plans import compute_times, elements_of, flows_of, job_of
 from testbed.simulator.switchml import Simulated, Summed, simulate
 from testbed.simulator.target import PACKETS
 from testbed.trial.job_run import JobRun, together
+from testbed.trial.validity import queue_problems
 from topologies.plan import NetworkPlan
 
 
@@ -28,10 +29,10 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     times = [compute_times(own, seed, job.plan.size) for own, job in zip(each, admitted, strict=True)]
     for start, its in zip(settings.starts(), times, strict=True):
         its[:, 0] += start
-    lost = numbered = 0
+    lost = numbered = dropped = 0
     if settings.running().name == PACKETS and all(job.scheme.name == PACKETS for job in admitted):
         found = _packets(settings, seed, plan, admitted, times, known)
-        lost, numbered, summed = found.lost, found.numbered, found.jobs
+        lost, numbered, dropped, summed = found.lost, found.numbered, found.dropped, found.jobs
     else:
         summed = [_messages(each[0], plan, admitted[0], times[0], known)]
     jobs = [
@@ -40,13 +41,15 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     ]
     metrics = together([job.metrics() for job in jobs]) | {
         "loss_achieved": lost / numbered if numbered else 0.0, "loss_packets": numbered,
+        "queue_drops": dropped,
     }  # fmt: skip
 
     def tag(job: JobRun) -> dict[str, Any]:
         return {"job": job.plan.number} if len(jobs) > 1 else {}
 
+    problems = queue_problems(metrics, settings)
     return {
-        "metrics": metrics, "valid": True, "problems": [],
+        "metrics": metrics, "valid": not problems, "problems": problems,
         "workers": [tag(job) | asdict(done) for job in jobs for _, done in sorted(job.done.items())],
         "switches": {}, "steps": [tag(job) | record for job in jobs for record in job.steps], "data_sha256": "",
     }  # fmt: skip

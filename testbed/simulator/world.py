@@ -46,6 +46,8 @@ LINK_FIELDS = np.dtype(
         ("seed", "i8"),  # of losses
         ("numbered", "i8"),  # packets so far
         ("lost", "i8"),
+        ("dropped", "i8"),  # because the queue before it was full
+        ("depth", "i8"),  # of that queue, in packets; 0: it holds all
         ("bad", "i8"),  # the state of Gilbert and Elliott
     ]
 )

@@ -28,6 +28,13 @@ def loss_deviation(settings: TrialSettings, packets: int) -> float:
     return math.sqrt(rate * (1 - rate) / packets * (1 + correlation) / (1 - correlation))
 
 
+def queue_problems(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
+    """What is wrong with a trial's queues."""
+    if metrics["queue_drops"] and settings.queue is None:
+        return [f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for"]
+    return []
+
+
 def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     """What is wrong with a trial, a sentence each with what to do about it; empty for a valid one."""
     problems = []
@@ -43,8 +50,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         problems.append(f"for {100 * metrics['saturated']:.0f} % of the time {why}")
     if metrics.get("pauses"):
         problems.append("somebody who watched paused a switch: run again without `inalab watch --pace`")
-    if metrics["queue_drops"] and settings.queue is None:
-        problems.append(f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for")
+    problems += queue_problems(metrics, settings)
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
     faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
     faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())

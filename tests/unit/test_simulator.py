@@ -125,15 +125,17 @@ losses = st.sampled_from([None, Loss.bernoulli(0.01), Loss.bernoulli(0.1), Loss.
 @given(
     st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=2), st.integers(1, 30), st.integers(1, 9),
     st.integers(0, 2**31), costs_, losses, st.booleans(), st.booleans(),
+    st.sampled_from([0, 0, 3, 10]),
 )  # fmt: skip
 def test_it_is_what_the_real_workers_and_the_model_of_the_switches_do(
-    placed: list[list[int]], chunks: int, slots: int, seed: int, costs: Costs, loss: Loss | None, asks: bool, exponents: bool
-) -> None:
+    placed: list[list[int]], chunks: int, slots: int, seed: int, costs: Costs, loss: Loss | None, asks: bool, exponents: bool,
+    depth: int,
+) -> None:  # fmt: skip
     """Every sum's begin and end, all counters and the number of events, under losses, naps, queries and timeouts."""
     random = np.random.default_rng(seed)
     hosts = sum(map(len, placed))
     links = [Link(t, t / 10, number) for number, t in enumerate(random.uniform(1e-6, 1e-3, hosts + 3))]
-    network = Network(links, 4, loss, seed)
+    network = Network(links, 4, loss, seed, depth)
     jobs, first = [], 0
     for places in placed:
         above = {rack: (3, hosts + rack) for rack in set(places)} if len(set(places)) > 1 else {}
@@ -152,6 +154,7 @@ def test_it_is_what_the_real_workers_and_the_model_of_the_switches_do(
     assert np.concatenate([job.ended for job in ours.jobs]) == pytest.approx(np.array(ended), rel=1e-12)
     assert ours.events == twin.happened
     assert ours.lost == sum(way.lost for link in twin.links for way in link)
+    assert ours.dropped == sum(way.dropped for link in twin.links for way in link)
 
 
 def test_a_thousand_workers_take_as_long_as_two() -> None:
