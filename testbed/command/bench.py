@@ -1,5 +1,5 @@
 """`make bench`: packets per second through one switch of each target, ATE/s of real workers against the line rate, and how long
-MLfabric's planner takes."""
+MLfabric's planner and the simulator take."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -29,9 +30,11 @@ from switches.embedded.build import c_compiler
 from switches.forwarding import Station
 from switches.switchml import Child, Pool, job
 from switches.target import Target, on_interfaces, tell
-from testbed.plan.settings import SettingsError
+from testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from testbed.plan.targets import real_target_for
 from testbed.record.runs import ROOT
+from testbed.simulator.plans import job_of, network_of
+from testbed.simulator.switchml import simulate
 from testbed.trial.harness import Job, all_reduce, as_tensors
 from topologies import isolation
 from topologies.racks import Racks
@@ -195,10 +198,34 @@ def plans(console: Console) -> None:
     console.print(table)
 
 
+def simulating(racks: int, workers: int, elements: int) -> tuple[int, float]:
+    """Events of one sum of SwitchML that is simulated, and seconds that it takes."""
+    size = {"racks": racks, "workers": workers, "k": 256, "slots": 128, "host_rate": 1e5, "uplink_rate": 1e5, "steps": 1}
+    settings = make_settings(TrialSettings, size)
+    plan = settings.plan()
+    network = network_of(settings, plan, 1, SCHEME.bits_on_wire(settings.k))
+    (admitted,) = settings.admitted(plan)
+    summing = job_of(plan, admitted, elements, np.zeros((racks * workers, 1)))
+    begun = time.perf_counter()
+    return simulate(network, [summing]).events, time.perf_counter() - begun
+
+
+def simulations(console: Console) -> None:
+    """How fast SwitchML is simulated, on one core."""
+    table = Table(title="the simulator, one sum of SwitchML without loss", box=SIMPLE_HEAD)
+    for heading in ("workers", "MB", "events", "s", "aim"):
+        table.add_column(heading, justify="right")
+    for racks, elements, aim in ((1, 6_250_000, ""), (32, 6_250_000, "60")):
+        events, took = simulating(racks, 32, elements)
+        table.add_row(f"{32 * racks:,}", f"{4e-6 * elements:g}", f"{events:,}", f"{took:.1f}", aim)
+    console.print(table)
+
+
 def main() -> None:
     """Print all tables."""
     console = Console()
     plans(console)
+    simulations(console)
     switches(console)
     table = Table(title="workers, one rack, against the line-rate bound", box=SIMPLE_HEAD)
     for heading in ("workers", "Mbit/s", "k", "slots", "ATE/s", "of the bound", "aim"):

@@ -13,9 +13,9 @@ from hosts.training.workloads import find
 from schemes.scheme import Admitted, Transfers
 from schemes.tcp import SEGMENT, TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
-from testbed.trial.configuration import QUEUE_DEPTH
 from testbed.simulator.flows import Flows
 from testbed.simulator.switchml import Job, Link, Network
+from testbed.trial.configuration import QUEUE_DEPTH
 from topologies.plan import NetworkPlan
 
 ACKNOWLEDGMENT = 66 + 24  # bytes on the wire of a TCP acknowledgment with time stamps
