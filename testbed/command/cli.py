@@ -61,6 +61,7 @@ def run(
     from testbed.plan.asking import Asked, understood
     from testbed.plan.effect import checked_plan
     from testbed.plan.settings import SettingsError, named_scheme
+    from testbed.plan.targets import check_trials
 
     if on is not None:
         raise typer.Exit(_on_machines(on, experiment, target or "", scheme, list(set_ or []), seed, results, quick, bool(capture)))
@@ -68,11 +69,12 @@ def run(
     links = captures.parse(capture or [])
     plans = []
     for name in registry.names() if experiment == "all" else [experiment]:
-        asked = Asked(name, target or "", seed, list(set_ or []), quick, resume, tuple(links))
+        own = experiment == "all" and registry.has_target(name)
+        asked = Asked(name, "" if own else target or "", seed, list(set_ or []), quick, resume, tuple(links))
         asked, chosen, settings = understood(asked, chosen_scheme, strict=experiment != "all")
         if experiment == "all":
             try:
-                checked_plan(chosen, settings, seed)
+                check_trials(asked.target, checked_plan(chosen, settings, seed))
             except SettingsError as error:
                 console.print(f"{name} is left out: {error}", highlight=False, soft_wrap=True)
                 continue

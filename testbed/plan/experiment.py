@@ -78,6 +78,11 @@ def target_of(experiment: Experiment) -> str:
     return str(getattr(experiment, "TARGET", "embedded"))
 
 
+def has_target(name: str) -> bool:
+    """Whether the experiment of that name is for one target, whatever others run on."""
+    return hasattr(load(name), "TARGET")
+
+
 def short(name: str) -> str:
     """What an experiment's runs are kept under: its name, or its file's."""
     return Path(name).stem if is_file(name) else name
