@@ -89,8 +89,7 @@ def findings(run: Run) -> list[str]:
         for n in levels(run, "workers"):
             found = estimate(run, GIGA, scheme=scheme, workers=n)
             if found.n and n in PAPER[name]:
-                share = PAPER[name][n] / found.median
-                said.append(
-                    f"{name}, {n} workers: reported are {share:.2f} of the simulated {found.median:.2f} 10⁹ ATE/s of {scheme}."
-                )
+                whose = look_of(scheme).label if name == scheme else name
+                share, gained = PAPER[name][n] / found.median, f"{found.median:.2f} · 10⁹ ATE/s of {look_of(scheme).label}"
+                said.append(f"{whose}, {n} workers: what was reported is {share:.2f} of the simulated {gained}.")
     return said or ["No size was simulated."]
