@@ -13,9 +13,10 @@ import pytest
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of the hosts' loops, which the imports below compile
 
+from hosts.compiled import compile_all  # noqa: E402
 from schemes import registry  # noqa: E402
 from switches.target import Target  # noqa: E402
-from testbed.plan.targets import DEFAULTS, make_target, target_for  # noqa: E402
+from testbed.plan.targets import REAL, make_target, real_target_for  # noqa: E402
 from tests.properties import register_profiles  # noqa: E402
 from topologies import isolation  # noqa: E402
 
@@ -24,7 +25,13 @@ register_profiles()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test TARGET=bmv2` runs the tests that make networks on real BMv2, and compares the recordings with it."""
-    parser.addoption("--target", default="embedded", choices=list(DEFAULTS), help="what runs the switches of networks under test")
+    parser.addoption("--target", default="embedded", choices=list(REAL), help="what runs the switches of networks under test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the loops once where tests run side by side, and not in each of their processes."""
+    if config.getoption("numprocesses", None):
+        compile_all()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,4 +66,4 @@ def small_target(request: pytest.FixtureRequest) -> Target:
 @pytest.fixture(scope="session")
 def atp_target(request: pytest.FixtureRequest) -> Target:
     """The target under test with p4/atp.p4 at 64 integers a packet."""
-    return target_for(request.config.getoption("target"), registry.find("atp"), 64)
+    return real_target_for(request.config.getoption("target"), registry.find("atp"), 64)

@@ -18,7 +18,8 @@ from testbed.simulator.target import SimulatedTarget
 MOST_HOSTS = 256  # of a network on one machine
 
 # by name: the settings that it can keep up with where an experiment's own are too much
-DEFAULTS: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "0.6", "uplink_rate": "0.6"}, "simulated": {}}
+REAL: dict[str, dict[str, str]] = {"embedded": {}, "bmv2": {"host_rate": "0.6", "uplink_rate": "0.6"}}
+DEFAULTS: dict[str, dict[str, str]] = {**REAL, SimulatedTarget.name: {}}
 
 
 def defaults(name: str) -> dict[str, str]:
@@ -40,8 +41,8 @@ def _check(name: str) -> None:
 
 def _check_real(name: str) -> None:
     _check(name)
-    if name == SimulatedTarget.name:
-        raise SettingsError(f"target {name} computes trials, and runs nothing: choose target embedded or bmv2")
+    if name not in REAL:
+        raise SettingsError(f"target {name} computes trials, and runs nothing: choose one of {', '.join(REAL)}")
 
 
 def check_trials(name: str, trials: Sequence[Trial]) -> None:
