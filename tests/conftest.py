@@ -28,10 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", default="embedded", choices=list(REAL), help="what runs the switches of networks under test")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Compile the loops once where tests run side by side, and not in each of their processes."""
-    if config.getoption("numprocesses", None):
-        compile_all()
+def pytest_configure() -> None:
+    """Compile the loops before tests begin, some side by side and some in forks: each would compile those that it needs."""
+    compile_all()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
