@@ -21,7 +21,7 @@ from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, paired
 from testbed.record.runs import Run
 
-TARGET = "simulated"
+RUNS_ON = "simulated"
 TAT = metric("tat_mean")
 WAYS = {"ask": Look("ask (ours)", COLOURS[0], "o"), "paper": Look("as the paper", COLOURS[1], "s")}
 MOST_IN_RACK = 32

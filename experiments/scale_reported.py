@@ -20,7 +20,7 @@ from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
 from testbed.record.runs import Run
 
-TARGET = "simulated"
+RUNS_ON = "simulated"
 GIGA = metric("ate_per_second", 1e-9)
 REPORTED = {"switchml": "switchml", "ring": "NCCL, RDMA"}  # by scheme: whose reported numbers are drawn beside it
 

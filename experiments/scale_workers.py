@@ -20,7 +20,7 @@ from testbed.plan.sweep import Integers, Numbers, Point, Sizes, SweepSettings, W
 from testbed.record.runs import Run
 from topologies.topology import MAX_RACKS
 
-TARGET = "simulated"
+RUNS_ON = "simulated"
 BY_NUMBER = ("switchml", "ps", "tree")  # whose packets or messages grow with the number of workers
 
 

@@ -56,9 +56,20 @@ def compiled(signature: Any, inline: bool = False) -> Callable[[Function], Funct
 
 def compile_all() -> None:
     """Import all modules that have compiled loops: set-up does so, lest an experiment wait for them."""
-    for path in sorted(path for folder in LOOPS for path in (ROOT / folder).rglob("*.py")):
-        if "\n@compiled(" in path.read_text():
-            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    for path in _modules(*LOOPS):
+        importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
+def kept() -> list[Path]:
+    """The folders in which the machine code of the hosts' own modules is."""
+    folders = (_folder(path, checked=False) for path in _modules(LOOPS[0]))
+    return [folder for folder in folders if folder is not None and folder.exists()]
+
+
+def _modules(*folders: str) -> list[Path]:
+    """The files below these folders of ROOT that have compiled loops."""
+    found = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [path for path in found if "\n@compiled(" in path.read_text()]
 
 
 @cache

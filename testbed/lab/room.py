@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from switches.cache import cache_directory
+from hosts.compiled import kept
 from testbed.lab.confinement import ROOT, SUBMISSION, readable, system_folders
 from testbed.lab.lab import Failure
 from topologies import isolation
@@ -76,7 +76,7 @@ def _furnish(submission: Path) -> None:
             _bind(folder, root / folder.name)
     for path in readable(*ETC, ROOT / "p4"):
         _bind(path.resolve(), root / path.relative_to("/"))
-    for loops in cache_directory().glob("loops-*/"):  # numba takes no folder that it cannot write to
+    for loops in kept():  # numba takes no folder that it cannot write to
         shutil.copytree(loops, root / CACHE.relative_to("/") / "inalab" / loops.name)
     _bind(submission, root / SUBMISSION.relative_to("/"))
     for name in DEVICES:

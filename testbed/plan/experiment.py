@@ -1,4 +1,4 @@
-"""What an experiment is: a module with a docstring, Settings, QUICK, trials(), figures() and findings(); TARGET if it has one."""
+"""What an experiment is: a module with a docstring, Settings, QUICK, trials(), figures() and findings(); and RUNS_ON, if need be."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def load(name: str) -> Experiment:
 
 
 def target_of(experiment: Experiment) -> str:
-    """The target on which it runs where none is asked for: its TARGET, or the embedded one."""
-    return str(getattr(experiment, "TARGET", "embedded"))
+    """The target on which it runs where none is asked for: its RUNS_ON, or the embedded one."""
+    return str(getattr(experiment, "RUNS_ON", "embedded"))
 
 
 def has_target(name: str) -> bool:
     """Whether the experiment of that name is for one target, whatever others run on."""
-    return hasattr(load(name), "TARGET")
+    return hasattr(load(name), "RUNS_ON")
 
 
 def short(name: str) -> str:
