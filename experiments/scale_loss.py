@@ -18,6 +18,7 @@ from testbed.draw.plots import COLOURS, new_figure, readable
 from testbed.draw.simulated import draw_measured_losses, shade
 from testbed.measures import metric
 from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
 from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, paired
 from testbed.record.runs import Run
 
@@ -50,6 +51,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     points = []
     for n in settings.sizes:
         racks = -(-n // MOST_IN_RACK)
+        if n % racks:
+            raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {MOST_IN_RACK} divide")
         for way in WAYS:
             for rate in (0.0, *settings.rates):
                 name = f"{n} workers, {100 * rate:g} %, {way}"
@@ -70,7 +73,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
                     if trial["factors"] == {"workers": n, "loss": rate, "recovery": way}:
                         trial["metrics"]["inflation"] = base(trial)
             curve(ax, run, "workers", metric("inflation"), look, loss=rate, recovery=way)
-        draw_measured_losses(ax, rate)
+        most = draw_measured_losses(ax, run, rate)
         ax.axhline(1, color="black", linestyle=":", linewidth=1.2)
         ax.set_xscale("log", base=2)
         at = levels(run, "workers")
@@ -78,14 +81,14 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.minorticks_off()
         ax.set_xlabel("workers")
         ax.set_title(f"{100 * rate:g} % loss", fontsize=10)
-        shade(ax, run)
+        shade(ax, run, most)
     axes[0].set_yscale("log")
     readable(axes[0].yaxis)
     axes[0].set_ylabel("TAT, times that without loss")
     axes[0].legend(frameon=False, fontsize=8)
     caption = (
         "Mean tensor aggregation time of SwitchML under loss over that without, against the number of workers, simulated: medians "
-        "with bootstrap 95 % intervals, a point for each seed. Black: measured on the embedded target. Shaded: extrapolation."
+        "with bootstrap 95 % intervals, a point for each seed. Black: measured, asking first. Shaded: extrapolation."
     )
     yield "scale_loss", caption, figure
 

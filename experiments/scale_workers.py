@@ -16,6 +16,7 @@ from testbed.draw.plots import new_figure
 from testbed.draw.simulated import draw_measured, shade
 from testbed.measures import ATE
 from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
 from testbed.plan.sweep import Integers, Numbers, Point, Sizes, SweepSettings, Words, paired
 from testbed.record.runs import Run
 from topologies.topology import MAX_RACKS
@@ -56,6 +57,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
             for n in settings.sizes:
                 if (racks := -(-n // rack)) > MAX_RACKS:
                     continue
+                if n % racks:
+                    raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {rack} divide")
                 shape: dict[str, Any] = {"racks": racks, "workers": n // racks}
                 if racks > 1:
                     shape["uplink_rate"] = settings.host_rate * rack / over

@@ -93,4 +93,6 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """The gate's verdict for each scheme, and every pair of schemes whose winner flips."""
+    if run.record["target"] == "simulated":
+        return [*not_valid(run), "This run is simulated itself: it tells nothing of how far the simulator can be trusted."]
     return [*not_valid(run), *verdicts(compare(measured(run), costs.of("embedded")))]

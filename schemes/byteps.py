@@ -19,6 +19,7 @@ from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
 from topologies.plan import Hop, NetworkPlan
 
 KILO = 1000
+DUST = 1e-9  # a share that is nothing but rounding
 MOST_TURNS = 16  # of the partitions of a service's share that are told apart where messages are counted
 
 
@@ -43,6 +44,7 @@ class BytePSScheme(Scheme):
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
     serves_on_workers = keeps_weights = True
+    unsimulated = ("credit", "order", "assignment")
     of_bound = (0.85, 1.02)
 
     def servers(self, settings: Any) -> int:
@@ -72,7 +74,7 @@ class BytePSScheme(Scheme):
         parts = np.array(shares(n, _rates(plan.rates(plan.everyone))))
         turns = max(1, min(MOST_TURNS, round(float(parts.max()) * size / (KILO * settings.partition))))
         worker, service = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(len(parts)), indexing="ij"))
-        over = (worker != service) & (parts[service] > 0)
+        over = (worker != service) & (parts[service] > DUST)
         worker, service = worker[over], service[over]
         pushed = parts[service] * size / turns
         found = [(worker, service, turn) for turn in range(turns)] + [(service, worker, turn + 1) for turn in range(turns)]

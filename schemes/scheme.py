@@ -185,6 +185,8 @@ class Scheme:
 
     # --- theory
 
+    unsimulated: tuple[str, ...] = ()  # settings of its own that the simulator does not follow
+
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers | None:
         """What the hosts of a network send each other for a sum, for the simulator; None where it is not simulated as messages."""
         return None

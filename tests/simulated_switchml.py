@@ -206,7 +206,8 @@ class Twin:
                 "hosts.stream.stream.BatchSocket",
                 lambda local, peers, record, send_rows, receive_rows, segments, mine=mine: Socket(self, mine, record, send_rows),
             )
-            membership = Membership(number, rank, size, [racks[switch] for switch in sorted(racks)])
+            others: list[list[int]] = [[]] if job.above and len(racks) == 1 else []  # racks without workers of the job
+            membership = Membership(number, rank, size, [*(racks[switch] for switch in sorted(racks)), *others])
             recovery = "ask" if job.asks else "paper"
             mine.worker = SwitchML(membership, EPOCH, ("", 0), ("", 0), job.slots, K, recovery=recovery)
             self.at(job.compute[rank, 0], self.start, mine)

@@ -263,7 +263,7 @@ def simulate(
         typer.Option("--set", metavar="KEY=VALUE", help="a trial's setting, such as racks=32; may be repeated"),
     ] = None,
     elements: Annotated[int, typer.Option(min=1, help="that are summed, where no workload is set")] = 6_250_000,
-    seed: Annotated[int, typer.Option(help="of losses and stragglers")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses and stragglers")] = 1,
     validate: Annotated[bool, typer.Option("--validate", help="compare with what was measured instead")] = False,
     write: Annotated[Path | None, typer.Option(help="with --validate: the page to write, too")] = None,
     calibrate: Annotated[
@@ -272,14 +272,20 @@ def simulate(
 ) -> None:
     """Compute how long a trial's sums take, without running a network (docs/simulator.md)."""
     from testbed.command import simulate as command
-    from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
+    from testbed.plan.effect import refuse_idle
+    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides, refuse_others
 
+    if write is not None and not validate:
+        raise SettingsError("--write is of --validate: give both")
     if calibrate is not None:
         raise typer.Exit(command.calibrate(calibrate, console))
     if validate:
         raise typer.Exit(command.validate(write, console))
-    given = {"workload": f"tensor-{elements}", "steps": 1} | parse_overrides(list(set_ or []), TrialSettings)
-    raise typer.Exit(command.show(make_settings(TrialSettings, given), seed, console))
+    asked = parse_overrides(list(set_ or []), TrialSettings)
+    settings = make_settings(TrialSettings, {"workload": f"tensor-{elements}", "steps": 1} | asked)
+    refuse_others(settings, {job.scheme for job in settings.each()})
+    refuse_idle(settings, asked)
+    raise typer.Exit(command.show(settings, seed, console))
 
 
 @application.command()

@@ -140,7 +140,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     To resume is to go on with the newest run that was asked for in the same words: trials that have a result are kept.
     """
     plan = checked_plan(experiment, settings, asked.seed)
-    check_trials(asked.target, plan)
+    check_trials(asked.target, plan, asked.capture)
     programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
     if asked.target != SimulatedTarget.name:
         need_namespaces()
@@ -297,6 +297,8 @@ def _drawn(run: Run, experiment: Experiment) -> tuple[list[str], list[tuple[str,
     try:
         return [*_simulated(run), *experiment.findings(run)], [*experiment.figures(run), *lanes(run)], True
     except Exception as error:
+        if run.record["target"] == SimulatedTarget.name and isinstance(error, KeyError):
+            return [*_simulated(run), f"The figures need {error}, which is not simulated: there are none."], [], True
         traceback.print_exc()
         return [f"The figures could not be drawn: {type(error).__name__}: {error}"], [], False
 

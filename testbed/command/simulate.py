@@ -13,6 +13,7 @@ from testbed.record.runs import ResultsError, load_run
 from testbed.simulator import calibration, costs, validation
 from testbed.simulator.target import SimulatedTarget
 from testbed.theory import bounds
+from testbed.trial.errors import TrialError
 
 EXPERIMENT = "validation"
 
@@ -20,16 +21,20 @@ EXPERIMENT = "validation"
 def show(settings: TrialSettings, seed: int, console: Console) -> int:
     """Simulate a trial, and print its sums' time; the exit code."""
     begun = time.perf_counter()
-    metrics = SimulatedTarget().trial(settings, seed)["metrics"]
+    try:
+        metrics = SimulatedTarget().trial(settings, seed)["metrics"]
+    except TrialError as error:
+        raise SettingsError(str(error)) from None
     spent = time.perf_counter() - begun
     tat, elements = metrics["tat_median"], metrics["elements"]
     table = Table(box=None, show_header=False)
+    alone = len(settings.each()) == 1
     for what, value in (
         ("workers", f"{sum(job.plan.size for job in settings.admitted(settings.plan())):,} in {settings.racks} racks"),
         ("elements", f"{elements:,.0f}"),
         ("TAT", f"{1000 * tat:.4g} ms"),
         ("ATE/s", f"{elements / tat / 1e6:,.4g} million"),
-        ("of the bound", f"{bounds.seconds(settings.each()[0], int(elements)) / tat:.1%}"),
+        ("of the bound", f"{bounds.seconds(settings, int(elements)) / tat:.1%}" if alone else "of several jobs there is none"),
         ("sent again", f"{metrics['retransmissions']:,} packets, and {metrics['queries']:,} queries"),
         ("computed in", f"{spent:.2g} s"),
         ("costs", f"{settings.costs}: {costs.of(settings.costs).origin}"),
@@ -74,5 +79,8 @@ def validate(out: Path | None, console: Console) -> int:
     for sentence in validation.verdicts(found):
         console.print(f"• {sentence}", highlight=False, markup=False)
     if out is not None:
-        out.write_text(calibration.page(found))
+        try:
+            out.write_text(calibration.page(found))
+        except OSError as error:
+            raise SettingsError(f"{out} cannot be written: {error.strerror}") from None
     return 0

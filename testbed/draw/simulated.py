@@ -16,32 +16,37 @@ from testbed.simulator.validation import Measured
 ALIKE = ("k", "slots", "workload", "host_rate")  # settings that a measured point has in common with a run whose figure it is in
 
 
-def shade(ax: Axes, run: Run) -> None:
-    """Mark the numbers of workers that are more than were measured."""
-    most, sizes = max(_workers(point) for point in measured()), levels(run, "workers")
-    if sizes and sizes[-1] > most:
-        begin = float(np.sqrt(most * min(n for n in sizes if n > most)))
-        ax.axvspan(begin, 1.2 * sizes[-1], color="black", alpha=0.07, linewidth=0)
+def shade(ax: Axes, run: Run, most: int | None = None) -> None:
+    """Mark the numbers of workers that are more than were measured: than `most`, or than at any point."""
+    most = most or max(_workers(point) for point in measured())
+    if beyond := [n for n in levels(run, "workers") if n > most]:
+        begin = float(np.sqrt(most * beyond[0]))
+        ax.axvspan(begin, 1.2 * beyond[-1], color="black", alpha=0.07, linewidth=0)
         ax.text(begin * 1.1, 0.98, "extrapolation", fontsize=7, va="top", transform=ax.get_xaxis_transform())
 
 
 def draw_measured(ax: Axes, run: Run, scheme: str) -> None:
     """A scheme's measured ATE/s, in millions, in one rack and without loss."""
-    settings = run.record["settings"]
     for point in measured():
-        alike = all(point.settings[key] == settings[key] for key in ALIKE)
-        if point.scheme == scheme and alike and not point.settings["loss"] and point.settings["racks"] == 1:
+        if point.scheme == scheme and _alike(point, run) and not point.settings["loss"] and point.settings["racks"] == 1:
             elements = int(str(point.settings["workload"]).removeprefix("tensor-"))
             _point(ax, point, look_of(scheme).colour, [1e-6 * elements / t for t in (point.median, point.high, point.low)])
 
 
-def draw_measured_losses(ax: Axes, rate: float) -> None:
-    """SwitchML's measured TAT at a loss rate, over that without."""
-    points = [point for point in measured() if point.scheme == "switchml"]
+def draw_measured_losses(ax: Axes, run: Run, rate: float) -> int:
+    """SwitchML's measured TAT at a loss rate, over that without; and with how many workers at most it was measured, or 1."""
+    points = [point for point in measured() if point.scheme == "switchml" and _alike(point, run)]
+    most = 1
     for point in points:
         without = next((p for p in points if _without_loss(p) == _without_loss(point) and not p.settings["loss"]), None)
         if without and point.settings["loss"] == rate:
             _point(ax, point, "black", [t / without.median for t in (point.median, point.low, point.high)])
+            most = max(most, _workers(point))
+    return most
+
+
+def _alike(point: Measured, run: Run) -> bool:
+    return all(point.settings[key] == run.record["settings"][key] for key in ALIKE)
 
 
 def _without_loss(point: Measured) -> dict[str, Any]:

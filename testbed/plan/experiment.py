@@ -1,4 +1,4 @@
-"""What an experiment is: a module with a docstring, Settings, QUICK, trials(), figures() and findings(); and RUNS_ON, if need be."""
+"""What an experiment is: a module with a docstring, Settings, QUICK, trials(), figures(), findings(), and RUNS_ON, if need be."""
 
 from __future__ import annotations
 

@@ -45,8 +45,10 @@ def _check_real(name: str) -> None:
         raise SettingsError(f"target {name} computes trials, and runs nothing: choose one of {', '.join(REAL)}")
 
 
-def check_trials(name: str, trials: Sequence[Trial]) -> None:
-    """Raise SettingsError for trials that a target cannot have."""
+def check_trials(name: str, trials: Sequence[Trial], capture: Sequence[str] = ()) -> None:
+    """Raise SettingsError for trials that a target cannot have, or packets that it cannot capture."""
+    if capture and name == SimulatedTarget.name:
+        raise SettingsError(f"target {name} has no packets to capture: leave --capture out, or choose another target")
     for trial in trials:
         if name == SimulatedTarget.name:
             simulated.check(trial.settings)

@@ -76,6 +76,34 @@ def carry(
     return Carried(ended, left, int(events))
 
 
+@compiled("i8(i8[::1], f8, f8[::1], i8[::1], i8[::1], f8[::1], f8[::1], f8[::1], f8[::1], i8[::1], b1[::1])")
+def fix(
+    unfixed: NDArray[np.int64], level: float, weights: NDArray[np.float64], first: NDArray[np.int64], crossed: NDArray[np.int64],
+    loads: NDArray[np.float64], rates: NDArray[np.float64], left: NDArray[np.float64], loaded: NDArray[np.float64],
+    users: NDArray[np.int64], full: NDArray[np.bool_],
+) -> int:  # fmt: skip
+    """Give the flows that cross a full link their rates; how many are left. `loaded`, zeros, is what these load links with."""
+    kept = 0
+    for f in unfixed:
+        crosses = False
+        for j in range(first[f], first[f + 1]):
+            crosses |= full[crossed[j]]
+        if crosses:
+            rates[f] = level * weights[f]
+            if not rates[f] > 0.0:
+                raise ValueError("a flow has no share of its links")
+        else:
+            unfixed[kept] = f
+            kept += 1
+        for j in range(first[f], first[f + 1]):
+            if crosses:
+                left[crossed[j]] = max(left[crossed[j]] - rates[f] * loads[j], 0.0)
+                users[crossed[j]] -= 1
+            else:
+                loaded[crossed[j]] += weights[f] * loads[j]
+    return kept
+
+
 @compiled("void(i8[::1], i8, f8[::1], i8[::1], i8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], i8[::1], i8[::1], b1[::1])")
 def share(
     active: NDArray[np.int64], count: int, weights: NDArray[np.float64], first: NDArray[np.int64], crossed: NDArray[np.int64],
@@ -104,20 +132,8 @@ def share(
                 level = min(level, left[link] / loaded[link])
         for link in used[:n]:
             full[link] = users[link] > 0 and left[link] <= level * loaded[link] * (1 + ALIKE)
-        kept = 0
-        for f in unfixed:
-            fixed = False
-            for j in range(first[f], first[f + 1]):
-                fixed |= full[crossed[j]]
-            if not fixed:
-                unfixed[kept] = f
-                kept += 1
-                continue
-            rates[f] = level * weights[f]
-            for j in range(first[f], first[f + 1]):
-                left[crossed[j]] = max(left[crossed[j]] - rates[f] * loads[j], 0.0)
-                loaded[crossed[j]] -= weights[f] * loads[j]
-                users[crossed[j]] -= 1
+            loaded[link] = 0.0  # summed up anew, because differences are not exact
+        kept = fix(unfixed, level, weights, first, crossed, loads, rates, left, loaded, users, full)
         unfixed = unfixed[:kept]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from hosts.ethernet import bits_on_wire
@@ -25,7 +26,8 @@ BIT = 1e-6  # seconds that a bit takes at 1 Mbit/s
 
 def elements_of(settings: TrialSettings) -> int:
     """Of a step's gradient."""
-    return sum(layer.elements for layer in whole(find(settings.workload).model()))
+    with torch.device("meta"):  # shapes alone: no memory, and no threads, which would not survive a fork
+        return sum(layer.elements for layer in whole(find(settings.workload).model()))
 
 
 def compute_times(settings: TrialSettings, seed: int, workers: int) -> NDArray[np.float64]:

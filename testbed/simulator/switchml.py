@@ -56,7 +56,7 @@ from testbed.simulator.world import (
 )
 
 IDEAL = Costs()
-MOST_EVENTS = 4_000_000_000
+MOST_EVENTS, AT_A_TIME = 1_000_000_000, 1_000_000
 PAPER_MARGIN, ASKING_MARGIN = 1.0, 1 / 4  # of round trips: hosts.stream.recovery
 
 
@@ -125,7 +125,9 @@ def simulate(network: Network, jobs: Sequence[Job], costs: Costs = IDEAL) -> Sim
     room = 4
     while True:
         world = build(network, jobs, costs, room)
-        events = run(world, MOST_EVENTS)
+        events = 0
+        while world.state[SIZE] and not world.state[FULL] and events < MOST_EVENTS:
+            events = run(world, events + AT_A_TIME)  # in between, Python takes signals
         if not world.state[FULL]:
             break
         room *= 2  # more packets under way than in most networks: begin again, which gives the same

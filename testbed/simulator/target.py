@@ -8,6 +8,7 @@ from hosts.training.pipeline import BLOCKING
 from schemes.scheme import Scheme
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.simulator import costs
+from testbed.trial.errors import TrialError
 
 PACKETS = "switchml"  # the scheme that is simulated packet by packet
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
@@ -32,14 +33,24 @@ def check(settings: TrialSettings) -> None:
             raise SettingsError(f"pipeline {job.pipeline} is not simulated: set pipeline={BLOCKING}, or choose target embedded")
         if scheme.name == PACKETS:
             continue
-        if type(scheme).transfers is Scheme.transfers:
-            raise SettingsError(f"scheme {scheme.name} is not simulated: choose another scheme, or target embedded")
-        if settings.queue is not None:
-            raise SettingsError(f"queues of scheme {scheme.name} are not simulated: leave queue out, or choose target embedded")
-        if settings.loss:
-            raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
-        if len(each) > 1:
-            raise SettingsError(f"several jobs are simulated of scheme switchml alone, not of {scheme.name}: leave jobs out")
+        _check_messages(settings, job, scheme)
+
+
+def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme) -> None:
+    if type(scheme).transfers is Scheme.transfers:
+        raise SettingsError(f"scheme {scheme.name} is not simulated: choose another scheme, or target embedded")
+    if settings.queue is not None:
+        raise SettingsError(f"queues of scheme {scheme.name} are not simulated: leave queue out, or choose target embedded")
+    if settings.loss:
+        raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
+    if settings.jobs:
+        raise SettingsError(f"jobs are simulated of scheme switchml alone, not of {scheme.name}: leave jobs out")
+    if settings.racks * settings.workers == 1:
+        raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
+    own, usual = job.scheme_settings(), scheme.Settings()
+    for name in scheme.unsimulated:
+        if getattr(own, name) != getattr(usual, name):
+            raise SettingsError(f"{scheme.name}.{name} is not simulated: leave it out, or choose target embedded")
 
 
 class SimulatedTarget:
@@ -56,9 +67,15 @@ class SimulatedTarget:
         return costs.origins()
 
     def trial(self, settings: TrialSettings, seed: int) -> dict[str, Any]:
-        """What testbed.trial.coordinator.run_trial returns. Raises SettingsError for what is not simulated."""
+        """What testbed.trial.coordinator.run_trial returns.
+
+        Raises SettingsError for what is not simulated, and TrialError for what would take too long.
+        """
         from testbed.simulator.trial import compute  # compiled loops, which take a moment to load
 
         settings.check()
         check(settings)
-        return compute(settings, seed, self.own or costs.of(settings.costs))
+        try:
+            return compute(settings, seed, self.own or costs.of(settings.costs))
+        except ValueError as error:
+            raise TrialError(str(error)) from None

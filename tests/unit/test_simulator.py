@@ -138,7 +138,8 @@ def test_it_is_what_the_real_workers_and_the_model_of_the_switches_do(
     network = Network(links, 4, loss, seed, depth)
     jobs, first = [], 0
     for places in placed:
-        above = {rack: (3, hosts + rack) for rack in set(places)} if len(set(places)) > 1 else {}
+        several = len(set(places)) > 1 or places[0] == 2  # a rack of a network may be a job's only one, below the root
+        above = {rack: (3, hosts + rack) for rack in set(places)} if several else {}
         compute = random.choice([1e-4, 1e-3, 0.1], (len(places), 2))
         jobs.append(Job(places, range(first, first + len(places)), above, chunks, slots, compute, exponents, asks))
         first += len(places)
