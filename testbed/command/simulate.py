@@ -56,7 +56,6 @@ def calibrate(folder: Path, console: Console) -> int:
         calibration.keep(run)
     except ValueError as error:
         raise SettingsError(f"{folder}: {error}") from None
-    costs.forget()
     known = costs.of("embedded")
     console.print(f"{known.origin}: {known.packets}, message {known.message:.3g} s", highlight=False)
     return validate(None, console)

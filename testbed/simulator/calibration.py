@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -61,6 +62,8 @@ def keep(run: Run) -> None:
     lacking = sorted(set(run.record["trials"]) - {f"{point.scheme}, {point.point}" for point in points})
     record = {"origin": origin, "lacking": lacking, "points": validation.record(points)}
     write_whole(MEASURED, json.dumps(record, indent=1) + "\n")
+    costs.forget()
+    _record.cache_clear()
 
 
 def fit(points: Sequence[Measured]) -> dict[str, float]:
@@ -81,6 +84,7 @@ def measured() -> list[Measured]:
     return validation.from_record(_record()["points"])
 
 
+@cache
 def _record() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(MEASURED.read_text())
     return found

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hosts.compiled import compiled
 from hosts.stream import rows as loops
 from hosts.stream.recovery import GAP, LONGEST_BACKOFF, LONGEST_WAIT, UNSAMPLED
+from hosts.switchml.worker import HEARD
 from testbed.simulator.lines import HOST, send_up
 from testbed.simulator.pool import AGAIN, INSISTS
 from testbed.simulator.timers import STREAM, URGENT, needless, sample
@@ -38,7 +39,6 @@ from testbed.simulator.world import (
     Z,
 )
 
-HEARD = 4  # hosts.switchml.worker's: queries in vain after which one insists
 Numbers = NDArray[np.int64]
 
 

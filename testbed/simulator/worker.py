@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hosts.compiled import compiled
 from hosts.stream import rows as loops
+from hosts.stream.stream import LONGEST_NAP, SHORTEST_NAP
 from testbed.simulator.lines import BATCH, HOST, NAP
 from testbed.simulator.recovery import (
     answered,
@@ -44,7 +45,6 @@ from testbed.simulator.world import (
     schedule,
 )
 
-SHORTEST_NAP, LONGEST_NAP = 0.001, 0.005  # hosts.stream.stream's
 TAKEN = -np.inf  # in place of the deadline of a slot whose result is in the batch that is looked at
 
 
