@@ -26,18 +26,19 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     """What testbed.trial.coordinator.run_trial returns, as far as it is computed: no processors, no switches' counters."""
     plan = settings.plan()
     admitted, each = settings.admitted(plan), settings.each()
+    elements = [elements_of(own) for own in each]
     times = [compute_times(own, seed, job.plan.size) for own, job in zip(each, admitted, strict=True)]
     for start, its in zip(settings.starts(), times, strict=True):
         its[:, 0] += start
     lost = numbered = dropped = 0
     if settings.running().name == PACKETS and all(job.scheme.name == PACKETS for job in admitted):
-        found = _packets(settings, seed, plan, admitted, times, known)
+        found = _packets(settings, seed, plan, admitted, elements, times, known)
         lost, numbered, dropped, summed = found.lost, found.numbered, found.dropped, found.jobs
     else:
-        summed = [_messages(each[0], plan, admitted[0], times[0], known)]
+        summed = [_messages(plan, admitted[0], elements[0], times[0], known)]
     jobs = [
-        _job_run(own, job, start, computing, its, len(each) > 1)
-        for own, job, start, computing, its in zip(each, admitted, settings.starts(), times, summed, strict=True)
+        _job_run(JobRun(job.plan, own, start, len(each) > 1), number, computing, its)
+        for own, job, start, number, computing, its in zip(each, admitted, settings.starts(), elements, times, summed, strict=True)
     ]
     metrics = together([job.metrics() for job in jobs]) | {
         "loss_achieved": lost / numbered if numbered else 0.0, "loss_packets": numbered,
@@ -56,20 +57,17 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
 
 
 def _packets(
-    settings: TrialSettings, seed: int, plan: NetworkPlan, admitted: list[Admitted], times: list[NDArray[np.float64]],
-    known: costs.Known,
+    settings: TrialSettings, seed: int, plan: NetworkPlan, admitted: list[Admitted], elements: list[int],
+    times: list[NDArray[np.float64]], known: costs.Known,
 ) -> Simulated:  # fmt: skip
     network = network_of(settings, plan, seed, settings.running().bits_on_wire(settings.k))
-    each = zip(admitted, settings.each(), times, strict=True)
-    jobs = [job_of(plan, job, elements_of(own), compute) for job, own, compute in each]
+    jobs = [job_of(plan, *its) for its in zip(admitted, elements, times, strict=True)]
     return simulate(network, jobs, known.packets)
 
 
-def _messages(
-    settings: TrialSettings, plan: NetworkPlan, job: Admitted, compute: NDArray[np.float64], known: costs.Known
-) -> Summed:
+def _messages(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64], known: costs.Known) -> Summed:
     """Sums one after the other; what one is like the next one is, where workers come to it alike."""
-    transfers = job.scheme.transfers(plan, job.settings, elements_of(settings))
+    transfers = job.scheme.transfers(plan, job.settings, elements)
     assert transfers is not None
     flows, capacities = flows_of(plan, transfers, known.acknowledged)
     workers, steps = compute.shape
@@ -88,17 +86,14 @@ def _messages(
     return Summed(begun, ended, np.zeros((workers, steps)), none, none, {})
 
 
-def _job_run(
-    settings: TrialSettings, job: Admitted, start: float, compute: NDArray[np.float64], summed: Summed, several: bool
-) -> JobRun:
-    """The records of a job's workers (hosts.training.trainer), and their counters. What only training tells is not there."""
-    run, elements = JobRun(job.plan, settings, start, several), elements_of(settings)
+def _job_run(run: JobRun, elements: int, compute: NDArray[np.float64], summed: Summed) -> JobRun:
+    """The job with its workers' records (hosts.training.trainer) and counters. What only training tells is not there."""
     waited, results = (np.diff(what, axis=1, prepend=0) for what in (summed.waited, summed.results))
     trips = waited / np.maximum(results, 1)
-    for rank in range(job.plan.size):
-        for step in range(settings.steps):
+    for rank in range(run.plan.size):
+        for step in range(run.settings.steps):
             begun, ended = float(summed.begun[rank, step]), float(summed.ended[rank, step])
-            busy = float(compute[rank, step]) - (start if step == 0 else 0.0)
+            busy = float(compute[rank, step]) - (run.start if step == 0 else 0.0)
             run.steps.append(
                 {
                     "step": step, "rank": rank, "begun": begun - busy, "ended": ended, "tat": ended - begun, "busy": busy,
