@@ -281,10 +281,13 @@ def test_a_trials_room_is_read_only_also_for_who_becomes_root_in_it(tmp_path: Pa
     assert code == 0
 
 
-def test_a_trial_leaves_nothing_though_the_check_is_killed(tmp_path: Path) -> None:
+def test_a_trial_leaves_nothing_though_the_check_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     submission = tmp_path / "submission"
     submission.mkdir()
-    before = set(Path(tempfile.gettempdir()).iterdir())
+    temporary = tmp_path / "temporary"  # the machine's own is also written to by who else runs on it
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     pid = os.fork()
     if pid == 0:
         try:
@@ -292,7 +295,7 @@ def test_a_trial_leaves_nothing_though_the_check_is_killed(tmp_path: Path) -> No
         finally:
             os._exit(0)
     time.sleep(2)
-    assert set(Path(tempfile.gettempdir()).iterdir()) <= before and not list(submission.iterdir())
+    assert not list(temporary.iterdir()) and not list(submission.iterdir())
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     deadline = time.monotonic() + 10
