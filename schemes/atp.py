@@ -98,7 +98,7 @@ class Atp(Streaming):
         """Lifetime, marking and pacing of the switch, and the admission of each job."""
         depth = marking_depth([job.settings.slots for job in jobs], conditions.queue)
         commands = atp.settings(AGGREGATOR_LIFETIME, depth) + atp.trunks(plan.trunks(name))
-        if not conditions.mixed and (len(jobs) > 1 or conditions.queue or conditions.background):
+        if is_paced(jobs, conditions):
             commands += _paced(plan, name, jobs)
         for job in jobs:
             node = first_node + sum(line.startswith("mc_node_create") for line in commands)
@@ -161,16 +161,26 @@ def marking_depth(windows: list[int], queue: int | None) -> int:
     return min(max(windows), max(1, queue // 2)) if queue else max(windows)
 
 
-def _paced(plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[str]:
-    """Send into each link a little less than it carries, so that queues form in the switch, where their depth is seen.
+def is_paced(jobs: Sequence[Admitted], conditions: Conditions) -> bool:
+    """Whether a switch sends into each link a little less than it carries.
 
-    A switch's rate is in packets, and a query takes the time of a vector. So one job alone, which has nobody to make room for, is
-    not paced: where packets are lost that would be the larger part of what the loss costs.
+    Queues then form in the switch, where their depth is seen. A switch's rate is in packets, and a query takes the time of a
+    vector. So one job alone, which has nobody to make room for, is not paced: where packets are lost that would be the larger part
+    of what the loss costs.
     """
-    bits = min(wire.bits_on_wire(job.settings.k) for job in jobs)
+    return not conditions.mixed and (len(jobs) > 1 or bool(conditions.queue) or conditions.background)
+
+
+def packets_a_second(rate: float, jobs: Sequence[Admitted]) -> int:
+    """That a switch sends into a link of so many Mbit/s, if it is paced."""
+    return int(PACE * rate * 1e6 / min(wire.bits_on_wire(job.settings.k) for job in jobs))
+
+
+def _paced(plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[str]:
+    """The rates of a switch's queues."""
     rates = {link.number: link.rate for link in plan.links}
     return [
-        f"set_queue_rate {int(PACE * rate * 1e6 / bits)} {a.port}"
+        f"set_queue_rate {packets_a_second(rate, jobs)} {a.port}"
         for a in plan.switches[name].attachments
         if (rate := rates[a.link]) is not None
     ]

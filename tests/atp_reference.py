@@ -76,6 +76,7 @@ class Aggregator:
     overflow: bool
     ecn: bool
     again: bool
+    touched: float
     asked: bool = False
 
     def add(self, g: Gradient, who: frozenset[int]) -> None:
@@ -88,10 +89,13 @@ class Aggregator:
 
 
 class ModelAtpSwitch:
-    """A switch of level 0 (the remote rack with number `rack`) or 1 (the server's rack) with so many children to wait for."""
+    """A switch of level 0 (the remote rack with number `rack`) or 1 (the server's rack) with so many children to wait for.
 
-    def __init__(self, level: int, fan_in: int, rack: int = 0) -> None:
-        self.level, self.fan_in, self.rack = level, fan_in, rack
+    It is `now` so late, in seconds; after `lifetime` others do not respect an aggregator that nobody has touched.
+    """
+
+    def __init__(self, level: int, fan_in: int, rack: int = 0, lifetime: float = float("inf")) -> None:
+        self.level, self.fan_in, self.rack, self.lifetime, self.now = level, fan_in, rack, lifetime, 0.0
         self.table: dict[int, Aggregator] = {}
         self.refused: dict[int, tuple[int, int, int]] = {}  # by index: the last (epoch, *owner) that found it taken
         self.finished: dict[int, tuple[int, int, int]] = {}  # by index: the last (epoch, *owner) whose result has passed
@@ -112,19 +116,20 @@ class ModelAtpSwitch:
         if held is None or held.owner != g.owner:
             if g.resend:
                 return self._on(g, who)
-            if held is not None:
+            if held is not None and self.now - held.touched <= self.lifetime:
                 return self._collided(g, who)
             if len(who) == self.fan_in or self.closed.get(job) == g.epoch:
                 return self._on(g, who)
             if (g.epoch, *g.owner) in (self.refused.get(g.index), self.finished.get(g.index)):
                 return self._collided(g, who)  # others of this chunk are at the server already, or all are
-            self.table[g.index] = Aggregator(g.epoch, g.owner, who, g.vector, g.overflow, g.ecn, g.asked)
+            self.table[g.index] = Aggregator(g.epoch, g.owner, who, g.vector, g.overflow, g.ecn, g.asked, self.now)
             return None
         stays = not g.resend or g.asked
         if stays and who <= held.seen:
             return None
         if not who <= held.seen:
             held.add(g, who)
+            held.touched = self.now
             if stays and len(held.seen) < self.fan_in:
                 return None
         total = replace(g, vector=held.total, overflow=held.overflow, ecn=held.ecn or g.ecn)

@@ -1,4 +1,4 @@
-"""What testbed.simulator.switchml does, with the real workers' code and the model of the switches that the P4 program is held to.
+"""What testbed.simulator.simulation does with SwitchML, with the real workers' code and the model of the switches that the P4 program is held to.
 
 Nothing of the simulator's loops is here: workers are hosts.switchml.worker.SwitchML, with sockets that hand over bytes; switches
 are tests.reference.ModelSwitch; links, losses and events are objects. Sums are checked, too.
@@ -21,7 +21,7 @@ from hosts.switchml import wire
 from hosts.switchml.worker import SwitchML
 from switches.loss import Loss, link_seed, mix, threshold
 from testbed.simulator.costs import Costs
-from testbed.simulator.switchml import Job, Network
+from testbed.simulator.simulation import Job, Network, Simulated
 from tests.reference import QUERY, RESULT, STATUS, UPDATE, Message, ModelSwitch
 
 EPOCH = 5
@@ -139,7 +139,7 @@ class Worker:
     compute: Sequence[float]
     worker: Any = None
     busy: float = 0.0
-    inbox: list[Packet] = field(default_factory=list)
+    inbox: list[Any] = field(default_factory=list)
     woken: bool = False
     timer_at: float = float("inf")
     under_way: Sum | None = None
@@ -249,8 +249,10 @@ class Twin:
                 return
         if packet.node >= self.first:
             self.switch(packet)
-            return
-        mine = self.workers[packet.node]
+        else:
+            self.take(self.workers[packet.node], packet)
+
+    def take(self, mine: Worker, packet: Any) -> None:
         mine.inbox.append(packet)
         if not self.costs.naps:
             self.look(mine)
@@ -333,3 +335,17 @@ class Twin:
         if len(rows := np.flatnonzero(mine.worker.deadline <= self.now)):
             mine.worker.recovery.expired(rows, self.now)
         self.set_timer(mine)
+
+
+def assert_alike(ours: Simulated, twin: Twin) -> None:
+    """The simulator and its twin agree on all times, counters, losses and the number of events."""
+    begun, ended = twin.run()
+    for job, summed in enumerate(ours.jobs):
+        mine = [w for w in twin.workers if w.job == job]
+        for name, values in summed.counters.items():
+            assert values.tolist() == [getattr(w.worker.counters, name) for w in mine], name
+    assert np.concatenate([job.begun for job in ours.jobs]) == pytest.approx(np.array(begun), rel=1e-12)
+    assert np.concatenate([job.ended for job in ours.jobs]) == pytest.approx(np.array(ended), rel=1e-12)
+    assert ours.events == twin.happened
+    assert ours.lost == sum(way.lost for link in twin.links for way in link)
+    assert ours.dropped == sum(way.dropped for link in twin.links for way in link)

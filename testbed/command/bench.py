@@ -34,7 +34,7 @@ from testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from testbed.plan.targets import real_target_for
 from testbed.record.runs import ROOT
 from testbed.simulator.plans import job_of, network_of
-from testbed.simulator.switchml import simulate
+from testbed.simulator.simulation import simulate
 from testbed.trial.harness import Job, all_reduce, as_tensors
 from topologies import isolation
 from topologies.racks import Racks

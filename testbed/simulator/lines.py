@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numba
+import numpy as np
 
+from hosts.atp.wire import ECN
 from hosts.compiled import compiled
 from testbed.simulator.losses import loses
 from testbed.simulator.world import (
     ABOVE,
     DOWN,
     EVENTS,
+    NOWHERE,
     PACKET,
     QUERY,
     STATUS,
@@ -26,13 +29,27 @@ from testbed.simulator.world import (
 
 HOST, BATCH, SWITCH, DELAY, NAP = range(5)  # of World.costs
 COSTS = 5
+NOTHING = 1e-6  # of a packet: what rounding may add
 
 
 @compiled(numba.void(WORLD, R, Z, Z, Z, B), inline=True)
 def cross(world: World, now: float, packet: int, link: int, direction: int, urgent: bool) -> None:
-    """A packet goes over a link, and arrives after its delay; unless the queue before it is full."""
+    """A packet goes over a link, and arrives after its delay; unless the queue before it is full.
+
+    A switch's queue that has a rate lets packets go one after another, whatever their size, and tells how many wait.
+    """
     kind, its = world.packets[packet].kind, world.links[link, direction]
-    if its.depth and its.busy - now > its.depth * its.vector:
+    if its.pace > 0.0:
+        waiting = int(np.ceil((its.paced - now) / its.pace - NOTHING)) - 1  # those that have not left
+        if its.depth and waiting >= its.depth:
+            its.dropped += 1
+            drop(world, packet)
+            return
+        if its.deep and waiting >= its.deep:
+            world.packets[packet].mark |= ECN
+        now = max(now, its.paced)
+        its.paced = now + its.pace
+    elif its.depth and its.busy - now > its.depth * its.vector:
         its.dropped += 1
         drop(world, packet)
         return
@@ -54,7 +71,7 @@ def packet_of(
     """A new packet."""
     p = new_packet(world)
     its = world.packets[p]
-    its.kind, its.job, its.node, its.child, its.slot, its.chunk = kind, job, node, child, slot, chunk
+    its.kind, its.job, its.tree, its.node, its.child, its.slot, its.chunk = kind, job, job, node, child, slot, chunk
     its.mark, its.seen, its.tries = mark, seen, tries
     return p
 
@@ -63,9 +80,10 @@ def packet_of(
 def send_up(
     world: World, now: float, job: int, node: int, kind: int, slot: int, chunk: int, mark: int, tries: int, urgent: bool
 ) -> None:
-    """A node sends a packet to the switch above it. What its link loses is lost on arrival (`arrives`)."""
+    """A node of SwitchML sends a packet to the switch above it. What its link loses is lost on arrival (`arrives`)."""
     place = world.trees[job, node]
     p = packet_of(world, kind, job, place.above, place.child, slot, chunk, mark, 0, tries)
+    world.packets[p].link = place.link
     cross(world, now, p, place.link, UP, urgent)
 
 
@@ -76,7 +94,9 @@ def send_down(
     """A switch sends a packet to a node below it, unless the link loses it."""
     link = world.trees[job, node].link
     if not loses(world, link, DOWN):
-        cross(world, now, packet_of(world, kind, job, node, ABOVE, slot, chunk, mark, seen, tries), link, DOWN, False)
+        p = packet_of(world, kind, job, node, ABOVE, slot, chunk, mark, seen, tries)
+        world.packets[p].link = NOWHERE
+        cross(world, now, p, link, DOWN, False)
 
 
 @compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
@@ -89,11 +109,21 @@ def multicast(
         send_down(world, now, job, world.children[i], kind, slot, chunk, mark, seen, tries)
 
 
+@compiled(numba.void(WORLD, R, Z, Z, Z, B), inline=True)
+def launch(world: World, now: float, packet: int, link: int, direction: int, urgent: bool) -> None:
+    """A packet leaves for its node, unless the link loses it: downwards at once, upwards on arrival."""
+    if direction == UP:
+        world.packets[packet].link = link
+    elif loses(world, link, DOWN):
+        drop(world, packet)
+        return
+    else:
+        world.packets[packet].link = NOWHERE
+    cross(world, now, packet, link, direction, urgent)
+
+
 @compiled(B(WORLD, Z), inline=True)
 def arrives(world: World, packet: int) -> bool:
-    """Whether the link that a packet has crossed has not lost it."""
-    its = world.packets[packet]
-    if its.child == ABOVE:
-        return True  # the switch that sent it has decided
-    node = world.children[world.trees[its.job, its.node].first + its.child]
-    return not loses(world, world.trees[its.job, node].link, UP)
+    """Whether the link that a packet has crossed has not lost it. The upper end of a link decides, for both directions."""
+    link = world.packets[packet].link
+    return link == NOWHERE or not loses(world, link, UP)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hosts.atp.wire import HEADER
 from hosts.ethernet import bits_on_wire
 from hosts.switchml.wire import STATUS
 from hosts.training.layers import whole
 from hosts.training.pace import Pace
 from hosts.training.workloads import find
-from schemes.scheme import Admitted, Transfers
+from schemes import atp
+from schemes.scheme import Admitted, Conditions, Transfers
 from schemes.tcp import SEGMENT, TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
 from testbed.simulator.flows import Flows
-from testbed.simulator.switchml import Job, Link, Network
+from testbed.simulator.simulation import Job, Link, Network
 from testbed.trial.configuration import QUEUE_DEPTH
-from topologies.plan import NetworkPlan
+from topologies.plan import LinkPlan, NetworkPlan
 
 ACKNOWLEDGMENT = 66 + 24  # bytes on the wire of a TCP acknowledgment with time stamps
 SEGMENTS = 2  # of data that one acknowledges (RFC 9293, section 3.8.6.3)
@@ -38,31 +42,44 @@ def compute_times(settings: TrialSettings, seed: int, workers: int) -> NDArray[n
 
 def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int) -> Network:
     """The trial's network, where a packet with a vector has so many bits on a link. Links without a rate take no time."""
-    short = bits_on_wire(STATUS.itemsize)
+    jobs, is_atp = settings.admitted(plan), settings.running().name == atp.SCHEME.name
+    short = bits_on_wire(HEADER.itemsize if is_atp else STATUS.itemsize)
     links = [
         Link(bits * BIT / link.rate if link.rate else 0.0, short * BIT / link.rate if link.rate else 0.0, link.number)
         for link in plan.links
     ]
-    depth = settings.queue or max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in settings.admitted(plan)))
-    return Network(links, len(plan.switches), settings.loss_model(), seed, depth)
+    depth = settings.queue or max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
+    paces, deep = None, 0
+    if is_atp:
+        deep = atp.marking_depth([job.settings.slots for job in jobs], settings.queue)
+        if atp.is_paced(jobs, Conditions(settings.queue)):
+            paces = np.array([[_pace(plan, link, jobs, up) for up in (True, False)] for link in plan.links])
+    return Network(links, len(plan.switches), settings.loss_model(), seed, depth, paces, deep)
+
+
+def _pace(plan: NetworkPlan, link: LinkPlan, jobs: Sequence[Admitted], up: bool) -> float:
+    """Seconds between two packets that a switch sends into a link; 0 where there is no limit, or a host sends."""
+    from_host = up and link.lower not in plan.switches
+    return 1 / atp.packets_a_second(link.rate, jobs) if link.rate is not None and not from_host else 0.0
 
 
 def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64]) -> Job:
-    """A job of SwitchML: its workers, and the tree of its switches."""
+    """A job whose packets are simulated: its workers, its servers, and how its switches are joined."""
     numbers = {name: number for number, name in enumerate(plan.switches)}
     links = {(link.lower, link.upper): link.number for link in plan.links}
-    racks, root = job.plan.members(plan.topology.racks), plan.root(job.plan.number)
+    its_racks = {host.rack for host in job.plan.everyone}
     above = {}
-    for rack, ranks in zip(plan.racks, racks, strict=True):
-        if ranks and root:
-            above[numbers[rack.name]] = numbers[root.name], links[rack.name, root.name]
-    homes = [plan.racks[host.rack].name for host in job.plan.hosts]
-    s = job.settings
-    return Job(
-        [numbers[home] for home in homes],
-        [links[host.name, home] for host, home in zip(job.plan.hosts, homes, strict=True)],
-        above, -(-elements // s.k), s.slots, compute, s.scaling is None, s.recovery == "ask",
-    )  # fmt: skip
+    for rack in plan.racks:
+        if rack.rack in its_racks and (upper := plan.above(rack.name, job.plan.number)) and (rack.name, upper.name) in links:
+            above[numbers[rack.name]] = numbers[upper.name], links[rack.name, upper.name]
+    places = [(f"tor{host.rack}", host.name) for host in job.plan.everyone]
+    switches, hosts = [numbers[home] for home, _ in places], [links[name, home] for home, name in places]
+    s, size = job.settings, job.plan.size
+    shape = switches[:size], hosts[:size], above, -(-elements // s.k), s.slots, compute
+    if not job.plan.servers:
+        return Job(*shape, s.scaling is None, s.recovery == "ask")
+    servers = list(zip(switches[size:], hosts[size:], strict=True))
+    return Job(*shape, False, s.recovery == "ask", servers, s.aggregators, s.congestion)
 
 
 def flows_of(plan: NetworkPlan, transfers: Transfers, acknowledged: bool) -> tuple[Flows, NDArray[np.float64]]:

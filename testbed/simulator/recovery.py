@@ -1,6 +1,6 @@
 """What a worker does about chunks whose results do not come: hosts.stream.recovery for compiled loops, by its names.
 
-Rows are slots. A stream has one path here, and the loops over its rows are the real one's (hosts.stream.rows).
+Rows are slots, or places in a window. The loops over them are the real stream's (hosts.stream.rows).
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from numpy.typing import NDArray
 from hosts.compiled import compiled
 from hosts.stream import rows as loops
 from hosts.stream.recovery import GAP, LONGEST_BACKOFF, LONGEST_WAIT, UNSAMPLED
-from hosts.switchml.worker import HEARD
-from testbed.simulator.lines import HOST, send_up
-from testbed.simulator.pool import AGAIN, INSISTS
+from testbed.simulator.atp.congestion import lost_one
+from testbed.simulator.sending import send_chunk, send_query
 from testbed.simulator.timers import STREAM, URGENT, needless, sample
 from testbed.simulator.world import (
     ASKED,
     ASKED_AT,
+    ATP,
     CHUNK,
     DEADLINE,
     INFORMED,
     OVERTAKEN,
     PATH,
     PRESSED,
-    QUERY,
     SENDING,
     SENT_AT,
     TRIES,
-    UPDATE,
     WORLD,
     B,
     Flags,
@@ -46,6 +44,27 @@ Numbers = NDArray[np.int64]
 def rows_of(world: World, w: int) -> int:
     """How many slots a worker has."""
     return int(world.jobs[world.workers[w].job].slots)
+
+
+@compiled(Z(WORLD, Z), inline=True)
+def paths_of(world: World, w: int) -> int:
+    """How many paths a worker's stream has."""
+    return int(world.jobs[world.workers[w].job].paths)
+
+
+@compiled(R(WORLD, Z), inline=True)
+def soonest(world: World, w: int) -> float:
+    """The shortest timeout of all its paths."""
+    found = world.backoffs[w, 0, 0]
+    for path in range(1, paths_of(world, w)):
+        found = min(found, world.backoffs[w, path, 0])
+    return float(found)
+
+
+@compiled(Rows(WORLD, Z, Rows, Z))
+def of_path(world: World, w: int, rows: Numbers, path: int) -> Numbers:
+    """Those of these rows whose chunks go along a path."""
+    return rows[np.array([world.slots[w, PATH, row] == path for row in rows], np.bool_)]
 
 
 @compiled(numba.void(WORLD, Z))
@@ -68,13 +87,14 @@ def transmit(world: World, w: int, rows: Numbers, now: float, urgent: bool) -> N
         times[DEADLINE, :s], own[OVERTAKEN, :s],
     )  # fmt: skip
     me.sent += len(rows)
-    me.latest = max(me.latest, now + world.backoffs[w, 0, world.backoffs.shape[2] - 1])
-    me.earlier |= now + world.backoffs[w, 0, 0] < me.timer_at
-    for row in rows:
-        own[ASKED, row] = own[PRESSED, row] = own[INFORMED, row] = 0
-        me.busy = max(now, me.busy) + world.costs[HOST]
-        mark = AGAIN if own[TRIES, row] > 0 else 0
-        send_up(world, me.busy, me.job, w, UPDATE, row, own[CHUNK, row], mark, 0, urgent)
+    for path in range(paths_of(world, w)):
+        me.latest = max(me.latest, now + world.backoffs[w, path, world.backoffs.shape[2] - 1])
+    me.earlier |= now + soonest(world, w) < me.timer_at
+    for path in range(paths_of(world, w)):
+        for row in rows:
+            if own[PATH, row] == path:
+                own[ASKED, row] = own[PRESSED, row] = own[INFORMED, row] = 0
+                send_chunk(world, now, w, row, urgent)
 
 
 @compiled(numba.void(WORLD, Z, Rows, R, B))
@@ -82,9 +102,15 @@ def retransmit(world: World, w: int, rows: Numbers, now: float, urgent: bool) ->
     """Stream.retransmit."""
     if len(rows) == 0:
         return
-    world.workers[w].retransmissions += len(rows)
+    me, own = world.workers[w], world.slots[w]
+    me.retransmissions += len(rows)
+    last = rows[0]
     for row in rows:
-        world.slots[w, TRIES, row] += 1
+        own[TRIES, row] += 1
+        if own[SENDING, row] > own[SENDING, last]:
+            last = row
+    if world.jobs[me.job].scheme == ATP:
+        lost_one(world, w, own[CHUNK, last], own[SENDING, last])
     transmit(world, w, rows, now, urgent)
 
 
@@ -111,7 +137,7 @@ def go_on(world: World, w: int) -> None:
 def pull(world: World, w: int, now: float, in_order: bool) -> bool:
     """Recovery._pull. Where results come in order there are no gaps, and seldom is there a deadline that is too late."""
     me, s, own = world.workers[w], rows_of(world, w), world.slots[w]
-    if in_order and me.latest <= now + world.backoffs[w, 0, 0]:
+    if in_order and me.latest <= now + soonest(world, w):
         return False
     found = loops.pull(
         now, world.backoffs[w], own[PATH, :s], own[CHUNK, :s], own[PRESSED, :s], own[OVERTAKEN, :s],
@@ -135,13 +161,14 @@ def in_order(world: World, w: int, rows: Numbers) -> bool:
 @compiled(numba.void(WORLD, Z, Rows, R))
 def resending_expired(world: World, w: int, rows: Numbers, now: float) -> None:
     """Resending.expired."""
-    me, own, times, timeout = world.workers[w], world.slots[w], world.slot_times[w], world.backoffs[w, 0, 0]
+    me, own, times = world.workers[w], world.slots[w], world.slot_times[w]
     first = np.inf
     for row in outstanding(world, w):
         first = min(first, times[SENT_AT, row])
     is_lost = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         row = rows[i]
+        timeout = world.backoffs[w, own[PATH, row], 0]
         if me.heard_at <= first:
             times[DEADLINE, row] = now + timeout
         elif own[OVERTAKEN, row] == 0 and me.heard_at + timeout > now:
@@ -158,6 +185,14 @@ def resending_expired(world: World, w: int, rows: Numbers, now: float) -> None:
     retransmit(world, w, lost, now, False)
 
 
+@compiled(numba.void(WORLD, Z, R))
+def resend_at_gaps(world: World, w: int, now: float) -> None:
+    """Resending.settled, with at_gaps."""
+    own, waiting = world.slots[w], outstanding(world, w)
+    late = np.array([own[OVERTAKEN, row] >= GAP and own[TRIES, row] == 0 for row in waiting], np.bool_)
+    retransmit(world, w, waiting[late], now, False)
+
+
 @compiled(numba.void(WORLD, Z, Rows, R, B))
 def query(world: World, w: int, rows: Numbers, now: float, urgent: bool) -> None:
     """Asking._query, and SwitchML._ask."""
@@ -168,11 +203,10 @@ def query(world: World, w: int, rows: Numbers, now: float, urgent: bool) -> None
         rows, now, urgent, world.backoffs[w], world.urgent_backoffs[w, 0], own[PATH, :s], own[ASKED, :s], own[INFORMED, :s],
         times[ASKED_AT, :s], times[DEADLINE, :s],
     )  # fmt: skip
-    for i in range(len(rows)):
-        row = rows[i]
-        me.busy = max(now, me.busy) + world.costs[HOST]
-        mark = INSISTS if own[ASKED, row] > HEARD else (AGAIN if again[i] else 0)
-        send_up(world, me.busy, me.job, w, QUERY, row, own[CHUNK, row], mark, own[TRIES, row] & 0xFF, urgent)
+    for path in range(paths_of(world, w)):
+        for i in range(len(rows)):
+            if own[PATH, rows[i]] == path:
+                send_query(world, now, w, rows[i], again[i], urgent)
     me.queries += len(rows)
     latest(world, w)
 
@@ -203,15 +237,17 @@ def untouched(world: World, w: int, row: int) -> bool:
     return bool(world.slots[w, OVERTAKEN, row] == 0 and world.slots[w, TRIES, row] == 0)
 
 
-@compiled(numba.void(WORLD, Z, R))
-def follow(world: World, w: int, now: float) -> None:
-    """Asking._follow."""
+@compiled(numba.void(WORLD, Z, Rows, R))
+def follow(world: World, w: int, rows: Numbers, now: float) -> None:
+    """Asking._follow, on the paths of these rows."""
     if world.workers[w].silence == 0:
         return
     go_on(world, w)
     waiting = outstanding(world, w)
-    quiet = np.array([untouched(world, w, row) and world.slots[w, ASKED, row] == 0 for row in waiting], np.bool_)
-    query(world, w, eldest(world, w, waiting[quiet], world.workers[w].probing), now, True)
+    quiet = waiting[np.array([untouched(world, w, row) and world.slots[w, ASKED, row] == 0 for row in waiting], np.bool_)]
+    for path in range(paths_of(world, w)):
+        if len(of_path(world, w, rows, path)):
+            query(world, w, eldest(world, w, of_path(world, w, quiet, path), world.workers[w].probing), now, True)
 
 
 @compiled(numba.void(WORLD, Z, Rows, R))
@@ -231,7 +267,7 @@ def answered(world: World, w: int, rows: Numbers, lacking: NDArray[np.bool_], no
     for row in rows:
         world.slots[w, INFORMED, row] = 1
     pause(world, w, rows[~lacking], now)
-    if world.jobs[world.workers[w].job].levels == 1:
+    if not world.jobs[world.workers[w].job].near:
         take_answers(world, w, rows, now)
     again = rows[lacking]
     if len(again):
@@ -239,7 +275,7 @@ def answered(world: World, w: int, rows: Numbers, lacking: NDArray[np.bool_], no
         retransmit(world, w, again, now, True)
         loops.hasten(again, now, world.urgent_backoffs[w, 0], world.slots[w, TRIES, :s], world.slot_times[w, DEADLINE, :s])
         latest(world, w)
-        follow(world, w, now)
+        follow(world, w, again, now)
 
 
 @compiled(numba.void(WORLD, Z, Rows, Rows, R))
@@ -281,36 +317,51 @@ def asking_expired(world: World, w: int, rows: Numbers, now: float) -> None:
     is_quiet = np.zeros(len(deadline), np.bool_)
     for row in quiet:
         is_quiet[row] = True
-    until = me.heard_on + (world.backoffs[w, 0, 0] - world.timers[w, STREAM].srtt)  # Asking._patiently
-    for row in rows:
-        deadline[row] = until if is_quiet[row] else now
+    for row in rows:  # Asking._patiently
+        its = world.timers[w, STREAM + own[PATH, row]]
+        deadline[row] = its.heard_on + (world.backoffs[w, own[PATH, row], 0] - its.srtt) if is_quiet[row] else now
     rows = rows[np.array([deadline[row] <= now for row in rows], np.bool_)]
     if len(rows) == 0:
         return
     me.timeouts += 1
     me.timed_out_at = now
     overdue(world, w, np.array([row for row in rows if not is_quiet[row]], np.int64), now)
-    in_silence(world, w, quiet, np.array([row for row in rows if is_quiet[row]], np.int64), now)
+    silent = np.array([row for row in rows if is_quiet[row]], np.int64)
+    for path in range(paths_of(world, w)):
+        in_silence(world, w, of_path(world, w, quiet, path), of_path(world, w, silent, path), now)
+
+
+@compiled(Rows(WORLD, Z, Rows, Flags, R), inline=True)
+def hear(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: float) -> Numbers:
+    """Stream._settled, what the timers make of it; the rows whose results can overtake others."""
+    me, s, own, times = world.workers[w], rows_of(world, w), world.slots[w], world.slot_times[w]
+    path, tries = own[PATH, :s], own[TRIES, :s]
+    me.heard_at = now
+    first = rows[np.array([once[i] and tries[rows[i]] == 0 for i in range(len(rows))], np.bool_)]
+    for row in first:
+        world.timers[w, STREAM + path[row]].heard_on = now
+    waited, telling, of = loops.settle(
+        rows, once, now, me.timed_out_at, path, tries, times[SENT_AT, :s], own[CHUNK, :s], times[DEADLINE, :s]
+    )
+    for number in range(paths_of(world, w)):
+        its = telling[of == number] if paths_of(world, w) > 1 else telling
+        if len(its):
+            world.timers[w, STREAM + number].sampled_on = now
+        sample(world, w, STREAM + number, its)
+    me.waited += waited
+    me.results += len(rows)
+    return first
 
 
 @compiled(numba.void(WORLD, Z, Rows, Flags, R), inline=True)
 def settled(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: float) -> None:
     """Stream._settled, and what the recovery makes of it."""
-    me, s, own, times = world.workers[w], rows_of(world, w), world.slots[w], world.slot_times[w]
-    path, chunk, order, tries, overtaken = own[PATH, :s], own[CHUNK, :s], own[SENDING, :s], own[TRIES, :s], own[OVERTAKEN, :s]
-    me.heard_at = now
-    first = rows[np.array([once[i] and tries[rows[i]] == 0 for i in range(len(rows))], np.bool_)]
-    if len(first):
-        me.heard_on = now
-    waited, telling, _ = loops.settle(rows, once, now, me.timed_out_at, path, tries, times[SENT_AT, :s], chunk, times[DEADLINE, :s])
-    if len(telling):
-        me.sampled_on = now
-    sample(world, w, STREAM, telling)
-    me.waited += waited
-    me.results += len(rows)
+    first = hear(world, w, rows, once, now)
+    me, s, own = world.workers[w], rows_of(world, w), world.slots[w]
+    path, chunk, order, overtaken = own[PATH, :s], own[CHUNK, :s], own[SENDING, :s], own[OVERTAKEN, :s]
     orderly = in_order(world, w, rows)
     if not orderly:
-        loops.overtake(first, 1, path, order, chunk, overtaken)
+        loops.overtake(first, paths_of(world, w), path, order, chunk, overtaken)
         me.in_order, me.gaps = me.sent, 0
         for row in range(s):
             if chunk[row] >= 0:
@@ -318,7 +369,8 @@ def settled(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: f
                 me.gaps |= overtaken[row] > 0
     if not world.jobs[me.job].asks:
         me.probing = 1
-        pull(world, w, now, orderly)
+        if pull(world, w, now, orderly) and world.jobs[me.job].scheme == ATP:
+            resend_at_gaps(world, w, now)
         return
     repeated = rows[~once]
     if len(repeated):
@@ -327,16 +379,16 @@ def settled(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: f
     for row in rows:
         all_asked &= own[ASKED, row] > 0
     if len(repeated) and all_asked:
-        follow(world, w, now)
+        follow(world, w, repeated, now)
     else:
         me.probing, me.silence = 1, 0
     if pull(world, w, now, orderly):
         overdue(world, w, loops.overdue(GAP, LONGEST_BACKOFF, path, chunk, order, overtaken, own[PRESSED, :s]), now)
 
 
-@compiled(numba.void(WORLD, Z, R))
-def results_needless(world: World, w: int, now: float) -> None:
-    """Recovery.needless: results that nobody waits for have come."""
-    me = world.workers[w]
-    if not world.jobs[me.job].asks or now - me.sampled_on > UNSAMPLED * world.backoffs[w, 0, 0]:
-        needless(world, w, now)
+@compiled(numba.void(WORLD, Z, Z, R))
+def results_needless(world: World, w: int, path: int, now: float) -> None:
+    """Recovery.needless: results that nobody waits for have come over a path."""
+    sampled_on = world.timers[w, STREAM + path].sampled_on
+    if not world.jobs[world.workers[w].job].asks or now - sampled_on > UNSAMPLED * world.backoffs[w, path, 0]:
+        needless(world, w, path, now)

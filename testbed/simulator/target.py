@@ -10,7 +10,7 @@ from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.simulator import costs
 from testbed.trial.errors import TrialError
 
-PACKETS = "switchml"  # the scheme that is simulated packet by packet
+PACKETS = ("switchml", "atp")  # schemes that are simulated packet by packet
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
     "outage_at": None, "death_at": None, "background": 0.0, "latency": 0.0, "timeline": False,
     "measure_error": False,
@@ -31,7 +31,7 @@ def check(settings: TrialSettings) -> None:
         scheme = job.of_scheme()
         if job.pipeline != BLOCKING:
             raise SettingsError(f"pipeline {job.pipeline} is not simulated: set pipeline={BLOCKING}, or choose target embedded")
-        if scheme.name == PACKETS:
+        if scheme.name in PACKETS:
             continue
         _check_messages(settings, job, scheme)
 
@@ -44,7 +44,7 @@ def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme)
     if settings.loss:
         raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
     if settings.jobs:
-        raise SettingsError(f"jobs are simulated of scheme switchml alone, not of {scheme.name}: leave jobs out")
+        raise SettingsError(f"jobs are simulated of schemes {' and '.join(PACKETS)} alone, not of {scheme.name}: leave jobs out")
     if settings.racks * settings.workers == 1:
         raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
     own, usual = job.scheme_settings(), scheme.Settings()

@@ -11,24 +11,23 @@ from hosts.stream.recovery import MOST_URGENT_GROWTH, SHORTEST_URGENT
 from hosts.stream.retransmission import MOST_BACKOFF, MOST_GROWTH, REMEMBERED, median_distance, upper_median
 from testbed.simulator.world import WORLD, R, World, Z
 
-STREAM, URGENT = range(2)  # of World.timers
-TIMERS = 2
+URGENT, STREAM = range(2)  # of World.timers: of urgent queries, and the stream's, of its first path and those after it
 INITIAL, LONGEST = 0.1, 1.0  # seconds, RetransmissionTimer's defaults
-SHORTEST = (0.01, SHORTEST_URGENT)  # likewise, by timer
-GROWTH = (float(MOST_GROWTH), float(MOST_URGENT_GROWTH))
+SHORTEST = (SHORTEST_URGENT, 0.01)  # likewise, by kind of timer
+GROWTH = (float(MOST_URGENT_GROWTH), float(MOST_GROWTH))
 
 
 @compiled(numba.void(WORLD, Z, Z))
 def set_timeouts(world: World, worker: int, timer: int) -> None:
     """RetransmissionTimer._set."""
     e = world.timers[worker, timer]
-    margin = max(4 * e.variation, (world.workers[worker].margin if timer == STREAM else 1.0) * e.srtt)
-    estimate = INITIAL if e.srtt == 0.0 else max(e.srtt + margin, SHORTEST[timer])
+    margin = max(4 * e.variation, (world.workers[worker].margin if timer >= STREAM else 1.0) * e.srtt)
+    estimate = INITIAL if e.srtt == 0.0 else max(e.srtt + margin, SHORTEST[min(timer, STREAM)])
     once = min(estimate * 2**e.doublings, LONGEST)
     for tries in range(MOST_BACKOFF + 1):
         found = min(once * 2**tries, LONGEST)
-        if timer == STREAM:
-            world.backoffs[worker, 0, tries] = found
+        if timer >= STREAM:
+            world.backoffs[worker, timer - STREAM, tries] = found
         else:
             world.urgent_backoffs[worker, 0, tries] = found if e.srtt > 0.0 else np.inf  # recovery.NEVER
 
@@ -45,7 +44,7 @@ def sample(world: World, worker: int, timer: int, round_trips: NDArray[np.float6
     recent = world.recent[worker, timer]
     recent[e.samples % REMEMBERED] = median
     e.samples += 1
-    believable = GROWTH[timer] * recent[: min(e.samples, REMEMBERED)].min()
+    believable = GROWTH[min(timer, STREAM)] * recent[: min(e.samples, REMEMBERED)].min()
     r = min(median, believable)
     if e.srtt == 0.0:
         e.srtt, e.variation = r, r / 2
@@ -60,11 +59,11 @@ def sample(world: World, worker: int, timer: int, round_trips: NDArray[np.float6
     set_timeouts(world, worker, timer)
 
 
-@compiled(numba.void(WORLD, Z, R))
-def needless(world: World, worker: int, now: float) -> None:
-    """RetransmissionTimer.needless, of the stream's timer."""
-    e = world.timers[worker, STREAM]
-    if now - e.doubled_at >= world.backoffs[worker, 0, 0]:
+@compiled(numba.void(WORLD, Z, Z, R))
+def needless(world: World, worker: int, path: int, now: float) -> None:
+    """RetransmissionTimer.needless, of a path of the stream."""
+    e = world.timers[worker, STREAM + path]
+    if now - e.doubled_at >= world.backoffs[worker, path, 0]:
         e.doublings = min(e.doublings + 1, float(MOST_BACKOFF))
         e.doubled_at = now
-        set_timeouts(world, worker, STREAM)
+        set_timeouts(world, worker, STREAM + path)

@@ -1,4 +1,4 @@
-"""A trial that is computed: packets of SwitchML, or other schemes' messages as flows."""
+"""A trial that is computed: packets of SwitchML and ATP, or other schemes' messages as flows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from hosts.collective import Counters
 from hosts.messages import Done
 from schemes.scheme import Admitted
+from switches.atp import EVENTS
 from testbed.plan.settings import TrialSettings
 from testbed.simulator import costs
 from testbed.simulator.flows import carry
 from testbed.simulator.plans import compute_times, elements_of, flows_of, job_of, network_of
-from testbed.simulator.switchml import Simulated, Summed, simulate
+from testbed.simulator.simulation import Simulated, Summed, simulate
 from testbed.simulator.target import PACKETS
 from testbed.trial.job_run import JobRun, together
 from testbed.trial.validity import queue_problems
@@ -23,7 +24,7 @@ from topologies.plan import NetworkPlan
 
 
 def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str, Any]:
-    """What testbed.trial.coordinator.run_trial returns, as far as it is computed: no processors, no switches' counters."""
+    """What testbed.trial.coordinator.run_trial returns, as far as it is computed: no processors, and of counters ATP's events."""
     plan = settings.plan()
     admitted, each = settings.admitted(plan), settings.each()
     elements = [elements_of(own) for own in each]
@@ -31,9 +32,12 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     for start, its in zip(settings.starts(), times, strict=True):
         its[:, 0] += start
     lost = numbered = dropped = 0
-    if settings.running().name == PACKETS and all(job.scheme.name == PACKETS for job in admitted):
+    switches: dict[str, Any] = {}
+    if all(job.scheme.name in PACKETS for job in admitted):
         found = _packets(settings, seed, plan, admitted, elements, times, known)
         lost, numbered, dropped, summed = found.lost, found.numbered, found.dropped, found.jobs
+        if settings.running().name == "atp":
+            switches = _counted(plan, found)
     else:
         summed = [_messages(plan, admitted[0], elements[0], times[0], known)]
     jobs = [
@@ -52,7 +56,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     return {
         "metrics": metrics, "valid": not problems, "problems": problems,
         "workers": [tag(job) | asdict(done) for job in jobs for _, done in sorted(job.done.items())],
-        "switches": {}, "steps": [tag(job) | record for job in jobs for record in job.steps], "data_sha256": "",
+        "switches": switches, "steps": [tag(job) | record for job in jobs for record in job.steps], "data_sha256": "",
     }  # fmt: skip
 
 
@@ -63,6 +67,14 @@ def _packets(
     network = network_of(settings, plan, seed, settings.running().bits_on_wire(settings.k))
     jobs = [job_of(plan, *its) for its in zip(admitted, elements, times, strict=True)]
     return simulate(network, jobs, known.packets)
+
+
+def _counted(plan: NetworkPlan, found: Simulated) -> dict[str, Any]:
+    """What became of each job's packets, by switch, as schemes.atp.Atp.counted has it."""
+    return {
+        name: {"jobs": [dict(zip(EVENTS, map(int, of_job), strict=True)) for of_job in found.happened[number]]}
+        for number, name in enumerate(plan.switches)
+    }
 
 
 def _messages(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64], known: costs.Known) -> Summed:

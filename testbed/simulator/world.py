@@ -1,7 +1,8 @@
 """What a simulated network consists of: arrays that compiled loops share, by name.
 
-Nodes are numbered: workers by rank over all jobs, then switches. A job's switches are a tree. A link has two directions, UP and
-DOWN. Times are in seconds.
+Nodes are numbered: workers by rank over all jobs, then switches, then servers; hosts are workers and servers. What a job sends
+goes along a tree of nodes: SwitchML's towards the switch where all meet, ATP's towards each of the servers. A link has two
+directions, UP and DOWN. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -22,19 +23,26 @@ EVENTS = 4
 SIZE, ORDER, HAPPENED, FREE, FULL = range(5)  # `state`: events in the heap, pushed, taken out; the first free packet; no room left
 STATES = 5
 UPDATE, RESULT, QUERY, STATUS = range(4)  # kinds of packets; the first two carry a vector
+SWITCHML, ATP = range(2)  # of a job
 ABOVE = -1  # in place of a child
+NOWHERE = -1  # in place of a link
 
 PACKET_FIELDS = np.dtype(
     [
         ("kind", "i8"),  # of a free one: which is the next free one
         ("job", "i8"),
+        ("tree", "i8"),
         ("node", "i8"),  # where it arrives
+        ("link", "i8"),  # that it crosses upwards, which may lose it; or NOWHERE
         ("child", "i8"),  # of that node, which sends it; or ABOVE
-        ("slot", "i8"),
+        ("slot", "i8"),  # of a pool, or the aggregator
         ("chunk", "i8"),
-        ("mark", "i8"),
-        ("seen", "i8"),  # of a status: bits of the children that are in
+        ("mark", "i8"),  # SwitchML's, or the flags of ATP
+        ("seen", "i8"),  # of a status: bits of the children that are in; of ATP: bitmap1
         ("tries", "i8"),  # of a query and its status
+        ("zero", "i8"),  # bitmap0, of ATP as what follows
+        ("next", "i8"),  # of a result: the aggregator of the chunk one window later
+        ("goal", "i8"),  # the node that it is for; of a query: that asks
     ]
 )
 LINK_FIELDS = np.dtype(
@@ -43,11 +51,14 @@ LINK_FIELDS = np.dtype(
         ("header", "f8"),  # and of one without
         ("busy", "f8"),  # until when
         ("pressing", "f8"),  # until when with urgent packets
+        ("pace", "f8"),  # between two packets that leave the switch's queue before it, where that has a rate
+        ("paced", "f8"),  # when the next one may
         ("seed", "i8"),  # of losses
         ("numbered", "i8"),  # packets so far
         ("lost", "i8"),
         ("dropped", "i8"),  # because the queue before it was full
         ("depth", "i8"),  # of that queue, in packets; 0: it holds all
+        ("deep", "i8"),  # from how many packets on it marks them; 0: never
         ("bad", "i8"),  # the state of Gilbert and Elliott
     ]
 )
@@ -56,23 +67,76 @@ TREE_FIELDS = np.dtype(
         ("above", "i8"),  # the node above it, -1: none
         ("child", "i8"),  # its number there
         ("link", "i8"),  # to that
+        ("way", "i8"),  # to that, UP or DOWN
         ("first", "i8"),  # of its own children, among World.children
         ("count", "i8"),
         ("everyone", "i8"),  # bits of all its children
+        ("level", "i8"),  # of a switch of ATP: testbed.simulator.atp.aggregators
+        ("fan_in", "i8"),  # of that: how many children a whole sum has
+        ("zero", "i8"),  # bits of a worker's own packets; of a switch in a remote rack `one` alone, the rack's
+        ("one", "i8"),
     ]
 )
 JOB_FIELDS = np.dtype(
     [
-        ("slots", "i8"),
+        ("scheme", "i8"),
+        ("slots", "i8"),  # of its pool, or its window
         ("base", "i8"),  # of its cells in each switch
         ("chunks", "i8"),  # of a sum
         ("sums", "i8"),
         ("exponents", "i8"),  # 1: chunks have exponents, which go ahead
         ("asks", "i8"),  # recovery, 1: ask; 0: send again as the paper does
-        ("levels", "i8"),  # of switches
+        ("near", "i8"),  # 1: an answer may be that of the next switch, where others are behind it
+        ("tree", "i8"),  # its first one
+        ("paths", "i8"),  # of its streams: trees, one for each server
+        ("first", "i8"),  # of its workers
+        ("size", "i8"),  # how many there are
+        ("aggregators", "i8"),  # of each switch that it takes from
+        ("control", "i8"),  # of its congestion windows: testbed.simulator.atp.congestion
     ]
 )
 CELL_FIELDS = np.dtype([("chunk", "i8"), ("seen", "i8"), ("final", "i8"), ("asker", "i8")])
+AGGREGATOR_FIELDS = np.dtype(
+    [
+        ("job", "i8"),  # and its chunk: whose it is
+        ("chunk", "i8"),
+        ("seen", "i8"),  # bits of the children that are in; 0: free
+        ("ecn", "i8"),
+        ("again", "i8"),  # 1: some of it was sent again for an answer
+        ("asked", "i8"),  # 1: a query has gone on
+        ("touched", "f8"),
+        ("refused_job", "i8"),  # who has last found it taken
+        ("refused_chunk", "i8"),
+        ("finished_job", "i8"),  # whose result has passed last
+        ("finished_chunk", "i8"),
+    ]
+)
+SERVER_FIELDS = np.dtype(
+    [
+        ("job", "i8"),
+        ("tree", "i8"),
+        ("busy", "f8"),
+        ("arrived", "i8"),
+        ("woken", "i8"),
+        ("before", "i8"),  # the last chunk whose result went to everybody, -1: none
+        ("before_that", "i8"),
+        ("local", "i8"),  # its rack
+        ("racks", "i8"),
+    ]
+)
+ROW_FIELDS = np.dtype(  # of a server: a chunk, of the last two of each place
+    [
+        ("chunk", "i8"),
+        ("complete", "i8"),
+        ("done", "i8"),  # 1: since the batch that is looked at
+        ("flags", "i8"),  # of all that was added
+        ("slot", "i8"),  # the aggregator; as the next four, of its result
+        ("next", "i8"),
+        ("mark", "i8"),
+        ("before", "i8"),
+        ("before_that", "i8"),
+    ]
+)
 WORKER_FIELDS = np.dtype(
     [
         ("job", "i8"),
@@ -91,24 +155,38 @@ WORKER_FIELDS = np.dtype(
         ("queries", "i8"),
         ("waited", "f8"),  # for results, all together
         ("heard_at", "f8"),  # as in hosts.stream.stream
-        ("heard_on", "f8"),
-        ("sampled_on", "f8"),
         ("timed_out_at", "f8"),
         ("probing", "i8"),  # as in hosts.stream.recovery
         ("silence", "i8"),
-        ("margin", "f8"),  # of the stream's timer
+        ("margin", "f8"),  # of the stream's timers
         ("in_order", "i8"),  # no packet that was sent before this one waits for its result
         ("gaps", "i8"),  # 1: results have overtaken some that wait
         ("latest", "f8"),  # no deadline is after this
         ("earlier", "i8"),  # 1: a deadline may be before the timer rings
+        ("window", "f8"),  # as in hosts.atp.congestion
+        ("recover", "i8"),
+        ("suspect", "i8"),  # a chunk, -1: none
+        ("restored", "f8"),  # the window before that seemed lost
     ]
 )
-TIMER_FIELDS = np.dtype([("srtt", "f8"), ("variation", "f8"), ("doublings", "f8"), ("doubled_at", "f8"), ("samples", "i8")])
+TIMER_FIELDS = np.dtype(
+    [
+        ("srtt", "f8"),
+        ("variation", "f8"),
+        ("doublings", "f8"),
+        ("doubled_at", "f8"),
+        ("samples", "i8"),
+        ("heard_on", "f8"),  # of a path, as in hosts.stream.stream
+        ("sampled_on", "f8"),
+    ]
+)
 SUM_FIELDS = np.dtype(
     [("compute", "f8"), ("begun", "f8"), ("ended", "f8"), ("waited", "f8"), ("results", "i8"), ("retransmissions", "i8")]
 )
-# a worker's slots (hosts.stream.stream, hosts.switchml.worker, hosts.stream.recovery), integers and times
-ROUND, NEXT, AHEAD, ANNOUNCED, CHUNK, PATH, SENDING, TRIES, OVERTAKEN, ASKED, PRESSED, INFORMED = range(12)
+# a worker's slots (hosts.stream.stream, hosts.switchml.worker, hosts.atp.worker, hosts.stream.recovery), integers and times
+NEXT, CHUNK, PATH, SENDING, TRIES, OVERTAKEN, ASKED, PRESSED, INFORMED = range(9)
+ROUND, AHEAD, ANNOUNCED = range(9, 12)  # SwitchML's
+INDEX, MISSED, MARK = range(9, 12)  # ATP's
 SLOT_FIELDS = 12
 SENT_AT, DEADLINE, ASKED_AT = range(3)
 SLOT_TIMES = 3
@@ -137,19 +215,28 @@ class World(NamedTuple):
     chances: Integers  # of losses: good, bad, enter, leave, times 2^32 (switches.loss)
     costs: Reals  # testbed.simulator.lines names them
     jobs: Annotated[Any, _records(JOB_FIELDS, 1)]
-    trees: Annotated[Any, _records(TREE_FIELDS, 2)]  # by job and node
+    trees: Annotated[Any, _records(TREE_FIELDS, 2)]  # by tree and node
     children: Integers
     switches: Reals  # until when each is busy
     cells: Annotated[Any, _records(CELL_FIELDS, 2)]  # by switch
     workers: Annotated[Any, _records(WORKER_FIELDS, 1)]
     sums: Annotated[Any, _records(SUM_FIELDS, 2)]  # by worker and sum
-    inbox: Table  # by worker: packets that have arrived
+    inbox: Table  # by host: packets that have arrived
     slots: Block  # by worker, field and slot
     slot_times: RealBlock
-    timers: Annotated[Any, _records(TIMER_FIELDS, 2)]  # by worker: the stream's, and that of urgent queries
+    timers: Annotated[Any, _records(TIMER_FIELDS, 2)]  # by worker: that of urgent queries, and the stream's by path
     recent: RealBlock  # by worker and timer
-    backoffs: RealBlock  # by worker, of one path: timeouts of the stream's timer, and of the urgent one
-    urgent_backoffs: RealBlock
+    backoffs: RealBlock  # by worker and path: timeouts of the stream's timers
+    urgent_backoffs: RealBlock  # by worker, of one path: of the urgent one
+    aggregators: Annotated[Any, _records(AGGREGATOR_FIELDS, 2)]  # by switch
+    happened: Block  # by switch, job and event of ATP, as p4/include/atp/next_step.p4 numbers them: how often
+    servers: Annotated[Any, _records(SERVER_FIELDS, 1)]
+    rows: Annotated[Any, _records(ROW_FIELDS, 2)]  # by server
+    seen: Block  # by server, row and rack: bits of the workers that are in
+    members: Table  # by server and rack: bits of all
+    ranks: Block  # by server, rack and number in it: the worker
+    places: Block  # by server: aggregators by place, and the attempts that gave them
+    held: Table  # by server: how many places have an aggregator
 
 
 WORLD: Any = numba.types.NamedTuple(  # type: ignore[no-untyped-call]

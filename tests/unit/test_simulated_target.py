@@ -68,7 +68,7 @@ def test_jobs_start_when_they_are_to() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["run", "atp_jobs", "--target", "simulated"], "scheme atp is not simulated"),
+        (["run", "mlfabric_order", "--target", "simulated"], "is not simulated"),
         (["run", "loss", "--target", "simulated"], "losses of scheme ring are not simulated"),
         (["run", "scale_workers", "--target", "embedded", "--set", "rack_sizes=32"], "512 workers do not run on one machine"),
         (["run", "workers", "--set", "costs=none"], "costs are of target simulated"),

@@ -14,11 +14,11 @@ from testbed.plan.settings import TrialSettings, make_settings
 from testbed.simulator.costs import Costs, Known
 from testbed.simulator.events import pop, push
 from testbed.simulator.plans import elements_of
-from testbed.simulator.switchml import IDEAL, Job, Link, Network, simulate
+from testbed.simulator.simulation import IDEAL, Job, Link, Network, simulate
 from testbed.simulator.target import SimulatedTarget
 from testbed.theory import bounds
 from tests.replay import DELAY, replay
-from tests.simulated_switchml import Twin
+from tests.simulated_switchml import Twin, assert_alike
 
 TIME = 1e-5  # seconds of a packet on a link
 
@@ -145,17 +145,7 @@ def test_it_is_what_the_real_workers_and_the_model_of_the_switches_do(
         first += len(places)
     ours = simulate(network, jobs, costs)
     with pytest.MonkeyPatch.context() as patch:
-        twin = Twin(patch, network, jobs, costs)
-        begun, ended = twin.run()
-    for job, summed in enumerate(ours.jobs):
-        mine = [w for w in twin.workers if w.job == job]
-        for name, values in summed.counters.items():
-            assert values.tolist() == [getattr(w.worker.counters, name) for w in mine], name
-    assert np.concatenate([job.begun for job in ours.jobs]) == pytest.approx(np.array(begun), rel=1e-12)
-    assert np.concatenate([job.ended for job in ours.jobs]) == pytest.approx(np.array(ended), rel=1e-12)
-    assert ours.events == twin.happened
-    assert ours.lost == sum(way.lost for link in twin.links for way in link)
-    assert ours.dropped == sum(way.dropped for link in twin.links for way in link)
+        assert_alike(ours, Twin(patch, network, jobs, costs))
 
 
 def test_a_thousand_workers_take_as_long_as_two() -> None:

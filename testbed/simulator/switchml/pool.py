@@ -5,11 +5,10 @@ from __future__ import annotations
 import numba
 
 from hosts.compiled import compiled
-from hosts.switchml.wire import MARK_INSISTS
 from testbed.simulator.lines import SWITCH, multicast, send_down, send_up
+from testbed.simulator.sending import AGAIN, INSISTS
 from testbed.simulator.world import QUERY, RESULT, STATUS, UPDATE, WORLD, R, World, Z
 
-AGAIN, INSISTS = 1, MARK_INSISTS  # marks
 NOBODY = -1
 
 

@@ -1,0 +1,330 @@
+"""What testbed.simulator.simulation does with ATP, with the real workers' and servers' code and the model of its switches.
+
+Nothing of the simulator's loops is here: workers are hosts.atp.worker.AtpWorker and servers hosts.atp.server.AtpServer, with sockets
+that hand over bytes; switches are tests.atp_reference.ModelAtpSwitch. Sums are checked, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.atp import wire
+from hosts.atp.server import NAP, AtpServer
+from hosts.atp.tree import BITS
+from hosts.atp.worker import AtpWorker
+from hosts.collective import Membership
+from hosts.stream.datagrams import Datagrams
+from hosts.tcp.meeting import Meeting
+from testbed.simulator.costs import Costs
+from testbed.simulator.simulation import Job, Network
+from tests.atp_reference import Gradient, ModelAtpSwitch, Query, Status
+from tests.simulated_switchml import EPOCH, UP, Clock, K, Twin, Worker
+
+LIFETIME = 1.0
+
+
+@dataclass
+class Packet:
+    """A datagram on its way between two nodes, for another one; who asks, and how often it was sent again, comes back as it is."""
+
+    node: int
+    before: int  # the node that it comes from
+    goal: int
+    row: Any  # of wire.packet(K)
+    vector: bool
+
+    def marked(self) -> Packet:
+        row = self.row.copy()
+        row["flags"] |= wire.ECN
+        return replace(self, row=row)
+
+
+class Socket:
+    """A hosts.stream.datagrams.BatchSocket of a host of the twin; peers are nodes."""
+
+    def __init__(self, twin: AtpTwin, host: Any, record: np.dtype, send_rows: int, peers: Sequence[int]) -> None:
+        self.twin, self.host, self.record, self.peers = twin, host, record, peers
+        self.sender, self.receiver = Datagrams(send_rows, record), Datagrams(1 << 13, record)
+        self.interrupted = self.urgent = False
+
+    def set_urgent(self, urgent: bool) -> None:
+        self.urgent = urgent
+
+    def send(self, rows: Any, length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
+        for row in rows:
+            self.host.busy = max(self.twin.now, self.host.busy) + self.twin.costs.host
+            packet = Packet(-1, self.host.node, self.peers[peer], self.sender.data[row].copy(), length is None)
+            self.twin.leave(self.host.busy, self.host.node, packet, self.urgent)
+        return len(rows)
+
+    def receive(self) -> Datagrams:
+        packets, self.host.inbox = self.host.inbox, []
+        lengths = np.zeros(len(packets), np.uint32)
+        for i, p in enumerate(packets):
+            self.receiver.data[i] = p.row
+            lengths[i] = self.record.itemsize if p.vector else wire.HEADER.itemsize
+        return self.receiver.first(len(packets), lengths)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Server:
+    """A server's place in the twin."""
+
+    node: int
+    job: int
+    server: Any = None
+    busy: float = 0.0
+    inbox: list[Packet] = field(default_factory=list)
+    woken: bool = False
+
+
+class AtpTwin(Twin):
+    """As tests.simulated_switchml.Twin, of jobs with servers."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, network: Network, jobs: Sequence[Job], costs: Costs) -> None:
+        workers = sum(len(job.switches) for job in jobs)
+        self.top = workers + network.switches  # the first server's node
+        self.servers: list[Server] = []
+        self.routes: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}  # by job and node: by neighbour, link and way
+        self.tables: dict[int, tuple[Any, Any, Any]] = {}  # by switch: what all jobs share
+        self.switches: dict[tuple[int, int, int], ModelAtpSwitch] = {}  # by job, server's node and switch
+        self.levels: dict[tuple[int, int, int], int] = {}
+        self.paces = np.zeros((len(network.links), 2)) if network.paces is None else network.paces
+        self.starts: dict[tuple[int, int], list[float]] = {}  # by link and way: when its packets left the queue
+        self.network = network
+        for module in ("hosts.atp.worker", "hosts.atp.server"):
+            patch.setattr(f"{module}.time", Clock(self))
+        patch.setattr("hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))
+        super().__init__(patch, network, jobs, costs)
+
+    def _admit(self, patch: pytest.MonkeyPatch, number: int, job: Job) -> None:
+        first = len(self.workers)
+        racks: dict[int, list[int]] = {}
+        for rank, switch in enumerate(job.switches):
+            racks.setdefault(switch, []).append(rank)
+            self._join(number, first + rank, self.first + switch, job.links[rank])
+        for lower, (upper, link) in job.above.items():
+            self._join(number, self.first + lower, self.first + upper, link)
+        members = [racks.get(switch, []) for switch in range(self.network.switches)]
+        homes = [switch for switch, _ in job.servers]
+        mine = [Server(self.top + len(self.servers) + i, number) for i in range(len(job.servers))]
+        for server, (switch, link) in zip(mine, job.servers, strict=True):
+            self._join(number, server.node, self.first + switch, link)
+            for rack in {switch, *racks}:
+                level, others = int(rack == switch), sum(1 for r in racks if r != switch)
+                fan_in = len(members[rack]) + (others if level else 0)
+                key = number, server.node, self.first + rack
+                model = self.switches[key] = ModelAtpSwitch(level, fan_in, BITS - 1 - rack, LIFETIME)
+                model.table, model.refused, model.finished = self.tables.setdefault(self.first + rack, ({}, {}, {}))
+        self.servers += mine
+        size, sums = len(job.switches), job.compute.shape[1]
+        addresses = [str(node) for node in [*range(first, first + size), *(s.node for s in mine)]]
+        record, draw = wire.packet(K), np.random.default_rng(number)
+        for rank in range(size):
+            tensors = [draw.integers(-99, 99, job.chunks * K).astype(np.int32) for _ in range(sums)]
+            worker = Worker(first + rank, number, tensors, job.compute[rank])
+            self.workers.append(worker)
+            patch.setattr(
+                "hosts.stream.stream.BatchSocket",
+                lambda local, peers, record, send_rows, *_, worker=worker: Socket(
+                    self, worker, record, send_rows, [int(ip) for ip, _ in peers]
+                ),
+            )
+            worker.worker = AtpWorker(
+                Membership(number, rank, size, members), EPOCH, addresses, addresses, homes, job.slots, K,
+                job.aggregators, congestion=job.control, recovery="ask" if job.asks else "paper",
+            )  # fmt: skip
+            self.at(job.compute[rank, 0], self.start, worker)
+        for i, server in enumerate(mine):
+            patch.setattr(
+                "hosts.atp.server.BatchSocket",
+                lambda local, peers, record, send_rows, *_, server=server: Socket(
+                    self, server, record, send_rows, [int(ip) for ip, _ in peers]
+                ),
+            )
+            switches = [str(self.first + rack) for rack in range(self.network.switches)]
+            membership = Membership(number, size + i, size, members)
+            server.server = AtpServer(
+                membership, Meeting(EPOCH), addresses, homes, switches, job.slots, K, job.aggregators
+            )  # fmt: skip
+        assert record.itemsize > wire.HEADER.itemsize
+
+    def _join(self, job: int, lower: int, upper: int, link: int) -> None:
+        self.routes.setdefault((job, lower), {})[upper] = link, UP
+        self.routes.setdefault((job, upper), {})[lower] = link, 1 - UP
+
+    # --- links
+
+    def leave(self, now: float, node: int, packet: Packet, urgent: bool = False, to: int | None = None) -> None:
+        """From a node, on the way to the packet's goal, or to a neighbour."""
+        job = int(packet.row["owner"]) >> 24
+        following = self._next(job, node, packet.goal) if to is None else to
+        number, way = self.routes[job, node][following]
+        link = self.links[number][way]
+        if way != UP and link.loses():
+            return
+        packet = replace(packet, node=following, before=node)
+        switch = self.first <= node < self.top
+        pace = self.paces[number, way] if switch else 0.0
+        if pace:
+            starts = self.starts.setdefault((number, way), [])
+            waiting = sum(start > now + 1e-6 * pace for start in starts)
+            if self.network.depth and waiting >= self.network.depth:
+                link.dropped += 1
+                return
+            if self.network.deep and waiting >= self.network.deep:
+                packet = packet.marked()
+            now = max(now, starts[-1] + pace) if starts else now
+            starts.append(now)
+        elif switch and link.depth and link.busy - now > link.depth * link.vector:
+            link.dropped += 1
+            return
+        takes = link.vector if packet.vector else link.header
+        link.busy = max(now, link.busy) + takes
+        done = link.busy
+        if urgent:
+            done = link.pressing = max(now, link.pressing) + takes
+        self.at(done + self.costs.delay, self.arrive, packet)
+
+    def _next(self, job: int, node: int, goal: int) -> int:
+        """The neighbour on the way to a node: a search in breadth over the job's tree."""
+        came: dict[int, int] = {goal: goal}
+        queue = [goal]
+        for found in queue:
+            if found == node:
+                return came[node]
+            for other in self.routes[job, found]:
+                if other not in came:
+                    came[other] = found
+                    queue.append(other)
+        raise AssertionError(f"no way from {node} to {goal}")
+
+    def arrive(self, packet: Packet) -> None:
+        job = int(packet.row["owner"]) >> 24
+        number, way = self.routes[job, packet.before][packet.node]
+        if way == UP and self.links[number][UP].loses():
+            return
+        if packet.node >= self.top:
+            self._take_at_server(self.servers[packet.node - self.top], packet)
+        elif packet.node >= self.first:
+            self._take_at_switch(packet)
+        else:
+            self.take(self.workers[packet.node], packet)
+
+    # --- servers
+
+    def _take_at_server(self, server: Server, packet: Packet) -> None:
+        server.inbox.append(packet)
+        if not self.costs.naps:
+            self._answer(server)
+        elif not server.woken:
+            server.woken = True
+            self.at(max(self.now, server.busy) + NAP, self._answer, server)
+
+    def _answer(self, server: Server) -> None:
+        self.now = server.busy = max(self.now, server.busy) + self.costs.batch + self.costs.host * len(server.inbox)
+        server.woken = False
+        server.server._answer()
+
+    # --- switches
+
+    def _take_at_switch(self, packet: Packet) -> None:
+        node, row = packet.node, packet.row
+        now = self.switch_busy[node - self.first] = max(self.now, self.switch_busy[node - self.first]) + self.costs.switch
+        job, kind = int(row["owner"]) >> 24, int(row["kind"])
+        up = kind in (wire.KIND_GRADIENT, wire.KIND_QUERY)
+        server = packet.goal if up else int(self._server_of(job, row))
+        model = self.switches.get((job, server, node))
+        chunk = int(row["owner"]) & (1 << 24) - 1
+        if kind == wire.KIND_RESULT:
+            if packet.goal == node:
+                if model:
+                    model.epochs[job] = EPOCH
+                    model.result(EPOCH, (job, chunk), int(row["index"]))
+                self._spread(now, server, packet)
+            else:
+                self.leave(now, node, packet)
+            return
+        if model is None:
+            self.leave(now, node, packet)
+            return
+        model.now = now
+        model.epochs.setdefault(job, EPOCH)
+        flags, owner, index = int(row["flags"]), (job, chunk), int(row["index"])
+        workers, children = _bits(int(row["bitmap0"])), _bits(int(row["bitmap1"]))
+        ecn = flags & wire.ECN > 0
+        if kind == wire.KIND_GRADIENT:
+            vector = tuple(int(v) for v in row["vector"])
+            gone = model.gradient(
+                Gradient(
+                    EPOCH, owner, index, workers, children, vector, flags & wire.RESEND > 0, flags & wire.COLLISION > 0, False,
+                    ecn, flags & wire.ASKED > 0,
+                )
+            )  # fmt: skip
+        elif kind == wire.KIND_QUERY:
+            gone = model.query(Query(EPOCH, owner, index, workers, children, flags & wire.ASKED > 0))
+            if isinstance(gone, Status):
+                self.leave(now, node, self._packet(packet, replace(gone, ecn=ecn), _asker(self, packet)))
+                return
+        else:
+            gone = model.status(
+                Status(EPOCH, owner, index, workers, children, flags & wire.ASKED > 0, False, ecn, flags & wire.RESEND > 0)
+            )
+        if gone is None:
+            return
+        goal = packet.goal if up or isinstance(gone, Status) else server
+        self.leave(now, node, self._packet(packet, gone, goal))
+
+    def _spread(self, now: float, server: int, packet: Packet) -> None:
+        """To all below: workers in the order of ranks, then the next switches."""
+        job = int(packet.row["owner"]) >> 24
+        towards = self._next(job, packet.node, server)
+        below = [node for node in self.routes[job, packet.node] if node != towards and node < self.top]
+        for node in sorted(below):
+            if self._leads_to_workers(job, packet.node, node):
+                self.leave(now, packet.node, replace(packet, goal=node), to=node)
+
+    def _leads_to_workers(self, job: int, node: int, child: int) -> bool:
+        if child < self.first:
+            return True
+        return any(self._leads_to_workers(job, child, other) for other in self.routes[job, child] if other != node)
+
+    def _server_of(self, job: int, row: Any) -> int:
+        mine = [server.node for server in self.servers if server.job == job]
+        return mine[(int(row["owner"]) & (1 << 24) - 1) % len(mine)]
+
+    def _packet(self, packet: Packet, what: Gradient | Query | Status, goal: int) -> Packet:
+        """The same with what a model's switch has made of it."""
+        row = packet.row.copy()
+        row["bitmap0"] = sum(1 << bit for bit in what.workers)
+        row["bitmap1"] = sum(1 << bit for bit in what.children)
+        flags = (wire.ASKED if what.asked else 0) | int(row["flags"]) & wire.EDGE_SWITCH
+        if isinstance(what, Query):
+            flags |= int(row["flags"]) & (wire.RESEND | wire.ECN)
+            row["kind"] = wire.KIND_QUERY
+        else:
+            flags |= (wire.RESEND if what.resend else 0) | (wire.ECN if what.ecn else 0)
+            row["kind"] = wire.KIND_STATUS if isinstance(what, Status) else wire.KIND_GRADIENT
+        if isinstance(what, Gradient):
+            flags |= wire.COLLISION if what.collision else 0
+            row["vector"] = what.vector
+        row["flags"] = flags
+        return replace(packet, row=row, goal=goal, vector=isinstance(what, Gradient))
+
+
+def _asker(twin: AtpTwin, packet: Packet) -> int:
+    """The node of the worker that a query is of."""
+    job, rank = int(packet.row["owner"]) >> 24, int(packet.row["next_index"]) % wire.RANKS
+    return next(w.node for w in twin.workers if w.job == job) + rank
+
+
+def _bits(bitmap: int) -> frozenset[int]:
+    return frozenset(bit for bit in range(BITS) if bitmap >> bit & 1)

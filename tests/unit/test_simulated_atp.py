@@ -1,0 +1,190 @@
+"""The simulator of ATP: closed forms where nothing takes time but links, its twin of real workers and servers, and the P4 program."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemes.atp import AGGREGATOR_LIFETIME
+from switches.atp import EVENTS
+from switches.loss import Loss
+from testbed.plan.settings import TrialSettings, make_settings
+from testbed.simulator.atp.aggregators import LIFETIME
+from testbed.simulator.costs import Costs, Known
+from testbed.simulator.plans import elements_of
+from testbed.simulator.simulation import Job, Link, Network, Simulated, simulate
+from testbed.simulator.target import SimulatedTarget
+from testbed.theory import bounds
+from tests.replay import DELAY, replay
+from tests.simulated_atp import AtpTwin
+from tests.simulated_switchml import assert_alike
+from tests.unit.test_simulator import costs_, losses
+
+TIME = 1e-5  # seconds of a packet on a link
+ROOT = 3  # a switch above three racks
+
+
+def network(
+    placed: list[list[int]], homes: list[list[int]], links: list[Link], compute: np.ndarray, chunks: int, slots: int,
+    aggregators: int, loss: Loss | None = None, seed: int = 1, depth: int = 0, paced: bool = False, deep: int = 0, **own: object,
+) -> tuple[Network, list[Job]]:  # fmt: skip
+    """Jobs on three racks below a root: where their workers and their servers are, whose links come first."""
+    hosts = sum(map(len, placed)) + sum(map(len, homes))
+    paces = np.array([[link.vector / 0.98 * (n >= hosts), link.vector / 0.98] for n, link in enumerate(links)])
+    jobs, first = [], 0
+    for places, servers in zip(placed, homes, strict=True):
+        racks = {*places, *servers}
+        above = {rack: (ROOT, hosts + rack) for rack in racks} if len(racks) > 1 else {}
+        own_servers = [(home, first + len(places) + i) for i, home in enumerate(servers)]
+        own_links = range(first, first + len(places))
+        times = compute[len(jobs)] if compute.ndim == 3 else compute
+        jobs.append(
+            Job(
+                places, own_links, above, chunks, slots, times[: len(places)], servers=own_servers, aggregators=aggregators,
+                **own,  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+        first += len(places) + len(servers)
+    return Network(links, 4, loss, seed, depth, paces if paced else None, deep), jobs
+
+
+def one(placed: list[int], homes: list[int], chunks: int, slots: int, aggregators: int, delay: float = 0.0) -> Simulated:
+    """A job alone, on links that are all alike."""
+    links = [Link(TIME)] * (len(placed) + len(homes) + 3)
+    return simulate(
+        *network([placed], [homes], links, np.zeros((len(placed), 1)), chunks, slots, aggregators), Costs(delay=delay)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [2, 4, 16])
+@pytest.mark.parametrize("delay", [0.0, 1e-5])
+def test_a_sum_takes_one_packet_of_each_chunk_where_all_find_aggregators(workers: int, delay: float) -> None:
+    """All packets up one after the other; the last one's way on to the server, and back through the switch."""
+    chunks = 2000
+    ended = one([0] * workers, [0], chunks, 64, 4096, delay).jobs[0].ended
+    assert ended == pytest.approx(np.full((workers, 1), (chunks + 1) * TIME + 3 * TIME + 4 * delay), rel=1e-9)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_a_small_window_takes_a_round_trip_for_every_window(slots: int) -> None:
+    """Little's law."""
+    delay, windows = 1e-3, 200
+    trip = 4 * (TIME + delay)
+    ended = one([0] * 3, [0], windows * slots - 1, slots, 4096, delay).jobs[0].ended
+    assert ended == pytest.approx(np.full((3, 1), windows * trip), rel=1e-3)
+
+
+def test_without_aggregators_the_servers_link_carries_all_packets() -> None:
+    """One aggregator, which a chunk that nobody else sends a part of keeps: all others are added at the server."""
+    workers, chunks = 5, 1000
+    links = [Link(TIME)] * (workers + 2 + 1 + 1 + 3)
+    compute = np.array([np.full((workers, 1), 0.1), np.array([[0.0]] + [[0.5]] * (workers - 1))])
+    built, jobs = network([[0] * workers, [0, 0]], [[0], [0]], links, compute, chunks, 64, 1)
+    found = simulate(built, jobs)
+    assert dict(zip(EVENTS, found.happened[0, 0], strict=True))["collisions"] == workers * (chunks + 1)
+    took = found.jobs[0].ended - found.jobs[0].begun
+    assert took == pytest.approx(np.full((workers, 1), workers * (chunks + 1) * TIME + 3 * TIME), rel=1e-3)
+
+
+def test_servers_share_what_racks_send_them() -> None:
+    """With three racks a server's rack takes two sums of each chunk; with a server in each, a third of those and the rest's results."""
+    chunks = 3000
+    alone = one([0, 0, 1, 1, 2, 2], [0], chunks, 64, 4096).jobs[0].ended.max()
+    shared = one([0, 0, 1, 1, 2, 2], [0, 1, 2], chunks, 64, 4096).jobs[0].ended.max()
+    assert alone == pytest.approx(2 * chunks * TIME, rel=0.01)
+    assert shared == pytest.approx((2 / 3 + 2 / 3) * chunks * TIME, rel=0.02)
+
+
+def test_the_lifetime_is_the_control_planes() -> None:
+    assert LIFETIME == AGGREGATOR_LIFETIME
+
+
+racks = st.integers(0, 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(racks, min_size=1, max_size=5), st.lists(racks, min_size=1, max_size=2)), min_size=1, max_size=2
+    ),
+    st.integers(1, 30), st.integers(1, 9), st.integers(0, 2**31), costs_, losses, st.booleans(),
+    st.sampled_from(["marks", "paper", "none"]), st.sampled_from([1, 2, 5, 64]), st.sampled_from([0, 0, 3, 10]), st.booleans(),
+    st.sampled_from([0, 1, 2, 5]),
+)  # fmt: skip
+def test_it_is_what_the_real_workers_and_servers_and_the_model_of_the_switches_do(
+    placed: list[tuple[list[int], list[int]]], chunks: int, slots: int, seed: int, costs: Costs, loss: Loss | None, asks: bool,
+    control: str, aggregators: int, depth: int, paced: bool, deep: int,
+) -> None:  # fmt: skip
+    """Every sum's begin and end, all counters and the number of events, under losses, collisions, marks, naps and timeouts."""
+    random = np.random.default_rng(seed)
+    workers, homes = [places for places, _ in placed], [servers for _, servers in placed]
+    times = random.uniform(1e-6, 1e-3, sum(map(len, workers)) + sum(map(len, homes)) + 3)
+    links = [Link(t, t / 10, number) for number, t in enumerate(times)]
+    compute = random.choice([1e-4, 1e-3, 0.1, 1.5], (len(placed), max(map(len, workers)), 2), p=[0.4, 0.3, 0.2, 0.1])
+    built, jobs = network(
+        workers, homes, links, compute, chunks, slots, aggregators, loss, seed, depth, paced, deep, asks=asks, control=control
+    )
+    ours = simulate(built, jobs, costs)
+    with pytest.MonkeyPatch.context() as patch:
+        assert_alike(ours, AtpTwin(patch, built, jobs, costs))
+
+
+def trial(**changes: object) -> TrialSettings:
+    return make_settings(TrialSettings, {"scheme": "atp", "steps": 2, "compute_ms": 1, "workload": "digits-mlp"} | changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"racks": 1},
+        {"racks": 2},
+        {"racks": 2, "uplink_rate": 3.0},
+        {"racks": 3, "topology": "leaf-spine"},
+        {"racks": 2, "topology": "dumbbell"},
+        {"racks": 3, "servers": 3},
+        {"racks": 2, "topology": "mixed-rates", "slow_share": 0.5},
+    ],
+)
+def test_a_trial_takes_its_bound(changes: dict[str, object]) -> None:
+    whole = trial(k=256, slots=128, workload="tensor-1000000", costs="none", steps=1, **changes)
+    found = SimulatedTarget().trial(whole, 1)["metrics"]["tat_median"]
+    bound = bounds.seconds(whole, 1_000_000)
+    assert bound <= found <= (1.02 if "servers" in changes else 1.003) * bound
+
+
+@pytest.mark.parametrize(
+    ("changes", "near"),
+    [
+        ({"racks": 1}, 0.01),
+        ({"racks": 3, "topology": "leaf-spine"}, 0.01),
+        ({"racks": 2, "topology": "dumbbell"}, 0.01),
+        ({"racks": 2, "slots": 8}, 0.01),
+        ({"racks": 2, "servers": 2}, 0.01),
+        ({"racks": 2, "aggregators": 40}, 0.06),
+        ({"racks": 2, "workers": 2, "jobs": json.dumps([{}, {}])}, 0.03),  # whose switches' queues have no rates in the replay
+        ({"racks": 1, "loss": 0.01, "steps": 8}, 0.06),
+    ],
+)
+def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(changes: dict[str, object], near: float) -> None:
+    """tests.replay runs them. Where packets collide or are lost the two may part at the first one that comes at another moment."""
+    whole = trial(**changes)
+    known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
+    found = SimulatedTarget(known).trial(whole, 1)
+    replayed = replay(whole, elements_of(whole))
+    assert found["metrics"]["tat_median"] == pytest.approx(replayed.tat, rel=near)
+    if not whole.loss and "aggregators" not in changes:
+        assert sum(worker["counters"]["retransmissions"] for worker in found["workers"]) == replayed.retransmissions == 0
+
+
+def test_events_are_counted_as_switches_count_them() -> None:
+    """Each chunk claims an aggregator in its rack, is complete there, and is freed by the result; at the server's switch likewise."""
+    found = SimulatedTarget().trial(trial(racks=2, workers=2, costs="none", k=256, workload="tensor-40000"), 1)
+    chunks = 2 * (1 + -(-40000 // 256))
+    for name in ("tor0", "tor1"):
+        (counted,) = found["switches"][name]["jobs"]
+        assert {event for event, n in counted.items() if n} == {"claims", "completions", "freed"}
+        assert set(counted.values()) == {0, chunks}
