@@ -1,7 +1,7 @@
 """How far the simulator can be trusted: measured sums beside simulated ones, at the points it was fitted on and at others.
 
 Two and four workers in one rack are what the costs are fitted on (testbed.simulator.calibration). All else is held out: more
-workers, other rates, pools, racks and losses.
+workers, other rates, pools, racks and losses; two jobs that share uplinks, and aggregators that do not suffice.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from testbed.simulator import costs
 from testbed.simulator.validation import compare, measured, verdicts
 
 FITTED = (2, 4)  # workers
-STREAMED = ("switchml",)  # have pools of slots, and losses that are simulated
+STREAMED = ("switchml", "atp")  # have slots, losses and jobs that are simulated
 
 
 class Settings(SweepSettings):
     """One rack at 10 Mbit/s, where nothing else is said."""
 
     schemes: Words = Field(
-        ("switchml", "ring", "halving-doubling", "tree", "ps", "ps-sharded", "byteps", "gloo"), description="what is compared"
+        ("switchml", "atp", "ring", "halving-doubling", "tree", "ps", "ps-sharded", "byteps", "gloo"),
+        description="what is compared",
     )
     sizes: Sizes = Field((2, 4, 8, 16), description="numbers of workers")
     other_rates: Numbers = Field((2.5, 25.0), description="Mbit/s of all links, with four workers")
     pools: tuple[int, ...] = Field((8, 16, 128), description="slots, with four workers")
+    memories: tuple[int, ...] = Field((16, 48), description="aggregators of ATP, with four workers")
     losses: Numbers = Field((0.001, 0.01), description="loss rates of every link, with four workers")
     seeds: int = 3
     racks: int = 1
@@ -45,7 +47,8 @@ class Settings(SweepSettings):
 
 
 QUICK: dict[str, Any] = {
-    "schemes": ("switchml", "ring"), "sizes": (2, 4), "other_rates": (), "pools": (8,), "losses": (), "seeds": 1, "steps": 3,
+    "schemes": ("switchml", "ring"), "sizes": (2, 4), "other_rates": (), "pools": (8,), "memories": (), "losses": (), "seeds": 1,
+    "steps": 3,
 }  # fmt: skip
 
 
@@ -60,6 +63,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
             at += [(f"{slots} slots", {"workers": 4, "slots": slots}) for slots in settings.pools]
             at += [("2 racks of 2", {"racks": 2, "workers": 2}), ("4 racks of 2", {"racks": 4, "workers": 2})]
             at += [(f"{100 * loss:g} % loss", {"workers": 4, "loss": loss}) for loss in settings.losses]
+            at += [("2 jobs on 2 racks", {"racks": 2, "workers": 2, "jobs": ({}, {})})] if max(settings.sizes) > 4 else []
+        if scheme == "atp":
+            at += [(f"{n} aggregators", {"workers": 4, "aggregators": n}) for n in settings.memories]
         for point, changes in at:
             fitted = set(changes) == {"workers"} and changes["workers"] in FITTED
             points.append(
