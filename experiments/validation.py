@@ -1,7 +1,7 @@
 """How far the simulator can be trusted: measured sums beside simulated ones, at the points it was fitted on and at others.
 
 Two and four workers in one rack are what the costs are fitted on (testbed.simulator.calibration). All else is held out: more
-workers, other rates, pools, racks and losses; two jobs that share uplinks, and aggregators that do not suffice.
+workers, other rates, pools, racks and losses; jobs that share uplinks and memory, and aggregators that do not suffice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from testbed.draw.curves import look_of, not_valid
 from testbed.draw.plots import new_figure
+from testbed.plan.arrivals import arriving
 from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, Words, paired
 from testbed.record.runs import Run
@@ -35,7 +36,11 @@ class Settings(SweepSettings):
     sizes: Sizes = Field((2, 4, 8, 16), description="numbers of workers")
     other_rates: Numbers = Field((2.5, 25.0), description="Mbit/s of all links, with four workers")
     pools: tuple[int, ...] = Field((8, 16, 128), description="slots, with four workers")
-    memories: tuple[int, ...] = Field((16, 48), description="aggregators of ATP, with four workers")
+    numbers: tuple[int, ...] = Field((2, 4), description="of jobs that arrive as in experiment scale_jobs")
+    gap: float = Field(0.2, ge=0, description="seconds between two arrivals, on average")
+    memory: int = Field(128, ge=8, description="aggregators, or cells of pools, for all those jobs together")
+    jobs_uplink: float = Field(100.0, gt=0, description="Mbit/s of the uplinks that they share")
+    memories: tuple[int, ...] = Field((16, 24), description="aggregators of ATP, with four workers")
     losses: Numbers = Field((0.001, 0.01), description="loss rates of every link, with four workers")
     seeds: int = 3
     racks: int = 1
@@ -47,8 +52,8 @@ class Settings(SweepSettings):
 
 
 QUICK: dict[str, Any] = {
-    "schemes": ("switchml", "ring"), "sizes": (2, 4), "other_rates": (), "pools": (8,), "memories": (), "losses": (), "seeds": 1,
-    "steps": 3,
+    "schemes": ("switchml", "ring"), "sizes": (2, 4), "other_rates": (), "pools": (8,), "numbers": (), "memories": (), "losses": (),
+    "seeds": 1, "steps": 3,
 }  # fmt: skip
 
 
@@ -64,6 +69,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
             at += [("2 racks of 2", {"racks": 2, "workers": 2}), ("4 racks of 2", {"racks": 4, "workers": 2})]
             at += [(f"{100 * loss:g} % loss", {"workers": 4, "loss": loss}) for loss in settings.losses]
             at += [("2 jobs on 2 racks", {"racks": 2, "workers": 2, "jobs": ({}, {})})] if max(settings.sizes) > 4 else []
+            for n in settings.numbers:
+                jobs = arriving(scheme, n, settings.gap, 1, settings.memory, settings.slots)
+                at += [(f"{n} jobs arriving", {**jobs, "uplink_rate": settings.jobs_uplink})]
         if scheme == "atp":
             at += [(f"{n} aggregators", {"workers": 4, "aggregators": n}) for n in settings.memories]
         for point, changes in at:
