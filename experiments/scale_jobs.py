@@ -1,0 +1,112 @@
+"""One to 32 jobs that arrive as a Poisson process has it and share the switches' memory, simulated: ATP against SwitchML.
+
+Every job has a worker in either of two racks, and with ATP a server. ATP's jobs take aggregators as they need them, SwitchML's pools
+are equal parts that each job keeps. Measured points are drawn in; more jobs than those are extrapolation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, words
+from testbed.draw.plots import new_figure, readable
+from testbed.draw.simulated import draw_alike, shade
+from testbed.measures import collisions, metric
+from testbed.plan.arrivals import arriving
+from testbed.plan.experiment import Trial
+from testbed.plan.settings import SettingsError
+from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from testbed.record.runs import Run
+
+RUNS_ON = "simulated"
+TAT = metric("tat_median", 1000)
+
+
+class Settings(SweepSettings):
+    """As in experiment validation, whose measured points are drawn in. Uplinks carry ten jobs at once."""
+
+    numbers: Integers = Field((1, 2, 4, 8, 16, 32), description="of jobs")
+    memories: Integers = Field((128, 512), description="aggregators of a switch, for all jobs together")
+    schemes: Words = Field(("atp", "switchml"), description="what is compared")
+    gap: float = Field(0.2, ge=0, description="seconds between two arrivals, on average")
+    draws: int = Field(5, ge=1, description="sequences of arrivals")
+    seeds: int = 1
+    uplink_rate: float = 100.0
+    k: int = 256
+    slots: int = 32
+    workload: str = "tensor-40000"
+    steps: int = 6
+    compute_ms: float = 40.0
+
+
+QUICK: dict[str, Any] = {"numbers": (1, 4), "memories": (128,), "draws": 1}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every scheme with every number of jobs and every memory, for each sequence of arrivals."""
+    points = []
+    for n in settings.numbers:
+        for memory in settings.memories:
+            if not 1 <= n <= memory // 2:
+                raise SettingsError(f"numbers has {n}: from 1 to {memory // 2} jobs can have a slot of {memory} aggregators")
+            for draw in range(1, settings.draws + 1):
+                for scheme in settings.schemes:
+                    factors = {"scheme": scheme, "jobs": n, "memory": memory, "draw": draw}
+                    changes = arriving(scheme, n, settings.gap, draw, memory, settings.slots)
+                    points.append(Point(f"{scheme}, {n} jobs, {memory} aggregators, arrivals {draw}", factors, changes))
+    return paired(points, settings, seed)
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """TAT against the number of jobs, a panel for each memory; and how many of ATP's packets found their aggregators taken."""
+    memories, at = run.record["settings"]["memories"], levels(run, "jobs")
+    figure, (*axes, taken) = new_figure(len(memories) + 1, size=(4.4 * (len(memories) + 1), 4.2))
+    for ax, memory in zip(axes, memories, strict=True):
+        for scheme in run.record["settings"]["schemes"]:
+            curve(ax, run, "jobs", TAT, look_of(scheme), scheme=scheme, memory=memory)
+            most = draw_alike(ax, run, "jobs", 1000.0, look_of(scheme).colour, scheme=scheme, memory=memory)
+            if scheme == "atp":
+                look = look_of(scheme)
+                curve(taken, run, "jobs", collisions, look, scheme=scheme, memory=memory)
+                last = estimate(run, collisions, scheme=scheme, memory=memory, jobs=at[-1])
+                taken.annotate(f"{memory}", (at[-1], last.median), xytext=(6, -3), textcoords="offset points", fontsize=8)
+        ax.set_title(f"{memory} aggregators", fontsize=10)
+        ax.set_ylabel("TAT (ms), mean over the jobs")
+        ax.set_yscale("log")
+        readable(ax.yaxis)
+        shade(ax, run, most, "jobs")
+    taken.set_ylabel("ATP's packets whose aggregator was taken (%)")
+    taken.set_ylim(bottom=0)
+    for ax in (*axes, taken):
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(at, [str(n) for n in at], fontsize=8)
+        ax.minorticks_off()
+        ax.set_xlabel("jobs that arrive")
+    axes[0].legend(frameon=False, fontsize=8)
+    caption = (
+        f"Tensor aggregation time of jobs that arrive every {run.record['settings']['gap']:g} s on average, and share the switches' "
+        "memory: ATP's take aggregators as they need them, SwitchML's have equal parts for their pools. Simulated; medians with "
+        "bootstrap 95 % intervals, a point for each sequence of arrivals. Circles with black edges were measured. Shaded: extrapolation."
+    )
+    yield "scale_jobs", caption, figure
+
+
+def findings(run: Run) -> list[str]:
+    """What the most jobs cost each scheme, over a job alone."""
+    said = not_valid(run)
+    if not (numbers := levels(run, "jobs")):
+        return said
+    for memory in run.record["settings"]["memories"]:
+        for scheme in run.record["settings"]["schemes"]:
+            here = {"scheme": scheme, "memory": memory}
+            alone, all_of_them = (estimate(run, TAT, jobs=n, **here) for n in (numbers[0], numbers[-1]))
+            told = f", {words(estimate(run, collisions, jobs=numbers[-1], **here), '.1f')} % taken" if scheme == "atp" else ""
+            said.append(
+                f"{memory} aggregators, {look_of(scheme).label}: TAT {words(all_of_them, '.0f')} ms with {numbers[-1]} jobs{told}, "
+                f"{words(alone, '.0f')} ms with {numbers[0]}, simulated."
+            )
+    return said
