@@ -15,7 +15,7 @@ from pydantic import Field
 
 from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
 from testbed.draw.plots import new_figure, readable
-from testbed.measures import ATE, into_servers, parts
+from testbed.measures import ATE, collisions, into_servers, parts
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.plan.sweep import Integers, Point, SweepSettings, paired
@@ -67,13 +67,6 @@ def _bound(trial: dict[str, Any]) -> float:
     return float(sum(part["elements"] / bounds.seconds(job, part["elements"]) for job, part in each))
 
 
-def _collided(trial: dict[str, Any]) -> float:
-    """Gradients that found another's aggregator, in percent of those that the switches decided about."""
-    events = [job for switch in trial.get("switches", {}).values() for job in switch.get("jobs", [])]
-    decided = sum(e["claims"] + e["collisions"] for e in events)
-    return float(100 * sum(e["collisions"] for e in events) / max(decided, 1))
-
-
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s of all jobs together, and what comes into the servers, against the memory."""
     figure, (rate, load) = new_figure(2, size=(9.6, 4.2))
@@ -110,7 +103,7 @@ def findings(run: Run) -> list[str]:
         said.append(
             f"{each} aggregators per job: dynamic has {words(ratio(run, ATE, dynamic, static))} times the ATE/s of static "
             f"({words(estimate(run, ATE, **dynamic), '.3f')} against {words(estimate(run, ATE, **static), '.3f')} · 10⁶); "
-            f"{words(estimate(run, _collided, **dynamic), '.0f')} % of its packets collide, and the servers take in "
+            f"{words(estimate(run, collisions, **dynamic), '.0f')} % of its packets collide, and the servers take in "
             f"{words(estimate(run, into_servers, **dynamic))} times its sums."
         )
     return said

@@ -1,7 +1,7 @@
 """One to 32 jobs that arrive as a Poisson process has it and share the switches' memory, simulated: ATP against SwitchML.
 
-Every job has a worker in either of two racks, and with ATP a server. ATP's jobs take aggregators as they need them, SwitchML's pools
-are equal parts that each job keeps. Measured points are drawn in; more jobs than those are extrapolation.
+Every job has a worker in either of two racks, and with ATP a server. ATP's jobs take aggregators as they need them, SwitchML's
+pools are equal parts that each job keeps. Measured points are drawn in; more jobs than those are extrapolation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, words
-from testbed.draw.plots import new_figure, readable
+from testbed.draw.plots import new_figure
 from testbed.draw.simulated import draw_alike, shade
 from testbed.measures import collisions, metric
 from testbed.plan.arrivals import arriving
@@ -76,10 +76,11 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
                 taken.annotate(f"{memory}", (at[-1], last.median), xytext=(6, -3), textcoords="offset points", fontsize=8)
         ax.set_title(f"{memory} aggregators", fontsize=10)
         ax.set_ylabel("TAT (ms), mean over the jobs")
-        ax.set_yscale("log")
-        readable(ax.yaxis)
         shade(ax, run, most, "jobs")
     taken.set_ylabel("ATP's packets whose aggregator was taken (%)")
+    highest = max(ax.get_ylim()[1] for ax in axes)
+    for ax in axes:
+        ax.set_ylim(0, 1.05 * highest)
     taken.set_ylim(bottom=0)
     for ax in (*axes, taken):
         ax.set_xscale("log", base=2)
@@ -88,9 +89,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("jobs that arrive")
     axes[0].legend(frameon=False, fontsize=8)
     caption = (
-        f"Tensor aggregation time of jobs that arrive every {run.record['settings']['gap']:g} s on average, and share the switches' "
+        f"Aggregation time of jobs that arrive every {run.record['settings']['gap']:g} s on average, and share the switches' "
         "memory: ATP's take aggregators as they need them, SwitchML's have equal parts for their pools. Simulated; medians with "
-        "bootstrap 95 % intervals, a point for each sequence of arrivals. Circles with black edges were measured. Shaded: extrapolation."
+        "bootstrap 95 % intervals, a point for each sequence of arrivals. Black edges: measured. Shaded: extrapolation. SwitchML's "
+        "workers agree on exponents a pool ahead of each sum, so the smallest pool that fills the link is the fastest."
     )
     yield "scale_jobs", caption, figure
 

@@ -1,4 +1,4 @@
-"""What losses cost SwitchML as its groups grow, simulated: every packet of a chunk has to come, so the more workers, the more wait.
+"""What losses cost SwitchML and ATP as groups grow, simulated: a chunk needs all its packets, so more workers lose more chunks.
 
 Both ways to recover are compared, at the loss rates of every link and direction. Measured points are drawn in; beyond them is
 extrapolation.
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from schemes.scheme import Look
-from testbed.draw.curves import curve, estimate, levels, not_valid, over_base, words
+from testbed.draw.curves import curve, estimate, levels, matching, not_valid, over_base, words
 from testbed.draw.plots import COLOURS, new_figure, readable
 from testbed.draw.simulated import draw_measured_losses, shade
 from testbed.measures import metric
@@ -24,12 +24,17 @@ from testbed.record.runs import Run
 
 RUNS_ON = "simulated"
 TAT = metric("tat_mean")
-WAYS = {"ask": Look("ask (ours)", COLOURS[0], "o"), "paper": Look("as the paper", COLOURS[1], "s")}
-MOST_IN_RACK = 32
+WAYS = {
+    ("switchml", "ask"): Look("SwitchML, ask (ours)", COLOURS[0], "o"),
+    ("switchml", "paper"): Look("SwitchML, as the paper", COLOURS[1], "s"),
+    ("atp", "ask"): Look("ATP, ask (ours)", COLOURS[2], "^"),
+    ("atp", "paper"): Look("ATP, as the paper", COLOURS[3], "v"),
+}
+MOST_IN_RACK = 16
 
 
 class Settings(SweepSettings):
-    """As in experiment validation, whose measured points are drawn in; racks of 32."""
+    """As in experiment validation, whose measured points are drawn in; racks of 16."""
 
     sizes: Sizes = Field((2, 4, 8, 16, 32, 64, 128), description="numbers of workers")
     rates: Numbers = Field((0.001, 0.01), description="loss rates")
@@ -53,11 +58,12 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         racks = -(-n // MOST_IN_RACK)
         if n % racks:
             raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {MOST_IN_RACK} divide")
-        for way in WAYS:
+        for scheme, way in WAYS:
             for rate in (0.0, *settings.rates):
-                name = f"{n} workers, {100 * rate:g} %, {way}"
-                factors = {"workers": n, "loss": rate, "recovery": way}
-                points.append(Point(name, factors, {"racks": racks, "workers": n // racks, "loss": rate, "recovery": way}))
+                name = f"{scheme}, {n} workers, {100 * rate:g} %, {way}"
+                factors = {"scheme": scheme, "workers": n, "loss": rate, "recovery": way}
+                shape = {"racks": racks, "workers": n // racks, "loss": rate}
+                points.append(Point(name, factors, {"scheme": scheme, "recovery": way, **shape}))
     return paired(points, settings, seed)
 
 
@@ -66,14 +72,14 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     rates = run.record["settings"]["rates"]
     figure, axes = new_figure(len(rates), size=(4.2 * len(rates), 4.2), sharey=True)
     for ax, rate in zip(axes, rates, strict=True):
-        for way, look in WAYS.items():
+        for (scheme, way), look in WAYS.items():
+            here: dict[str, Any] = {"scheme": scheme, "recovery": way}
             for n in levels(run, "workers"):
-                base = over_base(run, TAT, workers=n, loss=0.0, recovery=way)
-                for trial in run.finished:
-                    if trial["factors"] == {"workers": n, "loss": rate, "recovery": way}:
-                        trial["metrics"]["inflation"] = base(trial)
-            curve(ax, run, "workers", metric("inflation"), look, loss=rate, recovery=way)
-        most = draw_measured_losses(ax, run, rate)
+                base = over_base(run, TAT, workers=n, loss=0.0, **here)
+                for trial in matching(run, workers=n, loss=rate, **here):
+                    trial["metrics"]["inflation"] = base(trial)
+            curve(ax, run, "workers", metric("inflation"), look, loss=rate, **here)
+        most = max(draw_measured_losses(ax, run, rate, scheme, WAYS[scheme, "ask"].colour) for scheme in ("switchml", "atp"))
         ax.axhline(1, color="black", linestyle=":", linewidth=1.2)
         ax.set_xscale("log", base=2)
         at = levels(run, "workers")
@@ -87,8 +93,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     axes[0].set_ylabel("TAT, times that without loss")
     axes[0].legend(frameon=False, fontsize=8)
     caption = (
-        "Mean tensor aggregation time of SwitchML under loss over that without, against the number of workers, simulated: medians "
-        "with bootstrap 95 % intervals, a point for each seed. Black: measured, asking first. Shaded: extrapolation."
+        "Mean aggregation time of a tensor under loss over that without, against the number of workers, simulated: medians with "
+        "bootstrap 95 % intervals, a point for each seed. Black edges: measured, asking first. Shaded: extrapolation."
     )
     yield "scale_loss", caption, figure
 
@@ -99,9 +105,9 @@ def findings(run: Run) -> list[str]:
     if not (sizes := levels(run, "workers")):
         return said
     for rate in run.record["settings"]["rates"]:
-        for way, look in WAYS.items():
-            base = over_base(run, TAT, workers=sizes[-1], loss=0.0, recovery=way)
-            longer = estimate(run, base, workers=sizes[-1], loss=rate, recovery=way)
+        for (scheme, way), look in WAYS.items():
+            here = {"scheme": scheme, "workers": sizes[-1], "recovery": way}
+            longer = estimate(run, over_base(run, TAT, loss=0.0, **here), loss=rate, **here)
             said.append(
                 f"{100 * rate:g} % loss, {sizes[-1]} workers, {look.label}: {words(longer)} times the TAT without, simulated."
             )

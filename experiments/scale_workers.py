@@ -1,4 +1,5 @@
-"""Aggregated elements per second from 2 to 1,024 workers, simulated: racks of 32 and of 16, uplinks that carry all or a share.
+"""Aggregated elements per second from 2 to 1,024 workers, simulated: racks of 32 and of 16 below two or three levels of switches, whose
+uplinks carry all or a share.
 
 Points that were measured are drawn in. What lies beyond them is shaded: it is extrapolation.
 """
@@ -6,11 +7,13 @@ Points that were measured are drawn in. What lies beyond them is shaded: it is e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from hosts.atp.tree import BITS
 from testbed.draw.curves import curve, levels, look_of, not_valid, ratio, words
 from testbed.draw.plots import new_figure
 from testbed.draw.simulated import draw_measured, shade
@@ -23,6 +26,8 @@ from topologies.topology import MAX_RACKS
 
 RUNS_ON = "simulated"
 BY_NUMBER = ("switchml", "ps", "tree")  # whose packets or messages grow with the number of workers
+TWO, THREE = LEVELS = (2, 3)  # of switches
+IN_POD = 8  # racks at most, where that makes two pods
 
 
 class Settings(SweepSettings):
@@ -30,12 +35,16 @@ class Settings(SweepSettings):
 
     sizes: Sizes = Field((2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), description="numbers of workers")
     rack_sizes: Integers = Field((32, 16), description="workers of a full rack")
-    oversubscription: Numbers = Field((1.0, 8.0), description="rates of a rack's hosts together, over that of its uplink")
+    levels: Integers = Field(LEVELS, description="of switches: racks under a root, or in pods under a core")
+    oversubscription: Numbers = Field(
+        (1.0, 8.0), description="rates of a rack's hosts together, over that of its uplink; likewise a pod's racks"
+    )
     most_messages: int = Field(
         256, ge=2, description="workers of the schemes whose messages grow with the square of their number, at most"
     )
     schemes: Words = Field(
-        ("switchml", "ring", "halving-doubling", "tree", "ps", "ps-sharded", "byteps", "gloo"), description="what is compared"
+        ("switchml", "atp", "ring", "halving-doubling", "tree", "ps", "ps-sharded", "byteps", "gloo"),
+        description="what is compared",
     )
     seeds: int = 1
     racks: int = 1
@@ -46,38 +55,55 @@ class Settings(SweepSettings):
     compute_ms: float = 40.0
 
 
-QUICK: dict[str, Any] = {"sizes": (2, 64), "rack_sizes": (32,), "schemes": ("switchml", "ring"), "oversubscription": (1.0,)}
+QUICK: dict[str, Any] = {
+    "sizes": (2, 64), "rack_sizes": (32,), "schemes": ("switchml", "ring"), "oversubscription": (1.0,),
+}  # fmt: skip
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every scheme on every network that it takes more than one full rack to tell from others."""
     points = []
-    for rack in settings.rack_sizes:
-        for over in settings.oversubscription:
-            for n in settings.sizes:
-                if (racks := -(-n // rack)) > MAX_RACKS:
-                    continue
-                if n % racks:
-                    raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {rack} divide")
-                shape: dict[str, Any] = {"racks": racks, "workers": n // racks}
-                if racks > 1:
-                    shape["uplink_rate"] = settings.host_rate * rack / over
-                few = n <= settings.most_messages
-                for scheme in (s for s in settings.schemes if few or s in BY_NUMBER):
-                    name = f"{scheme}, {n} workers, racks of {rack}, {over:g}:1"
-                    factors = {"scheme": scheme, "workers": n, "rack": rack, "oversubscription": over}
-                    points.append(Point(name, factors, {"scheme": scheme, **shape}))
+    for levels_, rack, over, n in product(settings.levels, settings.rack_sizes, settings.oversubscription, settings.sizes):
+        if (racks := -(-n // rack)) > MAX_RACKS:
+            continue
+        if n % racks:
+            raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {rack} divide")
+        shape: dict[str, Any] = {"racks": racks, "workers": n // racks}
+        if racks > 1:
+            shape["uplink_rate"] = settings.host_rate * rack / over
+            if levels_ == THREE:
+                pods = max(2, racks // IN_POD)
+                shape |= {"topology": "pods", "pods": pods, "core_rate": shape["uplink_rate"] * racks / pods / over}
+        for scheme in settings.schemes:
+            if scheme not in BY_NUMBER and n > settings.most_messages:
+                continue
+            if scheme == "atp" and not _fits_atp(racks, n // racks, levels_):
+                continue
+            name = f"{scheme}, {n} workers, racks of {rack}, {over:g}:1, {levels_} levels"
+            factors = {"scheme": scheme, "workers": n, "rack": rack, "oversubscription": over, "levels": levels_}
+            points.append(Point(name, factors, {"scheme": scheme, **shape}))
     return paired(points, settings, seed)
 
 
+def _fits_atp(racks: int, workers: int, levels_: int) -> bool:
+    """Whether ATP's bitmaps hold so many racks (hosts.atp.tree), at no more than two levels."""
+    return racks == 1 or (levels_ == TWO and workers + racks - 1 < BITS)
+
+
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
-    """A panel for each network."""
+    """A picture for each number of levels, with a panel for each network."""
+    for levels_ in run.record["settings"]["levels"]:
+        name = "scale_workers" if levels_ == TWO else "scale_workers_pods"
+        yield name, *_picture(run, levels_)
+
+
+def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
     settings = run.record["settings"]
-    shapes = [(rack, over) for rack in settings["rack_sizes"] for over in settings["oversubscription"]]
+    shapes = list(product(settings["rack_sizes"], settings["oversubscription"]))
     figure, axes = new_figure(len(shapes), size=(4.6 * len(shapes), 4.4), sharey=True)
     for ax, (rack, over) in zip(axes, shapes, strict=True):
         for scheme in settings["schemes"]:
-            curve(ax, run, "workers", ATE, look_of(scheme), scheme=scheme, rack=rack, oversubscription=over)
+            curve(ax, run, "workers", ATE, look_of(scheme), scheme=scheme, rack=rack, oversubscription=over, levels=levels_)
             draw_measured(ax, run, scheme)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
@@ -89,31 +115,31 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         shade(ax, run)
     axes[0].set_ylabel("10⁶ ATE/s")
     axes[0].legend(frameon=False, fontsize=7, loc="lower left")
+    tiers = "racks under a root" if levels_ == TWO else "racks in pods under a core"
     caption = (
-        f"Aggregated tensor elements per second against the number of workers, {settings['host_rate']:g} Mbit/s to each. Lines are "
-        "simulated; circles with bars were measured on the embedded target (medians and intervals of experiment validation). "
+        f"Aggregated tensor elements per second against the number of workers, {settings['host_rate']:g} Mbit/s to each, {tiers}. "
+        "Lines are simulated; circles with bars were measured on the embedded target (medians and intervals of experiment validation). "
         "Shaded: beyond what was measured, extrapolation. docs/validation.md tells with which schemes the simulator may be trusted."
     )
-    yield "scale_workers", caption, figure
+    return caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """How SwitchML's rate holds, and what it gains over the others, on each network."""
     said = not_valid(run)
     settings, sizes = run.record["settings"], levels(run, "workers")
-    for rack in settings["rack_sizes"]:
-        for over in settings["oversubscription"]:
-            at = {"rack": rack, "oversubscription": over}
-            own = [n for n in sizes if n in levels(run, "workers", scheme="switchml", **at)]
-            if not own:
-                continue
-            most, least = {"scheme": "switchml", "workers": own[-1], **at}, {"scheme": "switchml", "workers": own[0], **at}
-            said.append(
-                f"Racks of {rack}, {over:g}:1: SwitchML's ATE/s with {own[-1]} workers is {words(ratio(run, ATE, most, least))} of "
-                f"that with {own[0]}, simulated."
-            )
-            for scheme in settings["schemes"]:
-                gain = ratio(run, ATE, most, {**most, "scheme": scheme})
-                if scheme != "switchml" and gain.n:
-                    said.append(f"Over {look_of(scheme).label} it gains {words(gain)} times, simulated.")
+    for levels_, rack, over in product(settings["levels"], settings["rack_sizes"], settings["oversubscription"]):
+        at = {"rack": rack, "oversubscription": over, "levels": levels_}
+        own = [n for n in sizes if n in levels(run, "workers", scheme="switchml", **at)]
+        if not own:
+            continue
+        most, least = {"scheme": "switchml", "workers": own[-1], **at}, {"scheme": "switchml", "workers": own[0], **at}
+        said.append(
+            f"{levels_} levels, racks of {rack}, {over:g}:1: SwitchML's ATE/s with {own[-1]} workers is "
+            f"{words(ratio(run, ATE, most, least))} of that with {own[0]}, simulated."
+        )
+        for scheme in settings["schemes"]:
+            gain = ratio(run, ATE, most, {**most, "scheme": scheme})
+            if scheme != "switchml" and gain.n:
+                said.append(f"Over {look_of(scheme).label} it gains {words(gain)} times, simulated.")
     return said

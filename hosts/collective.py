@@ -35,12 +35,16 @@ class Counters:
 
 @dataclass
 class Membership:
-    """A worker's place in a job: `rack` lists the ranks below its own switch, in the order of the switch's bitmap."""
+    """A worker's place in a job: `racks` lists the ranks below each rack's switch, in the order of the switch's bitmap.
+
+    `pods` lists the racks below each pod's switch, where there are pods.
+    """
 
     job: int
     rank: int
     size: int
     racks: list[list[int]] = field(default_factory=list)
+    pods: list[list[int]] = field(default_factory=list)
 
     @property
     def rack(self) -> int:

@@ -64,6 +64,8 @@ class Atp(Streaming):
         return int(settings.servers)
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
+        if plan.pods:
+            raise ValueError("scheme atp adds at two levels of switches: choose a topology without pods")
         for job in jobs:
             own = job.plan
             for server in own.servers:

@@ -66,6 +66,8 @@ class MLfabricScheme(OneModelServer):
         return 0.0 if settings.chain else settings.distance
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
+        if plan.pods:
+            raise ValueError("scheme mlfabric reserves links of hosts and racks alone: choose a topology without pods")
         if any(job.settings.chain and job.settings.distance is not None for job in jobs):
             raise ValueError("chain replication leaves no distance: set mlfabric.chain or mlfabric.distance, not both")
 

@@ -58,7 +58,7 @@ class SwitchMLScheme(Streaming):
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """Packets turned away by reason, and copies of multicasts that never reached egress."""
-        shares = [(job.plan.number, pool, job.plan.children(plan, name)) for job, pool in zip(jobs, _pools(jobs), strict=True)]
+        shares = [(job.plan.number, pool, len(job.plan.children(plan, name))) for job, pool in zip(jobs, _pools(jobs), strict=True)]
         missing = sum(switchml.copies_missing(control, *share) for share in shares)
         return {"rejected": switchml.rejected(control), "copies_missing": missing}
 
@@ -67,13 +67,13 @@ class SwitchMLScheme(Streaming):
         seen, rounds = control.registers("bitmap_checker.seen"), control.registers("round.round")
         found = []
         for job, pool in zip(jobs, _pools(jobs), strict=True):
-            names = _children(plan, job.plan, name)
+            names = _numbered(plan, job.plan, name)
             taken = {}
             for slot in range(pool.slots if names else 0):
                 cell = max((pool.base + slot, pool.base + pool.slots + slot), key=lambda cell: rounds[cell])
                 if rounds[cell]:
-                    inside = [child for bit, child in enumerate(names) if seen[cell] >> bit & 1]
-                    taken[slot] = inside, [child for child in names if child not in inside]
+                    inside = [child for bit, child in names.items() if seen[cell] >> bit & 1]
+                    taken[slot] = inside, [child for child in names.values() if child not in inside]
             found.append(Cells(f"job {job.plan.number}, slots", pool.slots, taken))
         return found
 
@@ -108,27 +108,23 @@ def _pools(jobs: Sequence[Admitted]) -> list[switchml.Pool]:
     return [switchml.Pool(base, job.settings.slots) for base, job in zip(bases, jobs, strict=True)]
 
 
-def _children(plan: NetworkPlan, job: JobPlan, name: str) -> list[str]:
-    """Who sends its part to the switch `name`, in the order of the bits: workers, or at the root racks."""
-    members, switch = job.members(plan.topology.racks), plan.switches[name]
-    if switch.rack is not None:
-        return [job.hosts[rank].name for rank in members[switch.rack]]
-    return [rack.name for rack, ranks in zip(plan.racks, members, strict=True) if ranks] if switch is plan.root(job.number) else []
+def _numbered(plan: NetworkPlan, job: JobPlan, name: str) -> dict[int, str]:
+    """Who sends its part to the switch `name`, by the bits of its bitmap: workers, racks or pods."""
+    inner = plan.switches[name].rack is None
+    return {plan.number(child) if inner else i: child for i, child in enumerate(job.children(plan, name))}
 
 
 def admission(plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool, first_node: int) -> list[str]:
     """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's."""
-    members = job.members(plan.topology.racks)
-    switch, root, parent = plan.switches[name], plan.root(job.number), None
-    if switch.rack is not None:
-        hosts = [job.hosts[rank] for rank in members[switch.rack]]
-        children = [switchml.Child(i, plan.port(name, host.name), host.station) for i, host in enumerate(hosts)]
-        if root:
-            parent = switchml.Parent(plan.port(name, root.name), root.station, switch.station, switch.rack)
-    else:
-        below = [(r, plan.racks[r]) for r, ranks in enumerate(members) if ranks and switch is root]
-        children = [switchml.Child(r, plan.port(name, rack.name), rack.station) for r, rack in below]
-    return switchml.job(job.number, pool, children, parent, first_node) if children else []
+    parent = None
+    stations = {host.name: host.station for host in job.hosts} | {s.name: s.station for s in plan.switches.values()}
+    below = _numbered(plan, job, name)
+    children = [switchml.Child(number, plan.port(name, child), stations[child]) for number, child in below.items()]
+    if not children:
+        return []
+    if above := plan.above(name, job.number):
+        parent = switchml.Parent(plan.port(name, above.name), above.station, stations[name], plan.number(name))
+    return switchml.job(job.number, pool, children, parent, first_node)
 
 
 SCHEME = SwitchMLScheme()

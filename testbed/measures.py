@@ -49,6 +49,13 @@ def parts(trial: dict[str, Any]) -> list[dict[str, Any]]:
     return trial["metrics"].get("jobs", [trial["metrics"]])  # type: ignore[no-any-return]
 
 
+def collisions(trial: Record) -> float:
+    """ATP's packets that found another's aggregator, in percent of those that claimed one or would have."""
+    events = [job for switch in trial.get("switches", {}).values() for job in switch.get("jobs", [])]
+    decided = sum(e["claims"] + e["collisions"] for e in events)
+    return float(100 * sum(e["collisions"] for e in events) / max(decided, 1))
+
+
 def into_servers(trial: dict[str, Any]) -> float:
     """Bytes into the servers over those that would carry every job's sums once a step, whole and in frames."""
     settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]

@@ -7,6 +7,7 @@ from dataclasses import fields
 from topologies.dumbbell import Dumbbell
 from topologies.leaf_spine import LeafSpine
 from topologies.mixed_rates import MixedRates
+from topologies.pods import Pods
 from topologies.racks import Racks
 from topologies.topology import Topology, TopologyError
 
@@ -15,6 +16,7 @@ TOPOLOGIES: dict[str, type[Topology]] = {
     "leaf-spine": LeafSpine,
     "dumbbell": Dumbbell,
     "mixed-rates": MixedRates,
+    "pods": Pods,
 }
 
 

@@ -36,12 +36,13 @@ class JobPlan:
             found[host.rack].append(rank)
         return found
 
-    def children(self, plan: NetworkPlan, name: str) -> int:
-        """How many send their sums to the switch `name`: workers, or at the job's root racks."""
-        members, switch = self.members(plan.topology.racks), plan.switches[name]
+    def children(self, plan: NetworkPlan, name: str) -> list[str]:
+        """Who sends its sums to the switch `name`: workers in the order of their ranks, or further up switches of racks or pods."""
+        switch = plan.switches[name]
         if switch.rack is not None:
-            return len(members[switch.rack])
-        return sum(map(bool, members)) if switch is plan.root(self.number) else 0
+            return [host.name for host in self.hosts if host.rack == switch.rack]
+        mine = switch in plan.pods or switch is plan.root(self.number)
+        return [lower for lower in plan.below(name) if self.children(plan, lower)] if mine else []
 
 
 def deal(plan: NetworkPlan, workers: list[list[int]], servers: list[int]) -> list[JobPlan]:

@@ -103,7 +103,8 @@ class NetworkPlan:
         self.servers: list[HostPlan] = []
         self.links: list[LinkPlan] = []
         self.racks: list[SwitchPlan] = []  # their switches
-        self.roots: list[SwitchPlan] = []  # switches without hosts, which join racks
+        self.pods: list[SwitchPlan] = []  # switches without hosts, which join racks, and are joined by roots
+        self.roots: list[SwitchPlan] = []  # switches without hosts, which join racks, or pods where there are any
         topology.build(self)
         self._check()
 
@@ -114,9 +115,13 @@ class NetworkPlan:
             ports = [a.port for a in switch.attachments]
             if len(set(ports)) < len(ports):
                 raise TopologyError(f"topology {name} uses a port of {switch.name} twice: its uplinks are {self.topology.uplinks}")
+        below, kind = (self.pods, "pod") if self.pods else (self.racks, "rack")
         for root in self.roots:
-            if [a.peer for a in root.attachments] != [rack.name for rack in self.racks]:
-                raise TopologyError(f"topology {name} does not link each rack to {root.name} once, in their order")
+            if [a.peer for a in root.attachments] != [switch.name for switch in below]:
+                raise TopologyError(f"topology {name} does not link each {kind} to {root.name} once, in their order")
+        in_pods = [rack for pod in self.pods for rack in self.below(pod.name)]
+        if self.pods and in_pods != [rack.name for rack in self.racks]:
+            raise TopologyError(f"topology {name} does not link each rack to one pod, in their order")
         if not self.roots and len(self.racks) > 2:
             raise TopologyError(f"topology {name} has {len(self.racks)} racks and no root: more than two racks need one")
 
@@ -139,20 +144,27 @@ class NetworkPlan:
         return self.racks
 
     def add_root(self, name: str) -> SwitchPlan:
-        """A switch without hosts."""
-        number = len(self.roots)
-        root = self._switch(name, Station(f"02:00:00:02:{number:02x}:fe", f"10.0.{255 - number}.254"), None)
-        self.roots.append(root)
+        """A switch without hosts, above the racks or the pods."""
+        self.roots.append(root := self._inner(name))
         return root
 
-    def add_link(self, rack: SwitchPlan, above: SwitchPlan, rate: float | None) -> None:
-        """Join a rack's switch to a root, or to another rack's."""
-        lower_port, upper_port = self._uplink_port(rack), len(above.attachments) if above.rack is None else self._uplink_port(above)
-        number = self._link(rack.name, lower_port, above, upper_port, rate)
-        rack.attachments.append(Attachment(lower_port, above.name, number, False))
+    def add_pod(self, name: str) -> SwitchPlan:
+        """A switch without hosts, above some racks and below the roots."""
+        self.pods.append(pod := self._inner(name))
+        return pod
 
-    def _uplink_port(self, rack: SwitchPlan) -> int:
-        return self.topology.workers + len(self.trunks(rack.name))
+    def _inner(self, name: str) -> SwitchPlan:
+        number = len(self.roots) + len(self.pods)
+        return self._switch(name, Station(f"02:00:00:02:{number:02x}:fe", f"10.0.{255 - number}.254"), None)
+
+    def add_link(self, lower: SwitchPlan, above: SwitchPlan, rate: float | None) -> None:
+        """Join a rack's switch to a pod's, a root, or another rack's; or a pod's to a root."""
+        lower_port, upper_port = self._uplink_port(lower), self._uplink_port(above)
+        number = self._link(lower.name, lower_port, above, upper_port, rate)
+        lower.attachments.append(Attachment(lower_port, above.name, number, False))
+
+    def _uplink_port(self, switch: SwitchPlan) -> int:
+        return len(switch.attachments) if switch.rack is None else self.topology.workers + len(self.trunks(switch.name))
 
     def _switch(self, name: str, station: Station, rack: int | None) -> SwitchPlan:
         made = self.switches[name] = SwitchPlan(name, station, rack)
@@ -185,8 +197,27 @@ class NetworkPlan:
         return self.roots[job % len(self.roots)] if self.roots else None
 
     def above(self, name: str, job: int) -> SwitchPlan | None:
-        """The switch through which a rack's switch reaches the other racks of a job: its root, or a dumbbell's other rack."""
-        return self.root(job) or next((other for other in self.racks if other.name != name), None)
+        """The switch through which a switch reaches a job's hosts that are not below it; None for the root of the job.
+
+        It is a rack's pod, the job's root, or a dumbbell's other rack.
+        """
+        if self.switches[name] is (root := self.root(job)):
+            return None
+        pod = next((pod for pod in self.pods if name in self.below(pod.name)), None)
+        return pod or root or next((other for other in self.racks if other.name != name), None)
+
+    def below(self, name: str) -> list[str]:
+        """The switches below a switch that has no hosts."""
+        return [a.peer for a in self.switches[name].attachments if a.upper and a.peer in self.switches]
+
+    def number(self, name: str) -> int:
+        """A switch's number among the racks', or the pods'."""
+        switch = self.switches[name]
+        return switch.rack if switch.rack is not None else self.pods.index(switch)
+
+    def racks_of_pods(self) -> list[list[int]]:
+        """The racks in each pod, by number; nothing where there are no pods."""
+        return [[self.number(rack) for rack in self.below(pod.name)] for pod in self.pods]
 
     def port(self, name: str, peer: str) -> int:
         """The port of the switch `name` that leads to its neighbour `peer`."""

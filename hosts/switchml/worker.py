@@ -28,7 +28,7 @@ from hosts.stream.stream import Absence, Stream, UnderWay
 from hosts.switchml import slots as loops
 from hosts.switchml import wire
 
-LEVELS = 2  # of switches
+LEVELS = 3  # of switches, at most
 HEARD = 4  # queries about a chunk in vain after which this worker asks further up than its own switch itself
 QUERY_PATIENCE = 1.0  # seconds to wait for the switch's answer to "whom have you not seen?"
 
@@ -199,8 +199,8 @@ class SwitchML(Stream):
         self.seen[row] = -1
         asked = np.array([row])
         while self.chunk[row] == chunk and time.monotonic() < end:
-            near, root, newer = self.seen[row]
-            if root >= 0 or newer >= 0 or (near >= 0 and _missing(near, own)):
+            near, above, top, newer = self.seen[row]
+            if top >= 0 or newer >= 0 or (near >= 0 and _missing(near, own)) or (above >= 0 and self._pod_lacks(above)):
                 break
             self._ask(asked, np.array([True]), insisting=True)
             self.counters.queries += 1
@@ -208,23 +208,44 @@ class SwitchML(Stream):
             self._receive()
         return self._described(*map(int, self.seen[row]))
 
-    def _described(self, near: int, root: int, newer: int) -> Absence:
-        """Whom the switch next to this worker lacks, and the root; -1 where they have not answered."""
+    @property
+    def _pod(self) -> int:
+        """This worker's, where there are pods."""
+        return next(i for i, racks in enumerate(self.membership.pods) if self.membership.rack in racks)
+
+    def _pod_lacks(self, seen: int) -> bool:
+        """Whether the switch above the racks lacks any of its own; where there are no pods it is the root, which has the last word."""
+        m = self.membership
+        return not m.pods or any(m.racks[rack] and not seen >> rack & 1 for rack in m.pods[self._pod])
+
+    def _described(self, near: int, above: int, top: int, newer: int) -> Absence:
+        """Whom the switch next to this worker lacks, the one above it, and the one above that; -1 where they have not answered."""
         m = self.membership
         if newer >= 0:
             return Absence(f"the switch of rack {m.rack} serves a newer group of the job")
-        if root >= 0:
-            racks = _missing(root, list(range(len(m.racks))))
-            named = "; ".join(f"rack {i} (workers {', '.join(map(str, m.racks[i]))})" for i in racks if m.racks[i])
-            if not named:
-                return Absence("the root has seen every rack, but its result is lost")
-            return Absence(f"the root has not seen {named}", m.rack not in racks, tuple(rank for i in racks for rank in m.racks[i]))
+        if top >= 0:
+            pods = _missing(top, list(range(len(m.pods))))
+            return self._far("the core", [rack for pod in pods for rack in m.pods[pod]], self._pod not in pods)
+        if above >= 0 and m.pods:
+            racks = [rack for rack in m.pods[self._pod] if not above >> rack & 1]
+            return self._far(f"the switch of pod {self._pod}", racks, m.rack not in racks)
+        if above >= 0:
+            racks = _missing(above, list(range(len(m.racks))))
+            return self._far("the root", racks, m.rack not in racks)
         if near >= 0:
             absent = _missing(near, m.racks[m.rack])
             if absent:
                 return Absence(f"the switch of rack {m.rack} has not seen {workers(absent)}", m.rank not in absent, tuple(absent))
             return Absence(f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above")
         return Absence(f"the switch of rack {m.rack} does not answer")
+
+    def _far(self, who: str, racks: list[int], is_in: bool) -> Absence:
+        """A switch above the racks lacks some of them; `is_in`, not what this worker is in."""
+        members = self.membership.racks
+        named = "; ".join(f"rack {rack} (workers {', '.join(map(str, members[rack]))})" for rack in racks if members[rack])
+        if not named:
+            return Absence(f"{who} has seen all that is below it, but its result is lost")
+        return Absence(f"{who} has not seen {named}", is_in, tuple(rank for rack in racks for rank in members[rack]))
 
 
 def _missing(seen: int, numbered: list[int]) -> list[int]:

@@ -169,6 +169,7 @@ def launch(
     settings = make_settings(TrialSettings, real_defaults(target) | given | {"scheme": chosen})
     refuse_training(settings)
     settings.check()
+    settings.check_switches()
     refuse_idle(settings, given)
     need_namespaces()
     raise typer.Exit(launch_on_hosts(settings, seed, real_target_for(target, settings.running(), settings.k), script, torchrun))
@@ -196,6 +197,7 @@ def export_p4app(
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
     settings = make_settings(TrialSettings, real_defaults(target) | asked | size)
     settings.check()
+    settings.check_switches()
     refuse_idle(settings, asked)
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)

@@ -39,6 +39,8 @@ class NetworkSettings(Group):
     host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
     uplink_rate: float = Field(10.0, description="Mbit/s of links between switches")
     spines: int = Field(2, description="leaf-spine: roots, which the jobs have in turn")
+    pods: int = Field(2, description="pods: how many, to which racks are dealt in their order")
+    core_rate: float = Field(10.0, description="pods: Mbit/s of links between pods and the core")
     slow_share: float = Field(0.1, description="mixed-rates: share of the workers whose links are slow")
     slow_rate: float = Field(5.0, description="mixed-rates: Mbit/s of their links")
     queue: int | None = Field(None, ge=1, le=65536, description="packets that a switch's port holds; default: more than can come")

@@ -41,6 +41,9 @@ from topologies.plan import NetworkPlan
 from topologies.topology import TopologyError
 
 
+MOST_JOBS = 256
+
+
 class SettingsError(ValueError):
     """A setting that cannot be; str() is one sentence that says what to change."""
 
@@ -264,8 +267,8 @@ class TrialSettings(
             raise SettingsError(f"job {sizes.index(0)} has no workers: give it at least one")
         if not 0 <= self.straggler_rank < min(sizes):
             raise SettingsError(f"straggler_rank is {self.straggler_rank}: the ranks are 0 to {min(sizes) - 1}")
-        if len(sizes) > MAX_JOBS:
-            raise SettingsError(f"there are {len(sizes)} jobs: the switches hold {MAX_JOBS}")
+        if len(sizes) > MOST_JOBS:
+            raise SettingsError(f"there are {len(sizes)} jobs: packets tell {MOST_JOBS} apart")
         if self.background and self.racks < 2:
             raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
         if self.outage_at is not None and jobs[0].plan.hosts[0].name != "h0":
@@ -274,6 +277,11 @@ class TrialSettings(
             raise SettingsError("death_at kills job 0's first server: choose a scheme with a replica of it, as mlfabric.distance=1")
         if self.outage_at is not None and self.loss:
             raise SettingsError("outage_at and loss cannot be set together: both are decided by the loss of worker 0's link")
+
+    def check_switches(self) -> None:
+        """Raise SettingsError for what can be computed, and switches do not hold."""
+        if len(self.jobs) > MAX_JOBS:
+            raise SettingsError(f"there are {len(self.jobs)} jobs: the switches hold {MAX_JOBS}")
 
     def _check_job(self) -> None:
         scheme = self.of_scheme()

@@ -52,9 +52,11 @@ def check_trials(name: str, trials: Sequence[Trial], capture: Sequence[str] = ()
     for trial in trials:
         if name == SimulatedTarget.name:
             simulated.check(trial.settings)
-        elif trial.settings.beyond_default(["costs"]):
+            continue
+        trial.settings.check_switches()
+        if trial.settings.beyond_default(["costs"]):
             raise SettingsError(f"costs are of target {SimulatedTarget.name}: leave them out, or choose that target")
-        elif (hosts := trial.settings.racks * trial.settings.workers) > MOST_HOSTS:
+        if (hosts := trial.settings.racks * trial.settings.workers) > MOST_HOSTS:
             raise SettingsError(
                 f"{hosts:,} workers do not run on one machine, {MOST_HOSTS} may: set fewer, or --target {SimulatedTarget.name}"
             )

@@ -67,11 +67,12 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.
     """A job whose packets are simulated: its workers, its servers, and how its switches are joined."""
     numbers = {name: number for number, name in enumerate(plan.switches)}
     links = {(link.lower, link.upper): link.number for link in plan.links}
-    its_racks = {host.rack for host in job.plan.everyone}
+    used = {plan.racks[host.rack].name for host in job.plan.everyone}
+    used |= {pod.name for pod in plan.pods if used & set(plan.below(pod.name))}
     above = {}
-    for rack in plan.racks:
-        if rack.rack in its_racks and (upper := plan.above(rack.name, job.plan.number)) and (rack.name, upper.name) in links:
-            above[numbers[rack.name]] = numbers[upper.name], links[rack.name, upper.name]
+    for name in used:
+        if (upper := plan.above(name, job.plan.number)) and (name, upper.name) in links:
+            above[numbers[name]] = numbers[upper.name], links[name, upper.name]
     places = [(f"tor{host.rack}", host.name) for host in job.plan.everyone]
     switches, hosts = [numbers[home] for home, _ in places], [links[name, home] for home, name in places]
     s, size = job.settings, job.plan.size

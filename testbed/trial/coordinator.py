@@ -60,6 +60,7 @@ def run_trial(
     settings.check()
     if isinstance(target, SimulatedTarget):
         return target.trial(settings, seed)
+    settings.check_switches()
     with opened(capture, settings.plan()) as files:
         return _run(settings, seed, target, report, files)
 

@@ -11,12 +11,14 @@ from testbed.trial.harness import HarnessError, Job, all_reduce, in_network, on_
 from tests.floats import dequantized, exponents, quantized
 from topologies.network import Network
 from topologies.plan import HostPlan
+from topologies.pods import Pods
 from topologies.racks import Racks
+from topologies.topology import Topology
 
 FAST = {"host_rate": None, "uplink_rate": None}
 
 
-def integers(racks: Racks, elements: int) -> list[np.ndarray]:
+def integers(racks: Topology, elements: int) -> list[np.ndarray]:
     rng = np.random.default_rng(11)
     return [rng.integers(-(2**24), 2**24, elements, dtype=np.int32) for _ in range(racks.size)]
 
@@ -31,6 +33,16 @@ def test_integers_are_summed_exactly_whatever_is_lost(target: Target, shape: tup
     for host in all_reduce(job, target, tensors, times=2):
         for turn in host:
             np.testing.assert_array_equal(turn["sum"], exact)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_three_levels_of_switches_sum_exactly(target: Target, loss: float) -> None:
+    pods = Pods(3, 2, pods=2, core_rate=None, **FAST)
+    tensors = integers(pods, 3_000)
+    job = Job(pods, loss=Loss.bernoulli(loss) if loss else None, settings={"slots": 16})
+    for host in all_reduce(job, target, tensors, times=2):
+        for turn in host:
+            np.testing.assert_array_equal(turn["sum"], np.sum(tensors, axis=0))
 
 
 def test_bursty_loss(target: Target) -> None:
@@ -111,6 +123,32 @@ def test_a_silent_worker_is_named(small_target: Target) -> None:
         assert "job 0, slot 0, chunk 0 cannot be completed" in said[rank]
         assert "the root has not seen rack 1 (workers 2, 3)" in said[rank]
     assert "the switch of rack 1 has not seen worker 2" in said[3]
+
+
+@pytest.mark.parametrize(
+    ("silent", "said"),
+    [
+        (2, {3: "the switch of rack 1 has not seen worker 2", 0: "the switch of pod 0 has not seen rack 1 (workers 2, 3)"}),
+        (4, {5: "the switch of rack 2 has not seen worker 4", 0: "the core has not seen rack 2 (workers 4, 5); rack 3"}),
+    ],
+)
+def test_a_silent_worker_is_named_across_pods(small_target: Target, silent: int, said: dict[int, str]) -> None:
+    """Each worker learns of the lowest switch that lacks somebody: its rack's, its pod's, or the core."""
+    job = Job(Pods(4, 2, pods=2, core_rate=None, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
+
+    def on_host(host: HostPlan) -> str:
+        worker = job.worker(host)
+        if host.rank == silent:
+            return ""
+        try:
+            worker.all_reduce(np.ones(500, np.float32))
+        except RuntimeError as error:
+            return str(error)
+        return "finished"
+
+    told = in_network(job, small_target, lambda network: on_hosts(network, on_host))
+    for rank, sentence in said.items():
+        assert sentence in told[rank], told
 
 
 @pytest.mark.quiet

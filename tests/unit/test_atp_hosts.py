@@ -214,7 +214,9 @@ def test_jobs_have_what_differs_and_hosts_of_their_own() -> None:
 )
 def test_impossible_jobs_are_one_sentence(values: dict[str, str], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
-        make_settings(TrialSettings, values).check()
+        settings = make_settings(TrialSettings, values)
+        settings.check()
+        settings.check_switches()
 
 
 def test_metrics_of_jobs_together() -> None:

@@ -74,7 +74,7 @@ def test_jobs_start_when_they_are_to() -> None:
         (["run", "workers", "--set", "costs=none"], "costs are of target simulated"),
         (["run", "workers", "--target", "simulated", "--set", "costs=x"], "costs x are unknown: choose one of none, embedded"),
         (["run", "workers", "--target", "simulated", "--capture", "all"], "target simulated has no packets to capture"),
-        (["run", "scale_loss", "--set", "sizes=33"], "33 workers do not fill 2 racks alike"),
+        (["run", "scale_loss", "--set", "sizes=34"], "34 workers do not fill 3 racks alike"),
         (["simulate", "--set", "burst=5"], "there is no loss"),
         (["simulate", "--set", "switchml.scaling=3", "--set", "scheme=ring"], "scaling"),
         (["simulate", "--write", "x.md"], "--write is of --validate"),

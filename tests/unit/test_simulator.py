@@ -125,21 +125,23 @@ losses = st.sampled_from([None, Loss.bernoulli(0.01), Loss.bernoulli(0.1), Loss.
 @given(
     st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=2), st.integers(1, 30), st.integers(1, 9),
     st.integers(0, 2**31), costs_, losses, st.booleans(), st.booleans(),
-    st.sampled_from([0, 0, 3, 10]),
+    st.sampled_from([0, 0, 3, 10]), st.booleans(),
 )  # fmt: skip
 def test_it_is_what_the_real_workers_and_the_model_of_the_switches_do(
     placed: list[list[int]], chunks: int, slots: int, seed: int, costs: Costs, loss: Loss | None, asks: bool, exponents: bool,
-    depth: int,
+    depth: int, pods: bool,
 ) -> None:  # fmt: skip
     """Every sum's begin and end, all counters and the number of events, under losses, naps, queries and timeouts."""
     random = np.random.default_rng(seed)
     hosts = sum(map(len, placed))
-    links = [Link(t, t / 10, number) for number, t in enumerate(random.uniform(1e-6, 1e-3, hosts + 3))]
-    network = Network(links, 4, loss, seed, depth)
+    links = [Link(t, t / 10, number) for number, t in enumerate(random.uniform(1e-6, 1e-3, hosts + 5))]
+    network = Network(links, 6, loss, seed, depth)
     jobs, first = [], 0
     for places in placed:
         several = len(set(places)) > 1 or places[0] == 2  # a rack of a network may be a job's only one, below the root
-        above = {rack: (3, hosts + rack) for rack in set(places)} if several else {}
+        above = {rack: (3 + (pods and rack == 2), hosts + rack) for rack in set(places)} if several else {}
+        if pods:
+            above |= {pod: (5, hosts + pod) for pod in {pod for pod, _ in above.values()}}
         compute = random.choice([1e-4, 1e-3, 0.1], (len(places), 2))
         jobs.append(Job(places, range(first, first + len(places)), above, chunks, slots, compute, exponents, asks))
         first += len(places)

@@ -23,6 +23,7 @@ from topologies.links import PHYSICAL_BYTES, NetworkError, limit_rate
 from topologies.mixed_rates import MixedRates
 from topologies.network import MANAGEMENT_ADDRESS
 from topologies.plan import NetworkPlan
+from topologies.pods import Pods
 from topologies.racks import Racks
 from topologies.topology import MAX_RACKS, MAX_SERVERS, Topology, TopologyError
 
@@ -39,6 +40,8 @@ SHAPES = [
     LeafSpine(32, 2, spines=MAX_SPINES, servers=32),
     Dumbbell(2, 4, servers=3),
     MixedRates(2, 3, servers=1),
+    Pods(5, 2, 10.0, 20.0, servers=3, pods=2, core_rate=40.0),
+    Pods(32, 2, pods=16),
 ]
 
 
@@ -103,12 +106,13 @@ def test_ports_are_one_link_each_and_as_the_program_has_them(racks: Topology) ->
         rate = (
             racks.rate(workers[link.lower]) if link.lower in workers else racks.uplink_rate if among_switches else racks.host_rate
         )
-        assert link.rate == rate
+        assert link.rate == (racks.core_rate if isinstance(racks, Pods) and link.upper == "core" else rate)
     assert [rack.name for rack in plan.racks] == [f"tor{r}" for r in range(racks.racks)]
     assert [rack.rack for rack in plan.racks] == list(range(racks.racks))
     for root in plan.roots:
-        assert [a.peer for a in root.attachments] == [rack.name for rack in plan.racks] and root.rack is None
-    assert len(plan.roots) == {Racks: int(racks.racks > 1), MixedRates: 1, Dumbbell: 0}.get(
+        assert [a.peer for a in root.attachments] == [below.name for below in plan.pods or plan.racks] and root.rack is None
+    assert [rack for pod in plan.racks_of_pods() for rack in pod] == (list(range(racks.racks)) if plan.pods else [])
+    assert len(plan.roots) == {Racks: int(racks.racks > 1), MixedRates: 1, Dumbbell: 0, Pods: 1}.get(
         type(racks), getattr(racks, "spines", 0)
     )
 
@@ -129,7 +133,7 @@ def test_ordinary_traffic_reaches_everybody(racks: Topology) -> None:
                 continue
             at, hops = f"tor{source.rack}", 0
             while at != goal:
-                assert hops < 4 and at in plan.switches, (source.name, goal, at)
+                assert hops < 4 + 2 * bool(plan.pods) and at in plan.switches, (source.name, goal, at)
                 port = routes[at][mac]
                 at, hops = next(a.peer for a in plan.switches[at].attachments if a.port == port), hops + 1
 
@@ -160,8 +164,8 @@ def test_spines_share_the_traffic_and_the_jobs() -> None:
     assert crossed.count("spine0") == crossed.count("spine1") == 4
     assert [root.name for job in range(4) if (root := plan.root(job))] == ["spine0", "spine1", "spine0", "spine1"]
     first, second = deal(plan, [[1, 1, 0], [1, 1, 1]], [0, 0])
-    assert [first.children(plan, name) for name in ("tor0", "tor2", "spine0", "spine1")] == [1, 0, 2, 0]
-    assert [second.children(plan, name) for name in ("tor2", "spine0", "spine1")] == [1, 0, 3]
+    assert [len(first.children(plan, name)) for name in ("tor0", "tor2", "spine0", "spine1")] == [1, 0, 2, 0]
+    assert [len(second.children(plan, name)) for name in ("tor2", "spine0", "spine1")] == [1, 0, 3]
 
 
 def test_the_path_of_a_message_is_the_one_that_switches_forward_on() -> None:
@@ -196,6 +200,9 @@ def test_a_share_of_the_workers_is_slow(workers: int, share: float, slow: list[i
     ("kind", "fields", "message"),
     [
         (LeafSpine, {"racks": 1}, "joins from 2 to 32 racks"),
+        (Pods, {"pods": 1}, "1 pods of 2 racks"),
+        (Pods, {"pods": 3}, "3 pods of 2 racks"),
+        (Pods, {"core_rate": 0.01}, "core_rate is 0.01 Mbit/s"),
         (LeafSpine, {"spines": 1}, "1 spines: from 2 to 8"),
         (LeafSpine, {"spines": MAX_SPINES + 1}, "9 spines"),
         (Dumbbell, {"racks": 3}, "a dumbbell has 2 racks, not 3"),
@@ -258,9 +265,9 @@ def test_jobs_get_hosts_of_their_own() -> None:
     assert (first.number, second.number, first.size, second.size) == (0, 1, 3, 4)
     assert first.members(2) == [[0], [1, 2]] and second.members(2) == [[0, 1, 2], [3]]
     assert [second.rank(h) for h in second.everyone] == list(range(6))
-    assert [first.children(plan, name) for name in ("root", "tor0", "tor1")] == [2, 1, 2]
+    assert [len(first.children(plan, name)) for name in ("root", "tor0", "tor1")] == [2, 1, 2]
     (alone,) = deal(plan, [[0, 3]], [0])
-    assert alone.children(plan, "root") == 1
+    assert alone.children(plan, "root") == ["tor1"]
     for workers, servers in (([[3, 1], [2, 1]], [0, 0]), ([[1, 1]], [4])):
         with pytest.raises(TopologyError, match=f"job {len(workers) - 1} needs more hosts than the network has left"):
             deal(plan, workers, servers)
