@@ -1,5 +1,5 @@
-"""Aggregated elements per second from 2 to 1,024 workers, simulated: racks of 32 and of 16 below two or three levels of switches, whose
-uplinks carry all or a share.
+"""Aggregated elements per second from 2 to 1,024 workers, simulated: racks of 32 and of 16, two and three levels of switches, and
+uplinks that carry all or a share.
 
 Points that were measured are drawn in. What lies beyond them is shaded: it is extrapolation.
 """
@@ -118,7 +118,7 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
     tiers = "racks under a root" if levels_ == TWO else "racks in pods under a core"
     caption = (
         f"Aggregated tensor elements per second against the number of workers, {settings['host_rate']:g} Mbit/s to each, {tiers}. "
-        "Lines are simulated; circles with bars were measured on the embedded target (medians and intervals of experiment validation). "
+        "Lines are simulated; circles with bars were measured on the embedded target (medians and intervals of validation). "
         "Shaded: beyond what was measured, extrapolation. docs/validation.md tells with which schemes the simulator may be trusted."
     )
     return caption, figure

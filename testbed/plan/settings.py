@@ -40,7 +40,6 @@ from topologies.jobs import JobPlan, deal
 from topologies.plan import NetworkPlan
 from topologies.topology import TopologyError
 
-
 MOST_JOBS = 256
 
 
