@@ -172,9 +172,11 @@ class AtpTwin(Twin):
         if way != UP and link.loses():
             return
         packet = replace(packet, node=following, before=node)
-        switch = self.first <= node < self.top
-        pace = self.paces[number, way] if switch else 0.0
-        if pace:
+        takes = link.vector if packet.vector else link.header
+        if not self.first <= node < self.top:
+            self.at(now, self.queue, (link, takes, packet, urgent))
+            return
+        if pace := self.paces[number, way]:
             starts = self.starts.setdefault((number, way), [])
             waiting = sum(start > now + 1e-6 * pace for start in starts)
             if self.network.depth and waiting >= self.network.depth:
@@ -184,15 +186,9 @@ class AtpTwin(Twin):
                 packet = packet.marked()
             now = max(now, starts[-1] + pace) if starts else now
             starts.append(now)
-        elif switch and link.depth and link.busy - now > link.depth * link.vector:
-            link.dropped += 1
+        elif link.full(now):
             return
-        takes = link.vector if packet.vector else link.header
-        link.busy = max(now, link.busy) + takes
-        done = link.busy
-        if urgent:
-            done = link.pressing = max(now, link.pressing) + takes
-        self.at(done + self.costs.delay, self.arrive, packet)
+        self.at(link.crossed(now, takes) + self.costs.delay, self.arrive, packet)
 
     def _next(self, job: int, node: int, goal: int) -> int:
         """The neighbour on the way to a node: a search in breadth over the job's tree."""

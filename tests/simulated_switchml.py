@@ -7,6 +7,7 @@ are tests.reference.ModelSwitch; links, losses and events are objects. Sums are 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -52,7 +53,8 @@ class Direction:
     depth: int = 0
     dropped: int = 0
     busy: float = 0.0
-    pressing: float = 0.0
+    waiting: tuple[deque[Any], deque[Any]] = field(default_factory=lambda: (deque(), deque()))  # at a host: urgent ones, and others
+    sending: bool = False
     numbered: int = 0
     lost: int = 0
     bad: bool = False
@@ -74,16 +76,10 @@ class Direction:
         self.dropped += over
         return over
 
-    def crossed(self, now: float, packet: Packet, urgent: bool) -> float:
-        """When the packet's last bit is over."""
-        takes = self.header if packet.message.kind in (QUERY, STATUS) else self.vector
-        before = self.busy
+    def crossed(self, now: float, takes: float) -> float:
+        """When the last bit of a switch's packet is over."""
         self.busy = max(now, self.busy) + takes
-        if not urgent:
-            return self.busy
-        assert before <= self.busy
-        self.pressing = max(now, self.pressing) + takes
-        return self.pressing
+        return self.busy
 
 
 class Socket:
@@ -215,7 +211,7 @@ class Twin:
     def run(self) -> tuple[list[list[float]], list[list[float]]]:
         while self.events:
             self.now, _, what, about = heapq.heappop(self.events)
-            self.happened += 1
+            self.happened += what not in (self.queue, self.departed)
             what(about)
         for number, job in enumerate(self.jobs):
             mine = [w for w in self.workers if w.job == number]
@@ -233,14 +229,37 @@ class Twin:
     def up(self, now: float, job: int, node: int, message: Message, mark: int, urgent: bool = False) -> None:
         above, link = self.above[job, node]
         packet = Packet(job, above, self.children[job, above].index(node), message, mark)
-        if not self.links[link][UP].full(now):
-            self.at(self.links[link][UP].crossed(now, packet, urgent) + self.costs.delay, self.arrive, packet)
+        way, takes = self.links[link][UP], self.takes(link, UP, packet)
+        if node < self.first:
+            self.at(now, self.queue, (way, takes, packet, urgent))
+        elif not way.full(now):
+            self.at(way.crossed(now, takes) + self.costs.delay, self.arrive, packet)
+
+    def takes(self, link: int, way: int, packet: Packet) -> float:
+        its = self.links[link][way]
+        return its.header if packet.message.kind in (QUERY, STATUS) else its.vector
+
+    def queue(self, put: tuple[Direction, float, Any, bool]) -> None:
+        """A packet has come to a host's link."""
+        way, takes, packet, urgent = put
+        way.waiting[not urgent].append((takes, packet))
+        if not way.sending:
+            self.departed(way)
+
+    def departed(self, way: Direction) -> None:
+        """A host's link is free for its next packet, an urgent one if there is any."""
+        queue = next(filter(None, way.waiting), None)
+        way.sending = queue is not None
+        if queue:
+            takes, packet = queue.popleft()
+            self.at(self.now + takes, self.departed, way)
+            self.at(self.now + takes + self.costs.delay, self.arrive, packet)
 
     def down(self, now: float, job: int, node: int, message: Message, mark: int) -> None:
-        way = self.links[self.above[job, node][1]][DOWN]
+        link = self.above[job, node][1]
+        way, packet = self.links[link][DOWN], Packet(job, node, None, message, mark)
         if not way.loses() and not way.full(now):
-            packet = Packet(job, node, None, message, mark)
-            self.at(way.crossed(now, packet, False) + self.costs.delay, self.arrive, packet)
+            self.at(way.crossed(now, self.takes(link, DOWN, packet)) + self.costs.delay, self.arrive, packet)
 
     def arrive(self, packet: Packet) -> None:
         if packet.child is not None:

@@ -214,7 +214,7 @@ class SwitchML(Stream):
         return next(i for i, racks in enumerate(self.membership.pods) if self.membership.rack in racks)
 
     def _pod_lacks(self, seen: int) -> bool:
-        """Whether the switch above the racks lacks any of its own; where there are no pods it is the root, and has the last word."""
+        """Whether the switch above the racks lacks any of its own; without pods it is the root, and has the last word."""
         m = self.membership
         return not m.pods or any(m.racks[rack] and not seen >> rack & 1 for rack in m.pods[self._pod])
 

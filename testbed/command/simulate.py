@@ -68,10 +68,9 @@ def validate(out: Path | None, console: Console) -> int:
     for heading in ("scheme", "point", "measured", "simulated", "error"):
         table.add_column(heading, justify="left" if heading in ("scheme", "point") else "right")
     for c in found:
-        interval = c.measured
         table.add_row(
             c.scheme, c.point + (" (fitted)" if c.fitted else ""),
-            f"{1000 * interval.median:.1f} ms ({1000 * interval.low:.1f} to {1000 * interval.high:.1f})",
+            f"{1000 * c.measured.median:.1f} ms{c.measured.between}",
             f"{1000 * c.simulated:.1f} ms", f"{100 * c.error:+.1f} %",
         )  # fmt: skip
     console.print(table)

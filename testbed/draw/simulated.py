@@ -18,7 +18,7 @@ ALIKE = ("k", "slots", "workload", "host_rate")  # settings that a measured poin
 
 
 def shade(ax: Axes, run: Run, most: int | None = None, factor: str = "workers") -> None:
-    """Mark the numbers of workers, or values of another factor, beyond what was measured: more than `most`, or than at any point."""
+    """Mark the numbers of workers, or values of another factor, beyond what was measured: above `most`, or any point's."""
     most = max(_workers(point) for point in measured()) if most is None else most
     if beyond := [n for n in levels(run, factor) if n > most]:
         begin = float(np.sqrt(most * beyond[0]))

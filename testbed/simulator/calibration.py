@@ -40,9 +40,9 @@ should not be compared with others by the simulator.
 Flows that share a link have equal shares of it here, and all nodes stay in step. What was measured fits connections that share less
 evenly: whoever has the smaller share is late with the next step, and then gets in the way of another. It is no matter of lost
 packets: in a trial of halving-doubling among eight workers hosts sent less than one segment in a thousand again, and no timer ran
-out. Shares whose logarithms deviate by 0.17 bring parameter servers on every worker to 5 % and halving-doubling to 15 %; but they make
-trees, parameter servers and BytePS worse, so they are not in. Gloo takes two segments' time longer than a ring's links need, from
-four workers on and at every rate; why is not known.
+out. Shares whose logarithms deviate by 0.17 bring parameter servers on every worker to 5 % and halving-doubling to 15 %; but they
+make trees, parameter servers and BytePS worse, so they are not in. Gloo takes two segments' time longer than a ring's links need,
+from four workers on and at every rate; why is not known.
 
 | scheme | held out | median error | worst | verdict |
 |---|---:|---:|---:|---|"""
@@ -112,9 +112,8 @@ def page(found: Sequence[Compared]) -> str:
     lines += ["", "| scheme | point | measured TAT, ms | simulated | error |", "|---|---|---:|---:|---:|"]
     for c in found:
         m, point = c.measured, c.point + (" (fitted)" if c.fitted else "")
-        spread = f" ({1000 * m.low:.1f} to {1000 * m.high:.1f})" if m.interval.known else ""
         lines.append(
-            f"| {c.scheme} | {point} | {1000 * m.median:.1f}{spread} | {1000 * c.simulated:.1f} | {100 * c.error:+.1f} % |"
+            f"| {c.scheme} | {point} | {1000 * m.median:.1f}{m.between} | {1000 * c.simulated:.1f} | {100 * c.error:+.1f} % |"
         )
     return "\n".join(lines) + "\n"
 

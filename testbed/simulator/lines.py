@@ -1,4 +1,4 @@
-"""How packets get from one node to the next: a link sends one after another at its rate, urgent ones first."""
+"""How packets get from one node to the next: a link sends one after another at its rate, a host's urgent ones first."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from testbed.simulator.world import (
     ABOVE,
     DOWN,
     EVENTS,
+    NEVER_LATE,
     NOWHERE,
     PACKET,
     QUERY,
@@ -32,13 +33,65 @@ COSTS = 5
 NOTHING = 1e-6  # of a packet: what rounding may add
 
 
-@compiled(numba.void(WORLD, R, Z, Z, Z, B), inline=True)
-def cross(world: World, now: float, packet: int, link: int, direction: int, urgent: bool) -> None:
-    """A packet goes over a link, and arrives after its delay; unless the queue before it is full.
+@compiled(R(WORLD, Z, Z, Z), inline=True)
+def time_on(world: World, packet: int, link: int, direction: int) -> float:
+    """How long a packet takes on a link."""
+    its = world.links[link, direction]
+    return float(its.header if world.packets[packet].kind in (QUERY, STATUS) else its.vector)
 
-    A switch's queue that has a rate lets packets go one after another, whatever their size, and tells how many wait.
+
+@compiled(numba.void(WORLD, R, Z, Z, B), inline=True)
+def cross_from_host(world: World, now: float, packet: int, link: int, urgent: bool) -> None:
+    """A host's packet goes over its link, after what was sent before; an urgent one before all that have not begun to cross.
+
+    Those arrive later then. The events of their arrivals are there already, and find that they are not `due` (`is_due`).
     """
-    kind, its = world.packets[packet].kind, world.links[link, direction]
+    p, its, takes = world.packets[packet], world.links[link, UP], time_on(world, packet, link, UP)
+    start = max(now, its.busy)
+    its.busy = start + takes
+    p.link = link
+    if urgent:
+        waits = its.head
+        while waits >= 0 and world.packets[waits].start <= now:
+            waits = world.packets[waits].following
+        if waits >= 0:
+            start = world.packets[waits].start
+        while waits >= 0:
+            world.packets[waits].start += takes
+            world.packets[waits].due += takes
+            waits = world.packets[waits].following
+        p.due = NEVER_LATE
+    else:
+        p.start, p.due, p.following = start, start + takes + world.costs[DELAY], -1
+        if its.head < 0:
+            its.head = packet
+        else:
+            world.packets[its.tail].following = packet
+        its.tail = packet
+    schedule(world, start + takes + world.costs[DELAY], packet * EVENTS + PACKET)
+
+
+@compiled(B(WORLD, Z, R), inline=True)
+def is_due(world: World, packet: int, now: float) -> bool:
+    """Whether a packet arrives, which something urgent may have overtaken; else it does later."""
+    p = world.packets[packet]
+    if p.due == NEVER_LATE:
+        return True
+    if p.due > now:
+        schedule(world, p.due, packet * EVENTS + PACKET)
+        return False
+    world.links[p.link, UP].head = p.following
+    return True
+
+
+@compiled(numba.void(WORLD, R, Z, Z, Z), inline=True)
+def cross(world: World, now: float, packet: int, link: int, direction: int) -> None:
+    """A switch's packet goes over a link, and arrives after its delay; unless the queue before it is full.
+
+    A queue that has a rate lets packets go one after another, whatever their size, and tells how many wait.
+    """
+    its = world.links[link, direction]
+    world.packets[packet].due = NEVER_LATE
     if its.pace > 0.0:
         waiting = int(np.ceil((its.paced - now) / its.pace - NOTHING)) - 1  # those that have not left
         if its.depth and waiting >= its.depth:
@@ -53,15 +106,8 @@ def cross(world: World, now: float, packet: int, link: int, direction: int, urge
         its.dropped += 1
         drop(world, packet)
         return
-    takes = its.header if kind in (QUERY, STATUS) else its.vector
-    if urgent:  # it does not wait for what waits; that waits for it
-        done = max(now, its.pressing) + takes
-        its.pressing = done
-        its.busy = max(now, its.busy) + takes
-    else:
-        done = max(now, its.busy) + takes
-        its.busy = done
-    schedule(world, done + world.costs[DELAY], packet * EVENTS + PACKET)
+    its.busy = max(now, its.busy) + time_on(world, packet, link, direction)
+    schedule(world, its.busy + world.costs[DELAY], packet * EVENTS + PACKET)
 
 
 @compiled(Z(WORLD, Z, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
@@ -83,8 +129,11 @@ def send_up(
     """A node of SwitchML sends a packet to the switch above it. What its link loses is lost on arrival (`arrives`)."""
     place = world.trees[job, node]
     p = packet_of(world, kind, job, place.above, place.child, slot, chunk, mark, 0, tries)
-    world.packets[p].link = place.link
-    cross(world, now, p, place.link, UP, urgent)
+    if node < len(world.workers):
+        cross_from_host(world, now, p, place.link, urgent)
+    else:
+        world.packets[p].link = place.link
+        cross(world, now, p, place.link, UP)
 
 
 @compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
@@ -96,7 +145,7 @@ def send_down(
     if not loses(world, link, DOWN):
         p = packet_of(world, kind, job, node, ABOVE, slot, chunk, mark, seen, tries)
         world.packets[p].link = NOWHERE
-        cross(world, now, p, link, DOWN, False)
+        cross(world, now, p, link, DOWN)
 
 
 @compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
@@ -109,9 +158,9 @@ def multicast(
         send_down(world, now, job, world.children[i], kind, slot, chunk, mark, seen, tries)
 
 
-@compiled(numba.void(WORLD, R, Z, Z, Z, B), inline=True)
-def launch(world: World, now: float, packet: int, link: int, direction: int, urgent: bool) -> None:
-    """A packet leaves for its node, unless the link loses it: downwards at once, upwards on arrival."""
+@compiled(numba.void(WORLD, R, Z, Z, Z), inline=True)
+def launch(world: World, now: float, packet: int, link: int, direction: int) -> None:
+    """A switch's packet leaves for its node, unless the link loses it: downwards at once, upwards on arrival."""
     if direction == UP:
         world.packets[packet].link = link
     elif loses(world, link, DOWN):
@@ -119,7 +168,7 @@ def launch(world: World, now: float, packet: int, link: int, direction: int, urg
         return
     else:
         world.packets[packet].link = NOWHERE
-    cross(world, now, packet, link, direction, urgent)
+    cross(world, now, packet, link, direction)
 
 
 @compiled(B(WORLD, Z), inline=True)

@@ -8,7 +8,7 @@ from hosts.atp import wire
 from hosts.compiled import compiled
 from hosts.switchml.wire import MARK_INSISTS
 from hosts.switchml.worker import HEARD
-from testbed.simulator.lines import HOST, launch, send_up
+from testbed.simulator.lines import HOST, cross_from_host, send_up
 from testbed.simulator.world import (
     ASKED,
     CHUNK,
@@ -42,7 +42,7 @@ def send_to_server(world: World, now: float, w: int, row: int, kind: int, flags:
     its = world.packets[p]
     its.kind, its.job, its.tree, its.node, its.slot, its.chunk = kind, job, tree, place.above, own[INDEX, row], own[CHUNK, row]
     its.mark, its.zero, its.seen, its.tries, its.goal = flags, place.zero, place.one, own[TRIES, row] % wire.TRIES, w
-    launch(world, now, p, place.link, place.way, urgent)
+    cross_from_host(world, now, p, place.link, urgent)
 
 
 @compiled(numba.void(WORLD, R, Z, Z, B), inline=True)

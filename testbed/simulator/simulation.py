@@ -27,7 +27,7 @@ from testbed.simulator.atp.aggregators import TRANSIT
 from testbed.simulator.atp.aggregators import take_at_switch as take_at_atp_switch
 from testbed.simulator.costs import Costs
 from testbed.simulator.events import pop
-from testbed.simulator.lines import arrives
+from testbed.simulator.lines import arrives, is_due
 from testbed.simulator.switchml.pool import NOBODY
 from testbed.simulator.switchml.pool import take_at_switch as take_at_switchml_switch
 from testbed.simulator.timers import STREAM, URGENT, set_timeouts
@@ -245,6 +245,7 @@ def _links(network: Network) -> Any:
     for its, link in zip(found, network.links, strict=True):
         its["vector"], its["header"] = link.vector, link.header
         its[DOWN]["depth"] = network.depth
+        its["head"] = -1
         its["seed"] = [link_seed(network.seed, link.number, direction) for direction in range(2)]
     if network.paces is not None:
         found["pace"] = network.paces
@@ -356,6 +357,8 @@ def run(world: World, most: int) -> int:
                 server.look(world, number - workers, now)
         elif kind == TIMER:
             ring(world, number, now)
+        elif not is_due(world, number, now):
+            state[HAPPENED] -= 1
         elif not arrives(world, number):
             drop(world, number)
         elif world.packets[number].node < workers:

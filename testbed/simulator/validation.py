@@ -35,6 +35,11 @@ class Measured:
     def interval(self) -> Interval:
         return Interval(self.median, self.low, self.high, len(self.seeds))
 
+    @property
+    def between(self) -> str:
+        """Between what it lies, in ms, for a table; nothing where there are too few seeds to tell."""
+        return f" ({1000 * self.low:.1f} to {1000 * self.high:.1f})" if self.interval.known else ""
+
 
 @dataclass(frozen=True)
 class Compared:

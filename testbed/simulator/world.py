@@ -26,23 +26,27 @@ UPDATE, RESULT, QUERY, STATUS = range(4)  # kinds of packets; the first two carr
 SWITCHML, ATP = range(2)  # of a job
 ABOVE = -1  # in place of a child
 NOWHERE = -1  # in place of a link
+NEVER_LATE = -1.0  # in place of the time that a packet is due: nothing urgent delays it
 
-PACKET_FIELDS = np.dtype(
+PACKET_FIELDS = np.dtype(  # small, for there are many
     [
-        ("kind", "i8"),  # of a free one: which is the next free one
-        ("job", "i8"),
-        ("tree", "i8"),
-        ("node", "i8"),  # where it arrives
-        ("link", "i8"),  # that it crosses upwards, which may lose it; or NOWHERE
-        ("child", "i8"),  # of that node, which sends it; or ABOVE
-        ("slot", "i8"),  # of a pool, or the aggregator
         ("chunk", "i8"),
-        ("mark", "i8"),  # SwitchML's, or the flags of ATP
         ("seen", "i8"),  # of a status: bits of the children that are in; of ATP: bitmap1
-        ("tries", "i8"),  # of a query and its status
-        ("zero", "i8"),  # bitmap0, of ATP as what follows
-        ("next", "i8"),  # of a result: the aggregator of the chunk one window later
-        ("goal", "i8"),  # the node that it is for; of a query: that asks
+        ("zero", "i8"),  # bitmap0, of ATP
+        ("start", "f8"),  # when it begins to cross a host's link, if nothing urgent comes,
+        ("due", "f8"),  # and when it arrives; or NEVER_LATE
+        ("kind", "i4"),  # of a free one: which is the next free one
+        ("job", "i4"),
+        ("tree", "i4"),
+        ("node", "i4"),  # where it arrives
+        ("link", "i4"),  # that it crosses upwards, which may lose it; or NOWHERE
+        ("following", "i4"),  # on that link, -1: none
+        ("child", "i4"),  # of that node, which sends it; or ABOVE
+        ("slot", "i4"),  # of a pool, or the aggregator
+        ("mark", "i4"),  # SwitchML's, or the flags of ATP
+        ("tries", "i4"),  # of a query and its status
+        ("next", "i4"),  # of a result of ATP: the aggregator of the chunk one window later
+        ("goal", "i4"),  # of ATP: the node that it is for; of a query: that asks
     ]
 )
 LINK_FIELDS = np.dtype(
@@ -50,7 +54,6 @@ LINK_FIELDS = np.dtype(
         ("vector", "f8"),  # time of a packet with a vector
         ("header", "f8"),  # and of one without
         ("busy", "f8"),  # until when
-        ("pressing", "f8"),  # until when with urgent packets
         ("pace", "f8"),  # between two packets that leave the switch's queue before it, where that has a rate
         ("paced", "f8"),  # when the next one may
         ("seed", "i8"),  # of losses
@@ -60,6 +63,8 @@ LINK_FIELDS = np.dtype(
         ("depth", "i8"),  # of that queue, in packets; 0: it holds all
         ("deep", "i8"),  # from how many packets on it marks them; 0: never
         ("bad", "i8"),  # the state of Gilbert and Elliott
+        ("head", "i8"),  # of a host's packets that are not urgent: the first that has not arrived, -1: none
+        ("tail", "i8"),
     ]
 )
 TREE_FIELDS = np.dtype(

@@ -180,6 +180,16 @@ def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(chan
         assert sum(worker["counters"]["retransmissions"] for worker in found["workers"]) == replayed.retransmissions == 0
 
 
+def test_many_queries_at_once_cost_what_they_cost_in_virtual_time() -> None:
+    """Four racks that lose packets ask for results of their whole racks: most of what the server's link carries is urgent."""
+    whole = trial(racks=4, workers=8, loss=0.01, k=256, slots=32, workload="tensor-40000", steps=2)
+    known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
+    found, replayed = SimulatedTarget(known).trial(whole, 1), replay(whole, 40_000)
+    duplicates = sum(worker["counters"]["duplicates"] for worker in found["workers"])
+    assert replayed.duplicates > 5_000 and 0.4 < duplicates / replayed.duplicates < 2.5
+    assert 0.5 < found["metrics"]["tat_median"] / replayed.tat < 2
+
+
 def test_events_are_counted_as_switches_count_them() -> None:
     """Each chunk claims an aggregator in its rack, is complete there, and is freed by the result; at the server's switch likewise."""
     found = SimulatedTarget().trial(trial(racks=2, workers=2, costs="none", k=256, workload="tensor-40000"), 1)

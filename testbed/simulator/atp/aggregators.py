@@ -41,7 +41,7 @@ def go_up(world: World, now: float, packet: int) -> None:
     p = world.packets[packet]
     place = world.trees[p.tree, p.node]
     p.node = place.above
-    launch(world, now, packet, place.link, place.way, False)
+    launch(world, now, packet, place.link, place.way)
 
 
 @compiled(numba.void(WORLD, R, Z, Z))
@@ -50,7 +50,7 @@ def go_down(world: World, now: float, packet: int, node: int) -> None:
     p = world.packets[packet]
     place = world.trees[p.tree, node]
     p.node = node
-    launch(world, now, packet, place.link, 1 - place.way, False)
+    launch(world, now, packet, place.link, 1 - place.way)
 
 
 @compiled(numba.void(WORLD, R, Z))

@@ -16,7 +16,7 @@ from hosts.atp.server import NAP as LONGEST_NAP
 from hosts.atp.tree import BITS
 from hosts.atp.wire import ASKED, COLLISION, ECN, JOINS, RESEND
 from hosts.compiled import compiled
-from testbed.simulator.lines import BATCH, HOST, NAP, launch
+from testbed.simulator.lines import BATCH, HOST, NAP, cross_from_host
 from testbed.simulator.world import (
     EVENTS,
     FULL,
@@ -138,7 +138,7 @@ def leave(world: World, server: int, packet: int, urgent: bool) -> None:
     """It leaves."""
     its = world.packets[packet]
     place = world.trees[its.tree, its.node]
-    launch(world, world.servers[server].busy, packet, place.link, 1 - place.way, urgent)
+    cross_from_host(world, world.servers[server].busy, packet, place.link, urgent)
 
 
 @compiled(numba.void(WORLD, Z, Z, Z, R, B))
