@@ -34,7 +34,7 @@ MOST_IN_RACK = 16
 
 
 class Settings(SweepSettings):
-    """As in experiment validation, whose measured points are drawn in; racks of 16."""
+    """As in experiment validation, whose measured points are drawn in; racks of 16, whose uplinks carry all that hosts send."""
 
     sizes: Sizes = Field((2, 4, 8, 16, 32, 64, 128), description="numbers of workers")
     rates: Numbers = Field((0.001, 0.01), description="loss rates")
@@ -63,6 +63,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
                 name = f"{scheme}, {n} workers, {100 * rate:g} %, {way}"
                 factors = {"scheme": scheme, "workers": n, "loss": rate, "recovery": way}
                 shape = {"racks": racks, "workers": n // racks, "loss": rate}
+                if racks > 1:
+                    shape["uplink_rate"] = settings.host_rate * n / racks
                 points.append(Point(name, factors, {"scheme": scheme, "recovery": way, **shape}))
     return paired(points, settings, seed)
 

@@ -37,7 +37,8 @@ class Settings(SweepSettings):
     rack_sizes: Integers = Field((32, 16), description="workers of a full rack")
     levels: Integers = Field(LEVELS, description="of switches: racks under a root, or in pods under a core")
     oversubscription: Numbers = Field(
-        (1.0, 8.0), description="rates of a rack's hosts together, over that of its uplink; likewise a pod's racks"
+        (1.0, 8.0),
+        description="rates of a rack's hosts together, over that of its uplink; likewise of a pod's racks",
     )
     most_messages: int = Field(
         256, ge=2, description="workers of the schemes whose messages grow with the square of their number, at most"
@@ -73,7 +74,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
             shape["uplink_rate"] = settings.host_rate * rack / over
             if levels_ == THREE:
                 pods = max(2, racks // IN_POD)
-                shape |= {"topology": "pods", "pods": pods, "core_rate": shape["uplink_rate"] * racks / pods / over}
+                core = shape["uplink_rate"] * max(1.0, racks / pods / over)
+                shape |= {"topology": "pods", "pods": pods, "core_rate": core}
         for scheme in settings.schemes:
             if scheme not in BY_NUMBER and n > settings.most_messages:
                 continue
