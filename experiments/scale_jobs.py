@@ -6,12 +6,14 @@ pools are equal parts that each job keeps. Measured points are drawn in; more jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from switches.sizes import MAX_WORKERS
 from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, words
 from testbed.draw.plots import new_figure
 from testbed.draw.simulated import draw_alike, shade
@@ -33,8 +35,6 @@ class Settings(SweepSettings):
     memories: Integers = Field((128, 512), description="aggregators of a switch, for all jobs together")
     schemes: Words = Field(("atp", "switchml"), description="what is compared")
     gap: float = Field(0.2, ge=0, description="seconds between two arrivals, on average")
-    draws: int = Field(5, ge=1, description="sequences of arrivals")
-    seeds: int = 1
     uplink_rate: float = 100.0
     k: int = 256
     slots: int = 32
@@ -43,22 +43,23 @@ class Settings(SweepSettings):
     compute_ms: float = 40.0
 
 
-QUICK: dict[str, Any] = {"numbers": (1, 4), "memories": (128,), "draws": 1}
+QUICK: dict[str, Any] = {"numbers": (1, 4), "memories": (128,), "seeds": 1}
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """Every scheme with every number of jobs and every memory, for each sequence of arrivals."""
-    points = []
-    for n in settings.numbers:
-        for memory in settings.memories:
-            if not 1 <= n <= memory // 2:
-                raise SettingsError(f"numbers has {n}: from 1 to {memory // 2} jobs can have a slot of {memory} aggregators")
-            for draw in range(1, settings.draws + 1):
-                for scheme in settings.schemes:
-                    factors = {"scheme": scheme, "jobs": n, "memory": memory, "draw": draw}
-                    changes = arriving(scheme, n, settings.gap, draw, memory, settings.slots)
-                    points.append(Point(f"{scheme}, {n} jobs, {memory} aggregators, arrivals {draw}", factors, changes))
-    return paired(points, settings, seed)
+    """Every scheme with every number of jobs and every memory. Each seed has arrivals of its own."""
+    for n, memory in product(settings.numbers, settings.memories):
+        if not 1 <= n <= (most := min(memory // 2, MAX_WORKERS)):
+            why = "a worker each in a rack" if most == MAX_WORKERS else f"a slot each of {memory} aggregators"
+            raise SettingsError(f"numbers has {n}: from 1 to {most} jobs can have {why}")
+    once = settings.model_copy(update={"seeds": 1})
+    return [trial for s in range(seed, seed + settings.seeds) for trial in paired(_points(settings, s), once, s)]
+
+
+def _points(settings: Settings, seed: int) -> Iterator[Point]:
+    for n, memory, scheme in product(settings.numbers, settings.memories, settings.schemes):
+        changes = arriving(scheme, n, settings.gap, seed, memory, settings.slots)
+        yield Point(f"{scheme}, {n} jobs, {memory} aggregators", {"scheme": scheme, "jobs": n, "memory": memory}, changes)
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
@@ -66,9 +67,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     memories, at = run.record["settings"]["memories"], levels(run, "jobs")
     figure, (*axes, taken) = new_figure(len(memories) + 1, size=(4.4 * (len(memories) + 1), 4.2))
     for ax, memory in zip(axes, memories, strict=True):
+        most = 0
         for scheme in run.record["settings"]["schemes"]:
             curve(ax, run, "jobs", TAT, look_of(scheme), scheme=scheme, memory=memory)
-            most = draw_alike(ax, run, "jobs", 1000.0, look_of(scheme).colour, scheme=scheme, memory=memory)
+            most = max(most, draw_alike(ax, run, "jobs", 1000.0, look_of(scheme).colour, scheme=scheme, memory=memory))
             if scheme == "atp":
                 look = look_of(scheme)
                 curve(taken, run, "jobs", collisions, look, scheme=scheme, memory=memory)
@@ -91,7 +93,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     caption = (
         f"Aggregation time of jobs that arrive every {run.record['settings']['gap']:g} s on average, and share the switches' "
         "memory: ATP's take aggregators as they need them, SwitchML's have equal parts for their pools. Simulated; medians with "
-        "bootstrap 95 % intervals, a point for each sequence of arrivals. Black edges: measured. Shaded: extrapolation. SwitchML's "
+        "bootstrap 95 % intervals, a point for each seed's arrivals. Black edges: measured. Shaded: extrapolation. SwitchML's "
         "workers agree on exponents a pool ahead of each sum, so the smallest pool that fills the link is the fastest."
     )
     yield "scale_jobs", caption, figure

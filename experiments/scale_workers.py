@@ -27,19 +27,19 @@ from topologies.topology import MAX_RACKS
 RUNS_ON = "simulated"
 BY_NUMBER = ("switchml", "ps", "tree")  # whose packets or messages grow with the number of workers
 TWO, THREE = LEVELS = (2, 3)  # of switches
-IN_POD = 8  # racks at most, where that makes two pods
+IN_POD = 8  # racks at most
 
 
 class Settings(SweepSettings):
-    """As in experiment validation, whose measured points are drawn in. A rack's uplink has its hosts' rates over the factor."""
+    """As in experiment validation, whose measured points are drawn in.
+
+    A rack's uplink has its hosts' rates over the factor; a pod's has its racks' uplinks' over it, but the rate of one at least.
+    """
 
     sizes: Sizes = Field((2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), description="numbers of workers")
     rack_sizes: Integers = Field((32, 16), description="workers of a full rack")
     levels: Integers = Field(LEVELS, description="of switches: racks under a root, or in pods under a core")
-    oversubscription: Numbers = Field(
-        (1.0, 8.0),
-        description="rates of a rack's hosts together, over that of its uplink; likewise of a pod's racks",
-    )
+    oversubscription: Numbers = Field((1.0, 8.0), description="rates of a rack's hosts together, over that of its uplink")
     most_messages: int = Field(
         256, ge=2, description="workers of the schemes whose messages grow with the square of their number, at most"
     )
@@ -63,6 +63,8 @@ QUICK: dict[str, Any] = {
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every scheme on every network that it takes more than one full rack to tell from others."""
+    if unknown := set(settings.levels) - set(LEVELS):
+        raise SettingsError(f"levels has {min(unknown)}: there are networks of {TWO} and of {THREE} levels")
     points = []
     for levels_, rack, over, n in product(settings.levels, settings.rack_sizes, settings.oversubscription, settings.sizes):
         if (racks := -(-n // rack)) > MAX_RACKS:
@@ -73,7 +75,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         if racks > 1:
             shape["uplink_rate"] = settings.host_rate * rack / over
             if levels_ == THREE:
-                pods = max(2, racks // IN_POD)
+                pods = max(2, -(-racks // IN_POD))
                 core = shape["uplink_rate"] * max(1.0, racks / pods / over)
                 shape |= {"topology": "pods", "pods": pods, "core_rate": core}
         for scheme in settings.schemes:

@@ -1,7 +1,7 @@
 """Jobs of a scheme in virtual time: their real workers and servers, the real P4 program, and links with rates, queues and losses.
 
-Nothing depends on the machine, so what a loss costs can be counted to the packet: `python -m tests.replay --scheme atp --set
-loss=0.01` prints it. Left out is whatever a machine adds: the time of the processors, and packets that arrive in bursts.
+Nothing depends on the machine, so what a loss costs can be counted to the packet: `python -m tests.replay --set scheme=atp
+--set loss=0.01` prints it. Left out is whatever a machine adds: the time of the processors, and packets that arrive in bursts.
 """
 
 from __future__ import annotations
@@ -292,6 +292,8 @@ def main(
     """Replay jobs in virtual time, and print what its sums took and what was sent again."""
     logging.disable(logging.WARNING)
     settings = make_settings(TrialSettings, {"steps": 10, **parse_overrides(words or [], TrialSettings)})
+    if settings.queue is not None:
+        raise typer.BadParameter("a replay's queues hold all that comes: leave queue out")
     found = replay(settings, elements, seed)
     print(
         f"TAT {1e3 * found.tat:.1f} ms, {found.tat / found.bound:.3f} of the bound; {found.lost:,} packets lost, "

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 
 
-def starts(number: int, gap: float, draw: int) -> list[float]:
+def starts(number: int, gap: float, seed: int) -> list[float]:
     """When so many jobs come: the first at once, the others after gaps of `gap` seconds on average, exponentially distributed.
 
-    Seconds, to the millisecond. Each `draw` is another sequence, of which fewer jobs are the first ones.
+    Seconds, to the millisecond. Each `seed` has another sequence, of which fewer jobs are the first ones.
     """
-    gaps = np.random.default_rng(draw).exponential(gap, number - 1)
+    gaps = np.random.default_rng(seed).exponential(gap, number - 1)
     return [0.0, *np.round(np.cumsum(gaps), 3).tolist()]
 
 
-def arriving(scheme: str, number: int, gap: float, draw: int, memory: int, window: int) -> dict[str, Any]:
+def arriving(scheme: str, number: int, gap: float, seed: int, memory: int, window: int) -> dict[str, Any]:
     """A trial of so many jobs: what is set for that. Each has a worker in either of two racks.
 
     ATP's share `memory` aggregators of each switch, and each of SwitchML's has an equal part of as many cells for its pool, two for
     each slot. `window` is the most chunks that a job has under way.
     """
-    jobs = [{"start": start} for start in starts(number, gap, draw)]
+    jobs = [{"start": start} for start in starts(number, gap, seed)]
     own = {"aggregators": memory} if scheme == "atp" else {"slots": max(1, min(window, memory // 2 // number))}
     return {"scheme": scheme, "racks": 2, "workers": 1, "jobs": jobs, **own}

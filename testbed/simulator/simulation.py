@@ -71,7 +71,7 @@ from testbed.simulator.world import (
 )
 
 IDEAL = Costs()
-MOST_EVENTS, AT_A_TIME = 1_000_000_000, 1_000_000
+MOST_EVENTS, AT_A_TIME = 300_000_000, 1_000_000
 PAPER_MARGIN, ASKING_MARGIN = 1.0, 1 / 4  # of round trips: hosts.stream.recovery
 
 
@@ -163,7 +163,10 @@ def simulate(network: Network, jobs: Sequence[Job], costs: Costs = IDEAL) -> Sim
             break
         room *= 2  # more packets under way than in most networks: begin again, which gives the same
     if events >= MOST_EVENTS:
-        raise ValueError(f"a simulation of more than {MOST_EVENTS:,} events: choose fewer workers, steps or elements")
+        raise ValueError(
+            f"a simulation of more than {MOST_EVENTS:,} events: choose fewer workers, steps or elements; or less loss, or longer "
+            "queues, where hardly anything comes through"
+        )
     return Simulated(
         [_summed(world, number, job) for number, job in enumerate(jobs)], int(world.links["lost"].sum()),
         int(world.links["numbered"].sum()), int(world.links["dropped"].sum()), events, world.happened,

@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pytest
 
+from experiments import scale_jobs
+from testbed.plan.arrivals import starts
 from testbed.plan.settings import TrialSettings, make_settings
 from testbed.record.runs import load_run
 from testbed.simulator import calibration, costs, validation
@@ -65,6 +68,16 @@ def test_jobs_start_when_they_are_to() -> None:
     assert len(trial["metrics"]["jobs"]) == 2
 
 
+def test_jobs_arrive_as_the_seed_has_it() -> None:
+    assert starts(8, 0.2, 1)[:3] == starts(3, 0.2, 1) and starts(3, 0.2, 1) != starts(3, 0.2, 2)
+    gaps = np.diff(starts(4000, 0.2, 7))
+    assert gaps.mean() == pytest.approx(0.2, rel=0.05) and gaps.std() == pytest.approx(0.2, rel=0.05)  # as of a Poisson process
+    settings = make_settings(scale_jobs.Settings, {"numbers": (3,), "memories": (128,), "seeds": 2})
+    planned = scale_jobs.trials(settings, 5)
+    assert [(t.seed, t.settings.scheme) for t in planned] == [(5, "atp"), (5, "switchml"), (6, "atp"), (6, "switchml")]
+    assert [t.settings.starts() for t in planned] == [starts(3, 0.2, seed) for seed in (5, 5, 6, 6)]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -75,6 +88,10 @@ def test_jobs_start_when_they_are_to() -> None:
         (["run", "workers", "--target", "simulated", "--set", "costs=x"], "costs x are unknown: choose one of none, embedded"),
         (["run", "workers", "--target", "simulated", "--capture", "all"], "target simulated has no packets to capture"),
         (["run", "scale_loss", "--set", "sizes=34"], "34 workers do not fill 3 racks alike"),
+        (["run", "scale_workers", "--set", "levels=1,2"], "levels has 1: there are networks of 2 and of 3 levels"),
+        (["run", "scale_jobs", "--set", "numbers=33"], "numbers has 33: from 1 to 32 jobs can have a worker each in a rack"),
+        (["run", "scale_jobs", "--target", "embedded"], "there are 32 jobs: the switches hold 16"),
+        (["simulate", "--set", "scheme=atp", "--set", "topology=pods", "--set", "racks=4"], "choose a topology without pods"),
         (["simulate", "--set", "burst=5"], "there is no loss"),
         (["simulate", "--set", "switchml.scaling=3", "--set", "scheme=ring"], "scaling"),
         (["simulate", "--write", "x.md"], "--write is of --validate"),
