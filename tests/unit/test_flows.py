@@ -165,11 +165,10 @@ def test_acknowledgments_load_the_way_back() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"scheme": "atp"}, "scheme atp is not simulated"),
         ({"scheme": "mlfabric", "pipeline": "asynchronous"}, "pipeline asynchronous is not simulated"),
         ({"scheme": "ring", "loss": 0.01}, "losses of scheme ring are not simulated"),
         ({"scheme": "ring", "pipeline": "barrier"}, "pipeline barrier is not simulated"),
-        ({"scheme": "ring", "jobs": '[{"workers": 2}, {"workers": 2}]'}, "jobs are simulated of scheme switchml alone"),
+        ({"scheme": "ring", "jobs": '[{"workers": 2}, {"workers": 2}]'}, "jobs are simulated of schemes switchml and atp alone"),
         ({"scheme": "byteps", "assignment": "hash"}, "byteps.assignment is not simulated"),
         ({"scheme": "ring", "racks": 1, "workers": 1}, "a worker alone is not simulated"),
         ({"scheme": "switchml", "outage_at": 1.0}, "outage_at is not simulated"),

@@ -32,6 +32,8 @@ from testbed.trial.errors import TrialError
 from tests.runs import invalid, record, trial
 
 FEWEST = {"validation": 3}  # seeds; it is about many points, and repeats what depends on no seed
+MOST = {"validation": 300}  # trials
+DRAWN = ("scale_jobs",)  # whose jobs arrive as the seed has it
 FIGURES = tuple(name for name in registry.names() if name != "quickstart")
 
 
@@ -50,10 +52,10 @@ def test_a_figure_plans_trials_that_can_run_at_five_paired_seeds(name: str, quic
         planned.settings.check()
     seeds, runs_here = {planned.seed for planned in plan}, registry.target_of(chosen) == "embedded"
     assert seeds == set(range(7, 7 + settings.seeds)) and (quick or settings.seeds >= FEWEST.get(name, 5 if runs_here else 1))
-    by_seed = [[(p.name, p.settings) for p in plan if p.seed == s] for s in sorted(seeds)]
+    by_seed = [[(p.name, None if name in DRAWN else p.settings) for p in plan if p.seed == s] for s in sorted(seeds)]
     assert all(points == by_seed[0] for points in by_seed)
     assert len({name for name, _ in by_seed[0]}) == len(by_seed[0])
-    assert len(plan) < (20 if quick else 200 if runs_here else 400)
+    assert len(plan) < (20 if quick else MOST.get(name, 200 if runs_here else 600))
 
 
 def test_lists_are_set_with_commas() -> None:
