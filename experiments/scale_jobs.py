@@ -59,7 +59,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 def _points(settings: Settings, seed: int) -> Iterator[Point]:
     for n, memory, scheme in product(settings.numbers, settings.memories, settings.schemes):
         changes = arriving(scheme, n, settings.gap, seed, memory, settings.slots)
-        yield Point(f"{scheme}, {n} jobs, {memory} aggregators", {"scheme": scheme, "jobs": n, "memory": memory}, changes)
+        yield Point(
+            f"{scheme}, {n} job{'s' * (n > 1)}, {memory} aggregators", {"scheme": scheme, "jobs": n, "memory": memory}, changes
+        )
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
