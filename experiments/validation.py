@@ -20,10 +20,10 @@ from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, Words, paired
 from testbed.record.runs import Run
 from testbed.simulator import costs
+from testbed.simulator.target import PACKETS
 from testbed.simulator.validation import compare, measured, verdicts
 
 FITTED = (2, 4)  # workers
-STREAMED = ("switchml", "atp")  # have slots, losses and jobs that are simulated
 
 
 class Settings(SweepSettings):
@@ -64,7 +64,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         at: list[tuple[str, dict[str, Any]]] = [(f"{n} workers", {"workers": n}) for n in settings.sizes]
         at += [(f"{rate:g} Mbit/s", {"workers": 4, "host_rate": rate}) for rate in settings.other_rates]
         at += [("2 racks of 4", {"racks": 2, "workers": 4})] if max(settings.sizes) > 4 else []
-        if scheme in STREAMED:
+        if scheme in PACKETS:
             at += [(f"{slots} slots", {"workers": 4, "slots": slots}) for slots in settings.pools]
             at += [("2 racks of 2", {"racks": 2, "workers": 2}), ("4 racks of 2", {"racks": 4, "workers": 2})]
             at += [(f"{100 * loss:g} % loss", {"workers": 4, "loss": loss}) for loss in settings.losses]

@@ -20,12 +20,11 @@ from hosts.atp.worker import AtpWorker
 from hosts.collective import Membership
 from hosts.stream.datagrams import Datagrams
 from hosts.tcp.meeting import Meeting
+from schemes.atp import AGGREGATOR_LIFETIME
 from testbed.simulator.costs import Costs
 from testbed.simulator.simulation import Job, Network
 from tests.atp_reference import Gradient, ModelAtpSwitch, Query, Status
 from tests.simulated_switchml import EPOCH, UP, Clock, K, Twin, Worker
-
-LIFETIME = 1.0
 
 
 @dataclass
@@ -122,7 +121,7 @@ class AtpTwin(Twin):
                 level, others = int(rack == switch), sum(1 for r in racks if r != switch)
                 fan_in = len(members[rack]) + (others if level else 0)
                 key = number, server.node, self.first + rack
-                model = self.switches[key] = ModelAtpSwitch(level, fan_in, BITS - 1 - rack, LIFETIME)
+                model = self.switches[key] = ModelAtpSwitch(level, fan_in, BITS - 1 - rack, AGGREGATOR_LIFETIME)
                 model.table, model.refused, model.finished = self.tables.setdefault(self.first + rack, ({}, {}, {}))
         self.servers += mine
         size, sums = len(job.switches), job.compute.shape[1]

@@ -110,6 +110,19 @@ def cross(world: World, now: float, packet: int, link: int, direction: int) -> N
     schedule(world, its.busy + world.costs[DELAY], packet * EVENTS + PACKET)
 
 
+@compiled(numba.void(WORLD, R, Z, Z, Z), inline=True)
+def launch(world: World, now: float, packet: int, link: int, direction: int) -> None:
+    """A switch's packet leaves for its node, unless the link loses it: downwards at once, upwards on arrival."""
+    if direction == UP:
+        world.packets[packet].link = link
+    elif loses(world, link, DOWN):
+        drop(world, packet)
+        return
+    else:
+        world.packets[packet].link = NOWHERE
+    cross(world, now, packet, link, direction)
+
+
 @compiled(Z(WORLD, Z, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
 def packet_of(
     world: World, kind: int, job: int, node: int, child: int, slot: int, chunk: int, mark: int, seen: int, tries: int
@@ -132,20 +145,16 @@ def send_up(
     if node < len(world.workers):
         cross_from_host(world, now, p, place.link, urgent)
     else:
-        world.packets[p].link = place.link
-        cross(world, now, p, place.link, UP)
+        launch(world, now, p, place.link, UP)
 
 
 @compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
 def send_down(
     world: World, now: float, job: int, node: int, kind: int, slot: int, chunk: int, mark: int, seen: int, tries: int
 ) -> None:
-    """A switch sends a packet to a node below it, unless the link loses it."""
-    link = world.trees[job, node].link
-    if not loses(world, link, DOWN):
-        p = packet_of(world, kind, job, node, ABOVE, slot, chunk, mark, seen, tries)
-        world.packets[p].link = NOWHERE
-        cross(world, now, p, link, DOWN)
+    """A switch of SwitchML sends a packet to a node below it."""
+    p = packet_of(world, kind, job, node, ABOVE, slot, chunk, mark, seen, tries)
+    launch(world, now, p, world.trees[job, node].link, DOWN)
 
 
 @compiled(numba.void(WORLD, R, Z, Z, Z, Z, Z, Z, Z, Z), inline=True)
@@ -156,19 +165,6 @@ def multicast(
     place = world.trees[job, node]
     for i in range(place.first, place.first + place.count):
         send_down(world, now, job, world.children[i], kind, slot, chunk, mark, seen, tries)
-
-
-@compiled(numba.void(WORLD, R, Z, Z, Z), inline=True)
-def launch(world: World, now: float, packet: int, link: int, direction: int) -> None:
-    """A switch's packet leaves for its node, unless the link loses it: downwards at once, upwards on arrival."""
-    if direction == UP:
-        world.packets[packet].link = link
-    elif loses(world, link, DOWN):
-        drop(world, packet)
-        return
-    else:
-        world.packets[packet].link = NOWHERE
-    cross(world, now, packet, link, direction)
 
 
 @compiled(B(WORLD, Z), inline=True)

@@ -104,13 +104,12 @@ def test_shapes_dtypes_and_the_stream_across_calls(small_target: Target) -> None
         assert results[-1].shape == (0,)
 
 
-def test_a_silent_worker_is_named(small_target: Target) -> None:
-    """Worker 2 never sends: the others, in its rack and in the other, say who is missing, with job, slot and chunk."""
-    job = Job(Racks(2, 2, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
+def told_without(silent: int, job: Job, target: Target) -> list[str]:
+    """What each worker says when one takes part and never sends."""
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)
-        if host.rank == 2:
+        if host.rank == silent:
             return ""
         try:
             worker.all_reduce(np.ones(500, np.float32))
@@ -118,7 +117,14 @@ def test_a_silent_worker_is_named(small_target: Target) -> None:
             return str(error)
         return "finished"
 
-    said = in_network(job, small_target, lambda network: on_hosts(network, on_host))
+    return in_network(job, target, lambda network: on_hosts(network, on_host))
+
+
+def test_a_silent_worker_is_named(small_target: Target) -> None:
+    """Worker 2 never sends: the others, in its rack and in the other, say who is missing, with job, slot and chunk."""
+    job = Job(Racks(2, 2, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
+
+    said = told_without(2, job, small_target)
     for rank in (0, 1):
         assert "job 0, slot 0, chunk 0 cannot be completed" in said[rank]
         assert "the root has not seen rack 1 (workers 2, 3)" in said[rank]
@@ -136,17 +142,7 @@ def test_a_silent_worker_is_named_across_pods(small_target: Target, silent: int,
     """Each worker learns of the lowest switch that lacks somebody: its rack's, its pod's, or the core."""
     job = Job(Pods(4, 2, pods=2, core_rate=None, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
 
-    def on_host(host: HostPlan) -> str:
-        worker = job.worker(host)
-        if host.rank == silent:
-            return ""
-        try:
-            worker.all_reduce(np.ones(500, np.float32))
-        except RuntimeError as error:
-            return str(error)
-        return "finished"
-
-    told = in_network(job, small_target, lambda network: on_hosts(network, on_host))
+    told = told_without(silent, job, small_target)
     for rank, sentence in said.items():
         assert sentence in told[rank], told
 
