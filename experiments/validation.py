@@ -1,7 +1,8 @@
 """How far the simulator can be trusted: measured sums beside simulated ones, at the points it was fitted on and at others.
 
 Two and four workers in one rack are what the costs are fitted on (testbed.simulator.calibration). All else is held out: more
-workers, other rates, pools, racks and losses; jobs that share uplinks and memory, and aggregators that do not suffice.
+workers, other rates, pools, racks and losses; jobs that share uplinks and memory, and aggregators that do not suffice. Of schemes
+that train asynchronously everything is held out, and a TAT is from when a worker has its update until it has the next model.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from hosts.training.pipeline import ASYNCHRONOUS
 from testbed.draw.curves import look_of, not_valid
 from testbed.draw.plots import new_figure
 from testbed.plan.arrivals import arriving
@@ -20,7 +22,7 @@ from testbed.plan.experiment import Trial
 from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, Words, paired
 from testbed.record.runs import Run
 from testbed.simulator import costs
-from testbed.simulator.target import PACKETS
+from testbed.simulator.target import PACKETS, UPDATES
 from testbed.simulator.validation import compare, measured, verdicts
 
 FITTED = (2, 4)  # workers
@@ -30,7 +32,7 @@ class Settings(SweepSettings):
     """One rack at 10 Mbit/s, where nothing else is said."""
 
     schemes: Words = Field(
-        ("switchml", "atp", "ring", "halving-doubling", "tree", "ps", "ps-sharded", "byteps", "gloo"),
+        ("switchml", "atp", "ring", "halving-doubling", "tree", "ps", "ps-sharded", "byteps", "gloo", "async", "ssp", "mlfabric"),
         description="what is compared",
     )
     sizes: Sizes = Field((2, 4, 8, 16), description="numbers of workers")
@@ -72,6 +74,14 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
             for n in settings.numbers:
                 jobs = arriving(scheme, n, settings.gap, 1, settings.memory, settings.slots)
                 at += [(f"{n} jobs arriving", {**jobs, "uplink_rate": settings.jobs_uplink})]
+        if scheme == "mlfabric":
+            at += [("a delay of 4", {"workers": 8, "mlfabric.delay": 4})] if max(settings.sizes) > 4 else []
+        if scheme in UPDATES:
+            straggler = {"straggler": "exponential"}
+            at = [
+                (point, {"pipeline": ASYNCHRONOUS, **changes})
+                for point, changes in [*at, ("stragglers", {"workers": 4, **straggler})]
+            ]
         if scheme == "atp":
             at += [(f"{n} aggregators", {"workers": 4, "aggregators": n}) for n in settings.memories]
         for point, changes in at:

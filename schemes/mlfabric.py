@@ -52,6 +52,7 @@ class MLfabricScheme(OneModelServer):
     look = Look("MLfabric", "#d9588a", ">")
     Settings = Settings
     managed = True
+    unsimulated = ("distance", "chain")
 
     def servers(self, settings: Any) -> int:
         return 1 + int(settings.replicated)
@@ -86,13 +87,19 @@ class MLfabricScheme(OneModelServer):
         )
 
     def manage(self, place: Place, over: Over) -> Serving | None:
-        s, m = place.settings, place.membership
-        fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks))
-        ranks, replication = _ranks(place), None
-        if ranks.replica is not None:
-            replication = Replication(ranks.server, ranks.replica, s.distance or 0.0, s.chain)
-        schedule = Schedule(fabric, m.size, s.delay, s.order, s.aggregate, s.distribute, replication)
-        return Scheduler.of_next_group(replace(m, rank=ranks.scheduler), _control(place), s.patience, over, schedule)
+        m, ranks = place.membership, _ranks(place)
+        return Scheduler.of_next_group(
+            replace(m, rank=ranks.scheduler), _control(place), place.settings.patience, over, schedule_of(place)
+        )
+
+
+def schedule_of(place: Place) -> Schedule:
+    """The scheduler's state before the first update."""
+    s, ranks, replication = place.settings, _ranks(place), None
+    if ranks.replica is not None:
+        replication = Replication(ranks.server, ranks.replica, s.distance or 0.0, s.chain)
+    fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks))
+    return Schedule(fabric, place.membership.size, s.delay, s.order, s.aggregate, s.distribute, replication)
 
 
 def _ranks(place: Place) -> Ranks:

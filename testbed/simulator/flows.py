@@ -20,6 +20,16 @@ UNLIMITED = 1e18  # bits a second
 
 
 @dataclass(frozen=True)
+class Route:
+    """What a flow takes of links: directions of links, 2 * link + direction, how much of its rate it takes of each; and how many
+    links it crosses itself, which come first: on the others are its acknowledgments."""
+
+    crossed: NDArray[np.int64]
+    loads: NDArray[np.float64]
+    links: int
+
+
+@dataclass(frozen=True)
 class Flows:
     """Flows: nodes, steps, bits and weight of each: the shares of flows that share a link are as their weights.
 

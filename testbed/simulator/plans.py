@@ -18,7 +18,7 @@ from schemes import atp
 from schemes.scheme import Admitted, Conditions, Transfers
 from schemes.tcp import SEGMENT, TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
-from testbed.simulator.flows import Flows
+from testbed.simulator.flows import Flows, Route
 from testbed.simulator.simulation import Job, Link, Network
 from testbed.trial.configuration import QUEUE_DEPTH
 from topologies.plan import LinkPlan, NetworkPlan
@@ -85,20 +85,27 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.
 
 def flows_of(plan: NetworkPlan, transfers: Transfers, acknowledged: bool) -> tuple[Flows, NDArray[np.float64]]:
     """What hosts send each other, as flows over the plan's links; and the links' capacities in bits a second, by direction."""
-    everyone = plan.everyone
-    pairs, which = np.unique(transfers.sources * len(everyone) + transfers.destinations, return_inverse=True)
-    back = ACKNOWLEDGMENT / (SEGMENTS * SEGMENT * TCP_OVERHEAD)
-    ways, loads = [], []
-    for pair in pairs:
-        source, destination = everyone[pair // len(everyone)], everyone[pair % len(everyone)]
-        there, home = plan.path(source, destination), plan.path(destination, source) if acknowledged else []
-        ways.append([2 * link + (not up) for link, up in [*there, *home]])
-        loads.append([1.0] * len(there) + [back] * len(home))
-    lengths = np.array([len(way) for way in ways], np.int64)[which]
-    first = np.concatenate([[0], np.cumsum(lengths)])
+    everyone = len(plan.everyone)
+    pairs, which = np.unique(transfers.sources * everyone + transfers.destinations, return_inverse=True)
+    routes = [route_of(plan, pair // everyone, pair % everyone, acknowledged) for pair in pairs]
+    lengths = np.array([len(route.crossed) for route in routes], np.int64)[which]
     flows = Flows(
         transfers.sources, transfers.destinations, transfers.steps, 8 * TCP_OVERHEAD * transfers.bytes,
-        transfers.weights, first, np.concatenate([ways[i] for i in which]).astype(np.int64),
-        np.concatenate([loads[i] for i in which]),
+        transfers.weights, np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([routes[i].crossed for i in which]),
+        np.concatenate([routes[i].loads for i in which]),
     )  # fmt: skip
-    return flows, np.repeat(np.array([(link.rate or 0.0) * 1e6 for link in plan.links]), 2)
+    return flows, capacities_of(plan)
+
+
+def route_of(plan: NetworkPlan, source: int, destination: int, acknowledged: bool) -> Route:
+    """What a connection between two of the plan's hosts takes of its links, by their numbers."""
+    one, other = plan.everyone[source], plan.everyone[destination]
+    there, home = plan.path(one, other), plan.path(other, one) if acknowledged else []
+    back = ACKNOWLEDGMENT / (SEGMENTS * SEGMENT * TCP_OVERHEAD)
+    crossed = np.array([2 * link + (not up) for link, up in [*there, *home]], np.int64)
+    return Route(crossed, np.array([1.0] * len(there) + [back] * len(home)), len(there))
+
+
+def capacities_of(plan: NetworkPlan) -> NDArray[np.float64]:
+    """Of the plan's links in bits a second, by direction; 0 is unlimited."""
+    return np.repeat(np.array([(link.rate or 0.0) * 1e6 for link in plan.links]), 2)

@@ -11,6 +11,7 @@ from testbed.simulator import costs
 from testbed.trial.errors import TrialError
 
 PACKETS = ("switchml", "atp")  # schemes that are simulated packet by packet
+UPDATES = ("async", "ssp", "mlfabric")  # whose workers' updates are, one by one
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
     "outage_at": None, "death_at": None, "background": 0.0, "latency": 0.0, "timeline": False,
     "measure_error": False,
@@ -29,15 +30,14 @@ def check(settings: TrialSettings) -> None:
     each = settings.each()
     for job in each:
         scheme = job.of_scheme()
-        if job.pipeline != BLOCKING:
+        if scheme.name not in UPDATES and job.pipeline != BLOCKING:
             raise SettingsError(f"pipeline {job.pipeline} is not simulated: set pipeline={BLOCKING}, or choose target embedded")
-        if scheme.name in PACKETS:
-            continue
-        _check_messages(settings, job, scheme)
+        if scheme.name not in PACKETS:
+            _check_messages(settings, job, scheme)
 
 
 def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme) -> None:
-    if type(scheme).transfers is Scheme.transfers:
+    if scheme.name not in UPDATES and type(scheme).transfers is Scheme.transfers:
         raise SettingsError(f"scheme {scheme.name} is not simulated: choose another scheme, or target embedded")
     if settings.queue is not None:
         raise SettingsError(f"queues of scheme {scheme.name} are not simulated: leave queue out, or choose target embedded")
@@ -45,7 +45,7 @@ def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme)
         raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
     if settings.jobs:
         raise SettingsError(f"jobs are simulated of schemes {' and '.join(PACKETS)} alone, not of {scheme.name}: leave jobs out")
-    if settings.racks * settings.workers == 1:
+    if settings.racks * settings.workers == 1 and scheme.name not in UPDATES:
         raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
     own, usual = job.scheme_settings(), scheme.Settings()
     for name in scheme.unsimulated:

@@ -1,4 +1,4 @@
-"""A trial that is computed: packets of SwitchML and ATP, or other schemes' messages as flows."""
+"""A trial that is computed: packets of SwitchML and ATP, or what other schemes send as flows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 
 from hosts.collective import Counters
 from hosts.messages import Done
+from schemes.mlfabric import MLfabricScheme, schedule_of
+from schemes.model_server import OneModelServer
 from schemes.scheme import Admitted
 from switches.atp import EVENTS
 from testbed.plan.settings import TrialSettings
 from testbed.simulator import costs
 from testbed.simulator.flows import carry
+from testbed.simulator.mlfabric import ScheduledUpdates
 from testbed.simulator.plans import compute_times, elements_of, flows_of, job_of, network_of
 from testbed.simulator.simulation import Simulated, Summed, simulate
-from testbed.simulator.target import PACKETS
+from testbed.simulator.target import PACKETS, UPDATES
+from testbed.simulator.traffic import Traffic
+from testbed.simulator.updates import Updates, records
 from testbed.trial.job_run import JobRun, together
+from testbed.trial.places import place_of
 from testbed.trial.validity import queue_problems
 from topologies.plan import NetworkPlan
 
@@ -33,17 +39,19 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
         its[:, 0] += start
     lost = numbered = dropped = 0
     switches: dict[str, Any] = {}
+    summed: list[Summed] = []
     if all(job.scheme.name in PACKETS for job in admitted):
         found = _packets(settings, seed, plan, admitted, elements, times, known)
         lost, numbered, dropped, summed = found.lost, found.numbered, found.dropped, found.jobs
         if settings.running().name == "atp":
             switches = _counted(plan, found)
-    else:
+    elif admitted[0].scheme.name not in UPDATES:
         summed = [_messages(plan, admitted[0], elements[0], times[0], known)]
-    jobs = [
-        _job_run(JobRun(job.plan, own, start, len(each) > 1), number, computing, its)
-        for own, job, start, number, computing, its in zip(each, admitted, settings.starts(), elements, times, summed, strict=True)
-    ]
+    runs = [JobRun(job.plan, own, start, len(each) > 1) for own, job, start in zip(each, admitted, settings.starts(), strict=True)]
+    if summed:
+        jobs = [_with_sums(*its) for its in zip(runs, elements, times, summed, strict=True)]
+    else:
+        jobs = [_with_updates(runs[0], plan, admitted[0], elements[0], times[0], known)]
     metrics = together([job.metrics() for job in jobs]) | {
         "loss_achieved": lost / numbered if numbered else 0.0, "loss_packets": numbered,
         "queue_drops": dropped,
@@ -98,7 +106,7 @@ def _messages(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[
     return Summed(begun, ended, np.zeros((workers, steps)), none, none, {})
 
 
-def _job_run(run: JobRun, elements: int, compute: NDArray[np.float64], summed: Summed) -> JobRun:
+def _with_sums(run: JobRun, elements: int, compute: NDArray[np.float64], summed: Summed) -> JobRun:
     """The job with its workers' records (hosts.training.trainer) and counters. What only training tells is not there."""
     waited, results = (np.diff(what, axis=1, prepend=0) for what in (summed.waited, summed.results))
     trips = waited / np.maximum(results, 1)
@@ -116,4 +124,20 @@ def _job_run(run: JobRun, elements: int, compute: NDArray[np.float64], summed: S
         counted = {name: int(values[rank]) for name, values in summed.counters.items()}
         run.done[rank] = Done(rank, "", asdict(Counters(**counted, waited=float(summed.waited[rank, -1]))), [])
     run.steps.sort(key=lambda record: (record["step"], record["rank"]))
+    return run
+
+
+def _with_updates(
+    run: JobRun, plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64], known: costs.Known
+) -> JobRun:  # fmt: skip
+    """The job with the records of workers that train asynchronously. Nothing is counted."""
+    traffic, scheme = Traffic(plan, known), job.scheme
+    if isinstance(scheme, MLfabricScheme):
+        schedule = schedule_of(place_of(plan, job, job.plan.servers[0]))
+        updates: Updates = ScheduledUpdates(traffic, job, elements, compute, schedule)
+    else:
+        assert isinstance(scheme, OneModelServer)
+        updates = Updates(traffic, job, elements, compute, scheme.staleness(job.settings))
+    run.steps = sorted(records(updates.run(), elements, compute), key=lambda record: (record["step"], record["rank"]))
+    run.done = {rank: Done(rank, "", asdict(Counters()), []) for rank in range(run.plan.size)}
     return run
