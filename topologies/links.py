@@ -36,16 +36,21 @@ def run(node: Node, command: str) -> str:
     return str(output)
 
 
+def burst(rate: float) -> int:
+    """Bytes that a link of `rate` Mbit/s lets pass at once after a pause."""
+    return max(1600, int(rate * 1e6 / 8 * BURST_SECONDS))
+
+
 def limit_rate(node: Node, interface: str, rate: float) -> None:
     """Limit what an interface sends to `rate` Mbit/s by HTB, and read back that it is in force.
 
     The queue has Linux's default bands: what a socket marks as interactive (SO_PRIORITY 6) leaves before what it does not.
     """
-    burst = max(1600, int(rate * 1e6 / 8 * BURST_SECONDS))
+    bucket = burst(rate)
     run(node, f"tc qdisc add dev {interface} root handle 1: htb default 1")
     run(
         node,
-        f"tc class add dev {interface} parent 1: classid 1:1 htb rate {int(rate * 1e6)}bit burst {burst} cburst {burst} "
+        f"tc class add dev {interface} parent 1: classid 1:1 htb rate {int(rate * 1e6)}bit burst {bucket} cburst {bucket} "
         f"overhead {PHYSICAL_BYTES} quantum 1600",
     )
     run(node, f"tc qdisc add dev {interface} parent 1:1 pfifo_fast")

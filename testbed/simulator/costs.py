@@ -33,7 +33,7 @@ class Known:
     packets: Costs
     message: float
     origin: str
-    acknowledged: bool = False  # whether what TCP carries is, on the way back
+    over_tcp: bool = False  # whether messages go in segments (testbed.simulator.tcp); else they are flows that share links
 
 
 @cache
@@ -58,9 +58,9 @@ def of(name: str) -> Known:
 
 
 def emulated(seconds: dict[str, float], origin: str) -> Known:
-    """Costs of workers and connections that are real: workers nap, and connections are acknowledged."""
+    """Costs of workers and connections that are real: workers nap, and messages go over TCP."""
     packets = Costs(**{name: seconds[name] for name in ("host", "batch", "switch", "delay")}, naps=True)
-    return Known(packets, seconds["message"], origin, acknowledged=True)
+    return Known(packets, seconds["message"], origin, over_tcp=True)
 
 
 def origins() -> dict[str, str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hosts.mlfabric.schedule import Schedule
 from hosts.mlfabric.transfers import Action, Drop, Fetch, Pass, Push
 from schemes.scheme import Admitted
+from schemes.tcp import TCP_OVERHEAD
 from testbed.simulator.traffic import Traffic
 from testbed.simulator.updates import Updates
 
@@ -28,6 +29,7 @@ class ScheduledUpdates(Updates):
     ) -> None:  # fmt: skip
         super().__init__(traffic, job, elements, compute)
         self.schedule = schedule
+        self.load = TCP_OVERHEAD * self.model  # bytes on the wire
         self.fetches = [0] * self.size
         self.arrived: dict[int, tuple[int, ...]] = {}  # by ticket: whose updates have come, and are not applied yet
         self.next = 0  # ticket

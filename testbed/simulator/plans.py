@@ -1,4 +1,4 @@
-"""What a trial's settings are to the simulator: networks and jobs of packets, or flows of messages."""
+"""What a trial's settings are to the simulator: networks and jobs of packets, or ways of messages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ from hosts.ethernet import bits_on_wire
 from hosts.switchml.wire import STATUS
 from hosts.training.layers import whole
 from hosts.training.pace import Pace
-from hosts.training.workloads import find
+from hosts.training.workloads import Aggregation, find
 from schemes import atp
-from schemes.scheme import Admitted, Conditions, Transfers
-from schemes.tcp import SEGMENT, TCP_OVERHEAD
+from schemes.scheme import Admitted, Conditions
 from testbed.plan.settings import TrialSettings
-from testbed.simulator.flows import Flows, Route
 from testbed.simulator.simulation import Job, Link, Network
 from testbed.trial.configuration import QUEUE_DEPTH
 from topologies.plan import LinkPlan, NetworkPlan
 
-ACKNOWLEDGMENT = 66 + 24  # bytes on the wire of a TCP acknowledgment with time stamps
-SEGMENTS = 2  # of data that one acknowledges (RFC 9293, section 3.8.6.3)
 BIT = 1e-6  # seconds that a bit takes at 1 Mbit/s
 
 
@@ -32,6 +28,11 @@ def elements_of(settings: TrialSettings) -> int:
     """Of a step's gradient."""
     with torch.device("meta"):  # shapes alone: no memory, and no threads, which would not survive a fork
         return sum(layer.elements for layer in whole(find(settings.workload).model()))
+
+
+def begins_at_zero(settings: TrialSettings) -> bool:
+    """Whether the first model is zeros, which are not sent."""
+    return isinstance(find(settings.workload), Aggregation)
 
 
 def compute_times(settings: TrialSettings, seed: int, workers: int) -> NDArray[np.float64]:
@@ -83,27 +84,9 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.
     return Job(*shape, False, s.recovery == "ask", servers, s.aggregators, s.congestion)
 
 
-def flows_of(plan: NetworkPlan, transfers: Transfers, acknowledged: bool) -> tuple[Flows, NDArray[np.float64]]:
-    """What hosts send each other, as flows over the plan's links; and the links' capacities in bits a second, by direction."""
-    everyone = len(plan.everyone)
-    pairs, which = np.unique(transfers.sources * everyone + transfers.destinations, return_inverse=True)
-    routes = [route_of(plan, pair // everyone, pair % everyone, acknowledged) for pair in pairs]
-    lengths = np.array([len(route.crossed) for route in routes], np.int64)[which]
-    flows = Flows(
-        transfers.sources, transfers.destinations, transfers.steps, 8 * TCP_OVERHEAD * transfers.bytes,
-        transfers.weights, np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([routes[i].crossed for i in which]),
-        np.concatenate([routes[i].loads for i in which]),
-    )  # fmt: skip
-    return flows, capacities_of(plan)
-
-
-def route_of(plan: NetworkPlan, source: int, destination: int, acknowledged: bool) -> Route:
-    """What a connection between two of the plan's hosts takes of its links, by their numbers."""
-    one, other = plan.everyone[source], plan.everyone[destination]
-    there, home = plan.path(one, other), plan.path(other, one) if acknowledged else []
-    back = ACKNOWLEDGMENT / (SEGMENTS * SEGMENT * TCP_OVERHEAD)
-    crossed = np.array([2 * link + (not up) for link, up in [*there, *home]], np.int64)
-    return Route(crossed, np.array([1.0] * len(there) + [back] * len(home)), len(there))
+def way_of(plan: NetworkPlan, source: int, destination: int) -> list[int]:
+    """The links from one of the plan's hosts to another, by their numbers, as directions: 2 * link + direction."""
+    return [2 * link + (not up) for link, up in plan.path(plan.everyone[source], plan.everyone[destination])]
 
 
 def capacities_of(plan: NetworkPlan) -> NDArray[np.float64]:

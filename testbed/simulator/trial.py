@@ -1,4 +1,4 @@
-"""A trial that is computed: packets of SwitchML and ATP, or what other schemes send as flows."""
+"""A trial that is computed: packets of SwitchML and ATP, or other schemes' messages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from schemes.scheme import Admitted
 from switches.atp import EVENTS
 from testbed.plan.settings import TrialSettings
 from testbed.simulator import costs
-from testbed.simulator.flows import carry
+from testbed.simulator.flows import FairTraffic
+from testbed.simulator.gloo import GlooRing
 from testbed.simulator.mlfabric import ScheduledUpdates
-from testbed.simulator.plans import compute_times, elements_of, flows_of, job_of, network_of
+from testbed.simulator.plans import begins_at_zero, compute_times, elements_of, job_of, network_of
 from testbed.simulator.simulation import Simulated, Summed, simulate
+from testbed.simulator.sums import Sums
 from testbed.simulator.target import PACKETS, UPDATES
+from testbed.simulator.tcp import TcpTraffic
 from testbed.simulator.traffic import Traffic
-from testbed.simulator.updates import Updates, records
+from testbed.simulator.updates import ELEMENT, Updates, records
 from testbed.trial.job_run import JobRun, together
 from testbed.trial.places import place_of
 from testbed.trial.validity import queue_problems
@@ -37,21 +40,21 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     times = [compute_times(own, seed, job.plan.size) for own, job in zip(each, admitted, strict=True)]
     for start, its in zip(settings.starts(), times, strict=True):
         its[:, 0] += start
+    runs = [JobRun(job.plan, own, start, len(each) > 1) for own, job, start in zip(each, admitted, settings.starts(), strict=True)]
     lost = numbered = dropped = 0
     switches: dict[str, Any] = {}
-    summed: list[Summed] = []
     if all(job.scheme.name in PACKETS for job in admitted):
         found = _packets(settings, seed, plan, admitted, elements, times, known)
-        lost, numbered, dropped, summed = found.lost, found.numbered, found.dropped, found.jobs
+        lost, numbered, dropped = found.lost, found.numbered, found.dropped
         if settings.running().name == "atp":
             switches = _counted(plan, found)
-    elif admitted[0].scheme.name not in UPDATES:
-        summed = [_messages(plan, admitted[0], elements[0], times[0], known)]
-    runs = [JobRun(job.plan, own, start, len(each) > 1) for own, job, start in zip(each, admitted, settings.starts(), strict=True)]
-    if summed:
-        jobs = [_with_sums(*its) for its in zip(runs, elements, times, summed, strict=True)]
+        jobs = [_with_sums(*its) for its in zip(runs, elements, times, found.jobs, strict=True)]
     else:
-        jobs = [_with_updates(runs[0], plan, admitted[0], elements[0], times[0], known)]
+        traffic = TcpTraffic(plan, known, seed) if known.over_tcp else FairTraffic(plan, known)
+        if admitted[0].scheme.name in UPDATES:
+            jobs = [_with_updates(runs[0], traffic, admitted[0], elements[0], times[0], begins_at_zero(each[0]))]
+        else:
+            jobs = [_with_sums(runs[0], elements[0], times[0], _messages(traffic, admitted[0], elements[0], times[0]))]
     metrics = together([job.metrics() for job in jobs]) | {
         "loss_achieved": lost / numbered if numbered else 0.0, "loss_packets": numbered,
         "queue_drops": dropped,
@@ -85,25 +88,16 @@ def _counted(plan: NetworkPlan, found: Simulated) -> dict[str, Any]:
     }
 
 
-def _messages(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64], known: costs.Known) -> Summed:
-    """Sums one after the other; what one is like the next one is, where workers come to it alike."""
-    transfers = job.scheme.transfers(plan, job.settings, elements)
-    assert transfers is not None
-    flows, capacities = flows_of(plan, transfers, known.acknowledged)
-    workers, steps = compute.shape
-    begun, ended = np.zeros((workers, steps)), np.zeros((workers, steps))
-    free, had = np.zeros(len(plan.everyone)), {}
-    for step in range(steps):
-        free[:workers] += compute[:, step]
-        begun[:, step] = free[:workers]
-        first = float(free[:workers].min())
-        late = np.maximum(free - first, 0.0)
-        if (key := np.round(late, 12).tobytes()) not in had:
-            had[key] = carry(flows, capacities, late, known.message, known.packets.delay).ended
-        free = first + had[key]
-        ended[:, step] = free[:workers]
-    none = np.zeros((workers, steps), np.int64)
-    return Summed(begun, ended, np.zeros((workers, steps)), none, none, {})
+def _messages(traffic: Traffic, job: Admitted, elements: int, compute: NDArray[np.float64]) -> Summed:
+    """Sums by messages, one after the other."""
+    if job.scheme.native:
+        begun, ended = GlooRing(traffic, ELEMENT * elements, compute).run()
+    else:
+        transfers = job.scheme.transfers(traffic.plan, job.settings, elements)
+        assert transfers is not None
+        begun, ended = Sums(traffic, transfers, compute).run()
+    none = np.zeros(compute.shape, np.int64)
+    return Summed(begun, ended, np.zeros(compute.shape), none, none, {})
 
 
 def _with_sums(run: JobRun, elements: int, compute: NDArray[np.float64], summed: Summed) -> JobRun:
@@ -128,16 +122,16 @@ def _with_sums(run: JobRun, elements: int, compute: NDArray[np.float64], summed:
 
 
 def _with_updates(
-    run: JobRun, plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64], known: costs.Known
+    run: JobRun, traffic: Traffic, job: Admitted, elements: int, compute: NDArray[np.float64], zero: bool
 ) -> JobRun:  # fmt: skip
     """The job with the records of workers that train asynchronously. Nothing is counted."""
-    traffic, scheme = Traffic(plan, known), job.scheme
+    scheme = job.scheme
     if isinstance(scheme, MLfabricScheme):
-        schedule = schedule_of(place_of(plan, job, job.plan.servers[0]))
+        schedule = schedule_of(place_of(traffic.plan, job, job.plan.servers[0]))
         updates: Updates = ScheduledUpdates(traffic, job, elements, compute, schedule)
     else:
         assert isinstance(scheme, OneModelServer)
         updates = Updates(traffic, job, elements, compute, scheme.staleness(job.settings))
-    run.steps = sorted(records(updates.run(), elements, compute), key=lambda record: (record["step"], record["rank"]))
+    run.steps = sorted(records(updates.run(zero), elements, compute), key=lambda record: (record["step"], record["rank"]))
     run.done = {rank: Done(rank, "", asdict(Counters()), []) for rank in range(run.plan.size)}
     return run

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from hosts.collective import node_name
 from hosts.updates.wire import MEMBER
 from schemes.scheme import Admitted
-from schemes.tcp import TCP_OVERHEAD
 from testbed.simulator.traffic import Traffic
 
 ELEMENT = 4  # bytes
@@ -63,7 +62,7 @@ class Updates:
         self.size, self.server = job.plan.size, job.plan.size
         hosts = traffic.plan.everyone
         self.hosts = [hosts.index(host) for host in job.plan.everyone]  # by rank
-        self.model, self.load = ELEMENT * elements, TCP_OVERHEAD * ELEMENT * elements  # bytes, and bytes on the wire
+        self.model = ELEMENT * elements  # bytes
         self.steps: list[list[Step]] = [[] for _ in range(self.size)]
         self.version = 0  # of the model
         self.had = [0] * self.size  # versions, by worker
@@ -71,9 +70,10 @@ class Updates:
         self.fetching: list[int] = []  # workers that want the model, in order
         self.ready = 0  # workers that have the first model
 
-    def run(self) -> list[list[Step]]:
-        """The steps of every worker. ValueError where that would take too long."""
-        self._send(0, self.server, self._keep)
+    def run(self, zero: bool) -> list[list[Step]]:
+        """The steps of every worker; `zero`: the first model is zeros, which are not sent to be kept. ValueError where that would
+        take too long."""
+        (self._tell if zero else self._send)(0, self.server, self._keep)
         self.traffic.run()
         return self.steps
 
@@ -150,7 +150,7 @@ class Updates:
 
     def _send(self, source: int, destination: int, call: Any, *arguments: Any) -> None:
         """A vector, from one to another, by rank."""
-        self.traffic.send(self.hosts[source], self.hosts[destination], self.load, call, *arguments)
+        self.traffic.send(self.hosts[source], self.hosts[destination], self.model, call, *arguments)
 
     def _tell(self, source: int, destination: int, call: Any, *arguments: Any) -> None:
         self.traffic.tell(self.hosts[source], self.hosts[destination], call, *arguments)

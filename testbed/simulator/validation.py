@@ -87,8 +87,7 @@ def measured(run: Run) -> list[Measured]:
 def simulated(point: Measured, costs: Known) -> float:
     """The point's TAT in seconds, the median over the same seeds."""
     settings = TrialSettings(**point.settings)
-    seeds = point.seeds if settings.loss or settings.straggler != "none" else point.seeds[:1]  # else all are alike
-    return median(float(SimulatedTarget(costs).trial(settings, seed)["metrics"]["tat_median"]) for seed in seeds)
+    return median(float(SimulatedTarget(costs).trial(settings, seed)["metrics"]["tat_median"]) for seed in point.seeds)
 
 
 def compare(points: Iterable[Measured], costs: Known) -> list[Compared]:

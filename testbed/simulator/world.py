@@ -197,7 +197,8 @@ SENT_AT, DEADLINE, ASKED_AT = range(3)
 SLOT_TIMES = 3
 
 
-def _records(dtype: np.dtype, dimensions: int) -> Any:
+def records(dtype: np.dtype, dimensions: int) -> Any:
+    """The type of an array of records."""
     return numba.types.Array(numba.from_dtype(dtype), dimensions, "C")
 
 
@@ -215,28 +216,28 @@ class World(NamedTuple):
     orders: Integers
     whats: Integers
     state: Integers
-    packets: Annotated[Any, _records(PACKET_FIELDS, 1)]  # under way
-    links: Annotated[Any, _records(LINK_FIELDS, 2)]  # by link and direction
+    packets: Annotated[Any, records(PACKET_FIELDS, 1)]  # under way
+    links: Annotated[Any, records(LINK_FIELDS, 2)]  # by link and direction
     chances: Integers  # of losses: good, bad, enter, leave, times 2^32 (switches.loss)
     costs: Reals  # testbed.simulator.lines names them
-    jobs: Annotated[Any, _records(JOB_FIELDS, 1)]
-    trees: Annotated[Any, _records(TREE_FIELDS, 2)]  # by tree and node
+    jobs: Annotated[Any, records(JOB_FIELDS, 1)]
+    trees: Annotated[Any, records(TREE_FIELDS, 2)]  # by tree and node
     children: Integers
     switches: Reals  # until when each is busy
-    cells: Annotated[Any, _records(CELL_FIELDS, 2)]  # by switch
-    workers: Annotated[Any, _records(WORKER_FIELDS, 1)]
-    sums: Annotated[Any, _records(SUM_FIELDS, 2)]  # by worker and sum
+    cells: Annotated[Any, records(CELL_FIELDS, 2)]  # by switch
+    workers: Annotated[Any, records(WORKER_FIELDS, 1)]
+    sums: Annotated[Any, records(SUM_FIELDS, 2)]  # by worker and sum
     inbox: Table  # by host: packets that have arrived
     slots: Block  # by worker, field and slot
     slot_times: RealBlock
-    timers: Annotated[Any, _records(TIMER_FIELDS, 2)]  # by worker: that of urgent queries, and the stream's by path
+    timers: Annotated[Any, records(TIMER_FIELDS, 2)]  # by worker: that of urgent queries, and the stream's by path
     recent: RealBlock  # by worker and timer
     backoffs: RealBlock  # by worker and path: timeouts of the stream's timers
     urgent_backoffs: RealBlock  # by worker, of one path: of the urgent one
-    aggregators: Annotated[Any, _records(AGGREGATOR_FIELDS, 2)]  # by switch
+    aggregators: Annotated[Any, records(AGGREGATOR_FIELDS, 2)]  # by switch
     happened: Block  # by switch, job and event of ATP, as p4/include/atp/next_step.p4 numbers them: how often
-    servers: Annotated[Any, _records(SERVER_FIELDS, 1)]
-    rows: Annotated[Any, _records(ROW_FIELDS, 2)]  # by server
+    servers: Annotated[Any, records(SERVER_FIELDS, 1)]
+    rows: Annotated[Any, records(ROW_FIELDS, 2)]  # by server
     seen: Block  # by server, row and rack: bits of the workers that are in
     members: Table  # by server and rack: bits of all
     ranks: Block  # by server, rack and number in it: the worker
