@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from schemes.scheme import Transfers
+from schemes.tcp import TCP_OVERHEAD
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from testbed.simulator.costs import Costs, Known
-from testbed.simulator.flows import Flows, carry, share
+from testbed.simulator.flows import FairTraffic, share
+from testbed.simulator.sums import Sums
 from testbed.simulator.target import SimulatedTarget
 from testbed.theory import bounds
 
@@ -18,45 +21,67 @@ RATE = 1e7  # bits a second
 ELEMENTS = 48_000
 
 
-def star(moves: list[tuple[int, int, int, float]]) -> Flows:
-    """Flows (source, destination, step, bits) between hosts below one switch; link n is host n's."""
-    sources, destinations, steps, bits = (np.array(column) for column in zip(*moves, strict=True))
-    crossed = np.array([way for s, d, _, _ in moves for way in (2 * s, 2 * d + 1)])
-    first, ones = 2 * np.arange(len(moves) + 1), np.ones(2 * len(moves))
-    return Flows(sources, destinations, steps, bits.astype(float), ones[: len(moves)], first, crossed, ones)
+def traffic(workers: int, delay: float = 0.0, message: float = 0.0) -> FairTraffic:
+    """Workers and a server below one switch."""
+    settings = make_settings(TrialSettings, {"scheme": "ps", "racks": 1, "workers": workers, "host_rate": RATE / 1e6})
+    return FairTraffic(settings.plan(), Known(Costs(delay=delay), message, ""))
+
+
+def sent(net: FairTraffic, *messages: tuple[int, int, float]) -> list[float]:
+    """When messages of so many bits, headers included, have come that are sent at once."""
+    came: dict[int, float] = {}
+    for number, (source, destination, bits) in enumerate(messages):
+        net.send(source, destination, bits / 8 / TCP_OVERHEAD, lambda number=number: came.setdefault(number, net.now))
+    net.run()
+    return [came[number] for number in range(len(messages))]
 
 
 @pytest.mark.parametrize("n", [2, 5, 16])
 def test_updates_that_share_a_servers_link_all_take_n_times_as_long(n: int) -> None:
-    found = carry(star([(w, n, 0, 1e6) for w in range(n)]), np.full(2 * n + 2, RATE), np.zeros(n + 1))
-    assert found.left == pytest.approx(np.full(n, n * 1e6 / RATE), rel=1e-9)
+    assert sent(traffic(n), *[(w, n, 1e6) for w in range(n)]) == pytest.approx([n * 1e6 / RATE] * n, rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 5, 16])
 def test_updates_one_after_another_take_n_plus_1_halves_on_average(n: int) -> None:
     """(n + 1) S / 2B (MLfabric, section 4): the server lets the next worker go when it has an update."""
-    moves = [(n, w, w, 1e-6) for w in range(n)] + [(w, n, w + 1, 1e6) for w in range(n)]
-    for w in range(1, n):  # the server waits for the update before
-        assert moves[w][2] == moves[n + w - 1][2]
-    moves = [(s, d, 2 * step if s == n else 2 * step - 1, bits) for s, d, step, bits in moves]
-    found = carry(star(moves), np.full(2 * n + 2, RATE), np.zeros(n + 1))
-    assert found.left[n:].mean() == pytest.approx((n + 1) / 2 * 1e6 / RATE, rel=1e-3)
+    net, came = traffic(n), []
+
+    def next_one(worker: int) -> None:
+        if worker:
+            came.append(net.now)
+        if worker < n:
+            net.send(worker, n, 1e6 / 8 / TCP_OVERHEAD, next_one, worker + 1)
+
+    next_one(0)
+    net.run()
+    assert np.mean(came) == pytest.approx((n + 1) / 2 * 1e6 / RATE, rel=1e-9)
 
 
-def test_a_connection_carries_one_flow_after_another() -> None:
-    found = carry(star([(0, 1, 0, 1e6), (0, 1, 1, 1e6)]), np.full(4, RATE), np.zeros(2))
-    assert found.left == pytest.approx([0.1, 0.2])
+def test_a_connection_carries_one_message_after_another() -> None:
+    assert sent(traffic(2), (0, 2, 1e6), (0, 2, 1e6), (0, 2, 0.5e6)) == pytest.approx([0.1, 0.2, 0.25])
 
 
 def test_a_message_and_each_link_take_their_time() -> None:
-    moves = [(0, 1, 0, 1e6), (1, 0, 1, 1e6)]
-    found = carry(star(moves), np.full(4, RATE), np.zeros(2), message=0.01, delay=0.001)
-    assert found.ended == pytest.approx([2 * (0.1 + 0.01 + 2 * 0.001), 0.1 + 0.01 + 2 * 0.001])
+    net, came = traffic(2, delay=0.001, message=0.01), []
+    net.tell(0, 2, lambda: came.append(net.now))
+    assert sent(net, (0, 2, 1e6)) == pytest.approx([0.1 + 0.01 + 2 * 0.001])
+    assert came == pytest.approx([0.01 + 2 * 0.001])
+
+
+def test_a_message_that_begins_later_has_its_share_from_then_on() -> None:
+    net, came = traffic(2), {}
+    net.send(0, 2, 1e7 / 8 / TCP_OVERHEAD, lambda: came.setdefault("one", net.now))  # a second by itself
+    net.after(0.5, net.send, 1, 2, 2e6 / 8 / TCP_OVERHEAD, lambda: came.setdefault("other", net.now))
+    net.run()
+    assert came == pytest.approx({"one": 1.2, "other": 0.9})
 
 
 def test_a_node_that_begins_late_holds_up_who_waits_for_it() -> None:
-    found = carry(star([(0, 1, 0, 1e6), (1, 2, 1, 1e6)]), np.full(6, RATE), np.array([0.5, 0.0, 0.0]))
-    assert found.ended == pytest.approx([0.5, 0.6, 0.7])
+    net = traffic(3)
+    one = np.ones(1)
+    transfers = Transfers(np.array([0, 1]), np.array([1, 2]), np.array([0, 1]), np.full(2, 1e6 / 8 / TCP_OVERHEAD), np.ones(2))
+    begun, ended = Sums(net, transfers, np.array([[0.5], [0.0], [0.0]]) * one).run()
+    assert begun[:, 0] == pytest.approx([0.5, 0.0, 0.0]) and ended[:, 0] == pytest.approx([0.5, 0.6, 0.7])
 
 
 networks = st.integers(2, 6).flatmap(
@@ -74,8 +99,8 @@ def test_rates_are_max_min_fair(network: tuple[list[float], list[list[int]]]) ->
     n, first = len(ways), np.concatenate([[0], np.cumsum([len(way) for way in ways])])
     rates, links = np.zeros(n), len(capacities)
     share(
-        np.arange(n), n, np.ones(n), first, np.concatenate(ways), np.ones(first[-1]), capacities, rates, np.zeros(links), np.zeros(links),
-        np.zeros(links, np.int64), np.zeros(links, np.int64), np.zeros(links, np.bool_),
+        np.ones(n), first, np.concatenate(ways), capacities, rates, np.zeros(links), np.zeros(links), np.zeros(links, np.int64),
+         np.zeros(links, np.int64), np.zeros(links, np.bool_),
     )  # fmt: skip
     uses = np.array([[link in way for way in ways] for link in range(links)], float)
     fixed: dict[int, float] = {}
@@ -101,7 +126,7 @@ def test_rates_are_max_min_fair(network: tuple[list[float], list[list[int]]]) ->
 
 
 def test_many_flows_end_although_sums_of_their_loads_are_rounded() -> None:
-    changes = {"workers": 32, "racks": 8, "uplink_rate": 40.0, "costs": "embedded", "steps": 1}
+    changes = {"workers": 32, "racks": 8, "uplink_rate": 40.0, "steps": 1}
     found = SimulatedTarget().trial(trial("ps-sharded", **changes), 1)["metrics"]["tat_median"]
     assert found == pytest.approx(bounds.seconds(trial("ps-sharded", **changes), ELEMENTS), rel=0.2)
 
@@ -144,7 +169,7 @@ def test_byteps_with_spare_hosts_takes_one_turn_more_than_its_optimum(servers: i
 
 def test_shares_that_are_rounding_alone_are_nothing() -> None:
     """With as many spare hosts as workers the optimum leaves the workers' hosts without a share, but for some 1e-17 of it."""
-    settings = trial("byteps", racks=2, workers=4, servers=8, costs="embedded")
+    settings = trial("byteps", racks=2, workers=4, servers=8)
     assert SimulatedTarget().trial(settings, 1)["metrics"]["tat_median"] < 1.0
 
 
@@ -155,17 +180,10 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
     assert metrics["tat_median"] == pytest.approx(bounds.seconds(settings, ELEMENTS), rel=1e-3)
 
 
-def test_acknowledgments_load_the_way_back() -> None:
-    known = Known(Costs(), 0.0, "", acknowledged=True)
-    settings = trial("ring", workers=4)
-    found = SimulatedTarget(known).trial(settings, 1)["metrics"]["tat_median"]
-    assert found / bounds.seconds(settings, ELEMENTS) == pytest.approx(1 + 90 / (2 * 1538), rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"scheme": "mlfabric", "pipeline": "asynchronous"}, "pipeline asynchronous is not simulated"),
+        ({"scheme": "byteps", "pipeline": "asynchronous"}, "pipeline asynchronous is not simulated"),
         ({"scheme": "ring", "loss": 0.01}, "losses of scheme ring are not simulated"),
         ({"scheme": "ring", "pipeline": "barrier"}, "pipeline barrier is not simulated"),
         ({"scheme": "ring", "jobs": '[{"workers": 2}, {"workers": 2}]'}, "jobs are simulated of schemes switchml and atp alone"),

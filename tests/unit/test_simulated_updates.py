@@ -9,9 +9,7 @@ import pytest
 from schemes.tcp import TCP_OVERHEAD
 from testbed.measures import completions, mean_completion, transfers_to_server, update_seconds
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from testbed.simulator import costs
 from testbed.simulator.target import SimulatedTarget
-from testbed.simulator.traffic import Traffic
 
 COMMON: dict[str, Any] = {
     "racks": 1, "pipeline": "asynchronous", "workload": "tensor-100000", "steps": 1, "compute_ms": 100.0, "costs": "none",
@@ -96,26 +94,6 @@ def test_an_uplink_that_is_slow_decides(racks: int, workers: int, near: float, a
     for r in found["steps"]:
         takes = (r["update"]["applied"] - r["update"]["requested"]) / UPDATE
         assert takes == pytest.approx(near if r["rank"] < workers else away, rel=1e-3)
-
-
-def test_costs_are_beside_the_links() -> None:
-    plan = make_settings(TrialSettings, {**COMMON, "scheme": "async", "workers": 2}).plan()
-    known = costs.emulated({"host": 0.0, "batch": 0.0, "switch": 0.0, "delay": 1e-3, "message": 5e-3}, "")
-    traffic, came = Traffic(plan, known), []
-    traffic.send(0, 2, 1000.0, lambda: came.append(traffic.now))
-    traffic.tell(1, 2, lambda: came.append(traffic.now))
-    traffic.run()
-    assert came == pytest.approx([5e-3 + 2e-3, 8000 / 10e6 + 5e-3 + 2e-3])
-
-
-def test_transfers_that_begin_later_take_their_share() -> None:
-    """Two over one link: the first has half of it while the second goes."""
-    plan = make_settings(TrialSettings, {**COMMON, "scheme": "async", "workers": 2}).plan()
-    traffic, came = Traffic(plan, costs.of("none")), {}
-    traffic.send(0, 2, 1.25e6, lambda: came.setdefault("one", traffic.now))  # a second by itself
-    traffic.after(0.5, traffic.send, 1, 2, 0.25e6, lambda: came.setdefault("other", traffic.now))
-    traffic.run()
-    assert came == pytest.approx({"one": 1.2, "other": 0.9})
 
 
 def test_the_same_seed_gives_the_same_records() -> None:
