@@ -97,7 +97,7 @@ class Updates:
         number = len(self.steps[worker])
         if number < self.compute.shape[1]:
             self.steps[worker].append(Step(self.traffic.now, self.had[worker]))
-            self.traffic.after(self.compute[worker, number], self._change, worker)
+            self.traffic.after(float(self.compute[worker, number]), self._change, worker)
 
     def _change(self, worker: int) -> None:
         """It has its update."""

@@ -190,7 +190,7 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
         ({"scheme": "byteps", "assignment": "hash"}, "byteps.assignment is not simulated"),
         ({"scheme": "ring", "racks": 1, "workers": 1}, "a worker alone is not simulated"),
         ({"scheme": "switchml", "outage_at": 1.0}, "outage_at is not simulated"),
-        ({"scheme": "switchml", "costs": "mine"}, "costs mine are unknown: choose one of none, embedded"),
+        ({"scheme": "switchml", "costs": "mine"}, "costs mine are unknown: choose one of none, dpdk, embedded"),
     ],
 )
 def test_what_is_not_simulated_is_refused(changes: dict[str, object], told: str) -> None:

@@ -81,11 +81,14 @@ def test_jobs_arrive_as_the_seed_has_it() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["run", "mlfabric_order", "--target", "simulated"], "is not simulated"),
+        (["run", "mlfabric_replica", "--target", "simulated"], "mlfabric.distance is not simulated"),
         (["run", "loss", "--target", "simulated"], "losses of scheme ring are not simulated"),
         (["run", "scale_workers", "--target", "embedded", "--set", "rack_sizes=32"], "512 workers do not run on one machine"),
         (["run", "workers", "--set", "costs=none"], "costs are of target simulated"),
-        (["run", "workers", "--target", "simulated", "--set", "costs=x"], "costs x are unknown: choose one of none, embedded"),
+        (
+            ["run", "workers", "--target", "simulated", "--set", "costs=x"],
+            "costs x are unknown: choose one of none, dpdk, embedded",
+        ),
         (["run", "workers", "--target", "simulated", "--capture", "all"], "target simulated has no packets to capture"),
         (["run", "scale_loss", "--set", "sizes=34"], "34 workers do not fill 3 racks alike"),
         (["run", "scale_workers", "--set", "levels=1,2"], "levels has 1: there are networks of 2 and of 3 levels"),
