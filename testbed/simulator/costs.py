@@ -70,8 +70,8 @@ def hardware() -> Known:
     """
     return Known(
         Costs(host=1 / (2 * FORWARDED), delay=THROUGH / 2), 0.0,
-        "a core receives and sends 29.61 million packets a second, each takes 8 µs through the host, the switch takes nothing (FD.io "
-        "CSIT 22.06: 2n-skx, X710, testpmd l2xcbase, 64b-2t1c, NDR, P50 at a tenth of the load)",
+        "a core receives and sends 29.61 million packets a second, each takes 8 µs through the host, the switch takes nothing "
+        "(FD.io CSIT 22.06: 2n-skx, X710, testpmd l2xcbase, 64b-2t1c, NDR, P50 at a tenth of the load)",
     )  # fmt: skip
 
 
