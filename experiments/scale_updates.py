@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
@@ -80,10 +81,11 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         most = max(most, draw_alike(lasts, run, "workers", 1.0, _look(way).colour, way=way))
     for ax in (lasts, late):
         ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
         ax.set_xticks(at, [str(n) for n in at], fontsize=8)
         ax.minorticks_off()
-        readable(ax.yaxis)
+        if np.isfinite(ax.dataLim.minposy):  # something is there to be drawn
+            ax.set_yscale("log")
+            readable(ax.yaxis)
         ax.set_xlabel("workers")
     shade(lasts, run, most)
     lasts.set_ylabel("from an update to the next model (s)")

@@ -41,6 +41,7 @@ class BytePSScheme(Scheme):
     """Partitions are pushed to a service and pulled from it, most urgent first."""
 
     name = "byteps"
+    all_to_all = True
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
     serves_on_workers = keeps_weights = True

@@ -11,6 +11,7 @@ class Gloo(Scheduled):
     """torch.distributed's own group sums, over the kernel's TCP."""
 
     name = "gloo"
+    all_to_all = True
     look = Look("Gloo", "#4f9d69", "D")
     native = True
 

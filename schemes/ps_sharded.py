@@ -11,6 +11,7 @@ class ShardedParameterServer(Scheduled):
     """Every worker serves an equal share of the tensor."""
 
     name = "ps-sharded"
+    all_to_all = True
     look = Look("server on every worker", "#7d5ba6", "v")
     of_bound = (0.4, 1.02)  # acknowledgments wait behind data, the more so the more partners a node has at once
 

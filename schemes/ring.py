@@ -11,6 +11,7 @@ class Ring(Scheduled):
     """Each worker sends to the next."""
 
     name = "ring"
+    all_to_all = True
     look = Look("ring", "#d1762d", "s")
 
     def schedule(self, nodes: Nodes) -> Schedule:

@@ -185,6 +185,7 @@ class Scheme:
 
     # --- theory
 
+    all_to_all = False  # messages grow with the square of the number of workers
     unsimulated: tuple[str, ...] = ()  # settings of its own that the simulator does not follow
 
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers | None:

@@ -60,12 +60,12 @@ def into_servers(trial: dict[str, Any]) -> float:
     """Bytes into the servers over those that would carry every job's sums once a step, whole and in frames; NaN where none were
     counted."""
     settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
+    if "server_bytes" not in metrics:
+        return float("nan")  # simulated
     once = sum(
         bounds.framing(job, part["elements"]) * 4 * part["elements"] * job.steps
         for job, part in zip(settings.each(), parts(trial), strict=True)
     )
-    if "server_bytes" not in metrics:
-        return float("nan")  # simulated
     return float(sum(server["down"] for server in metrics["server_bytes"]) / once)
 
 

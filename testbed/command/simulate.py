@@ -11,7 +11,7 @@ from rich.table import Table
 from testbed.plan.settings import SettingsError, TrialSettings
 from testbed.record.runs import ResultsError, load_run
 from testbed.simulator import calibration, costs, validation
-from testbed.simulator.target import SimulatedTarget
+from testbed.simulator.target import PACKETS, SimulatedTarget
 from testbed.theory import bounds
 from testbed.trial.errors import TrialError
 
@@ -28,14 +28,18 @@ def show(settings: TrialSettings, seed: int, console: Console) -> int:
     spent = time.perf_counter() - begun
     tat, elements = metrics["tat_median"], metrics["elements"]
     table = Table(box=None, show_header=False)
-    alone = len(settings.each()) == 1
+    several, summed = len(settings.each()) > 1, all(job.of_scheme().sums for job in settings.each())
+    bound = "of several jobs there is none" if several else "of updates there is none"
+    if summed and not several:
+        bound = f"{bounds.seconds(settings, int(elements)) / tat:.1%}"
+    counted = f"{metrics['retransmissions']:,} packets, and {metrics['queries']:,} queries"
     for what, value in (
         ("workers", f"{sum(job.plan.size for job in settings.admitted(settings.plan())):,} in {settings.racks} racks"),
         ("elements", f"{elements:,.0f}"),
         ("TAT", f"{1000 * tat:.4g} ms"),
         ("ATE/s", f"{elements / tat / 1e6:,.4g} million"),
-        ("of the bound", f"{bounds.seconds(settings, int(elements)) / tat:.1%}" if alone else "of several jobs there is none"),
-        ("sent again", f"{metrics['retransmissions']:,} packets, and {metrics['queries']:,} queries"),
+        ("of the bound", bound),
+        ("sent again", counted if settings.each()[0].scheme in PACKETS else "not simulated over TCP"),
         ("computed in", f"{spent:.2g} s"),
         ("costs", f"{settings.costs}: {costs.of(settings.costs).origin}"),
     ):

@@ -25,14 +25,15 @@ from testbed.simulator.target import PACKETS
 from testbed.simulator.validation import Compared, Measured
 
 MEASURED = Path(__file__).parent / "measured.json"
-FIRST = {"host": 5e-6, "batch": 2e-4, "switch": 5e-6, "delay": 1e-5, "message": 5e-5}  # seconds
+FIRST = {"host": 5e-6, "batch": 2e-4, "switch": 5e-6, "delay": 1e-5}  # seconds
 PAGE = """# How far the simulator can be trusted
 
 `inalab simulate --validate --write docs/validation.md` writes this page. Experiment `validation` measures the points, and
 `inalab simulate --calibrate RUN` fits the costs on those of two and four workers. Everything else is held out.
 
-**Costs** in microseconds: {seconds}; {origin}. They began from a first guess, {guess}, and stay
-near it where the points tell of them little: at these rates times are the links', and hosts and switches take a small part of them.
+**Costs** in microseconds: {seconds}; {origin}. Those of packets began from a first guess,
+{guess}, and stay near it where the points tell little of them: at these rates times are the links', and hosts and
+switches take a small part. A message's is the best of {tried} between {least} and {greatest} µs.
 
 **The gate**: the median of a scheme's held-out errors, without signs, is at most {most}, and no flip is its own. A flip is a pair
 of schemes whose measured intervals do not overlap, and whose simulated times are in the other order, by more than 1 %; it is of the
@@ -40,14 +41,14 @@ one whose error is the greater. Less is a tie, and counts for nothing: the simul
 should not be compared with others by the simulator.
 
 What goes over TCP goes in segments, over links that are token buckets as the testbed sets them, and in windows that stay as they
-are: 18 to 22 segments, drawn for each connection. No program fits that. It was chosen with the points of an earlier run in sight:
-captures show bursts of 12 to 31 segments, and 20 fit well. It takes unequal windows for halving-doubling to fall out of step, as it
-does when measured: who has the smaller window waits for acknowledgments behind the other's data. The points below were measured
-after that choice.
+are: 18 to 22 segments, drawn for each connection. No program fits these numbers: they were chosen with the points of an earlier run
+known. Captures show bursts of 12 to 31 segments, and 20 suit well. It takes unequal windows for halving-doubling to fall out of
+step, as it does when measured: whoever has the smaller window waits for acknowledgments behind the other's data. The points below
+were measured after that choice.
 
 Halving-doubling, asynchronous SGD and SSP depend on it most, and vary most from seed to seed. When all workers send at once and
 then all fetch, links are idle one way; when they are out of step, links are busy both ways. Measured, they get out of step less,
-and on fast links more, than here. Gloo takes about a window longer than its ring and the way it asks for segments explain.
+and on fast links more, than here. Gloo takes about a window longer than its ring, and the way it asks for segments, explain.
 
 | scheme | held out | median error | worst | verdict |
 |---|---:|---:|---:|---|"""
@@ -81,7 +82,7 @@ def fit(points: Sequence[Measured]) -> dict[str, float]:
     Those of packets are fitted on schemes whose packets are simulated. A message's is the best of those that are TRIED, by the sum
     of the errors without their signs: times over TCP are no smooth function of it, where nodes get out of step.
     """
-    names = [name for name in FIRST if name != "message"]
+    names = list(FIRST)
     by_packets = [point for point in points if point.scheme in PACKETS]
     over_tcp = [point for point in points if point.scheme not in PACKETS]
 
@@ -90,7 +91,7 @@ def fit(points: Sequence[Measured]) -> dict[str, float]:
         return [math.log(validation.simulated(point, known) / point.median) for point in points]
 
     def packets(logs: NDArray[np.float64]) -> list[float]:
-        found = errors(by_packets, FIRST | dict(zip(names, np.exp(logs).tolist(), strict=True)))
+        found = errors(by_packets, {**dict(zip(names, np.exp(logs).tolist(), strict=True)), "message": 0.0})
         return [*found, *(NEAR * (logs - first))]
 
     first = np.log([FIRST[name] for name in names])
@@ -115,7 +116,9 @@ def page(found: Sequence[Compared]) -> str:
     """The comparison as a page of the documentation."""
     costs_ = json.loads(costs.PATH.read_text())["embedded"]
     seconds, guess = (_in_microseconds(its) for its in (costs_["seconds"], FIRST))
-    lines = [PAGE.format(seconds=seconds, guess=guess, origin=costs_["origin"], most=f"{100 * validation.MOST_ERROR:.0f} %")]
+    tried = {"tried": len(TRIED), "least": f"{1e6 * TRIED[0]:.0f}", "greatest": f"{1e6 * TRIED[-1]:,.0f}"}
+    most = f"{100 * validation.MOST_ERROR:.0f} %"
+    lines = [PAGE.format(seconds=seconds, guess=guess, origin=costs_["origin"], most=most, **tried)]
     for scheme in dict.fromkeys(c.scheme for c in found):
         if errors := validation.held_out(found, scheme):
             verdict = "passes" if validation.passes(found, scheme) else "**fails**"

@@ -1,4 +1,4 @@
-"""Messages as flows that share links max–min fairly (Bertsekas and Gallager, Data Networks, section 6.5.2): TCP without windows.
+"""Messages as flows that share links max–min fairly (Bertsekas and Gallager, Data Networks, section 6.5.2).
 
 A connection's messages go one after another. Acknowledgments take nothing.
 """

@@ -1,7 +1,7 @@
 """Gloo's ring all-reduce, as its allreduce.cc has it: segments go round the ring, two at a time, once to be added and once more.
 
-A worker sends a segment once its neighbour has said that it waits for it; and what says so waits itself, behind the neighbour's own
-data. In each of the two phases two operations are under way: the third is begun when the first is over.
+A worker sends a segment once its neighbour has said that it waits for it. That notice queues behind the neighbour's own data. In
+each of the two phases two operations are under way: the third is begun when the first is over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.simulator.sums import Spans
-from testbed.simulator.traffic import Traffic
+from testbed.simulator.traffic import Traffic, nobody_waits
 
 PHASES = 2  # reduce-scatter, all-gather
 SEGMENTS = 2  # for each rank, at least; and as many are under way
@@ -38,6 +38,7 @@ class GlooRing:
         for rank in self.ranks:
             rank.go_on()
         self.traffic.run()
+        nobody_waits([rank.rank for rank in self.ranks if rank.waits_for])
         return self.begun, self.ended
 
 

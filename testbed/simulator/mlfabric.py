@@ -1,7 +1,7 @@
 """MLfabric, computed: its real scheduler (hosts.mlfabric.schedule) tells workers when and where to send their updates.
 
 Workers, the server and the scheduler's process do as hosts.mlfabric.worker, hosts.mlfabric.server and hosts.mlfabric.scheduler, by
-their names. Nobody dies, and there is no replica.
+their names. Nobody dies, there is no replica, and nothing is paced: what has its links to itself takes their rate.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class ScheduledUpdates(Updates):
 
     def _grant(self, push: Push) -> None:
         """It sends its update, and what it has absorbed."""
-        self._note(push.worker, push.destination, len(push.members))
+        members = len(push.members)
         if push.destination == self.server:
-            self._send(push.worker, self.server, self._come_with, push.ticket, push.members)
+            self._push(push.worker, self.server, members, self._come_with, push.ticket, push.members)
         else:
-            self._send(push.worker, push.destination, self._absorb, push.worker, push.destination)
+            self._push(push.worker, push.destination, members, self._absorb, push.worker, push.destination)
 
     def _absorb(self, worker: int, by: int) -> None:
         self._tell_scheduler(self.schedule.absorbed, worker, len(self.steps[worker]) - 1, by)
@@ -89,7 +89,7 @@ class ScheduledUpdates(Updates):
         """What the scheduler says then."""
         if late := self.schedule.reserved.should_have_ended(self.traffic.now):
             what = f"a transfer from host {late[0].source} to host {late[0].destination}"
-            raise ValueError(f"{what} is late, which is not simulated: set mlfabric.order=true, or choose target embedded")
+            raise ValueError(f"{what} is late, which is not simulated: choose target embedded")
         for action in event(*told, self.traffic.now):
             self.traffic.after(self.traffic.known.message, self._do, action)
 
@@ -100,8 +100,9 @@ class ScheduledUpdates(Updates):
             case Fetch():
                 self._tell(action.worker, self.server, self._give, action.worker)
             case Pass():
-                self._send(
-                    action.worker, action.destination, self._fetched, action.destination, action.worker, self.had[action.worker]
-                )
+                source, to = action.worker, action.destination
+                self._send(source, to, self.model, self._fetched, to, source, self.had[source])
             case Drop():
                 self._drop(action.worker)
+            case _:
+                raise ValueError(f"the scheduler asks for what is not simulated: {action}")

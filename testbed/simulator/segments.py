@@ -38,7 +38,7 @@ PACKET_FIELDS = np.dtype(
 )
 CONNECTION_FIELDS = np.dtype(
     [
-        ("first", "i8"),  # of its way in World.way,
+        ("first", "i8"),  # of its way in Wires.way,
         ("links", "i8"),  # and how long that is, one way
         ("window", "i8"),
         ("flying", "i8"),  # segments that are not acknowledged
@@ -109,7 +109,7 @@ def pump(w: Wires, connection: int) -> None:
 
 @compiled(numba.void(WIRES, Z), inline=True)
 def settle(w: Wires, packet: int) -> None:
-    """An acknowledgment has come, which is no more."""
+    """An acknowledgment has come: its packet is free again, and so is a part of the window."""
     p = w.packets[packet]
     connection = p.connection
     w.connections[connection].flying -= p.acknowledges
@@ -119,10 +119,13 @@ def settle(w: Wires, packet: int) -> None:
     pump(w, connection)
 
 
-@compiled(Z(WIRES, R))
-def go(w: Wires, until: float) -> int:
-    """Let time pass until then, or until a message has come, which it returns; FULL where there is no room for more packets."""
-    while w.state[SIZE] and w.times[0] <= until:
+@compiled(Z(WIRES, R, Z))
+def go(w: Wires, until: float, most: int) -> int:
+    """Let time pass until then, or until a message has come, which it returns; FULL where there is no room for more packets.
+
+    NONE also where packets have crossed links `most` times, since the beginning.
+    """
+    while w.state[SIZE] and w.times[0] <= until and w.state[ORDER] < most:
         if w.state[UNDER_WAY] + MOST > len(w.packets):
             return FULL
         packet = w.whats[0]

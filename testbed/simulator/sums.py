@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemes.scheme import Transfers
-from testbed.simulator.traffic import Traffic
+from testbed.simulator.traffic import Traffic, nobody_waits
 
 Spans = tuple[NDArray[np.float64], NDArray[np.float64]]  # when each worker came to each sum, and had it: (workers, sums)
 
@@ -38,6 +38,7 @@ class Sums:
         for node in range(self.nodes):
             self._wait(node, 0)
         self.traffic.run()
+        nobody_waits([node for node in range(self.workers) if self.at[node] != (self.number, -1)])
         return self.begun, self.ended
 
     def _wait(self, node: int, number: int) -> None:

@@ -12,6 +12,7 @@ from testbed.trial.errors import TrialError
 
 PACKETS = ("switchml", "atp")  # schemes that are simulated packet by packet
 UPDATES = ("async", "ssp", "mlfabric")  # whose workers' updates are, one by one
+MOST_OF_ALL_TO_ALL = 512  # workers of schemes whose messages grow with the square of their number
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
     "outage_at": None, "death_at": None, "background": 0.0, "latency": 0.0, "timeline": False,
     "measure_error": False,
@@ -31,7 +32,10 @@ def check(settings: TrialSettings) -> None:
     for job in each:
         scheme = job.of_scheme()
         if scheme.name not in UPDATES and job.pipeline != BLOCKING:
-            raise SettingsError(f"pipeline {job.pipeline} is not simulated: set pipeline={BLOCKING}, or choose target embedded")
+            raise SettingsError(
+                f"pipeline {job.pipeline} of scheme {scheme.name} is not simulated: set pipeline={BLOCKING}, or choose target "
+                "embedded"
+            )
         if scheme.name not in PACKETS:
             _check_messages(settings, job, scheme)
 
@@ -47,6 +51,10 @@ def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme)
         raise SettingsError(f"jobs are simulated of schemes {' and '.join(PACKETS)} alone, not of {scheme.name}: leave jobs out")
     if settings.racks * settings.workers == 1 and scheme.name not in UPDATES:
         raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
+    workers = settings.racks * settings.workers
+    if scheme.all_to_all and workers > MOST_OF_ALL_TO_ALL:
+        told = f"{workers:,} workers of scheme {scheme.name} send too many messages to simulate"
+        raise SettingsError(f"{told}: choose at most {MOST_OF_ALL_TO_ALL}")
     own, usual = job.scheme_settings(), scheme.Settings()
     for name in scheme.unsimulated:
         if getattr(own, name) != getattr(usual, name):

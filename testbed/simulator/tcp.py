@@ -23,6 +23,7 @@ from testbed.simulator.segments import (
     MESSAGE_FIELDS,
     MOST,
     NONE,
+    ORDER,
     PACKET_FIELDS,
     STATES,
     UNDER_WAY,
@@ -35,6 +36,7 @@ from topologies.links import burst
 from topologies.plan import NetworkPlan
 
 WINDOWS = 18, 22  # segments: the least and the greatest, drawn for each connection (docs/validation.md says where from)
+MOST_CROSSINGS = 300_000_000  # of links by packets: some minutes
 HEADER = 48  # bytes of a message that is a header alone
 
 
@@ -80,8 +82,11 @@ class TcpTraffic(Traffic):
         pump(self._wires, connection)
 
     def _go_on(self, until: float) -> bool:
-        while (message := go(self._wires, until)) == FULL:
+        while (message := go(self._wires, until, MOST_CROSSINGS)) == FULL:
             self._make_room()
+        if self._wires.state[ORDER] >= MOST_CROSSINGS:
+            often = f"a simulation whose segments cross links more than {MOST_CROSSINGS:,} times"
+            raise ValueError(f"{often}: choose fewer workers, steps or elements")
         if message == NONE:
             self.now = until
             return until < np.inf

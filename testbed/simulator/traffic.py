@@ -5,15 +5,22 @@ from __future__ import annotations
 import heapq
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from hosts.collective import workers as named
 from testbed.simulator.costs import Known
 from topologies.plan import NetworkPlan
 
 MOST_EVENTS = 3_000_000  # some minutes
 Then = Callable[[], None]
+
+
+def nobody_waits(workers: Sequence[int]) -> None:
+    """ValueError where workers still wait although nothing happens any more."""
+    if workers:
+        raise ValueError(f"the simulation stands still, and {named(list(workers))} wait{'s' * (len(workers) == 1)}")
 
 
 class Traffic(ABC):
@@ -50,7 +57,7 @@ class Traffic(ABC):
                 heapq.heappop(self._events)[2]()
             elif not self._go_on(self._events[0][0] if self._events else float("inf")):
                 return
-        raise ValueError(f"a simulation of more than {MOST_EVENTS:,} messages: choose fewer workers or steps")
+        raise ValueError(f"a simulation of more than {MOST_EVENTS:,} events of messages: choose fewer workers or steps")
 
     @abstractmethod
     def _go_on(self, until: float) -> bool:

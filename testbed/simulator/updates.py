@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hosts.collective import node_name
 from hosts.updates.wire import MEMBER
 from schemes.scheme import Admitted
-from testbed.simulator.traffic import Traffic
+from testbed.simulator.traffic import Traffic, nobody_waits
 
 ELEMENT = 4  # bytes
 
@@ -73,15 +73,19 @@ class Updates:
     def run(self, zero: bool) -> list[list[Step]]:
         """The steps of every worker; `zero`: the first model is zeros, which are not sent to be kept. ValueError where that would
         take too long."""
-        (self._tell if zero else self._send)(0, self.server, self._keep)
+        if zero:
+            self._tell(0, self.server, self._keep)
+        else:
+            self._send(0, self.server, self.model, self._keep)
         self.traffic.run()
+        nobody_waits([w for w, own in enumerate(self.steps) if len(own) < self.compute.shape[1] or not own[-1].ended])
         return self.steps
 
     # --- the first model
 
     def _keep(self) -> None:
         for worker in range(self.size):
-            self._send(self.server, worker, self._has_first)
+            self._send(self.server, worker, self.model, self._has_first)
 
     def _has_first(self) -> None:
         """All have the model when a sum is over that each begins when it does."""
@@ -106,13 +110,13 @@ class Updates:
 
     def _announce(self, worker: int) -> None:
         """Send the update, and fetch the model behind it."""
-        self._note(worker, self.server, 1)
-        self._send(worker, self.server, self._come, worker)
+        self._push(worker, self.server, 1, self._come, worker)
 
-    def _note(self, worker: int, destination: int, members: int) -> None:
-        """Note that it sends its update, with those of others."""
+    def _push(self, worker: int, destination: int, members: int, call: Any, *arguments: Any) -> None:
+        """Send its update, with those of others."""
         step = self.steps[worker][-1]
         step.sent, step.octets, step.way = self.traffic.now, self.model + members * MEMBER.size, node_name(destination, self.size)
+        self._send(worker, destination, step.octets, call, *arguments)
 
     def _fetched(self, worker: int, source: int, version: int) -> None:
         """It has the model, and goes on."""
@@ -144,13 +148,13 @@ class Updates:
                 self._give(worker)
 
     def _give(self, worker: int) -> None:
-        self._send(self.server, worker, self._fetched, worker, self.server, self.version)
+        self._send(self.server, worker, self.model, self._fetched, worker, self.server, self.version)
 
     # --- what is sent
 
-    def _send(self, source: int, destination: int, call: Any, *arguments: Any) -> None:
-        """A vector, from one to another, by rank."""
-        self.traffic.send(self.hosts[source], self.hosts[destination], self.model, call, *arguments)
+    def _send(self, source: int, destination: int, octets: int, call: Any, *arguments: Any) -> None:
+        """A message from one to another, by rank."""
+        self.traffic.send(self.hosts[source], self.hosts[destination], octets, call, *arguments)
 
     def _tell(self, source: int, destination: int, call: Any, *arguments: Any) -> None:
         self.traffic.tell(self.hosts[source], self.hosts[destination], call, *arguments)

@@ -183,9 +183,9 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"scheme": "byteps", "pipeline": "asynchronous"}, "pipeline asynchronous is not simulated"),
+        ({"scheme": "byteps", "pipeline": "asynchronous"}, "pipeline asynchronous of scheme byteps is not simulated"),
         ({"scheme": "ring", "loss": 0.01}, "losses of scheme ring are not simulated"),
-        ({"scheme": "ring", "pipeline": "barrier"}, "pipeline barrier is not simulated"),
+        ({"scheme": "ring", "pipeline": "barrier"}, "pipeline barrier of scheme ring is not simulated"),
         ({"scheme": "ring", "jobs": '[{"workers": 2}, {"workers": 2}]'}, "jobs are simulated of schemes switchml and atp alone"),
         ({"scheme": "byteps", "assignment": "hash"}, "byteps.assignment is not simulated"),
         ({"scheme": "ring", "racks": 1, "workers": 1}, "a worker alone is not simulated"),

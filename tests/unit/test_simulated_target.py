@@ -82,6 +82,10 @@ def test_jobs_arrive_as_the_seed_has_it() -> None:
     ("words", "told"),
     [
         (["run", "mlfabric_replica", "--target", "simulated"], "mlfabric.distance is not simulated"),
+        (
+            ["simulate", "--set", "scheme=ring", "--set", "racks=32", "--set", "workers=32"],
+            "1,024 workers of scheme ring send too many",
+        ),
         (["run", "loss", "--target", "simulated"], "losses of scheme ring are not simulated"),
         (["run", "scale_workers", "--target", "embedded", "--set", "rack_sizes=32"], "512 workers do not run on one machine"),
         (["run", "workers", "--set", "costs=none"], "costs are of target simulated"),
@@ -123,8 +127,8 @@ def test_the_page_of_the_comparison_is_what_the_simulator_says_now() -> None:
 
 
 def test_costs_are_found_again_that_made_what_is_fitted() -> None:
-    """Simulated times with other costs, as if measured: they are fitted to a percent, and so are points that were held out."""
-    seconds = {"host": 4e-6, "batch": 4e-4, "switch": 4e-6, "delay": 2e-4, "message": calibration.TRIED[8]}
+    """Simulated times with other costs, as if measured: they are fitted to three percent, and so are points that were held out."""
+    seconds = {"host": 4e-6, "batch": 4e-4, "switch": 4e-6, "delay": 2e-4, "message": 1.3e-3}
     known = costs.emulated(seconds, "")
     made = []
     for scheme in ("switchml", "ring"):
@@ -134,7 +138,7 @@ def test_costs_are_found_again_that_made_what_is_fitted() -> None:
             tat = SimulatedTarget(known).trial(settings, 1)["metrics"]["tat_median"]
             made.append(Measured(scheme, f"{n} workers", n < 8, (1,), tat, tat, tat, settings.model_dump()))
     found = compare(made, costs.emulated(calibration.fit([p for p in made if p.fitted]), ""))
-    assert all(abs(c.error) < 0.01 for c in found)
+    assert all(abs(c.error) < 0.03 for c in found)
 
 
 def test_the_gate_takes_the_median_of_what_was_held_out() -> None:

@@ -13,6 +13,7 @@ from testbed.plan.settings import TrialSettings, make_settings
 from testbed.simulator import costs, tcp
 from testbed.simulator.gloo import GlooRing
 from testbed.simulator.plans import compute_times
+from testbed.simulator.segments import UNDER_WAY
 from testbed.simulator.sums import Sums
 from testbed.simulator.tcp import TcpTraffic
 from testbed.simulator.traffic import Traffic
@@ -131,3 +132,21 @@ def test_the_twin_has_the_same_times(seed: int) -> None:
     its = known(float(r.uniform(0, 1e-3)), float(r.uniform(0, 1e-3)))
     ours, twin = (computed(kind, changes, seed, its) for kind in (TcpTraffic, TcpTwin))
     assert np.all(ours[-1] > 0) and ours == pytest.approx(twin, rel=1e-9)
+
+
+def test_the_twin_has_the_same_times_where_packets_need_more_room() -> None:
+    settings = make_settings(TrialSettings, {"scheme": "ps-sharded", "racks": 1, "workers": 24, "host_rate": 9.7, "steps": 1})
+    plan, its = settings.plan(), known(1.3e-4, 2.9e-4)
+    (job,) = settings.admitted(plan)
+    transfers, compute = job.scheme.transfers(plan, job.settings, 240_000), compute_times(settings, 3, 24)
+    assert transfers is not None
+    ours = TcpTraffic(plan, its, 3)
+    found = np.array(Sums(ours, transfers, compute).run())
+    assert len(ours._wires.packets) > 4096 and ours._wires.state[UNDER_WAY] == 0
+    assert found == pytest.approx(np.array(Sums(TcpTwin(plan, its, 3), transfers, compute).run()), rel=1e-9)
+
+
+def test_a_simulation_of_too_many_segments_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "MOST_CROSSINGS", 1000)
+    with pytest.raises(ValueError, match="cross links more than 1,000 times"):
+        times(TcpTraffic(plan_of(2), known(), 1), (0, 2, 1000 * SEGMENT))

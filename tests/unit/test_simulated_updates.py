@@ -9,7 +9,9 @@ import pytest
 from schemes.tcp import TCP_OVERHEAD
 from testbed.measures import completions, mean_completion, transfers_to_server, update_seconds
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from testbed.simulator.mlfabric import ScheduledUpdates
 from testbed.simulator.target import SimulatedTarget
+from testbed.trial.errors import TrialError
 
 COMMON: dict[str, Any] = {
     "racks": 1, "pipeline": "asynchronous", "workload": "tensor-100000", "steps": 1, "compute_ms": 100.0, "costs": "none",
@@ -53,7 +55,7 @@ def test_so_many_transfers_bring_all_updates_where_workers_add_them(n: int, slot
 def test_models_are_passed_on() -> None:
     """k transfers' time after the updates are there, 2^k - 1 workers can have the model; from the server alone k."""
     spread, alone = (trial("mlfabric", 7, **{"mlfabric.distribute": on}) for on in (True, False))
-    assert max(r["ended"] for r in spread["steps"]) < max(r["ended"] for r in alone["steps"]) - UPDATE
+    assert max(r["ended"] for r in spread["steps"]) < max(r["ended"] for r in alone["steps"]) - 0.99 * UPDATE
     assert {r["update"]["fetched_from"] for r in alone["steps"]} == {"server 0"}
     assert len({r["update"]["fetched_from"] for r in spread["steps"]}) > 1
 
@@ -72,10 +74,15 @@ def test_without_staleness_training_is_synchronous() -> None:
 
 @pytest.mark.parametrize("staleness", [1, 2])
 def test_nobody_is_further_ahead_than_allowed(staleness: int) -> None:
-    found = trial("ssp", 4, **{"ssp.staleness": staleness}, straggler="slow", straggler_rank=0, straggler_factor=6.0, steps=6)
-    for r in found["steps"]:
-        ahead = r["step"] + 1 - sum(1 for other in of(found, 0) if other["update"]["applied"] <= r["ended"])
-        assert r["rank"] == 0 or ahead <= staleness
+    slow = {"straggler": "slow", "straggler_rank": 0, "straggler_factor": 6.0, "steps": 6, "compute_ms": 2000.0}
+
+    def most_ahead(found: dict[str, Any]) -> int:
+        """Of the updates that a worker has the next model for, over those of the slow one that are applied then."""
+        applied = [r["update"]["applied"] for r in of(found, 0)]
+        return max(r["step"] + 1 - sum(at <= r["ended"] for at in applied) for r in found["steps"] if r["rank"])
+
+    assert most_ahead(trial("ssp", 4, **{"ssp.staleness": staleness}, **slow)) == staleness
+    assert most_ahead(trial("async", 4, **slow)) > 2
 
 
 @pytest.mark.parametrize("bound", [2, 5])
@@ -109,10 +116,16 @@ def test_the_same_seed_gives_the_same_records() -> None:
         ({"scheme": "mlfabric", "mlfabric.distance": 1.0}, "mlfabric.distance is not simulated"),
         ({"scheme": "mlfabric", "mlfabric.chain": True}, "mlfabric.chain is not simulated"),
         ({"scheme": "async", "loss": 0.01}, "losses of scheme async are not simulated"),
-        ({"scheme": "byteps"}, "pipeline asynchronous is not simulated"),
+        ({"scheme": "byteps"}, "pipeline asynchronous of scheme byteps is not simulated"),
         ({"scheme": "ssp", "latency": 1.0}, "latency is not simulated"),
     ],
 )
 def test_what_is_not_simulated_is_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         SimulatedTarget().trial(make_settings(TrialSettings, {**COMMON, **changes}), 1)
+
+
+def test_a_simulation_that_stands_still_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScheduledUpdates, "_drop", lambda self, worker: None)  # a worker that is not told
+    with pytest.raises(TrialError, match=r"the simulation stands still, and workers? .* wait"):
+        trial("mlfabric", 8, **{"mlfabric.delay": 1}, steps=6)
