@@ -27,9 +27,10 @@ def shade(ax: Axes, run: Run, most: int | None = None, factor: str = "workers") 
 
 
 def draw_measured(ax: Axes, run: Run, scheme: str) -> None:
-    """A scheme's measured ATE/s, in millions, in one rack and without loss."""
+    """A scheme's measured ATE/s, in millions, in one rack, without loss, and with its own settings at their defaults."""
     for point in measured():
-        if point.scheme == scheme and _alike(point, run) and not point.settings["loss"] and point.settings["racks"] == 1:
+        in_a_rack = point.settings["racks"] == 1 and not point.settings["jobs"]
+        if point.scheme == scheme and in_a_rack and not point.settings["loss"] and _alike(point, run) and _usual(point):
             elements = int(str(point.settings["workload"]).removeprefix("tensor-"))
             _point(ax, point, look_of(scheme).colour, [1e-6 * elements / t for t in (point.median, point.high, point.low)])
 
@@ -67,6 +68,13 @@ def draw_measured_losses(ax: Axes, run: Run, rate: float, scheme: str, colour: s
 
 def _alike(point: Measured, run: Run) -> bool:
     return all(point.settings[key] == run.record["settings"][key] for key in ALIKE)
+
+
+def _usual(point: Measured) -> bool:
+    """Whether the scheme's own settings are at their defaults."""
+    settings = TrialSettings(**point.settings)
+    usual = settings.of_scheme().Settings()
+    return all(getattr(usual, name) == value for name, value in settings.own.get(point.scheme, {}).items())
 
 
 def _without_loss(point: Measured) -> dict[str, Any]:
