@@ -24,6 +24,7 @@ from hosts.collective import Collective
 from hosts.ethernet import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
 from hosts.place import Place
 from hosts.stream.datagrams import Datagrams
+from hosts.stream.stream import Absence
 from hosts.tcp.meeting import Meeting
 from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
 from testbed.theory import bounds
@@ -234,7 +235,8 @@ class _Replay:
             patch.setattr(f"{module}.time", self.time)
         for module in ("hosts.stream.stream", "hosts.atp.server"):
             patch.setattr(f"{module}.BatchSocket", self.net.socket)
-        patch.setattr("hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))  # TCP is not replayed
+        patch.setattr("hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))  # TCP is not replayed, so nobody asks a server over it
+        patch.setattr("hosts.atp.worker.AtpWorker._who_is_missing", lambda *_: Absence("a replay does not ask its server"))
         self.workers: list[Collective] = []
         self.spans: list[list[list[tuple[float, float]]]] = [[[] for _ in range(settings.steps)] for _ in self.net.admitted]
 
