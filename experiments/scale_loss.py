@@ -18,8 +18,7 @@ from testbed.draw.plots import COLOURS, new_figure, readable
 from testbed.draw.simulated import draw_measured_losses, shade
 from testbed.measures import metric
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, paired
+from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, in_racks, paired
 from testbed.record.runs import Run
 
 RUNS_ON = "simulated"
@@ -56,19 +55,14 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every number of workers at every rate, and without losses."""
     points = []
     for n in settings.sizes:
-        racks = -(-n // MOST_IN_RACK)
-        if n % racks:
-            raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {MOST_IN_RACK} divide")
+        shape = in_racks(n, MOST_IN_RACK, settings.host_rate)
         for scheme, way in WAYS:
             if scheme == "atp" and n > settings.most_of_atp:
                 continue
             for rate in (0.0, *settings.rates):
                 name = f"{scheme}, {n} workers, {100 * rate:g} %, {way}"
                 factors = {"scheme": scheme, "workers": n, "loss": rate, "recovery": way}
-                shape = {"racks": racks, "workers": n // racks, "loss": rate}
-                if racks > 1:
-                    shape["uplink_rate"] = settings.host_rate * n / racks
-                points.append(Point(name, factors, {"scheme": scheme, "recovery": way, **shape}))
+                points.append(Point(name, factors, {"scheme": scheme, "recovery": way, "loss": rate, **shape}))
     return paired(points, settings, seed)
 
 

@@ -21,8 +21,7 @@ from testbed.draw.plots import new_figure, readable
 from testbed.draw.simulated import draw_alike, shade
 from testbed.measures import delays, metric
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Point, Sizes, SweepSettings, paired
+from testbed.plan.sweep import Point, Sizes, SweepSettings, in_racks, paired
 from testbed.record.runs import Run
 
 RUNS_ON = "simulated"
@@ -60,12 +59,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every way with every number of workers."""
     points = []
     for n in settings.sizes:
-        racks = -(-n // IN_RACK)
-        if n % racks:
-            raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {IN_RACK} divide")
-        shape: dict[str, Any] = {"racks": racks, "workers": n // racks}
-        if racks > 1:
-            shape["uplink_rate"] = settings.host_rate * n / racks
+        shape = in_racks(n, IN_RACK, settings.host_rate)
         for way, own in WAYS.items():
             points.append(Point(f"{way}, {n} workers", {"way": way, "workers": n}, {"scheme": way.split(",")[0], **shape, **own}))
     return paired(points, settings, seed)

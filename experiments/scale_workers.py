@@ -20,7 +20,7 @@ from testbed.draw.simulated import draw_measured, shade
 from testbed.measures import ATE
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Numbers, Point, Sizes, SweepSettings, Words, paired
+from testbed.plan.sweep import Integers, Numbers, Point, Sizes, SweepSettings, Words, paired, racks_of
 from testbed.record.runs import Run
 from topologies.topology import MAX_RACKS
 
@@ -67,10 +67,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         raise SettingsError(f"levels has {min(unknown)}: there are networks of {TWO} and of {THREE} levels")
     points = []
     for levels_, rack, over, n in product(settings.levels, settings.rack_sizes, settings.oversubscription, settings.sizes):
-        if (racks := -(-n // rack)) > MAX_RACKS:
+        if -(-n // rack) > MAX_RACKS:
             continue
-        if n % racks:
-            raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {rack} divide")
+        racks = racks_of(n, rack)
         shape: dict[str, Any] = {"racks": racks, "workers": n // racks}
         if racks > 1:
             shape["uplink_rate"] = settings.host_rate * rack / over

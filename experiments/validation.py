@@ -78,11 +78,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         if scheme == "mlfabric":
             at += [("a delay of 4", {"workers": 8, "mlfabric.delay": 4})] if max(settings.sizes) > 4 else []
         if scheme in UPDATES:
-            straggler = {"straggler": "exponential"}
-            at = [
-                (point, {"pipeline": ASYNCHRONOUS, **changes})
-                for point, changes in [*at, ("stragglers", {"workers": 4, **straggler})]
-            ]
+            at += [("stragglers", {"workers": 4, "straggler": "exponential"})]
+            at = [(point, {"pipeline": ASYNCHRONOUS, **changes}) for point, changes in at]
         if scheme == "atp":
             at += [(f"{n} aggregators", {"workers": 4, "aggregators": n}) for n in settings.memories]
         for point, changes in at:

@@ -28,9 +28,12 @@ def show(settings: TrialSettings, seed: int, console: Console) -> int:
     spent = time.perf_counter() - begun
     tat, elements = metrics["tat_median"], metrics["elements"]
     table = Table(box=None, show_header=False)
-    several, summed = len(settings.each()) > 1, all(job.of_scheme().sums for job in settings.each())
-    bound = "of several jobs there is none" if several else "of updates there is none"
-    if summed and not several:
+    each = settings.each()
+    if len(each) > 1:
+        bound = "of several jobs there is none"
+    elif not each[0].of_scheme().sums:
+        bound = "of updates there is none"
+    else:
         bound = f"{bounds.seconds(settings, int(elements)) / tat:.1%}"
     counted = f"{metrics['retransmissions']:,} packets, and {metrics['queries']:,} queries"
     for what, value in (
@@ -39,7 +42,7 @@ def show(settings: TrialSettings, seed: int, console: Console) -> int:
         ("TAT", f"{1000 * tat:.4g} ms"),
         ("ATE/s", f"{elements / tat / 1e6:,.4g} million"),
         ("of the bound", bound),
-        ("sent again", counted if settings.each()[0].scheme in PACKETS else "not simulated over TCP"),
+        ("sent again", counted if each[0].scheme in PACKETS else "not simulated over TCP"),
         ("computed in", f"{spent:.2g} s"),
         ("costs", f"{settings.costs}: {costs.of(settings.costs).origin}"),
     ):

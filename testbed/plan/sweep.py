@@ -45,6 +45,20 @@ class Point:
     changes: dict[str, Any]
 
 
+def racks_of(n: int, most: int) -> int:
+    """How many racks of up to `most` workers n workers fill alike. SettingsError where they do not."""
+    racks = -(-n // most)
+    if n % racks:
+        raise SettingsError(f"{n} workers do not fill {racks} racks alike: choose sizes that racks of {most} divide")
+    return racks
+
+
+def in_racks(n: int, most: int, host_rate: float) -> dict[str, Any]:
+    """Settings of n workers in racks of up to `most`, whose uplinks carry all that hosts send. SettingsError as of racks_of."""
+    racks = racks_of(n, most)
+    return {"racks": racks, "workers": n // racks} | ({"uplink_rate": host_rate * n / racks} if racks > 1 else {})
+
+
 def slow_links(settings: TrialSettings, share: float) -> dict[str, Any]:
     """The changes by which so large a share of the workers' links, rounded up, has half the rate; none for 0."""
     return {"topology": "mixed-rates", "slow_share": share, "slow_rate": settings.host_rate / 2} if share else {}

@@ -16,11 +16,12 @@ import numba
 import numpy as np
 
 from hosts.compiled import compiled
+from hosts.ethernet import PHYSICAL_BYTES
 from schemes.tcp import SEGMENT, TCP_FRAME
 from testbed.simulator.events import pop, push
 from testbed.simulator.world import Integers, R, Reals, Z, records
 
-HEADERS = TCP_FRAME + 24 - SEGMENT  # bytes on the wire beside a segment's data; an acknowledgment's have none
+HEADERS = TCP_FRAME + PHYSICAL_BYTES - SEGMENT  # bytes on the wire beside a segment's data; an acknowledgment's have none
 BITS, HEADER_BITS = 8.0 * SEGMENT, 8.0 * HEADERS
 SIZE, ORDER, FREE, UNDER_WAY = range(4)  # `state`: events in the heap, pushed; the first free packet; how many are not free
 STATES = 4
@@ -89,6 +90,14 @@ def cross(w: Wires, packet: int) -> None:
     w.state[ORDER] += 1
 
 
+@compiled(numba.void(WIRES, Z), inline=True)
+def release(w: Wires, packet: int) -> None:
+    """A packet is no more: it is free again."""
+    w.packets[packet].connection = w.state[FREE]
+    w.state[FREE] = packet
+    w.state[UNDER_WAY] -= 1
+
+
 @compiled(numba.void(WIRES, Z))
 def pump(w: Wires, connection: int) -> None:
     """Send what the window has room for."""
@@ -109,13 +118,11 @@ def pump(w: Wires, connection: int) -> None:
 
 @compiled(numba.void(WIRES, Z), inline=True)
 def settle(w: Wires, packet: int) -> None:
-    """An acknowledgment has come: its packet is free again, and so is a part of the window."""
+    """An acknowledgment has come: a part of the window is free again."""
     p = w.packets[packet]
     connection = p.connection
     w.connections[connection].flying -= p.acknowledges
-    p.connection = w.state[FREE]
-    w.state[FREE] = packet
-    w.state[UNDER_WAY] -= 1
+    release(w, packet)
     pump(w, connection)
 
 
@@ -148,9 +155,7 @@ def go(w: Wires, until: float, most: int) -> int:
                 c.received = 0
                 cross(w, packet)
             else:
-                p.connection = w.state[FREE]
-                w.state[FREE] = packet
-                w.state[UNDER_WAY] -= 1
+                release(w, packet)
             if m.coming == 0:
                 return int(message)
     return NONE

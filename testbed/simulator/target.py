@@ -49,9 +49,9 @@ def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme)
         raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
     if settings.jobs:
         raise SettingsError(f"jobs are simulated of schemes {' and '.join(PACKETS)} alone, not of {scheme.name}: leave jobs out")
-    if settings.racks * settings.workers == 1 and scheme.name not in UPDATES:
-        raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
     workers = settings.racks * settings.workers
+    if workers == 1 and scheme.name not in UPDATES:
+        raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
     if scheme.all_to_all and workers > MOST_OF_ALL_TO_ALL:
         told = f"{workers:,} workers of scheme {scheme.name} send too many messages to simulate"
         raise SettingsError(f"{told}: choose at most {MOST_OF_ALL_TO_ALL}")
