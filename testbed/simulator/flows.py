@@ -22,7 +22,6 @@ from testbed.simulator.traffic import Then, Traffic
 from topologies.plan import NetworkPlan
 
 ALIKE = 1e-9  # moments that differ by less are one, as a share of the time until then; a flow of which less is left has ended
-UNLIMITED = 1e18  # bits a second
 
 
 @compiled("i8(i8[::1], f8, f8[::1], i8[::1], i8[::1], f8[::1], f8[::1], f8[::1], i8[::1], b1[::1])")
@@ -101,9 +100,8 @@ class FairTraffic(Traffic):
 
     def __init__(self, plan: NetworkPlan, known: Known) -> None:
         super().__init__(plan, known)
-        capacities = capacities_of(plan)
-        self._capacities = np.where(capacities > 0, capacities, UNLIMITED)
-        n = len(capacities)
+        self._capacities = capacities_of(plan)
+        n = len(self._capacities)
         self._room = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)
         self._ways: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._waiting: defaultdict[tuple[int, int], deque[Flow]] = defaultdict(deque)  # by connection; the first is under way

@@ -21,6 +21,7 @@ from testbed.simulator.simulation import Job, Link, Network
 from testbed.trial.configuration import QUEUE_DEPTH
 from topologies.plan import LinkPlan, NetworkPlan
 
+UNLIMITED = 1e18  # bits a second: of links that have no rate
 BIT = 1e-6  # seconds that a bit takes at 1 Mbit/s
 
 
@@ -90,5 +91,5 @@ def way_of(plan: NetworkPlan, source: int, destination: int) -> list[int]:
 
 
 def capacities_of(plan: NetworkPlan) -> NDArray[np.float64]:
-    """Of the plan's links in bits a second, by direction; 0 is unlimited."""
-    return np.repeat(np.array([(link.rate or 0.0) * 1e6 for link in plan.links]), 2)
+    """Of the plan's links in bits a second, by direction."""
+    return np.repeat(np.array([link.rate * 1e6 if link.rate else UNLIMITED for link in plan.links]), 2)

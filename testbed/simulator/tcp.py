@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from schemes.tcp import SEGMENT
 from testbed.simulator.costs import Known
-from testbed.simulator.flows import UNLIMITED
 from testbed.simulator.losses import mix
-from testbed.simulator.plans import capacities_of, way_of
+from testbed.simulator.plans import UNLIMITED, capacities_of, way_of
 from testbed.simulator.segments import (
     CONNECTION_FIELDS,
     FREE,
@@ -48,8 +47,8 @@ class TcpTraffic(Traffic):
         self.seed = seed
         capacities = capacities_of(plan)
         lines = np.zeros(len(capacities), LINE_FIELDS)
-        lines["rate"] = np.where(capacities > 0, capacities, UNLIMITED)
-        lines["bucket"] = [8 * burst(rate / 1e6) / rate if rate else 0.0 for rate in capacities]
+        lines["rate"] = capacities
+        lines["bucket"] = [8 * burst(rate / 1e6) / rate if rate < UNLIMITED else 0.0 for rate in capacities]
         self._wires = Wires(
             np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(STATES, np.int64),
             np.array([0.0, known.packets.delay]), np.zeros(0, PACKET_FIELDS), np.zeros(64, CONNECTION_FIELDS),
@@ -131,8 +130,7 @@ class TcpTraffic(Traffic):
         packets["connection"][before:] = np.arange(before + 1, before + more + 1)
         packets["connection"][-1] = self._wires.state[FREE]
         self._wires.state[FREE] = before
-        events = (np.concatenate([its, np.zeros(more, its.dtype)]) for its in self._wires[:3])
-        times, orders, whats = events
+        times, orders, whats = (np.concatenate([its, np.zeros(more, its.dtype)]) for its in self._wires[:3])
         self._wires = self._wires._replace(times=times, orders=orders, whats=whats, packets=packets)
 
 
