@@ -1,23 +1,27 @@
 """Loops over the packets of a batch: Python functions over numpy arrays that numba compiles to machine code.
 
 Each has a signature, so it is compiled when its module is imported, before workers are forked, and takes nothing else.
-Machine code is cached by the content of the module and of those that it imports from here: numba itself does not notice that an
-imported constant or function has changed, and would go on with the old one.
+Machine code is kept by the content of the module and of those that it imports from here. Numba itself keeps it by path and
+time: it does not notice that an imported constant has changed, and compiles again in every clone.
 """
 
 from __future__ import annotations
 
 import ast
+import fcntl
 import hashlib
 import importlib
 import logging
+import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 PACKAGE = Path(__file__).parent
 ROOT = PACKAGE.parent
@@ -37,27 +41,39 @@ def compiled(signature: Any, inline: bool = False) -> Callable[[Function], Funct
     """
 
     def compile_now(function: Function) -> Function:
-        config: Any = numba.config
-        before = config.CACHE_DIR
-        folder = _folder(Path(function.__code__.co_filename), bool(config.BOUNDSCHECK))
-        if folder is None or not folder.exists():
+        loop: Any = numba.njit(forceinline=inline, **OPTIONS)(function)
+        folder = _folder(Path(function.__code__.co_filename), _checked())
+        if folder is None:
             _tell()
-        config.CACHE_DIR = str(folder or before)
-        try:
-            loop: Any = numba.njit(signature, cache=folder is not None, forceinline=inline, **OPTIONS)(function)
-        finally:
-            config.CACHE_DIR = before
-        if folder is not None and not Path(loop.stats.cache_path).is_relative_to(folder):  # numba has taken another folder
-            loop = numba.njit(signature, forceinline=inline, **OPTIONS)(function)
+            loop.compile(signature)
+        else:
+            loop._cache = _Kept(function)
+            with _alone(folder):
+                loop.compile(signature)
+        loop.disable_compile()
         return cast(Function, loop)
 
     return compile_now
 
 
-def compile_all() -> None:
-    """Import all modules that have compiled loops: set-up does so, lest an experiment wait for them."""
-    for path in _modules(*LOOPS):
-        importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+def compile_all(*folders: str) -> None:
+    """Compile the loops of these folders of ROOT, by default of all, on every processor that this process may use."""
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in _modules(*(folders or LOOPS))]
+    count = min(len(os.sched_getaffinity(0)), len(modules))
+    fork = multiprocessing.get_context("fork")
+    others = [fork.Process(target=_import_from, args=(modules, len(modules) * n // count), daemon=True) for n in range(1, count)]
+    for other in others:
+        other.start()
+    _import_from(modules, 0)
+    for other in others:
+        other.join()
+
+
+def _import_from(modules: list[str], first: int) -> None:
+    """Import modules in their order, beginning with the one of that number; the first process tells what takes so long."""
+    log.disabled = first > 0
+    for module in (*modules[first:], *modules[:first]):
+        importlib.import_module(module)
 
 
 def kept() -> list[Path]:
@@ -78,15 +94,71 @@ def _tell() -> None:
     log.warning("compiling the hosts' loops for this machine, which takes some ten seconds once")
 
 
+def _checked() -> bool:
+    config: Any = numba.config
+    return bool(config.BOUNDSCHECK)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While a function of that folder is compiled: other processes wait, and then find it there."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+class _Place:
+    """Where numba keeps the machine code of a function: a locator of numba's caches."""
+
+    def __init__(self, function: Function, folder: Path) -> None:
+        self.folder, self.line = folder, function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Function, source: str) -> _Place | None:
+        folder = _folder(Path(source), _checked())
+        return None if folder is None else cls(function, folder)
+
+    def ensure_cache_path(self) -> None:
+        """It is there: _folder has made it."""
+
+    def get_cache_path(self) -> str:
+        return str(self.folder)
+
+    def get_source_stamp(self) -> str:
+        return self.folder.name
+
+    def get_disambiguator(self) -> str:
+        return str(self.line)
+
+
+class _Implementation(CompileResultCacheImpl):  # type: ignore[misc] # numba declares no types
+    _locator_classes = (_Place,)
+
+
+class _Kept(FunctionCache):  # type: ignore[misc]
+    """The machine code of a function, below the content of its module."""
+
+    _impl_class = _Implementation
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep it where that is possible; a confined process may only read what there is."""
+        _tell()
+        with suppress(OSError):
+            super().save_overload(signature, result)
+
+
 def _folder(source: Path, checked: bool) -> Path | None:
-    """Where the machine code of a module is kept; None if nothing can be written there."""
+    """Where the machine code of a module is kept, made where it is not there; None if there can be no such folder."""
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = cache / "inalab" / f"loops-{_digest(source)}{'-checked' * checked}"
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # no permission; no home
         return None
-    return folder if os.access(folder if folder.exists() else folder.parent, os.W_OK) else None
+    return folder
 
 
 @cache

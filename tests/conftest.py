@@ -11,9 +11,8 @@ import pytest
 
 # gRPC starts its threads again in every process that is forked; tests fork into PID namespaces, where that ends them
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of the hosts' loops, which the imports below compile
+numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of compiled loops, which imports compile
 
-from hosts.compiled import compile_all  # noqa: E402
 from schemes import registry  # noqa: E402
 from switches.target import Target  # noqa: E402
 from testbed.plan.targets import REAL, make_target, real_target_for  # noqa: E402
@@ -26,11 +25,6 @@ register_profiles()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test TARGET=bmv2` runs the tests that make networks on real BMv2, and compares the recordings with it."""
     parser.addoption("--target", default="embedded", choices=list(REAL), help="what runs the switches of networks under test")
-
-
-def pytest_configure() -> None:
-    """Compile the loops before tests begin, some side by side and some in forks: each would compile those that it needs."""
-    compile_all()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import shutil
 import signal
 import sys
 import tempfile
@@ -76,8 +75,8 @@ def _furnish(submission: Path) -> None:
             _bind(folder, root / folder.name)
     for path in readable(*ETC, ROOT / "p4"):
         _bind(path.resolve(), root / path.relative_to("/"))
-    for loops in kept():  # numba takes no folder that it cannot write to
-        shutil.copytree(loops, root / CACHE.relative_to("/") / "inalab" / loops.name)
+    for loops in kept():
+        _bind(loops, root / CACHE.relative_to("/") / "inalab" / loops.name)
     _bind(submission, root / SUBMISSION.relative_to("/"))
     for name in DEVICES:
         if Path("/dev", name).exists():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,15 +29,25 @@ if __name__ == "__main__":
 
 def run(folder: Path, step: int, index: int = 0, checked: str = "", cache: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Import a loop of a package of that name that stands in a folder, and call it."""
+    write(folder, step, index, checked)
+    return call(folder, cache or folder / "cache")
+
+
+def write(folder: Path, step: int, index: int = 0, checked: str = "") -> None:
+    """A package that has a loop, in a folder."""
     package = folder / "hosts"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").touch()
     (package / "compiled.py").write_text(Path(compiled.__file__).read_text())
     (package / "constants.py").write_text(f"STEP = {step}\n")
     (package / "loop.py").write_text(LOOP.format(index=index, checked=checked))
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache or folder / "cache"), "PYTHONPATH": str(folder)}
-    call = [sys.executable, "-m", "hosts.loop"]
-    return subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def call(folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    """Import the loop of the package in a folder, and call it."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "hosts.loop"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_constant_of_another_module_that_changes_is_compiled_again(tmp_path: Path) -> None:
@@ -57,20 +67,30 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     assert run(tmp_path, step=5, cache=Path("/proc/none")).stdout == "5\n"
 
 
-def test_a_cache_that_numba_cannot_use_is_not_replaced_by_one_that_does_not_know_the_content(tmp_path: Path) -> None:
-    """A file stands where numba would make its folder: it must not go on to hosts/__pycache__, which would serve the old code."""
+def test_another_clone_takes_what_is_there(tmp_path: Path) -> None:
+    """Machine code is found by content, not by path or time."""
+    cache = tmp_path / "cache"
+    for clone, compiles in (("one", True), ("other", False)):
+        (tmp_path / clone).mkdir()
+        ran = run(tmp_path / clone, step=5, cache=cache)
+        assert (ran.stdout, "compiling" in ran.stderr) == ("5\n", compiles)
+
+
+def test_what_is_gone_of_a_cache_is_compiled_again(tmp_path: Path) -> None:
     assert run(tmp_path, step=5).stdout == "5\n"
-    for folder in list((tmp_path / "cache").rglob("hosts_*")):
-        shutil.rmtree(folder)
-        folder.touch()
-    for step in (5, 7):
-        assert run(tmp_path, step=step).stdout == f"{step}\n"
-        for folder in (tmp_path / "cache" / "inalab").iterdir():
-            for made in folder.glob("hosts_*"):
-                if made.is_dir():
-                    shutil.rmtree(made)
-                    made.touch()
+    for path in (tmp_path / "cache").rglob("*.nbc"):
+        path.unlink()  # the index still names it
+    assert run(tmp_path, step=5).stdout == "5\n"
     assert run(tmp_path, step=7).stdout == "7\n"
+
+
+def test_processes_that_begin_together_compile_once(tmp_path: Path) -> None:
+    """The first compiles; the others wait for it, and load."""
+    write(tmp_path, step=5)
+    with ThreadPoolExecutor(3) as pool:
+        ran = list(pool.map(lambda _: call(tmp_path, tmp_path / "cache"), range(3)))
+    assert [each.stdout for each in ran] == ["5\n"] * 3
+    assert sum("compiling" in each.stderr for each in ran) == 1
 
 
 def test_set_up_compiles_every_loop(tmp_path: Path) -> None:
