@@ -10,6 +10,7 @@ TESTS_AT_A_TIME ?= $(if $(filter bmv2,$(TARGET)),1,$(shell echo $$((2 * $$(nproc
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_EXTRAS := $(VENV)/.ready-extras# READY, and what tests and other extras need
 
 .DEFAULT_GOAL := help
 .PHONY: help setup experiment figures test test-unit test-deep test-network test-labs mutants sanitize fuzz programs bench lint format doctor lock clean
@@ -18,14 +19,18 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
 	@echo 'Variables: EXPERIMENT=$(EXPERIMENT) TARGET=$(TARGET) SEED=$(SEED) SET="key=value ..."'
 
-setup: $(READY) ## install system packages and .venv; BROWSER=1: Chromium and tshark for tests, too
+setup: $(if $(filter 1,$(EXTRAS) $(BROWSER)),$(READY_EXTRAS),$(READY)) ## install system packages and .venv; EXTRAS=1: what tests need, too; BROWSER=1: and Chromium and tshark
 
 $(READY): requirements.lock pyproject.toml setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh setup.sh
 	@touch $@
 
+$(READY_EXTRAS): requirements.lock requirements-extras.lock pyproject.toml setup.sh
+	@PYTHON=$(PYTHON) VENV=$(VENV) EXTRAS=1 sh setup.sh
+	@touch $@ $(READY)
+
 ifeq ($(BROWSER),1)
-$(READY): again # set-up may have run before without the browser
+$(READY_EXTRAS): again # set-up may have run before without the browser
 endif
 .PHONY: again
 
@@ -41,52 +46,51 @@ define run-tests
 	@$(BIN)/python -m pytest $(1) -m quiet $(if $(SLOWEST),--durations=$(SLOWEST))
 endef
 
-test: $(READY) ## run all tests, networks on TARGET; SLOWEST=10 names those that took longest
+test: $(READY_EXTRAS) ## run all tests, networks on TARGET; SLOWEST=10 names those that took longest
 	$(call run-tests,tests --target $(TARGET))
 
-test-unit: $(READY) ## run the tests that need no network
+test-unit: $(READY_EXTRAS) ## run the tests that need no network
 	$(call run-tests,tests/unit)
 
-test-deep: $(READY) ## run the tests that need no root on many more examples, other ones each time
+test-deep: $(READY_EXTRAS) ## run the tests that need no root on many more examples, other ones each time
 	@$(BIN)/python -m pytest tests/unit --hypothesis-profile=deep --timeout=7200
 
-test-network: $(READY) ## run the tests that make networks
+test-network: $(READY_EXTRAS) ## run the tests that make networks
 	$(call run-tests,tests/network --target $(TARGET))
 
-test-labs: $(READY) ## check every lab's solution, starter and wrong solutions, and draw its figure
+test-labs: $(READY_EXTRAS) ## check every lab's solution, starter and wrong solutions, and draw its figure
 	$(call run-tests,tests/labs)
 
-mutants: $(READY) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
+mutants: $(READY_EXTRAS) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
 	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))
 
-sanitize: $(READY) ## try 10^6 packets and commands under sanitizers, and 2000 changed programs, some minutes
+sanitize: $(READY_EXTRAS) ## try 10^6 packets and commands under sanitizers, and 2000 changed programs, some minutes
 	@$(BIN)/python -m tests.sanitize --seed $(SEED)
 	@$(BIN)/python -m tests.sanitize.sources --seed $(SEED)
 
-fuzz: $(READY) ## try 10^7 packets and 10^6 commands under sanitizers, an hour; PIECE=3/20: the third twentieth of them
+fuzz: $(READY_EXTRAS) ## try 10^7 packets and 10^6 commands under sanitizers, an hour; PIECE=3/20: the third twentieth of them
 	@$(BIN)/python -m tests.sanitize --seed $(SEED) --packets 10000000 --commands 1000000 $(if $(PIECE),--piece $(PIECE))
 
-programs: $(READY) ## compare PROGRAMS=100 random P4 programs with an interpreter; TARGET=bmv2: with real p4c and BMv2, as root
+programs: $(READY_EXTRAS) ## compare PROGRAMS=100 random P4 programs with an interpreter; TARGET=bmv2: with real p4c and BMv2, as root
 	@$(BIN)/python -m tests.p4_comparison $(if $(filter bmv2,$(TARGET)),--bmv2) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
 
 bench: $(READY) ## measure packets/s of the switch and ATE/s of workers
 	@$(BIN)/python -m testbed.command.bench
 
-lint: $(READY) ## check format, rules and types
+lint: $(READY_EXTRAS) ## check format, rules and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-format: $(READY) ## bring the code into its format
+format: $(READY_EXTRAS) ## bring the code into its format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 doctor: $(READY) ## tell what this machine has and lacks
 	@$(BIN)/inalab doctor
 
-lock: $(READY) ## write requirements.lock from what .venv has
-	@{ echo '# Exact versions of everything that inalab runs and is tested with; made by `make lock`.'; \
-	   $(BIN)/pip freeze --exclude-editable --all | grep -v '^pip==' | sed 's/+cpu//'; } > requirements.lock
+lock: $(READY_EXTRAS) ## write requirements.lock and requirements-extras.lock from what .venv has
+	@$(BIN)/python -m testbed.command.lock
 
 clean: ## remove .venv and caches; results stay
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

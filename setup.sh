@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what inalab needs: system packages where they are missing (as root, on Debian), then a virtual environment
-# with the versions of requirements.lock. Run by `make setup`; running it again is harmless. BROWSER=1: Chromium and tshark, too.
+# with the versions of requirements.lock. Run by `make setup`; running it again is harmless.
+# EXTRAS=1: what tests, campaigns over machines and P4Runtime need, too. BROWSER=1: Chromium and tshark for tests.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin # where ip and tc are, and an ordinary user does not search
 PYTHON=${PYTHON:-python3}
@@ -28,7 +29,7 @@ else
 fi
 
 if [ -n "$missing" ]; then
-    missing=$(echo "$missing" | tr ' ' '\n' | sort -u | tr '\n' ' ')
+    missing=$(echo "$missing" | tr ' ' '\n' | awk '!seen[$0]++' | tr '\n' ' ')
     command -v apt-get >/dev/null 2>&1 || fail "these are missing, and there is no apt-get to install them: $missing"
     [ "$(id -u)" = 0 ] || fail "packages are missing; install them with: sudo apt-get install --no-install-recommends $missing"
     echo "installing system packages: $missing"
@@ -44,12 +45,45 @@ fi
 
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed; name one with PYTHON=..."
 [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV" || fail "no virtual environment could be made in $VENV"
+
+# uv takes a quarter of pip's time, and the indexes that pip is configured for; where there is no uv, or it fails, pip installs
+# all the same.
+pip() {
+    "$VENV/bin/python" -m pip "$@" --quiet --disable-pip-version-check
+}
+configured() { # the values that pip has for an option, each once
+    "$VENV/bin/python" -m pip config list 2>/dev/null | sed -n "s/^[^=]*\.$1='\(.*\)'\$/\1/p" | tr ' ' '\n' | awk '!seen[$0]++'
+}
+install() {
+    if [ -n "$UV" ]; then
+        "$UV" pip install --quiet --python "$VENV/bin/python" "$@" && return
+        echo "inalab setup: uv could not install that; trying pip"
+    fi
+    pip install "$@"
+}
+
+UV=$(command -v uv || true)
+if [ -z "$UV" ]; then
+    [ -x "$VENV/bin/uv" ] || pip install "$(grep '^uv==' requirements.lock)" || true
+    [ ! -x "$VENV/bin/uv" ] || UV=$VENV/bin/uv
+fi
+index=$(configured index-url) extra=$(configured extra-index-url) links=$(configured find-links)
+[ -z "$index" ] || export UV_DEFAULT_INDEX="$(echo "$index" | head -n 1)"
+[ -z "$extra" ] || UV_EXTRA_INDEX_URL=$(echo "$extra" | tr '\n' ' ')
+[ -z "$links" ] || UV_FIND_LINKS=$(echo "$links" | paste -sd ,)
+export UV_EXTRA_INDEX_URL UV_FIND_LINKS
+export UV_INDEX_STRATEGY=unsafe-best-match UV_PYTHON_DOWNLOADS=never # as pip does
+
 echo "installing Python packages into $VENV"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock || fail "the packages of requirements.lock could not be installed"
+if [ "${EXTRAS:-0}" = 1 ]; then
+    install -r requirements.lock -r requirements-extras.lock || fail "the packages of requirements.lock and requirements-extras.lock could not be installed"
+else
+    install -r requirements.lock || fail "the packages of requirements.lock could not be installed"
+fi
 [ -d "$MININET" ] || fail "there is no Mininet in $MININET; name the folder of its Python module with MININET=..."
 packages=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 ln -sfn "$MININET" "$packages/mininet"
-ln -sfn "$PWD/switches/p4runtime/p4tmp" "$packages/p4/tmp" # controllers of p4lang/tutorials import it
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . || fail "inalab itself could not be installed"
+[ ! -d "$packages/p4" ] || ln -sfn "$PWD/switches/p4runtime/p4tmp" "$packages/p4/tmp" # controllers of p4lang/tutorials import it
+install --no-deps --no-build-isolation -e . || fail "inalab itself could not be installed"
 echo "compiling the hosts' loops"
-"$VENV/bin/python" -c 'from hosts.compiled import compile_all; compile_all()' || fail "the hosts' loops could not be compiled"
+"$VENV/bin/python" -c 'from hosts.compiled import compile_all; compile_all("hosts")' || fail "the hosts' loops could not be compiled"

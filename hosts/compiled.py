@@ -113,11 +113,11 @@ def _alone(folder: Path) -> Iterator[None]:
 class _Place:
     """Where numba keeps the machine code of a function: a locator of numba's caches."""
 
-    def __init__(self, function: Function, folder: Path) -> None:
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         self.folder, self.line = folder, function.__code__.co_firstlineno
 
     @classmethod
-    def from_function(cls, function: Function, source: str) -> _Place | None:
+    def from_function(cls, function: Callable[..., Any], source: str) -> _Place | None:
         folder = _folder(Path(source), _checked())
         return None if folder is None else cls(function, folder)
 
@@ -134,11 +134,11 @@ class _Place:
         return str(self.line)
 
 
-class _Implementation(CompileResultCacheImpl):  # type: ignore[misc] # numba declares no types
-    _locator_classes = (_Place,)
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_Place]  # noqa: RUF012 (as numba declares it)
 
 
-class _Kept(FunctionCache):  # type: ignore[misc]
+class _Kept(FunctionCache):
     """The machine code of a function, below the content of its module."""
 
     _impl_class = _Implementation

@@ -70,6 +70,8 @@ def worker(
     mine = sorted(os.sched_getaffinity(0))
     slots = [mine[n : n + cores] for n in range(0, len(mine) - cores + 1, cores)] or [mine]
     dask = Path(sys.executable).with_name("dask")
+    if not dask.exists():
+        raise typer.BadParameter("Dask is missing, which campaigns over machines need: EXTRAS=1 make setup")
     words = [str(dask), "worker", address, "--nworkers", "1", "--nthreads", "1", "--resources", "trial=1", "--no-dashboard"]
     words += ["--death-timeout", "10", "--local-directory", "/tmp"]
     console.print(f"{len(slots)} slots of {len(slots[0])} cores for {address}")

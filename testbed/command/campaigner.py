@@ -58,10 +58,12 @@ def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path,
 def _machines(on: str | None, campaign: str) -> Machines:
     if on is None:
         return Here()
-    from testbed.campaign.dask_machines import DaskMachines  # which takes half a second
-
     try:
+        from testbed.campaign.dask_machines import DaskMachines  # which takes half a second
+
         return DaskMachines(on, campaign)
+    except ImportError as error:
+        raise SettingsError(f"campaigns over several machines need {error.name}, which is missing: EXTRAS=1 make setup") from None
     except MachinesError as error:
         raise SettingsError(str(error)) from None
 
