@@ -307,15 +307,10 @@ def leave_tally() -> None:
     tally.leave()
 
 
-def _create(given: Any, options: Options | None) -> InaProcessGroup:
+def create(given: Any, options: Options | None) -> InaProcessGroup:
+    """A group, for torch: `given` are its DistributedBackendOptions."""
     identity = (given.group_id, tuple(given.global_ranks_in_group))
     made[identity] += 1
     stores.append(given.store)
     store = PrefixStore(f"{made[identity]}", given.store)
     return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options or Options.from_environment())
-
-
-def register() -> None:
-    """What torch calls when it is imported."""
-    if "ina" not in dist.Backend.backend_list:
-        dist.Backend.register_backend("ina", _create, extended_api=True, devices=["cpu"])

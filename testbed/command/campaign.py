@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from topologies import isolation
+
 console = Console(highlight=False, soft_wrap=True)
 INTERRUPTED = 130
 
@@ -77,7 +79,8 @@ def worker(
     console.print(f"{len(slots)} slots of {len(slots[0])} cores for {address}")
 
     def begin(own: list[int]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(["taskset", "-c", ",".join(map(str, own)), *words], start_new_session=True)
+        command = ["taskset", "-c", ",".join(map(str, own)), *words]
+        return subprocess.Popen(command, start_new_session=True, preexec_fn=isolation.die_with_parent)  # noqa: PLW1509 (no thread)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     running = [begin(own) for own in slots]

@@ -360,6 +360,7 @@ def compare(
 def main() -> None:
     """Run the command line; what a user can mend is one sentence on stderr and exit code 1, an interruption is 130."""
     interrupted = 128 + signal.SIGINT
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & and nohup have it ignored
     try:
         code = _run()
     except KeyboardInterrupt:

@@ -28,6 +28,7 @@ from switches.embedded.build import build
 from switches.embedded.target import EmbeddedSwitch
 from switches.runtime_json import RuntimeJsonError
 from switches.target import SwitchError
+from testbed.command.scratch import scratch
 from testbed.command.servers import Servers
 from topologies import isolation
 from topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
@@ -52,7 +53,10 @@ def p4run(exercise: Exercise, folder: Path, logs: Path, lines: Sequence[str] | N
     executables = {name: build(switch.program) for name, switch in exercise.switches.items()}
     logs.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        servers = stack.enter_context(Servers(exercise, folder, logs)) if p4runtime else None
+        servers = None
+        if p4runtime:
+            sockets = stack.enter_context(scratch("inalab-p4runtime-"))
+            servers = stack.enter_context(Servers(exercise, folder, logs, sockets))
         pid = isolation.start(partial(_inside, exercise, executables, folder, logs, lines, servers, console), session=False)
         if servers is not None:
             servers.relay()

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -32,12 +30,14 @@ CHUNK = 1 << 16
 
 
 class Servers:
-    """A context manager that takes the ports in the machine's namespace; `start` runs in the network's. Raises ExerciseError."""
+    """A context manager that takes the ports in the machine's namespace; `start` runs in the network's. Raises ExerciseError.
 
-    def __init__(self, exercise: Exercise, folder: Path, logs: Path) -> None:
-        self.exercise, self.logs = exercise, logs
+    `sockets` is an empty folder that both sides see.
+    """
+
+    def __init__(self, exercise: Exercise, folder: Path, logs: Path, sockets: Path) -> None:
+        self.exercise, self.logs, self.sockets = exercise, logs, sockets
         _write_build(exercise, folder / "build")
-        self.sockets = Path(tempfile.mkdtemp(prefix="inalab-p4runtime-"))
         self.listeners: list[socket.socket] = []
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -69,7 +69,6 @@ class Servers:
             self.thread.join()
         for listener in self.listeners:
             listener.close()
-        shutil.rmtree(self.sockets, ignore_errors=True)
 
     # --- in the machine's namespace
 

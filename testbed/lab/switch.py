@@ -63,8 +63,12 @@ class StudentSwitch:
         self.submission = submission
         under = confined(submission, RUNNING, [executable])
         self.offline = OfflineSwitch(executable, ports, seed, MOST_COPIES, under)
-        for command in commands:
-            self.command(command)
+        try:
+            for command in commands:
+                self.command(command)
+        except Failure:
+            self.close()  # nobody else has it yet
+            raise
 
     def command(self, line: str) -> str:
         """Run a command of simple_switch_CLI. Failure if the program lacks what it names."""
