@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
@@ -15,13 +16,14 @@ import pytest
 import torch
 
 from hosts.byteps.worker import BytePS
-from hosts.collective import AggregationError, Label, Operation
+from hosts.collective import AggregationError, Label, Operation, Update
 from hosts.training.asynchronous import AsynchronousTrainer
 from hosts.training.pipeline import ASYNCHRONOUS
 from hosts.training.replica import Replica
 from hosts.training.stragglers import Straggler
 from hosts.training.trainer import TrainingSettings
 from testbed.record import steps
+from tests.fake_network import Clock
 from tests.unit.test_byteps import Hosts
 from tests.unit.test_torch_sums import Doubling
 
@@ -126,42 +128,81 @@ def test_a_scheme_that_sums_alone_says_so() -> None:
 
 
 class Keeper:
-    """What the services would answer to one worker; `others` come before each of its changes."""
+    """What the services would answer to one worker after 5 ms; `others` come before each of its changes, but those of `lost`."""
 
-    def __init__(self, others: int) -> None:
-        self.others, self.version = others, 0
+    def __init__(self, others: int, clock: Clock | None = None, lost: Collection[int] = ()) -> None:
+        self.others, self.clock, self.lost = others, clock or Clock(), lost
+        self.version = self.changes = 0
         self.weights = torch.zeros(0)
 
     def begin(self, tensor: torch.Tensor, label: Label, operation: Operation = Operation.SUM) -> Any:
+        update = None
+        self.clock.sleep(0.005)
         if operation == Operation.KEEP:
             self.weights = tensor.clone()
         elif operation == Operation.CHANGE:
-            self.weights += tensor
-            self.version += 1 + self.others
+            if self.changes in self.lost:
+                update = Update(0.0, None, 0.0, 0, 0.0, None, None, "", "")
+            else:
+                self.weights += tensor
+                self.version += 1 + self.others
+            self.changes += 1
             tensor.copy_(self.weights)
         elif operation == Operation.FETCH:
             tensor.copy_(self.weights)
-        told = {"version": float(self.version), "update": None, "ended": time.monotonic()}
-        return SimpleNamespace(wait=lambda: True, tensor=tensor, **told)
+        return SimpleNamespace(wait=lambda: True, tensor=tensor, version=float(self.version), update=update, ended=self.clock.now)
 
 
-def trained(others: int, **more: Any) -> tuple[list[dict[str, Any]], AsynchronousTrainer, Keeper]:
-    straggler = more.pop("straggler", Straggler())
-    settings = TrainingSettings("digits-mlp", 6, 1, 20.0, 2, straggler, pipeline=ASYNCHRONOUS, **more)
-    trainer, keeper = AsynchronousTrainer(settings, 0, 1), Keeper(others)
-    return list(trainer.run(keeper.begin)), trainer, keeper
+def in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in ("asynchronous", "pace", "replica", "trainer"):
+        monkeypatch.setattr(f"hosts.training.{module}.time", clock)
+    return clock
 
 
-def test_a_step_is_a_change_and_its_delay_what_others_changed() -> None:
-    records, trainer, keeper = trained(others=3)
+def settings(steps: int = 6, **more: Any) -> TrainingSettings:
+    return TrainingSettings("digits-mlp", steps, 1, 20.0, 2, Straggler(), pipeline=ASYNCHRONOUS, **more)
+
+
+def trained(monkeypatch: pytest.MonkeyPatch, others: int, lost: Collection[int] = ()) -> tuple[list[Any], Replica, Keeper]:
+    keeper = Keeper(others, in_virtual_time(monkeypatch), lost)
+    trainer = AsynchronousTrainer(settings(), 0, 1)
+    return list(trainer.run(keeper.begin)), trainer.replica, keeper
+
+
+def test_a_step_is_a_change_and_its_delay_what_others_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    records, replica, keeper = trained(monkeypatch, others=3)
     assert [r["version"] for r in records] == [4, 8, 12, 16, 20, 24]
     assert {r["delay"] for r in records} == {3}
     assert [r["step"] for r in records if "accuracy" in r] == [1, 3, 5]
     assert records[-1]["train_loss"] < records[0]["train_loss"]
-    assert torch.equal(trainer.replica.weights(), keeper.weights)
+    assert torch.equal(replica.weights(), keeper.weights)
     for r in records:
-        assert r["ended"] - r["begun"] >= 0.02
-        assert r["busy"] == 0.02 and r["padding"] <= r["busy"] - r["compute"] + 1e-6
+        assert (r["ended"] - r["begun"], r["busy"], r["tat"], r["padding"]) == pytest.approx((0.025, 0.02, 0.005, 0.02))
+    assert [r["ended"] for r in records[:-1]] == [r["begun"] for r in records[1:]]
+
+
+def test_the_first_worker_gives_the_weights_and_the_last_one_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, given = in_virtual_time(monkeypatch), []
+
+    def begin(keeper: Keeper, tensor: torch.Tensor, label: Label, operation: Operation = Operation.SUM) -> Any:
+        if operation == Operation.KEEP:
+            given.append(tensor.clone())
+        return keeper.begin(tensor, label, operation)
+
+    for rank in (0, 1):
+        trainer = AsynchronousTrainer(settings(steps=2), rank, 2)
+        weights = trainer.replica.weights()
+        records = list(trainer.run(partial(begin, Keeper(0, clock))))
+        assert torch.equal(given[rank], weights if rank == 0 else torch.zeros_like(weights))
+        assert ["accuracy" in r for r in records] == [False, rank == 1]
+
+
+def test_a_change_is_a_workers_share_of_the_optimizers() -> None:
+    alone, one_of_four = (Replica("digits-mlp", 1, 0, workers) for workers in (1, 4))
+    for replica in (alone, one_of_four):
+        replica.gradient(0)
+    assert torch.allclose(4 * one_of_four.change(), alone.change(), rtol=1e-4, atol=1e-7)
 
 
 def test_workers_that_pulled_different_weights_at_the_end_pull_again() -> None:
@@ -182,7 +223,7 @@ def test_workers_that_pulled_different_weights_at_the_end_pull_again() -> None:
         return answer
 
     def train(rank: int) -> str:
-        trainer = AsynchronousTrainer(TrainingSettings("digits-mlp", 2, 1, 1.0, 2, Straggler(), pipeline=ASYNCHRONOUS), rank, 2)
+        trainer = AsynchronousTrainer(settings(steps=2), rank, 2)
         list(trainer.run(partial(begin, rank)))
         return trainer.digest()
 
@@ -191,7 +232,7 @@ def test_workers_that_pulled_different_weights_at_the_end_pull_again() -> None:
     assert digests[0] == digests[1] and pulls == [2, 2]
 
 
-def test_a_worker_that_has_left_is_not_compared_with() -> None:
+def test_a_worker_that_has_left_is_not_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place is 0: it has heard that all are equal, or is dead."""
     pulls, keeper = 0, Keeper(others=0)
     keeper.weights = torch.zeros(16_810)
@@ -201,33 +242,24 @@ def test_a_worker_that_has_left_is_not_compared_with() -> None:
         pulls += operation == Operation.FETCH
         return keeper.begin(tensor, label, operation)
 
-    trainer = AsynchronousTrainer(TrainingSettings("digits-mlp", 1, 1, 1.0, 2, Straggler(), pipeline=ASYNCHRONOUS), 1, 2)
+    in_virtual_time(monkeypatch)
+    trainer = AsynchronousTrainer(settings(steps=1), 1, 2)
     list(trainer.run(begin))
     assert pulls == 1
 
 
-def test_a_change_that_is_dropped_leaves_no_momentum() -> None:
-    replica, other = (Replica("digits-mlp", 1, 0, 1) for _ in range(2))
-    weights = replica.weights()
-    for step in (0, 1):
-        replica.gradient(step)
-        replica.change()
-        if step == 0:
-            replica.undo()
-        replica.take(weights)
-    other.gradient(1)
-    other.change()
-    for own, same in zip(replica._velocity(), other._velocity(), strict=True):
-        assert own is not None and torch.equal(own, same)
-
-
-def test_one_worker_alone_does_what_an_optimizer_does() -> None:
-    _, trainer, _ = trained(others=0)
+@pytest.mark.parametrize("lost", [(), {0}, {1}, {0, 2, 3}])
+def test_one_worker_alone_does_what_an_optimizer_does(monkeypatch: pytest.MonkeyPatch, lost: Collection[int]) -> None:
+    """A change that is dropped leaves no momentum."""
+    _, replica, _ = trained(monkeypatch, others=0, lost=lost)
     alone = Replica("digits-mlp", 1, 0, 1)
     for step in range(6):
         alone.gradient(step)
-        alone.optimizers[0].step()
-    assert torch.allclose(trainer.replica.weights(), alone.weights(), atol=1e-6)
+        if step not in lost:
+            alone.optimizers[0].step()
+    assert torch.allclose(replica.weights(), alone.weights(), atol=1e-6)
+    for own, same in zip(replica._velocity(), alone._velocity(), strict=True):
+        assert own is not None and torch.allclose(own, same, atol=1e-6)
 
 
 def record(rank: int, step: int, begun: float, ended: float) -> dict[str, Any]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from hosts.atp import wire
 from hosts.atp.allocation import beginning
 from hosts.atp.merger import Merger
+from hosts.atp.server import RELEASE_PATIENCE, RELEASE_WAIT, AtpServer
 from hosts.atp.tree import Tree
 from hosts.collective import Membership
+from hosts.tcp.meeting import Meeting
+from tests.fake_network import Answer, Clock, FakeSocket
 from tests.merging import merger_of, take
 from tests.unit.test_atp_hosts import EPOCH, RACKS, K, gradient
 
@@ -206,3 +211,68 @@ def test_a_row_that_is_complete_is_not_begun_anew_in_the_same_batch(servers: int
     assert made.chunk[0] == 0 and list(made.results["vector"][0]) == [30] * K and not made.results["flags"][0]
     take(made, later)
     assert made.chunk[0] == 2 * window and not made.complete[0]
+
+
+# --- release
+
+
+def releasing(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> tuple[AtpServer, FakeSocket, Clock]:
+    """The server of three workers in two racks, which holds aggregators 5 and 9 of both racks' switches; `answer` plays those."""
+    clock = Clock()
+    net: list[FakeSocket] = []
+
+    def socket(local: Any, peers: Any, record: np.dtype, send_rows: int, receive_rows: int, segments: int = 1) -> FakeSocket:
+        net.append(FakeSocket(clock, answer, record, send_rows, receive_rows))
+        return net[0]
+
+    monkeypatch.setattr("hosts.atp.server.BatchSocket", socket)
+    monkeypatch.setattr("hosts.atp.server.time", clock)
+    member = Membership(3, 3, 3, [[0, 1], [2]])
+    made = AtpServer(member, Meeting(EPOCH, {}), ["w"] * 3 + ["s"], [1], ["tor0", "tor1"], 2, K, AGGREGATORS)
+    made.merger.assigned[:] = False
+    made.merger.assigned[[5, 9]] = True
+    return made, net[0], clock
+
+
+HELD = {(rack, index) for rack in (0, 1) for index in (5, 9)}
+
+
+def confirmed(packet: np.ndarray, epoch: int = EPOCH) -> np.ndarray:
+    made = packet.copy()
+    made["kind"], made["epoch"] = wire.KIND_RELEASED, epoch
+    return made
+
+
+def test_a_server_has_every_switch_free_what_the_job_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, net, _ = releasing(monkeypatch, lambda packet, rack: [(0.01, confirmed(packet))])
+    made._release()
+    assert {(rack, int(packet["index"])) for _, rack, packet in net.sent} == HELD and len(net.sent) == 4
+    for _, rack, packet in net.sent:
+        assert (int(packet["next_index"]), int(packet["epoch"]), int(packet["owner"]) >> 24) == (rack, EPOCH, 3)
+        assert packet["kind"] == wire.KIND_RELEASE
+
+
+def test_a_server_believes_no_confirmation_of_another_group_nor_another_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks again, and those alone who have not confirmed."""
+    asked: list[tuple[int, int]] = []
+
+    def answer(packet: np.ndarray, rack: int) -> list[tuple[float, np.ndarray]]:
+        asked.append((rack, int(packet["index"])))
+        if asked.count(asked[-1]) > 1 or asked[-1] == (0, 9):
+            return [(0.01, confirmed(packet))]
+        return [(0.01, confirmed(packet, EPOCH - 1)), (0.01, packet.copy())]
+
+    made, _, _ = releasing(monkeypatch, answer)
+    made._release()
+    assert {where: asked.count(where) for where in asked} == {where: 1 + (where != (0, 9)) for where in HELD}
+
+
+def test_a_server_gives_up_on_switches_that_confirm_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanwhile it asks less and less often, at most every half a second."""
+    made, net, clock = releasing(monkeypatch, lambda packet, rack: [])
+    begun = clock.now
+    made._release()
+    assert clock.now - begun == pytest.approx(RELEASE_PATIENCE, abs=10 * RELEASE_WAIT)
+    waits = np.diff(sorted({when for when, *_ in net.sent}))
+    assert waits[:3] == pytest.approx([RELEASE_WAIT, 2 * RELEASE_WAIT, 4 * RELEASE_WAIT])
+    assert waits[4:] == pytest.approx(np.full(len(waits) - 4, 10 * RELEASE_WAIT))

@@ -10,13 +10,14 @@ import pytest
 
 from hosts.atp import wire as atp_wire
 from hosts.switchml import wire
+from hosts.training.pipeline import ASYNCHRONOUS, CROSS_BARRIER
 from switches.loss import Loss, decisions, link_seed, threshold
 from testbed.draw.curves import Tolerance, over_base, words
 from testbed.measures import ATE, of_bound, retransmitted
 from testbed.plan.settings import TrialSettings
 from testbed.record.runs import Run
 from testbed.record.statistics import Interval
-from testbed.theory import bounds
+from testbed.theory import bounds, pipelines
 from testbed.trial.validity import MOST_SATURATED, SIGMAS, judge, loss_deviation
 from tests.runs import invalid, record, trial
 
@@ -96,6 +97,10 @@ def test_a_trials_share_of_its_bound() -> None:
     assert bounds.of_trial(entry) == pytest.approx(least)
     assert bounds.ate(entry) == pytest.approx(25_600 / least)
     assert of_bound(entry) == pytest.approx(0.5)
+    layered = settings(workload="layers-2x6400", pipeline=CROSS_BARRIER)
+    assert bounds.of_trial(entry | {"settings": layered.resolved()}) == pipelines.least_exchange(layered) != bounds.of_trial(entry)
+    pulled = settings(scheme="async", pipeline=ASYNCHRONOUS)
+    assert math.isnan(bounds.of_trial(entry | {"settings": pulled.resolved()})) and math.isnan(pipelines.bound(pulled))
     assert ATE(entry) == pytest.approx(25_600 / (2 * least) / 1e6)
     assert retransmitted(entry | {"metrics": {"retransmissions": 5, "packets_sent": 200}}) == pytest.approx(2.5)
 

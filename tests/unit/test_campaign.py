@@ -8,23 +8,32 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from schemes import registry
 from testbed.campaign import campaign as campaigns
-from testbed.campaign import file, one
+from testbed.campaign import file, machine, one
+from testbed.campaign import identity as identities
 from testbed.campaign.campaign import Campaign, Planned, read_status
+from testbed.campaign.file import RunWords
 from testbed.campaign.identity import identity
-from testbed.campaign.machines import Ended, Gone
+from testbed.campaign.machines import Ended, Gone, Here
 from testbed.campaign.schedule import MOST_LOST, Schedule, Work
 from testbed.campaign.store import Store
+from testbed.command import campaigner, runner
 from testbed.plan import experiment
 from testbed.plan.asking import Asked, understood
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from testbed.record.runs import ResultsError
+from testbed.record.runs import ResultsError, Run, load_run, release
+from testbed.trial.errors import TrialError
+from tests.runs import failed, make_run, record
+from tests.runs import trial as measured
 from topologies import isolation
 
 FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 1, "all_cores": 2}
@@ -50,6 +59,62 @@ def test_a_trial_is_its_settings_seed_target_and_code(tmp_path: Path, monkeypatc
     monkeypatch.setattr("testbed.campaign.identity.code", lambda: "other code")
     others.append(identity(trial(), "embedded"))
     assert len({first, *others}) == len(others) + 1
+    assert machine.versions()["code"] == "other code"
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("p4/include/loss.p4", True), ("hosts/tcp/ring.py", True), ("schemes/ring.py", True), ("switches/atp.py", True),
+        ("topologies/plan.py", True), ("testbed/trial/validity.py", True), ("testbed/record/steps.py", True),
+        ("testbed/simulator/costs.json", True), ("testbed/theory/bounds.py", True), ("testbed/plan/settings.py", True),
+        ("testbed/plan/groups.py", True), ("requirements.lock", True), ("testbed/draw/curves.py", False), ("docs/a.md", False),
+        ("testbed/report/page.py", False), ("testbed/campaign/store.py", False), ("experiments/workers.py", False),
+    ],
+)  # fmt: skip
+def test_what_takes_part_in_a_trial_makes_it_another(
+    file: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identities, "ROOT", tmp_path)
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("as it was")
+    before = identities.code.__wrapped__()
+    (tmp_path / file).write_text("as it is")
+    assert (identities.code.__wrapped__() != before) is counts
+
+
+OWN_SCHEME = """
+from schemes.ring import Ring
+from schemes.scheme import Look
+
+class Mine(Ring):
+    name, look = "mine", Look("mine", "black")
+
+SCHEME = Mine()
+"""
+
+
+@pytest.fixture
+def own_scheme(tmp_path: Path) -> Iterator[Path]:
+    """The file of a scheme from outside the tree, which is forgotten afterwards."""
+    known, path = dict(registry._known()), tmp_path / "mine.py"
+    path.write_text(OWN_SCHEME)
+    registry.add(str(path))
+    yield path
+    registry._known().clear()
+    registry._known().update(known)
+
+
+def test_a_trial_of_a_schemes_file_is_another_when_the_file_has_changed(own_scheme: Path) -> None:
+    own, ring = trial(scheme="mine"), identity(trial(scheme="ring"), "embedded")
+    first = identity(own, "embedded")
+    assert one.described(own, "embedded")["schemes"] == [str(own_scheme)] and one.described(trial(), "embedded")["schemes"] == []
+    own_scheme.write_text(OWN_SCHEME + "# faster")
+    assert identity(own, "embedded") != first
+    assert identity(trial(jobs=[{"scheme": "mine"}, {}], scheme="ring"), "embedded") != first
+    assert identity(trial(scheme="ring"), "embedded") == ring
+    own_scheme.write_text(OWN_SCHEME)
+    assert identity(own, "embedded") == first
 
 
 def test_what_is_said_by_default_is_the_same_trial() -> None:
@@ -239,6 +304,30 @@ def test_each_seeds_trials_run_on_one_machine_and_all_are_there_once(tmp_path: P
     assert again.ran == []
 
 
+def test_what_is_compared_is_a_block_and_no_two_runs_share_one(tmp_path: Path) -> None:
+    run, other = planned(2, (0.0, 0.1)), planned(2, (0.1, 0.2, 0.5))
+    campaign = Campaign(tmp_path, [run, other])
+    campaign.store.commit(run.trials[1][0], {})
+    names = [[work.name for work in block] for block in campaign.blocks()]
+    assert names == [
+        ["made up: loss 0.0 (seed 1)"],
+        ["made up: loss 0.0 (seed 2)", "made up: loss 0.1 (seed 2)"],
+        ["made up: loss 0.2 (seed 1)", "made up: loss 0.5 (seed 1)"],
+        ["made up: loss 0.2 (seed 2)", "made up: loss 0.5 (seed 2)"],
+    ]
+    assert campaign.status.trials == 8 and Campaign(tmp_path, [run, other]).status.done == 1
+
+
+def test_slots_share_the_time_that_is_left(tmp_path: Path) -> None:
+    """Five trials are left on two slots, at 30 s on average."""
+    campaign = Campaign(tmp_path, [])
+    campaign._show(Schedule(blocks(5)), {"a": {}, "b": {}})
+    assert read_status(tmp_path)[0].left is None  # none has ended
+    campaign.took = [10.0, 50.0]
+    campaign._show(Schedule(blocks(5)), {"a": {}, "b": {}})
+    assert read_status(tmp_path)[0].left == 75.0
+
+
 def test_a_machine_that_is_lost_costs_no_result(tmp_path: Path) -> None:
     run, said = planned(), list[str]()
     campaign = Campaign(tmp_path, [run])
@@ -290,7 +379,81 @@ def test_no_room_ends_a_campaign_and_what_is_there_stays(tmp_path: Path, monkeyp
     assert len(list((tmp_path / "trials").iterdir())) == 12
 
 
+# --- its reports, and what a run goes on with
+
+
+def test_each_run_of_a_campaign_has_a_folder_which_the_next_report_writes_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines, concluded = list[MadeUp](), list[Run]()
+
+    def made_up(*_: Any) -> MadeUp:
+        machines.append(MadeUp(["a"]))
+        return machines[-1]
+
+    def conclude(run: Run, *_: Any) -> bool:
+        concluded.append(run)
+        return True
+
+    monkeypatch.setattr(campaigner, "_machines", made_up)
+    monkeypatch.setattr(campaigner, "conclude", conclude)
+    monkeypatch.setattr("testbed.command.campaigner.signal.signal", lambda *_: None)
+    words = [RunWords(experiment="quickstart", target="simulated", seed=s, set=("racks=1", "workers=2")) for s in (1, 2)]
+    for _ in range(2):
+        assert campaigner.conduct("many", words, None, tmp_path, Console(quiet=True)) == 0
+    assert [len(each.ran) for each in machines] == [10]  # the second time everything is there
+    first, second, *again = [run.folder.resolve() for run in concluded]
+    assert first != second and again == [first, second]
+    for folder, seed in ((first, 1), (second, 2)):
+        run = load_run(folder)
+        assert [t["name"] for t in run.trials] == run.record["trials"] and {t["seed"] for t in run.trials} == {seed}
+        assert run.record["seed"] == seed and run.record["finished"] is True
+        assert [kind["trials"] for kind in run.record["machines"]] == [5]
+
+
+def asked_for(**change: Any) -> dict[str, Any]:
+    """A run's record before its first trial, as JSON has it."""
+    return dict(json.loads(json.dumps(record(**change))))
+
+
+@pytest.mark.parametrize(
+    "what", ["versions", "machine", "git", "code", "schemes_added", "target", "seed", "settings", "quick", "trials", "capture"]
+)
+def test_a_run_does_not_go_on_with_trials_of_another(what: str, tmp_path: Path) -> None:
+    """Of another machine or other code, or that were asked for in other words."""
+    asked = asked_for(code={"sha256": "ab"}, schemes_added={"mine.py": "ab"}, quick=False, capture=["h0"])
+    earlier = make_run(tmp_path, [measured(), failed("no faults", 2, "it did not start")], **asked)
+    assert runner._earlier(tmp_path, asked | {what: "another"}) is None
+    found = runner._earlier(tmp_path, asked | {"started": "later", "finished": False})
+    assert found is not None and found.folder == earlier.folder and [t["seed"] for t in found.trials] == [1]
+    release(found)
+
+
+def test_a_run_goes_on_with_the_newest_that_nobody_is_at(tmp_path: Path) -> None:
+    older, newer = (make_run(tmp_path, [measured(seed=seed)]) for seed in (1, 2))
+    older.folder.rename(tmp_path / "quickstart" / "20200101-000000-seed1")
+    found = runner._earlier(tmp_path, asked_for())
+    assert found is not None and found.folder == newer.folder
+    other = runner._earlier(tmp_path, asked_for())
+    assert other is not None and other.folder.name == "20200101-000000-seed1"
+    assert runner._earlier(tmp_path, asked_for()) is None
+    for run in (found, other):
+        release(run)
+
+
 # --- its file, and one trial in a process of its own
+
+
+def test_a_file_says_which_runs_and_the_rest_is_as_inalab_run_has_it(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(
+        "[[run]]\nexperiment = 'workers'\n[[run]]\nexperiment = 'loss'\nseed = 7\nset = ['k=256', 'seeds=3']\nquick = true\n"
+        "scheme = './mine.py'\ntarget = 'simulated'"
+    )
+    plain, whole = file.read(tmp_path / "c.toml").run
+    assert plain.model_dump() == {"experiment": "workers", "seed": 1, "set": (), "quick": False, "scheme": None, "target": ""}
+    assert whole.model_dump() == {
+        "experiment": "loss", "seed": 7, "set": ("k=256", "seeds=3"), "quick": True, "scheme": "./mine.py", "target": "simulated",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -323,12 +486,49 @@ def test_a_trials_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert ran({}, lambda: False) == {"failed": "its process ended with exit code 1"}
 
 
-def test_a_trial_that_cannot_be_is_told() -> None:
-    asked = one.described(trial(), "embedded")
-    assert "target nix is unknown" in ran(asked | {"target": "nix"}, lambda: False)["failed"]
+def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> None:
+    runner = one.Runner()
+    try:
+        told = runner.run(one.described(trial(), "embedded") | {"target": "nix"}, lambda: False)
+        assert "target nix is unknown" in told["failed"]
+        process = runner.process
+        looks = iter(range(1000))
+        long = one.described(trial(steps=100_000, workers=1, racks=1), "embedded")
+        assert runner.run(long, lambda: next(looks) > 5) == {"stopped": True}
+        assert process is not None and process.poll() is not None and runner.process is None
+    finally:
+        runner.end()
 
 
-def test_a_trial_ends_when_it_is_told_to() -> None:
-    asked = one.described(trial(steps=100_000, workers=1, racks=1), "embedded")
-    looks = iter(range(1000))
-    assert ran(asked, lambda: next(looks) > 20) == {"stopped": True}
+def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = json.loads(json.dumps(one.described(trial(scheme="mine", loss=0.1, seed=5), "simulated")))
+    registry._known().pop("mine")  # another process does not know it
+
+    def run_trial(settings: TrialSettings, seed: int, target: Any, hear: Any) -> dict[str, Any]:
+        if settings.loss == 0.5:
+            raise TrialError("worker 1 died")
+        return {"scheme": settings.scheme, "loss": settings.loss, "seed": seed, "target": target}
+
+    monkeypatch.setattr(one, "run_trial", run_trial)
+    monkeypatch.setattr(one, "target_for", lambda name, program, k: f"{name} at {k}")
+    assert one._result(asked) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated at 64"}
+    assert one._result(one.described(trial(loss=0.5), "embedded")) == {"failed": "worker 1 died"}
+
+
+def test_this_machine_tells_each_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
+    here = Here()
+    monkeypatch.setattr(here.runner, "run", lambda asked, stop: {"seed": asked["seed"]})
+    assert here.slots() == {"here": FINGERPRINT} and here.news(0.0) == []
+    for seed in (1, 2):
+        here.start("here", {"seed": seed})
+        assert here.news(5.0) == [Ended("here", {"seed": seed})]
+        assert here.news(0.0) == []
+    here.stop()
+
+
+def test_a_machines_speed_is_that_of_all_its_cores_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr(machine, "MEASURE", "print(100.4)")
+    found = machine.fingerprint.__wrapped__()
+    assert (found["cores"], found["one_core"], found["all_cores"]) == (3, 100, 301)

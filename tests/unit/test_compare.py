@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from hosts.training.pipeline import ASYNCHRONOUS
 from testbed.record.runs import ResultsError, Run, load_run
 from testbed.report.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
 from tests.command_line import inalab
@@ -44,12 +45,12 @@ def test_equal_runs_are_equal(tmp_path: Path) -> None:
 
 
 def test_pairs_find_a_shift_that_is_smaller_than_the_spread_of_seeds(tmp_path: Path) -> None:
-    """Every seed is 1 % slower in B; the medians' own intervals, ±2 % wide, overlap."""
-    result = both(tmp_path, seeds(), seeds(1.01))
+    """Every seed is 1 % slower in B, which ran in another order; the medians' own intervals, ±2 % wide, overlap."""
+    result = both(tmp_path, seeds(), [*reversed(seeds(1.01))])
     tat = found(result, "tat_median")
     assert tat.first.overlaps(tat.second)
     assert tat.change is not None
-    assert tat.change.median == pytest.approx(1.01)
+    assert tat.change.median == pytest.approx(1.01) == tat.change.low == tat.change.high
     assert tat.different
     assert tat.p == pytest.approx(4 * 2**-9)  # ten of one sign, and four comparisons
     assert result.different == ["no faults"]
@@ -194,6 +195,8 @@ def test_other_models_at_the_same_seed(tmp_path: Path) -> None:
     result = both(tmp_path, seeds(), changed)
     assert result.differences == ["no faults: the final models differ at seed 3"]
     assert not result.equal
+    pulled = [entry | {"settings": entry["settings"] | {"pipeline": ASYNCHRONOUS}} for entry in changed]  # by chance
+    assert both(tmp_path, [entry | {"settings": pulled[0]["settings"]} for entry in seeds()], pulled).differences == []
 
 
 def test_what_was_asked_and_run_differently_is_told_and_no_difference(tmp_path: Path) -> None:
@@ -228,16 +231,17 @@ def printed(a: Run, b: Run, every: bool = False) -> tuple[int, str]:
 
 
 def test_what_is_printed_fits_80_columns_and_names_what_differs(tmp_path: Path) -> None:
-    a = make_run(tmp_path / "a", [*seeds(), *seeds(name="[bold]1 % loss[/bold]", spread=0.01)])
+    a = make_run(tmp_path / "a", [*seeds(), *seeds(name="[bold]1 % loss[/bold]", spread=0.01)], target="bmv2")
     b = make_run(tmp_path / "b", [*seeds(), *seeds(1.2345, name="[bold]1 % loss[/bold]")])
     code, text = printed(a, b)
     assert code == DIFFERENT
     told = "[bold]1 % loss[/bold]: differs in TAT (p = 0.0078), step (p = 0.0078), ATE/s (p = 0.0078), duration (p = 0.0078)"
     assert told in flat(text)
     assert "no difference found in: no faults" in text
+    assert "target bmv2 embedded" in flat(text)
     assert "confidence 95 % over all 4 comparisons together: sign test over pairs of equal seeds" in flat(text)
     assert "0.0078" in text.split("no difference found")[0].split("differs in")[0]  # in the table, too
-    assert "1.234" in text  # the ratio of TATs, to three digits
+    assert "TAT, ms 100.2 123.8 1.234 10 pairs 0.0078 yes" in flat(text)  # A, B and the ratio, to three digits
     low, high = found(compare(a, b), "tat_median", "[bold]1 % loss[/bold]").first[1:3]
     assert f"{1000 * low:.1f}–{1000 * high:.1f}" in text
     code, text = printed(a, a, every=True)

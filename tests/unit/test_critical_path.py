@@ -69,6 +69,16 @@ def test_the_bound_of_one_tensor_is_compute_and_then_the_schemes_bound() -> None
     assert pipelines.least_exchange(plain) == pytest.approx(ring)
 
 
+def test_the_front_layer_is_first_in_the_times_of_a_trial() -> None:
+    """Three quarters of the elements are the front layer's; a quarter of the time is the forward pass."""
+    own = {"racks": 1, "workers": 4, "workload": "layers-75000+25000", "compute_ms": 200, "scheme": "ring", "forward_share": 0.25}
+    chosen = TrialSettings(**own, pipeline=CROSS_BARRIER, background=1.0)
+    forward, backward, takes = pipelines.of_settings(chosen)
+    assert (sum(forward), sum(backward)) == (pytest.approx(0.05), pytest.approx(0.15))
+    whole = chosen.of_scheme().bound(chosen.changed(background=0.0).plan(), chosen.scheme_settings(), 100_000)
+    assert takes == pytest.approx([0.75 * whole, 0.25 * whole])
+
+
 def test_a_stream_of_tensors_pays_for_one_window_of_exponents() -> None:
     """Four tensors of 100 chunks through 64 slots: 400 chunks, one window, and three more announcements."""
     scheme, plan = registry.find("switchml"), NetworkPlan(Racks(1, 4, 10.0, None))

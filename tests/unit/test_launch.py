@@ -1,23 +1,37 @@
-"""What `inalab launch` refuses before it starts, the notes that it leaves, and what a script's failure becomes."""
+"""What `inalab launch` refuses before it starts, what workers find, the notes that it leaves, and what a failure becomes."""
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from itertools import chain, count, repeat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch.distributed as dist
+from typer.testing import CliRunner
 
-from hosts.collective import AggregationError, Membership
+from hosts import torch_backend
+from hosts.collective import AggregationError, Counters, Membership
 from hosts.notes import FOLDER, Notes
 from hosts.place import Place
+from hosts.tally import Tally
 from hosts.torch_backend import PLACE, Options
+from hosts.training.pace import VARIABLE
+from hosts.training.stragglers import Straggler
 from schemes.gloo import SCHEME
-from testbed.plan.settings import SettingsError
-from testbed.trial import hosted
-from testbed.trial.launch import check_script
+from testbed.command import cli
+from testbed.plan.settings import SettingsError, TrialSettings
+from testbed.trial import hosted, launch
+from testbed.trial.launch import check_script, refuse_training
+from testbed.trial.places import RENDEZVOUS_PORT
+from tests.fake_network import Clock
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [192.168.0.2]:51616. GLHF!"
 PLACED = Place(
@@ -68,6 +82,68 @@ def test_what_python_runs_is_accepted(tmp_path: Path) -> None:
         check_script(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"steps": 9, "pipeline": "barrier"}, "^steps, pipeline is of the project's own training"),
+        ({"scheme": "mlfabric"}, "^scheme mlfabric keeps a model and sums no gradients"),
+    ],
+)
+def test_what_is_of_the_projects_own_training_is_refused(changed: dict[str, Any], said: str) -> None:
+    refuse_training(TrialSettings(workers=2, compute_ms=3, straggler="pareto"))
+    with pytest.raises(SettingsError, match=said):
+        refuse_training(TrialSettings(**changed))
+
+
+def test_the_command_hands_on_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[Any] = []
+    monkeypatch.setattr("testbed.command.runner.need_namespaces", lambda: None)
+    monkeypatch.setattr("testbed.trial.launch.launch", lambda *given: launched.append(given) or 7)
+    words = ["launch", "--scheme", "gloo", "--seed", "5", "--set", "workers=2", "--torchrun", "--", "x.py", "--seed", "3"]
+    done = CliRunner().invoke(cli.application, words)
+    ((settings, seed, _, script, torchrun),) = launched
+    assert (done.exit_code, settings.scheme, settings.workers, seed, torchrun) == (7, "gloo", 2, 5, True)
+    assert script == ["x.py", "--seed", "3"]
+
+
+def test_a_network_ends_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit code is the network's; an interruption kills the network, and is raised again."""
+    (tmp_path / "x.py").touch()
+    done: list[Any] = []
+    ways: Any = iter([3, KeyboardInterrupt, 0])
+
+    def wait(pid: int) -> int:
+        done.append(("wait", pid))
+        if (way := next(ways)) is KeyboardInterrupt:
+            raise way
+        return int(way)
+
+    monkeypatch.setattr(launch.isolation, "start", lambda work: 4711)
+    monkeypatch.setattr(launch.isolation, "wait", wait)
+    monkeypatch.setattr(launch.os, "kill", lambda pid, how: done.append((how, pid)))
+    target: Any = None
+    assert launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True) == 3
+    assert done.pop() == ("wait", 4711)
+    with pytest.raises(KeyboardInterrupt):
+        launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True)
+    assert done == [("wait", 4711), (signal.SIGKILL, 4711), ("wait", 4711)]
+
+
+@pytest.mark.parametrize("scheme", ["switchml", "gloo"])
+def test_every_worker_finds_its_place_its_pace_and_the_others(scheme: str) -> None:
+    settings = TrialSettings(racks=2, workers=2, scheme=scheme, compute_ms=30, straggler="exponential", straggler_mean=0.7)
+    plan = settings.plan()
+    for rank, host in enumerate(plan.hosts):
+        found = launch.environment(settings, plan, host, 9)
+        assert (found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"], found["LOCAL_WORLD_SIZE"]) == (f"{rank}", "4", "0", "1")
+        assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == (plan.hosts[0].management_ip, f"{RENDEZVOUS_PORT}")
+        assert found["GLOO_SOCKET_IFNAME"] == host.data_interface != host.management_interface
+        place, pace = Place.loads(found[PLACE]), json.loads(found[VARIABLE])
+        assert (place.membership.rank, place.scheme.name) == (rank, scheme)
+        assert (pace["compute_ms"], pace["seed"], pace["rank"]) == (30, 9, rank)
+        assert Straggler(**pace["straggler"]) == settings.straggler_model()
+
+
 # --- notes
 
 
@@ -94,6 +170,19 @@ def test_without_a_launcher_the_pulse_tells_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(PLACE, PLACED.dumps())
     monkeypatch.delenv(FOLDER, raising=False)
     assert Options.from_environment().pulse() is None
+
+
+@pytest.mark.parametrize("group", [None, Counters(sent=9, retransmissions=2)])
+def test_what_a_process_used_is_left_for_the_launcher(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, group: Counters | None
+) -> None:
+    """With what a group has sent that was not destroyed."""
+    used = Tally(sums=1, seconds=[0.5], sent=100)
+    monkeypatch.setattr(torch_backend, "tally", used)
+    monkeypatch.setattr(torch_backend, "joined", [SimpleNamespace(counters=lambda: group)] if group else [])
+    torch_backend.leave_tally()
+    left = Tally(sums=1, seconds=[0.5], sent=109, retransmissions=2) if group else used
+    assert Tally(**json.loads(notes.tally(1) or "")) == left
 
 
 def failed(tmp_path: Path, notes: Notes, source: str) -> str:
@@ -130,6 +219,61 @@ def test_a_failure_of_gloo_is_one_line_with_the_cause(tmp_path: Path, notes: Not
 def test_a_sum_that_failed_is_one_line(tmp_path: Path, notes: Notes) -> None:
     source = "from hosts.collective import AggregationError\nraise AggregationError('worker 1: job 0, slot 3')\n"
     assert failed(tmp_path, notes, source) == f"train.py, line 2: {AggregationError.__name__}: worker 1: job 0, slot 3"
+
+
+def test_a_failure_is_where_the_script_called_what_failed(tmp_path: Path, notes: Notes) -> None:
+    source = "from hosts.collective import AggregationError\ndef f():\n    raise AggregationError('no')\nf()\n"
+    assert failed(tmp_path, notes, source) == "train.py, line 3: AggregationError: no"
+
+
+def test_a_script_finds_its_arguments_and_the_modules_beside_it(
+    tmp_path: Path, notes: Notes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "beside_the_script.py").write_text("x = 5\n")
+    script = tmp_path / "train.py"
+    script.write_text("import sys\nfrom beside_the_script import x\nprint(__name__, x, sys.argv)\n")
+    assert hosted.run([str(script), "--lr", "1"]) == 0
+    assert capsys.readouterr().out == f"__main__ 5 {[str(script), '--lr', '1']}\n"
+
+
+@pytest.mark.parametrize(("exitcode", "code"), [(3, 3), (-9, 137)])
+def test_below_torchrun_an_exit_code_is_the_scripts_own(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, exitcode: int, code: int
+) -> None:
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+    def run(asked: Any) -> None:
+        assert (asked.node_rank, asked.nnodes, asked.nproc_per_node) == (1, "2", "1")
+        assert (asked.master_addr, asked.master_port) == ("192.168.0.2", 29501)
+        assert (asked.training_script, asked.training_script_args) == ("testbed.trial.hosted", ["x.py", "--lr"])
+        raise ChildFailedError("x.py", {0: ProcessFailure(0, 1, exitcode, "")})
+
+    monkeypatch.setattr(torchrun, "run", run)
+    monkeypatch.setattr(hosted.logging, "disable", lambda level: None)
+    given = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "192.168.0.2", "MASTER_PORT": "29501"}
+    assert hosted._below_torchrun(given, ["x.py", "--lr"]) == code
+
+
+@pytest.mark.parametrize(("first", "then", "looks"), [("", "S", 3), ("RSSR", "S", 7), ("S", "R", 2500)])
+def test_a_group_is_destroyed_once_gloos_threads_are_idle_for_some_looks(
+    monkeypatch: pytest.MonkeyPatch, first: str, then: str, looks: int
+) -> None:
+    """Or when that takes too long."""
+
+    def destroy_process_group(group: Any = None) -> None:
+        destroyed.append(group)
+
+    destroyed: list[Any] = []
+    states, looked = chain(first, repeat(then)), count()
+    for module in (dist, dist.distributed_c10d):
+        monkeypatch.setattr(module, "destroy_process_group", destroy_process_group)
+    monkeypatch.setattr(hosted, "time", Clock())
+    monkeypatch.setattr(hosted, "gloo_threads", lambda: ["S", next(states)] if next(looked) < 9999 else [])
+    hosted._wait_for_idle_gloo_threads()
+    dist.destroy_process_group("the group")
+    assert destroyed == ["the group"]
+    assert next(looked) == pytest.approx(looks, abs=looks // 1000)
 
 
 def test_exit_codes_are_the_scripts_own(tmp_path: Path, notes: Notes) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import time
+import json
+from contextlib import suppress
+from dataclasses import asdict
 
 import pytest
 import torch
 
 from hosts.collective import Counters
 from hosts.tally import Tally
+from hosts.training import pace as paced
 from hosts.training.pace import Pace, pace
 from hosts.training.stragglers import Straggler
 from testbed.plan.settings import TrialSettings
 from testbed.trial.launch import summary
+from tests.fake_network import Clock
 
 CARRIED = [{"up": 3_000_000, "down": 1000}, {"up": 1_000_000, "down": 1000}]
 
@@ -57,19 +61,67 @@ def test_who_does_not_use_the_scheme_or_the_pace_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize(("rank", "least"), [(0, 0.02), (1, 0.04)])
-def test_a_block_takes_its_virtual_time(rank: int, least: float) -> None:
+# --- the pace of a script's steps
+
+
+class Busy(Clock):
+    """A clock, on a machine whose sleep ends late."""
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds + 0.001)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Busy()
+    monkeypatch.setattr("hosts.training.pace.time", made)
+    monkeypatch.setattr("hosts.training.pace.tally", Tally())
+    return made
+
+
+@pytest.mark.parametrize(("rank", "takes"), [(0, 0.021), (1, 0.041)])
+def test_a_block_takes_its_virtual_time_in_each_step(clock: Clock, rank: int, takes: float) -> None:
     made = Pace(20, 1, rank, Straggler("slow", rank=1, factor=2))
-    begun = time.monotonic()
+    begun = clock.now
+    for _ in range(3):
+        with made.compute():
+            clock.now += 0.01
+    assert clock.now - begun == pytest.approx(3 * takes)
+    assert (paced.tally.paced, paced.tally.late) == (3, 0)
+
+
+def test_every_step_draws_its_own_slow_down_and_one_that_raises_is_none(clock: Clock) -> None:
+    straggler = Straggler("exponential")
+    made, took = Pace(20, 4, 1, straggler), []
+    for step in range(4):
+        begun = clock.now
+        with suppress(KeyError), made.compute():
+            if step == 1:
+                raise KeyError
+        took.append(clock.now - begun)
+    slow = [0.001 + 0.02 * straggler.slowdown(4, 1, step) for step in range(3)]
+    assert took == pytest.approx([slow[0], 0, *slow[1:]])
+    assert paced.tally.paced == 3
+
+
+def test_a_block_that_computes_for_longer_is_late_and_takes_its_own_time(clock: Clock) -> None:
+    made, begun = Pace(20, 1, 0, Straggler()), clock.now
     with made.compute():
-        pass
-    assert time.monotonic() - begun >= least
-    assert made.step == 1
+        clock.now += 0.05
+    assert clock.now - begun == pytest.approx(0.05)
+    assert (paced.tally.paced, paced.tally.late) == (1, 1)
 
 
-def test_without_a_launcher_nothing_is_padded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("INALAB_PACE", raising=False)
-    begun = time.monotonic()
+def test_a_script_has_the_pace_of_its_launcher_or_none(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(paced.VARIABLE, raising=False)
+    begun = clock.now
     with pace.compute():
         pass
-    assert time.monotonic() - begun < 0.02
+    assert clock.now == begun
+    straggler = Straggler("slow", rank=2, factor=5)
+    monkeypatch.setenv(paced.VARIABLE, json.dumps({"compute_ms": 10, "seed": 3, "rank": 2, "straggler": asdict(straggler)}))
+    paced._pace.cache_clear()
+    with pace.compute():
+        pass
+    paced._pace.cache_clear()
+    assert clock.now - begun == pytest.approx(0.051)

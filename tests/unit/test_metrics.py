@@ -18,6 +18,7 @@ from testbed.plan.sweep import Point, SweepSettings, paired
 from testbed.record.metrics import COMPARED, DETAIL, MAIN, MISSING, Metric, named, present
 from testbed.record.runs import ResultsError, Run, add_trial, claim, create_run, keep_trials, load_run, release, write_whole
 from testbed.report.tables import seed_table, trial_table, verdict
+from testbed.theory import bounds
 from testbed.trial.job_run import JobRun, together
 from tests.runs import failed, invalid, make_run, record, trial
 from topologies.jobs import deal
@@ -57,7 +58,9 @@ def test_every_metric_is_listed_once_and_unlisted_ones_are_shown() -> None:
     assert len(set(keys)) == len(keys)
     assert set(COMPARED) <= set(keys)
     assert named("pause_ms") == Metric("pause_ms", "pause ms")
-    main, detail = present([{"metrics": {"duration": 1.0, "mine": 2, "jobs": [], "model_digest": "ab", "rtt": 0.1}}, {}])
+    scales = {"ms": 1000.0, "%": 100.0}
+    assert not [m.key for m in (*MAIN, *DETAIL) if m.scale != scales.get(m.unit, 1.0)]
+    main, detail = present([{}, {"metrics": {"duration": 1.0, "mine": 2, "jobs": [], "model_digest": "ab", "rtt": 0.1}}])
     assert [m.key for m in main] == ["duration", "mine"]
     assert [m.key for m in detail] == ["rtt"]
 
@@ -161,7 +164,7 @@ def test_points_of_a_run() -> None:
     run = _points()
     assert {name: len(found) for name, found in by_name(run).items()} == {"a": 3, "b": 3}
     assert levels(run, "x") == [1, 2] and levels(run, "x", p="a") == [2]
-    assert [t["seed"] for t in matching(run, p="b")] == [1, 2, 3] and matching(run, p="d") == []
+    assert [t["seed"] for t in matching(run, p="b")] == [1, 2, 3] and matching(run, p="d") == [] == matching(run, p="a", x=1)
     tat = lambda t: float(t["metrics"]["tat_median"])  # noqa: E731
     assert ratio(run, tat, {"p": "b"}, {"p": "a"})[:1] == (4.0,)
     assert ratio(run, tat, {"p": "b"}, {"p": "a"}).n == 2
@@ -188,17 +191,16 @@ def test_verdicts_and_tables_count_what_is_not_valid_apart() -> None:
 
 
 def test_plots_show_each_trials_numbers(tmp_path: Path) -> None:
-    entries = [trial("a", tat=0.1), invalid(trial("b", tat=0.3), "a problem")]
+    entries = [trial("a", tat=0.1, retransmissions=617), invalid(trial("b", tat=0.3), "a problem")]
     for entry in entries:
         entry["metrics"]["elements"] = 16810
         for r in entry["steps"]:
             r |= {
-                "train_loss": 1.0 + r["rank"],
+                "train_loss": 1.0 + r["rank"] + 50 * (r["step"] == 7),
                 "compute": 0.03,
                 "padding": 0.02 - 0.1 * r["rank"],
                 "retransmissions": r["step"],
-                "accuracy": 0.5,
-            }
+            } | ({"accuracy": 0.5 + 0.01 * r["step"]} if r["step"] % 10 == 9 and r["rank"] == 0 else {})
     run = Run(tmp_path, record(), entries)
     assert [style(run, t)["linestyle"] for t in entries] == ["-", "--"]
     assert [style(run, t)["label"] for t in entries] == ["a", "b (not valid)"]
@@ -208,12 +210,18 @@ def test_plots_show_each_trials_numbers(tmp_path: Path) -> None:
     drawn = series.lines[0].get_ydata()
     assert len(drawn) == 20 and min(drawn) == pytest.approx(99.0) and max(drawn) == pytest.approx(101.0)
     assert list(spread.lines[0].get_ydata()) == sorted(drawn)
-    losses = learning_curves(run).axes[0].lines[0].get_ydata()
-    assert set(losses) == {1.5}  # the mean over workers
-    total = retransmissions(run).axes[0].lines[0].get_ydata()
-    assert list(total) == [2.0 * step for step in range(20)]
+    assert list(spread.lines[0].get_xdata())[::19] == [5.0, 100.0]  # percent of the steps
+    assert set(series.lines[-1].get_ydata()) == {1000 * bounds.of_trial(entries[0])}
+    by_steps, by_seconds, accuracy, _ = learning_curves(run).axes
+    assert set(by_steps.lines[0].get_ydata()) == {1.5}  # the mean over workers, and a running median over steps
+    assert list(by_seconds.lines[0].get_xdata()) == pytest.approx([2.0 * n + 0.1 + 0.001 * (n - 9.5) / 9.5 for n in range(20)])
+    assert (list(accuracy.lines[0].get_xdata()), list(accuracy.lines[0].get_ydata())) == ([10, 20], pytest.approx([59, 69]))
+    cumulated, shares = retransmissions(run).axes
+    assert list(cumulated.lines[0].get_ydata()) == [2.0 * step for step in range(20)]
+    assert [patch.get_width() for patch in shares.patches] == [500.0, 0.0]
     bars = [patch.get_height() for patch in step_time(run).axes[0].patches]
     assert bars[:2] == pytest.approx([50.0, 30.0])  # compute and positive padding, by worker
+    assert bars[2:] == pytest.approx([1950.0, 1970.0])  # what is left of 2 s
 
 
 def test_a_runs_folder_keeps_what_was_put_in(tmp_path: Path) -> None:
@@ -229,6 +237,7 @@ def test_a_runs_folder_keeps_what_was_put_in(tmp_path: Path) -> None:
     assert loaded.trials == json.loads(json.dumps(run.trials)) and loaded.record == json.loads(json.dumps(described))
     assert loaded.trial("b") == loaded.trials[1] and loaded.trial("c") is None
     assert loaded.finished == loaded.trials[1:]
+    assert Run(tmp_path, {}, [trial("b", 1), trial("b", 2)]).trial("b") == trial("b", 1)
     keep_trials(loaded, loaded.finished)
     assert [t["name"] for t in load_run(run.folder).trials] == ["b"]
     assert not list(run.folder.glob(".*"))

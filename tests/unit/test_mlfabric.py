@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,8 +28,10 @@ from hosts.mlfabric.schedule import Schedule
 from hosts.mlfabric.scheduler import Scheduler
 from hosts.mlfabric.server import Came, OrderedServer
 from hosts.mlfabric.worker import MLfabric
+from hosts.tcp.meeting import Meeting
 from hosts.updates import wire
 from hosts.updates.wire import Header, Member
+from tests.played import Played
 from tests.unit.test_updates import MODEL, Group, done, together
 
 ELEMENTS = 50_000
@@ -152,7 +155,7 @@ def trained(
     return {rank: [update for _, update in told if update is not None] for rank, (told, _) in enumerate(found)}
 
 
-@pytest.mark.parametrize(("order", "aggregate"), [(True, False), (True, True), (False, False), (False, True)])
+@pytest.mark.parametrize(("order", "aggregate"), [(True, True), (False, False)])
 def test_every_update_is_in_the_model_once(order: bool, aggregate: bool) -> None:
     group = Managed(4, order=order, aggregate=aggregate)
     updates = [update for mine in trained(group, 8).values() for update in mine]
@@ -167,24 +170,15 @@ def test_every_update_is_in_the_model_once(order: bool, aggregate: bool) -> None
     assert not group.schedule.reserved.jobs and not group.schedule.waiting and not group.schedule.members
 
 
-@pytest.mark.parametrize("distribute", [True, False])
-def test_workers_pass_on_the_model_that_they_have(distribute: bool) -> None:
-    updates = [update for mine in trained(Managed(6, distribute=distribute), 8).values() for update in mine]
-    others = {update.fetched_from for update in updates} - {"server 0"}
-    assert (len(others) > 1) is distribute and others <= {f"worker {rank}" for rank in range(6)}
-
-
-@pytest.mark.parametrize("aggregate", [False, True])
-def test_no_update_is_later_than_the_bound_and_dropped_ones_are_not_sent(aggregate: bool) -> None:
-    updates = [u for mine in trained(Managed(5, bound=2, aggregate=aggregate), 8).values() for u in mine]
+def test_no_update_is_later_than_the_bound_and_dropped_ones_are_not_sent() -> None:
+    updates = [u for mine in trained(Managed(5, bound=2), 8).values() for u in mine]
     late = [update for update in updates if update.applied_at is None]
     assert late and all((u.sent, u.applied, u.octets, u.way, u.delay) == (None, None, 0, "", None) for u in late)
     delays = [update.delay for update in updates if update.delay is not None]
     assert len(delays) + len(late) == 40 and 0 <= min(delays) <= max(delays) <= 2
 
 
-@pytest.mark.parametrize("lives", [0.0, 0.01, 0.03, 0.06, 0.1, 0.15])
-@pytest.mark.parametrize("leaves", [0, 2])
+@pytest.mark.parametrize(("leaves", "lives"), [(0, 0.0), (2, 0.03), (2, 0.06), (0, 0.1)])
 def test_others_go_on_when_a_worker_dies(leaves: int, lives: float) -> None:
     """Whether it waits then, sends its update, absorbs another's, or fetches the model."""
     group = Managed(4, takes=0.05)
@@ -195,8 +189,7 @@ def test_others_go_on_when_a_worker_dies(leaves: int, lives: float) -> None:
         assert all(update.applied_at is not None for update in mine)
 
 
-@pytest.mark.parametrize("lives", [0.0, 0.01, 0.03, 0.06, 0.1, 0.15])
-@pytest.mark.parametrize("hangs", [0, 2])
+@pytest.mark.parametrize(("hangs", "lives"), [(0, 0.0), (2, 0.03), (0, 0.1)])
 def test_others_go_on_while_a_worker_hangs(monkeypatch: pytest.MonkeyPatch, hangs: int, lives: float) -> None:
     """Whether it waits then, sends its update, absorbs another's, or fetches the model; it goes on, too."""
     monkeypatch.setattr(reservations, "LATE", 0.1)
@@ -234,51 +227,188 @@ def test_who_is_waited_for_is_named() -> None:
     assert worker._named([3, 5]) == "worker 3 and server 1"
 
 
-def test_a_worker_takes_no_update_that_it_is_not_to_absorb() -> None:
-    group = Managed(2)
-    with group.workers() as workers:
-        together(2, lambda rank: done(workers[rank], np.zeros(ELEMENTS, np.float32), Operation.KEEP))
-        workers[1].channels[0].socket.send(Header(wire.UPDATE, members=1, size=8).pack() + bytes(8))
-        time.sleep(0.1)
-        with pytest.raises(AggregationError, match="worker 1 sent an invalid message"):
-            done(workers[0], np.zeros(ELEMENTS, np.float32), Operation.CHANGE)
+# --- a server, a worker and the scheduler, whose others a test plays
+
+ONES = np.ones(4, np.float32).tobytes()
 
 
-def test_a_model_that_comes_too_late_is_not_taken() -> None:
-    """Who was to pass it on had died, and the server sent it once more."""
-    group, first = Managed(2), np.zeros(ELEMENTS, np.float32)
-    with group.workers() as workers:
-
-        def change(rank: int) -> Any:
-            return done(workers[rank], first + 1, Operation.CHANGE)
-
-        together(2, lambda rank: done(workers[rank], first, Operation.KEEP))
-        together(2, change)
-        late = Header(wire.MODEL, number=1, size=first.nbytes, version=77)
-
-        def change_again(rank: int) -> Any:
-            if rank == 1:  # while the other waits for its own
-                workers[1].channels.put(0, late, (first + 1000).tobytes())
-                while not workers[1].channels[0].idle:
-                    workers[1].channels.write(0)
-            return change(rank)
-
-        assert all(found.version <= 4 and found.total.max() <= 4 for found in together(2, change_again))
-        with pytest.raises(AggregationError, match="worker 1 sent an invalid message: a model of 4 bytes"):
-            workers[1].channels.put(0, Header(wire.MODEL, number=3, size=4), bytes(4))
-            workers[1].channels.write(0)
-            time.sleep(0.1)
-            change(0)
+def one(rank: int, number: int = 0, version: int = 0) -> bytes:
+    """A worker's update."""
+    return Member(rank, number, version, 1.0).pack() + ONES
 
 
-@pytest.mark.parametrize("kind", [wire.APPLIED, wire.SKIPPED, wire.GRANT, wire.RESULT])
-def test_the_scheduler_takes_from_workers_what_workers_say(kind: int) -> None:
-    group = Managed(1)
-    with group.workers() as (worker,):
-        worker.channels[2].socket.send(Header(kind, ticket=7).pack())
-        worker.channels[2].socket.settimeout(5)
-        time.sleep(0.3)
-    assert group.ended["scheduler"].startswith("the scheduler: job 3 cannot be completed: worker 0 sent an invalid message")
+def keeping(workers: int, distance: float | None = None) -> Played:
+    """A server that keeps a model of zeros."""
+    ranks = Ranks(workers, distance is not None)
+    made = OrderedServer(Membership(3, workers, workers), Meeting(1), ranks, distance or 0.0)
+    played = Played(made, range(ranks.scheduler + 1))
+    for rank in range(workers):
+        played.say(rank, Header(wire.KEEP, elements=4), bytes(16))
+    return played
+
+
+def kinds(found: list[tuple[int, Header, bytes]]) -> list[tuple[int, int]]:
+    """To whom, and of what kind."""
+    return [(rank, header.kind) for rank, header, _ in found]
+
+
+def test_the_server_skips_neither_what_waits_for_its_turn_nor_what_it_has_applied() -> None:
+    played = keeping(2)
+    update, skip = Header(wire.UPDATE, members=1), Header(wire.SKIP)
+    assert kinds(played.say(1, update._replace(ticket=1), one(1))) == [(3, wire.APPLIED)]
+    assert played.say(3, skip._replace(ticket=1)) == []
+    assert kinds(played.say(0, update, one(0))) == [(0, wire.APPLIED), (1, wire.APPLIED), (3, wire.APPLIED)]
+    assert played.say(3, skip) == [] and played.node.model.weights.tolist() == [2] * 4
+    assert kinds(played.say(3, skip._replace(ticket=2))) == [(3, wire.SKIPPED)]
+    assert kinds(played.say(0, update._replace(ticket=2), one(0, 1))) == [(3, wire.LATE)]
+    with pytest.raises(ValueError, match="ticket 1, which is used"):
+        played.say(1, update._replace(ticket=1), one(1, 1))
+    assert played.node.model.version == 2
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_waits_for_the_replica_is_applied_once_it_is_there_or_gone(alone: bool) -> None:
+    """What waits for its turn does not count for the distance before that."""
+    played = keeping(3, distance=1.0)
+    update = Header(wire.UPDATE, members=1)
+    played.say(2, update._replace(ticket=2), one(2))
+    applied = played.say(0, update, one(0))
+    assert [(rank, header.norm) for rank, header, _ in applied] == [(0, 1.0), (5, 0.0)]
+    assert [rank for rank, _ in kinds(played.say(1, update._replace(ticket=1), one(1)))] == [5]  # the scheduler alone
+    if alone:
+        found = played.say(5, Header(wire.ALONE, rank=3))
+        assert kinds(found) == [(1, wire.APPLIED), (2, wire.APPLIED)] and {h.norm for _, h, _ in found} == {wire.NO_REPLICA}
+    else:
+        found = played.say(5, Header(wire.HELD), wire.pack_numbers([0]))
+        assert kinds(found) == [(1, wire.APPLIED)] and played.node.model.version == 2
+
+
+def played_worker(ranks: Ranks, keeps: bool = False) -> Played:
+    """Worker 0, which has a model of zeros, and asks the scheduler for a turn with an update of ones."""
+    with mock.patch.object(MLfabric, "_meet", lambda *told: Meeting(1)):
+        worker = MLfabric(Membership(3, 0, ranks.workers), 1, [], [], 1.0, ranks=ranks, keeps=keeps)
+    played = Played(worker, range(1, ranks.scheduler + 1))
+    worker.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.KEEP)
+    played.say(ranks.server, Header(wire.RESULT), bytes(16))
+    worker.start(np.ones(4, np.float32), label=MODEL, operation=Operation.CHANGE)
+    return played
+
+
+def test_a_worker_that_is_to_send_again_sends_its_own_update_and_no_others() -> None:
+    """What it had added is not in its own, and it keeps for the replica only what the server has not thrown away."""
+    played = played_worker(Ranks(2, True), keeps=True)
+    server, scheduler = 2, 4
+    assert kinds(played.messages)[-1] == (scheduler, wire.REQUEST)
+    (arrived,) = played.say(1, Header(wire.UPDATE, members=1), one(1, 7))
+    assert (arrived[0], arrived[1].kind, arrived[1].rank, arrived[1].number) == (scheduler, wire.ARRIVED, 1, 7)
+    (both,) = played.say(scheduler, Header(wire.GRANT, rank=server, ticket=3), bytes((0, 1)))
+    (own,) = played.say(scheduler, Header(wire.GRANT, rank=server, ticket=4), bytes((0,)))
+    for (rank, header, body), members, value in ((both, 2, 2), (own, 1, 1)):
+        assert (rank, header.kind, header.members) == (server, wire.UPDATE, members)
+        assert np.frombuffer(body, np.float32, offset=members * wire.MEMBER.size).tolist() == [value] * 4
+    assert list(played.node.kept_back) == [4]
+
+
+def test_a_worker_waits_for_a_model_with_its_own_update() -> None:
+    played = played_worker(Ranks(2))
+    played.say(1, Header(wire.UPDATE, members=1), one(1))
+    ((rank, fetch, _),) = played.say(2, Header(wire.APPLIED, version=8, norm=wire.NO_REPLICA))
+    assert (rank, fetch.kind, fetch.number, fetch.version) == (3, wire.FETCH, 1, 9)
+    ((rank, told, _),) = played.say(1, Header(wire.MODEL, number=1, version=9), ONES)
+    assert (rank, told.kind, told.number, told.version) == (3, wire.MODEL, 1, 9)
+    assert played.say(2, Header(wire.MODEL, number=1, version=77), ONES) == []  # the server sent it, too
+    started = played.node.start(np.ones(4, np.float32), label=MODEL, operation=Operation.CHANGE)
+    with pytest.raises(ValueError, match="a grant for the updates of workers"):  # of what came before this change
+        played.say(3, Header(wire.GRANT, rank=2), bytes((0, 1)))
+    assert played.say(2, Header(wire.MODEL, number=1, version=77), ONES) == []
+    played.say(3, Header(wire.GRANT, rank=1), bytes((0,)))  # which dies
+    ((rank, fetch, _),) = played.say(3, Header(wire.DROP))
+    assert (fetch.number, fetch.version) == (2, 10)  # newer than what it was computed on
+    played.say(1, Header(wire.MODEL, number=2, version=11), ONES)
+    u = started.update
+    assert (u.sent, u.applied_at, u.octets, u.way, u.delay, u.fetched_from) == (None, None, 0, "", None, "worker 1")
+    passed = played.say(3, Header(wire.PASS, rank=1, number=5, ticket=2))
+    assert [(rank, header.kind, header.number, header.version, body) for rank, header, body in passed] == [
+        (1, wire.MODEL, 5, 11, ONES)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rank", "header", "octets"),
+    [
+        (1, Header(wire.UPDATE, members=1), 8),
+        (1, Header(wire.UPDATE, members=2), 2 * wire.MEMBER.size + 16),
+        (1, Header(wire.MODEL, number=1), 4),
+        (1, Header(wire.APPLIED), 0),
+        (3, Header(wire.APPLIED), 0),
+        (3, Header(wire.PASS, rank=1), 0),  # it has no model yet
+        (3, Header(wire.GRANT, rank=2), 0),
+    ],
+)
+def test_a_worker_takes_nothing_that_others_cannot_send(rank: int, header: Header, octets: int) -> None:
+    with pytest.raises(ValueError, match=rf"a (message {header.kind} with|model of) {octets} bytes"):
+        played_worker(Ranks(2)).say(rank, header, bytes(octets))
+
+
+@pytest.mark.parametrize(
+    ("rank", "kind"), [(0, wire.APPLIED), (0, wire.SKIPPED), (0, wire.GRANT), (0, wire.RESULT), (2, wire.REQUEST), (2, wire.HELD)]
+)
+def test_the_scheduler_takes_from_each_what_it_says(rank: int, kind: int) -> None:
+    schedule = Schedule(Fabric([0] * 3, [16.0] * 3, [0.0]), 2, None)
+    with pytest.raises(ValueError, match=f"a message {kind} with 0 bytes"):
+        Played(Scheduler(Membership(3, 3, 2), Meeting(1), schedule), range(3)).say(rank, Header(kind, ticket=7))
+
+
+def test_after_a_take_over_a_worker_tells_the_last_result_and_asks_for_a_turn_again() -> None:
+    """What it had absorbed others send again, too."""
+    played = played_worker(Ranks(2, True))
+    played.say(1, Header(wire.UPDATE, members=1), one(1))
+    found = played.say(4, Header(wire.ALONE, rank=3, ticket=2), wire.pack_numbers((0, 0)))
+    assert kinds(found) == [(4, wire.TAKEN), (3, wire.RESULT), (4, wire.REQUEST)] and found[1][2] == bytes(16)
+    assert played.say(1, Header(wire.UPDATE, members=1, ticket=1), one(1)) == []  # before it knew, too
+    assert played.say(1, Header(wire.MODEL, number=1, version=7, ticket=1), ONES) == []
+    with pytest.raises(ValueError, match="a grant for the updates of workers"):
+        played.say(4, Header(wire.GRANT, rank=3, ticket=2), bytes((0, 1)))
+
+
+def test_the_scheduler_hears_who_has_what_and_tells_who_is_to_send_what() -> None:
+    """Worker 2 adds the update of worker 1, and passes on the model."""
+    schedule = Schedule(Fabric([0] * 4, [16.0] * 4, [0.0]), 3, None)
+    played = Played(Scheduler(Membership(3, 4, 3), Meeting(1), schedule), range(4))
+    for worker in range(3):
+        played.say(worker, Header(wire.REQUEST, load=16.0, norm=1.0))
+    assert [(rank, h.kind, h.rank, h.ticket, h.rate, list(body)) for rank, h, body in played.messages] == [
+        (0, wire.GRANT, 3, 0, 16.0, [0]), (1, wire.GRANT, 2, 1, 16.0, [1]),
+    ]  # fmt: skip
+    assert played.say(2, Header(wire.ARRIVED, rank=1, number=0)) == []
+    ((rank, grant, ranks),) = played.say(3, Header(wire.APPLIED, ticket=0))
+    assert (rank, grant.kind, grant.rank, grant.ticket, list(ranks)) == (2, wire.GRANT, 3, 1, [1, 2])
+    assert played.say(3, Header(wire.APPLIED, ticket=1)) == []
+    ((rank, fetch, _),) = played.say(2, Header(wire.FETCH, number=1, load=16.0, version=3))
+    assert (rank, fetch.kind, fetch.number) == (2, wire.FETCH, 1)
+    assert played.say(1, Header(wire.FETCH, number=1, load=16.0, version=2)) == []
+    assert played.say(0, Header(wire.FETCH, number=1, load=16.0, version=1)) == []
+    found = played.say(2, Header(wire.MODEL, number=1, version=3))
+    assert [(rank, h.kind, h.number, h.rank, h.ticket) for rank, h, _ in found] == [
+        (1, wire.FETCH, 1, 0, 0), (2, wire.PASS, 1, 0, 0),
+    ]  # fmt: skip
+
+
+def test_the_scheduler_hears_nothing_from_workers_that_do_not_know_of_a_take_over() -> None:
+    replication = Replication(2, 3, 1.0, ready=True)
+    schedule = Schedule(Fabric([0] * 4, [16.0] * 4, [0.0]), 2, None, replication=replication)
+    played = Played(Scheduler(Membership(3, 4, 2), Meeting(1), schedule), range(4))
+    played.say(0, Header(wire.REQUEST, load=16.0, norm=1.0))
+    played.node._leave(2, ConnectionResetError())
+    ((rank, alone, _),) = played.messages[1:]
+    assert (rank, alone.kind, alone.rank, alone.ticket, alone.version) == (3, wire.ALONE, 3, 1, 0)
+    assert played.say(1, Header(wire.REQUEST, load=16.0, norm=1.0)) == []  # which it will ask the replica again
+    told = played.say(3, Header(wire.TAKEN), wire.pack_numbers((1, 0)))
+    assert [(rank, h.kind, h.rank, wire.numbers(body)) for rank, h, body in told] == [
+        (0, wire.ALONE, 3, [1, 0]), (1, wire.ALONE, 3, [0, 0]),
+    ]  # fmt: skip
+    assert played.say(1, Header(wire.TAKEN)) == []
+    assert kinds(played.say(1, Header(wire.REQUEST, load=16.0, norm=1.0))) == [(1, wire.GRANT)]
 
 
 @given(st.permutations(range(6)), st.sets(st.integers(0, 5), max_size=3))

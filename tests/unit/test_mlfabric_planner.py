@@ -89,6 +89,23 @@ def test_a_transfer_waits_a_little_for_what_it_is_to_carry_too(later: float, slo
     assert slots == 3 or found.slots[1].transfer.start == pytest.approx(1 + later)
 
 
+@pytest.mark.parametrize(("members", "joins"), [(1, True), (12, False)])
+def test_a_slot_is_late_for_another_update_only_if_few_wait_for_it(members: int, joins: bool) -> None:
+    """By 0.08 seconds, for each of its updates; the other one is there 0.92 seconds sooner."""
+    net = replace(network(10), free={(SERVER, "down"): 2.0})
+    found = plan([request(0, ready=0.08)], SERVER, net, 0, standing=[Standing(request(8), 0, members, 1.0)])
+    assert bool(found.joining) is joins and bool(found.slots) is not joins
+    assert all(slot.version == members for slot in found.slots)
+
+
+def test_a_slot_is_late_by_a_tenth_at_most_however_many_join_it() -> None:
+    """The second would come 0.11 seconds late; where it does not join it is dropped."""
+    net = replace(network(10), free={(SERVER, "down"): 2.0})
+    waiting = [request(0, 5, 0.05, ready=1.0), request(1, 5, 0.06)]
+    found = plan(waiting, SERVER, net, 5, bound=0, standing=[Standing(request(8, 5), 5, 1, 1.0)])
+    assert [t.request.worker for _, t in found.joining] == [0] and found.dropped == (waiting[1],)
+
+
 def test_only_updates_within_the_bound_are_sent() -> None:
     found = plan(equal(8), SERVER, network(8), 0, bound=3, aggregate=False)
     assert [slot.version for slot in found.slots] == [0, 1, 2, 3]
@@ -124,6 +141,27 @@ def test_slots_that_stand_absorb_more_within_the_bound() -> None:
     assert not found.slots and not found.dropped
     strict = plan([request(0, 5), request(1, 5)], SERVER, net, 5, bound=3, standing=standing)
     assert not strict.joining and [len(slot.members) for slot in strict.slots] == [2] and not strict.dropped
+    net = replace(net, free={(SERVER, "down"): 2.0})
+    found = plan([request(0, 5), request(1, 5, ready=1.9)], SERVER, net, 5, standing=standing[:1])
+    assert [number for number, _ in found.joining] == [0] and [slot.version for slot in found.slots] == [5 + 2 + 1]
+
+
+def two_that_stand(*waiting: Request) -> Plan:
+    """Of one update each, at versions 5 and 6, and at times 1 and 2; the bound is 2."""
+    standing = [Standing(request(8, 5), 5, 1, 1.0), Standing(request(9, 6), 6, 1, 2.0)]
+    return plan(waiting, SERVER, replace(network(10), free={(SERVER, "down"): 3.0}), 5, bound=2, standing=standing)
+
+
+def test_an_update_that_joins_is_not_delayed_beyond_the_bound_either() -> None:
+    """The first has a delay of 2 in the second slot, so nothing joins the slot before that."""
+    waiting = request(0, 4, ready=0.5), request(1, 5)
+    found = two_that_stand(*waiting)
+    assert [(number, t.request) for number, t in found.joining] == [(1, waiting[0])] and found.dropped == waiting[1:]
+
+
+def test_a_slot_that_an_earlier_one_delays_waits_a_tenth_more() -> None:
+    found = two_that_stand(request(0, 4, ready=0.08), request(1, 5, ready=1.15))
+    assert [(number, t.end) for number, t in found.joining] == [(0, pytest.approx(1.08)), (1, pytest.approx(2.15))]
 
 
 def test_a_worker_has_one_update_that_waits() -> None:

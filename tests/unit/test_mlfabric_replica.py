@@ -105,8 +105,9 @@ def test_in_a_chain_the_server_forwards_every_update() -> None:
     assert len(replica.copies) == sum(update.way == "server 0" for mine in told for update in mine.values())
 
 
-@pytest.mark.parametrize("after", [0.0, 0.05, 0.1, 0.2, 0.33, 0.5, 0.75])
-@pytest.mark.parametrize("distance", [0.0, 2.0, 8.0, None])
+@pytest.mark.parametrize(
+    ("distance", "after"), [(0.0, 0.05), (0.0, 0.33), (2.0, 0.0), (2.0, 0.2), (8.0, 0.1), (8.0, 0.5), (None, 0.1), (None, 0.33)]
+)
 def test_workers_go_on_with_the_replica(distance: float | None, after: float) -> None:
     """Whatever the server was doing when it died; what is lost is within the bound, and nothing is added twice."""
     group = Managed(4, chain=True) if distance is None else Managed(4, distance=distance)
@@ -123,38 +124,6 @@ def test_workers_go_on_with_the_replica(distance: float | None, after: float) ->
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [wire.MODEL, wire.UPDATE])
-def test_what_was_sent_before_the_take_over_counts_no_longer(kind: int) -> None:
-    """It comes while the worker waits for the replica, from a worker that did not know yet that the server is dead."""
-    group, first = Managed(2, distance=8.0), np.zeros(ELEMENTS, np.float32)
-    with group.workers() as workers:
-
-        def change(rank: int) -> Any:
-            return done(workers[rank], first + 1, Operation.CHANGE)
-
-        together(2, lambda rank: done(workers[rank], first, Operation.KEEP))
-        together(2, change)
-        dies(group.of("server 0"))
-        together(2, change)
-        assert {worker.server for worker in workers} == {3} and min(worker.first for worker in workers) > 0
-        body = (first + 1000).tobytes()
-        late = Header(kind, size=len(body), number=workers[0].fetches + 1, version=77)
-        if kind == wire.UPDATE:
-            body = Member(1, 2, 0, 1.0).pack() + body
-            late = Header(kind, size=len(body), members=1)
-
-        def change_again(rank: int) -> Any:
-            if rank == 1:  # while the other waits for its own
-                workers[1].channels.put(0, late, body)
-                while not workers[1].channels[0].idle:
-                    workers[1].channels.write(0)
-            else:
-                time.sleep(0.1)
-            return change(rank)
-
-        assert all(found.version < 77 and found.total.max() <= 6 for found in together(2, change_again))
-
-
 def test_a_copy_that_comes_twice_counts_once() -> None:
     """From a worker that dies as it ends sending it, and from the server in its place."""
     replica, told = Replica.__new__(Replica), []
@@ -165,7 +134,10 @@ def test_a_copy_that_comes_twice_counts_once() -> None:
         header, octets = copy_of(7, [Came(members, np.ones(3, np.float32))])
         replica._add(header, bytearray(octets))
     assert replica.model.weights.tolist() == [1, 1, 1] and replica.model.version == 2 and replica.updates == [3, 5]
-    assert [(header.kind, header.number) for header in told] == [(wire.HELD, 7)]
+    header, octets = copy_of(8, [Came([Member(1, 3, 0, 1.0)], np.ones(3, np.float32))])  # an older one, which another host kept
+    replica._add(header, bytearray(octets))
+    assert replica.model.version == 3 and replica.updates == [3, 5]
+    assert [(header.kind, header.number) for header in told] == [(wire.HELD, 7), (wire.HELD, 8)]
 
 
 @pytest.mark.parametrize(("updates", "again"), [(2, True), (3, False)])

@@ -15,7 +15,7 @@ from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.replication import MOST, Replication
 from hosts.mlfabric.reservations import LATE
 from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Drop, Held, Replicate
+from hosts.mlfabric.transfers import Drop, Fetch, Held, Replicate
 from tests.mlfabric_world import World
 from tests.properties import examples
 
@@ -169,6 +169,14 @@ def test_no_copy_is_sent_before_the_bound_asks_for_it(distance: int, copies: int
     assert copies <= sent <= copies + 1
 
 
+@pytest.mark.parametrize(("busy", "due"), [((), [1]), ((1,), [0])])
+def test_those_that_keep_most_go_first_unless_their_links_are_busy(busy: tuple[int, ...], due: list[int]) -> None:
+    replication = Replication(4, 5, 2.0, ready=True)
+    for ticket, holder in enumerate((0, 1, 1)):
+        replication.came(ticket, holder, 1, 1.0, 10.0)
+    assert replication.due(0.0, (), busy) == due
+
+
 def test_what_is_planned_counts_before_it_is_in_the_model() -> None:
     replication = Replication(4, 5, 2.0, ready=True)
     replication.came(0, 0, 1, 1.0, 10.0)
@@ -190,6 +198,25 @@ def test_what_cannot_be_in_the_model_yet_is_known() -> None:
     assert replication.gated() == 6  # tickets 2 and 4
     replication.held(replication.begin(1)[0])
     assert replication.gated() == 3
+
+
+@pytest.mark.parametrize(("distance", "copies"), [(2.0, 0), (1.5, 1)])
+def test_updates_that_come_as_one_count_each_at_the_replica(distance: float, copies: int) -> None:
+    """As soon as they are planned; and what waits for the replica is not applied when it takes over. Nor does a model of then count."""
+    schedule = Schedule(Fabric([0] * 5, [1.0] * 5, [0.0]), 3, None, replication=Replication(3, 4, distance, ready=True))
+    for worker in range(3):
+        schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)
+    schedule.absorbed(1, 0, 2, 1.0)
+    replicating = [action for action in schedule.applied(0, 1.0) if isinstance(action, Replicate)]
+    assert [order.tickets for order in replicating] == [(0,)]  # for the two that are to come have a norm of 2
+    schedule.held(1, 1.5)
+    replicating = [action for action in schedule.applied(1, 2.0) if isinstance(action, Replicate)]
+    assert len(replicating) == copies and schedule.version == 3
+    schedule.fetch(0, 1, 1, 1.0, 2.0)
+    schedule.fetched(0, 1, 1, 3.0)
+    schedule.take_over()
+    assert schedule.version == 3 - 2 * copies
+    assert [schedule.fetch(worker, 2, 1, 1.0, 4.0) for worker in (1, 2)] == [[Fetch(1, 2, 1.0)], []]  # from nobody else yet
 
 
 def test_updates_that_were_under_way_at_a_take_over_do_not_delay_themselves() -> None:

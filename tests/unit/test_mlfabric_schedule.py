@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hosts.mlfabric.distribution import Ahead, Distribution
 from hosts.mlfabric.fabric import Fabric
 from hosts.mlfabric.reservations import LATE
 from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Fetch, Pass, Push, Skip
+from hosts.mlfabric.transfers import Fetch, Job, Pass, Push, Skip, What
 from tests.mlfabric_world import RATE, World
 from tests.properties import examples
 
@@ -59,6 +60,18 @@ def test_k_slots_carry_almost_k_times_k_plus_1_over_2_updates_that_come_one_by_o
     assert slots <= len(schedule.members) <= slots + 1
 
 
+def test_what_another_worker_has_already_is_not_planned_anew() -> None:
+    """Worker 2 has the update of worker 1 when that of worker 3 comes. And who is granted a transfer meets what is before it."""
+    schedule = Schedule(Fabric([0] * 5, [RATE] * 5, [0.0]), 4, None)
+    for worker in range(3):
+        schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)
+    assert schedule.absorbed(1, 0, 2, 1.0) == schedule.request(3, 0, 0, 1.0, 1.0, 1.0) == []
+    assert [sorted(members) for members in schedule.members.values()] == [[0], [1, 2], [3]]
+    assert schedule.applied(0, 1.5) == [Push(2, 4, 1, (1, 2), RATE)]
+    assert schedule.applied(1, 2.5) == [Push(3, 4, 2, (3,), RATE)]
+    assert schedule.met == {0: 0, 1: 1, 2: 1, 3: 3}
+
+
 def test_what_was_not_to_be_is_refused() -> None:
     schedule = Schedule(Fabric([0] * 3, [RATE] * 3, [0.0]), 2, None)
     schedule.request(0, 0, 0, 1.0, 1.0, 0.0)
@@ -99,6 +112,51 @@ def test_a_model_that_is_too_old_is_not_passed_on() -> None:
     schedule, actions = waiting_for_the_model(3)
     assert actions == [Fetch(0, 1, RATE)]
     assert schedule.fetched(0, 1, 0, 1.0) == [Fetch(1, 1, RATE)]
+
+
+@pytest.mark.parametrize(("version", "source"), [(3, 1), (4, 1), (5, None)])
+def test_the_newest_model_is_passed_on_within_the_bound(version: int, source: int | None) -> None:
+    """Workers 0 and 1 can pass on versions 1 and 2, and could so equally soon."""
+    fabric = Fabric([0] * 4, [RATE] * 4, [0.0])
+    job = Job(What.MODEL, 3, 2, fabric.path(3, 2), 1.0, 1.0, least=1)
+    ahead = Ahead({job: 9.0}, {}, [0, 1])
+    assert Distribution(fabric, 2, {0: 1, 1: 2}).source(job, version, set(), ahead, 0.0) == source
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_dead_worker_passes_on_no_model(gone: bool) -> None:
+    schedule = Schedule(Fabric([0] * 4, [RATE] * 4, [0.0]), 3, None)
+    schedule.fetch(0, 1, 1, 1.0, 0.0)
+    assert schedule.fetched(0, 1, 1, 1.0) == (schedule.gone(0, 1.5) if gone else [])
+    assert schedule.fetch(1, 1, 1, 1.0, 2.0) == [Fetch(1, 1, RATE)]
+    assert schedule.fetch(2, 1, 1, 1.0, 2.0) == [Pass(0, 2, 1, RATE)] * (not gone)
+
+
+def test_workers_that_part_after_a_death_are_passed_nothing_either() -> None:
+    schedule, _ = waiting_for_the_model(4)
+    assert schedule.gone(3, 0.5) == schedule.part(0, 2, 0.5) == []
+    assert schedule.fetched(0, 1, 1, 1.0) == [Fetch(1, 1, RATE)]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_no_update_is_added_on_the_way_while_two_workers_are_apart(dies: bool) -> None:
+    schedule = Schedule(Fabric([0] * 5, [RATE] * 5, [0.0]), 4, None)
+    schedule.part(0, 3, 0.0)
+    if dies:
+        schedule.gone(3, 0.0)
+    for worker in range(3):
+        schedule.request(worker, 0, 0, 1.0, 1.0, 0.0)
+    assert [len(members) for members in schedule.members.values()] == ([1, 2] if dies else [1, 1, 1])
+
+
+def test_a_worker_passes_on_the_model_while_it_receives() -> None:
+    schedule = Schedule(Fabric([0] * 5, [RATE] * 5, [0.0]), 4, None)
+    for worker in (0, 1):  # the first gets its second model when another wants its first one
+        schedule.fetch(worker, 1, 1, 1.0, worker)
+        schedule.fetched(worker, 1, 1, worker + 1)
+    schedule.distribution.models.pop(1)
+    assert schedule.fetch(0, 2, 2, 1.0, 3.0) == [Fetch(0, 2, RATE)]
+    assert schedule.fetch(2, 1, 1, 1.0, 3.0) == [Pass(0, 2, 1, RATE)]
 
 
 def test_a_slow_link_passes_on_nothing_that_the_server_can_send_sooner() -> None:
@@ -250,7 +308,9 @@ def test_the_server_sends_a_model_that_is_late_from_a_worker() -> None:
     schedule, _ = waiting_for_the_model(3)
     assert schedule.fetched(0, 1, 1, 1.0) == [Fetch(1, 1, RATE), Pass(0, 2, 1, RATE)]
     assert schedule.fetched(1, 1, 1, 2.0) == [] and late(schedule, 6.0) == [Fetch(2, 1, RATE)]
-    assert schedule.fetched(2, 1, 1, 7.0) == [] and not schedule.reserved.jobs
+    assert schedule.fetch(1, 2, 1, 1.0, 6.5) == []  # worker 0 is not to pass it on again
+    assert schedule.fetched(2, 1, 1, 7.0) == [Fetch(1, 2, RATE)] and schedule.fetched(1, 2, 1, 8.0) == []
+    assert not schedule.reserved.jobs
 
 
 def test_a_worker_that_does_not_take_the_model_holds_up_nobody() -> None:

@@ -37,7 +37,14 @@ def test_larger():
 def test_countdown():
     assert countdown(3) == 0
 """
-CONFIGURATION = "from hypothesis import settings\n\nsettings.register_profile('mutants')\n"
+CONFIGURATION = """
+from hypothesis import settings
+
+settings.register_profile('mutants')
+
+def pytest_addoption(parser):
+    parser.addoption("--deep", action="store_true")
+"""
 TESTED = '["tests/unit/test_code.py"]'
 
 

@@ -62,17 +62,35 @@ def test_by_bytes_each_has_its_share_of_all_tensors_but_for_scraps(weights: list
             assert abs(got - share * whole) <= 4 * n * (len(pieces) == 1) + 1024 * len(parts)
 
 
+def test_a_scrap_of_a_tensor_comes_with_a_later_one() -> None:
+    """A service has none below a quarter of a partition, and then what it lacks of all tensors so far."""
+    assignment = ByBytes([0.9, 0.1], 1024)
+    found = [[(piece.service, piece.size) for piece in assignment.cut("layer", 1000)] for _ in range(3)]
+    assert found == [[(0, 1000)], [(0, 1000)], [(0, 700), (1, 300)]]
+
+
 def test_a_large_tensor_is_shared_out_exactly_and_evenly_in_time() -> None:
     pieces = ByBytes([0.5, 0.25, 0.25], 1000).cut("layer", 100_000)
     for service, share in enumerate((0.5, 0.25, 0.25)):
         mine = [piece for piece in pieces if piece.service == service]
-        assert sum(piece.size for piece in mine) == pytest.approx(share * 100_000, abs=4)
+        assert [piece.size for piece in mine] == [1000] * int(share * 100)
         assert [piece.turn for piece in mine] == pytest.approx([(i + 0.5) / len(mine) for i in range(len(mine))])
 
 
 def test_the_hash_is_the_public_codes() -> None:
     assert djb2(0) == 5381 * 33 + ord("0")
     assert djb2(65_537) == sum(ord(c) * 33**i for i, c in enumerate(reversed("65537"))) + 5381 * 33**5
+
+
+def test_the_hash_knows_tensors_by_their_names_and_those_without_one_by_their_sizes() -> None:
+    assignment = ByHash(4, 2, 4)
+
+    def services(name: str, size: int) -> list[int]:
+        return [piece.service for piece in assignment.cut(name, size)][:16]
+
+    first, other, named = services("", 64), services("", 128), services("layer", 64)
+    assert services("", 64) == first and services("layer", 64) == named
+    assert len({tuple(first), tuple(other), tuple(named)}) == 3
 
 
 @pytest.mark.parametrize("n", [4, 8])
@@ -97,7 +115,7 @@ def partition(priority: int, number: int, index: int, size: int) -> Partition:
 
 
 def test_the_most_urgent_goes_first_and_the_credit_is_kept() -> None:
-    admission = Admission(100)
+    admission = Admission(80)
     waiting = [partition(p, 0, i, 40) for i, p in enumerate((2, 1, 1, 0))]
     for each in waiting:
         admission.put(each)

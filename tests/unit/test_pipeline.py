@@ -73,6 +73,15 @@ def test_shares_are_those_of_the_multiply_adds() -> None:
     assert shares == pytest.approx([n / sum(products) for n in products])
 
 
+def test_what_is_not_trained_is_in_no_layer() -> None:
+    workload = find("digits-mlp-large")
+    model = workload.model()
+    model.get_submodule("2").requires_grad_(False)
+    first, last = layers_of(workload, model)
+    assert (first.elements, last.elements, whole(model)[0].elements) == (65 * 512, 513 * 10, 65 * 512 + 513 * 10)
+    assert (first.share, last.share) == pytest.approx((64 / 74, 10 / 74))
+
+
 def test_a_line_says_a_profile() -> None:
     workload = find("layers-2x30@2+100@0.5+7")
     layers = layers_of(workload, workload.model())

@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,10 +181,13 @@ def test_the_digest_of_the_code_tells_edits_apart_that_git_does_not(tree: Path) 
     assert len(digests | {code_digest(tree)}) == 4
 
 
-def test_a_record_has_the_digest_of_the_experiments_file(tmp_path: Path) -> None:
+def test_a_record_has_the_digest_of_the_experiments_file_and_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "mine.py"
+    monkeypatch.setattr(provenance.psutil, "virtual_memory", lambda: SimpleNamespace(total=int(7.75 * 2**30)))
+    monkeypatch.setattr(provenance, "granted_buffer", lambda: 425_984)
     file.write_text("x = 1\n")
     recorded = environment(file)
+    assert (recorded["machine"]["memory_gib"], recorded["socket_buffer_kib"]) == (7.8, 416)
     assert recorded["code"]["experiment"] == str(file)
     assert recorded["code"]["experiment_sha256"] == hashlib.sha256(b"x = 1\n").hexdigest()
     assert recorded["git"]["changed"] is not False  # it is no file of the commit

@@ -79,5 +79,10 @@ def test_heavy_loss_is_survived(loss: float, longer: float) -> None:
     assert found.queries <= 5 * found.lost
 
 
+def test_atp_is_as_fast_as_switchml_with_ample_memory() -> None:
+    """At least 0.9 of its ATE/s at the same k."""
+    assert replayed("switchml").tat > 0.9 * replayed("atp").tat
+
+
 def test_atp_takes_at_most_three_times_as_long_as_switchml_where_a_tenth_is_lost() -> None:
     assert replayed("atp", loss=0.1).tat <= 3 * replayed("switchml", loss=0.1).tat

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
-from testbed.record.runs import ResultsError, load_run
+from testbed.record.runs import ResultsError, Run, load_run
 from testbed.report import page as report
-from testbed.report.index import write_index
+from testbed.report.index import _entry, write_index
 from testbed.report.page import command, write_report
 from testbed.report.tables import seed_table, trial_table
 from tests.runs import failed, invalid, make_run, record, trial
@@ -32,6 +31,8 @@ def test_command_is_what_a_shell_takes() -> None:
         "inalab", "run", "quickstart", "--target", "embedded", "--seed", "7", "--quick", "--set", "k=256", "--set", "workload=a b'c",
     ]  # fmt: skip
     assert "--quick" not in command(record())
+    own = record(source="/mine/one.py", schemes_added={"a.py": "0a", "b.py": "0b"}, capture=["h0", "tor1"])
+    assert command(own) == "inalab run /mine/one.py --target embedded --seed 1 --scheme a.py --scheme b.py --capture h0,tor1"
 
 
 def test_table_has_every_trial_and_an_en_dash_for_what_is_missing(tmp_path: Path) -> None:
@@ -48,6 +49,46 @@ def test_table_has_every_trial_and_an_en_dash_for_what_is_missing(tmp_path: Path
     assert [row["pause ms"] for row in shown] == ["–", "12.5", "–"]
     assert [row["valid"] for row in shown] == ["yes", "yes", "failed"]
     assert [row.verdict for row in table.rows] == ["valid", "valid", "failed"]
+
+
+def test_requested_loss_stands_beside_what_was_achieved(tmp_path: Path) -> None:
+    lossy = trial(loss_achieved=0.0123)
+    lossy["settings"]["loss"] = 0.01
+    table = trial_table(make_run(tmp_path, [lossy]))
+    shown = dict(zip((c.heading for c in table.columns), table.rows[0].cells, strict=True))
+    assert (shown["requested loss"].text, shown["loss"].text) == ("1", "1.230")
+    assert (shown["requested loss"].value, shown["loss"].value) == (0.01, 0.0123)
+    assert "requested loss" not in [c.heading for c in trial_table(make_run(tmp_path, [trial()])).columns]
+
+
+def test_links_lead_from_a_row_to_its_reasons_and_back(tmp_path: Path) -> None:
+    run = make_run(tmp_path, [trial(), invalid(trial(seed=2), "slow"), trial(seed=3), failed("no faults", 4, "died")])
+    text = write_report(run, [], []).read_text()
+    assert re.findall(r'href="#why-(\d+)">(\w+)<', text) == [("2", "no"), ("4", "failed")]
+    assert re.findall(r'<dt id="why-(\d+)"><a href="#trials-(\d+)">no faults, seed (\d)</a>: (.*)</dt>\s*<dd>(\w+)</dd>', text) == [
+        ("2", "2", "2", "not valid", "slow"), ("4", "4", "4", "failed", "died"),
+    ]  # fmt: skip
+    rows = re.findall(r'<tr id="trials-(\d)" class="(\w+)">', text)
+    assert rows == [("1", "valid"), ("2", "invalid"), ("3", "valid"), ("4", "failed")]
+
+
+def test_facts_and_what_was_set_by_hand(tmp_path: Path) -> None:
+    kinds = [{"processor": p, "cores": 2, "kernel": "6.1", "trials": n} for p, n in (("one", 3), ("two", 1))]
+    described = record(
+        set=["loss.rate=0.1", "straggler=slow"], trials=["a"] * 4, finished=False, machines=kinds, capture=["h0", "h1"]
+    )
+    facts = dict(report._facts(Run(tmp_path / "my run", described, [trial(seed=s) for s in (2, 1, 2)])))
+    assert facts == {
+        "run": "my run", "target": "embedded", "seeds": "1, 2", "trials": "3 of 4, interrupted", "captured": "h0, h1",
+        "started": "2026-01-02 03:04:05 +0000", "ended": "2026-01-02 03:05:05 +0000", "machines": "2 kinds, see below",
+        "commit": "0123456789ab",
+    }  # fmt: skip
+    context = {title: {name: (value, changed) for name, value, changed in rows} for title, rows in report._context(described)}
+    assert {name for name, (_, changed) in context["Settings"].items() if changed} == {"loss", "straggler"}
+    assert context["Versions"] == {"python": ("3.11.7", False), "embedded: cc": ("cc 12", False)}
+    assert context["Machines of the trials"] == {
+        "one, 2 cores, kernel 6.1": ("3 trials", False), "two, 2 cores, kernel 6.1": ("1 trials", False),
+    }  # fmt: skip
 
 
 def test_medians_over_seeds_leave_out_what_is_not_valid(tmp_path: Path) -> None:
@@ -96,7 +137,7 @@ def test_a_plot_with_too_much_to_draw_is_shown_as_png(tmp_path: Path, monkeypatc
 def test_index_has_all_runs_and_passes_over_the_rest(tmp_path: Path) -> None:
     first = make_run(tmp_path, [trial(), invalid(trial(seed=2), "saturated"), failed("b", 1, "died")], trials=["a", "b", "c", "d"])
     write_report(first, ["It is so."], [("plot", "a plot", figure())])
-    second = make_run(tmp_path, [], experiment="other", finished=False, git={})
+    second = make_run(tmp_path, [], experiment="other", finished=False, git={}, seed=2, started="2026-01-03T00:00:00+0000")
     (tmp_path / "other" / "broken").mkdir()
     (tmp_path / "other" / "broken" / "run.json").write_text('{"half')
     (tmp_path / "other" / "none").mkdir()
@@ -106,8 +147,21 @@ def test_index_has_all_runs_and_passes_over_the_rest(tmp_path: Path) -> None:
     assert f'src="quickstart/{first.folder.name}/plot.png"' in text
     assert second.folder.name in text
     assert "broken" not in text
+    entry, other = (_entry(load_run(run.folder)) for run in (first, second))
+    assert [entry[key] for key in ("done", "planned", "invalid", "failed", "state", "commit")] == [
+        3,
+        4,
+        1,
+        1,
+        "finished",
+        "0123456789",
+    ]
+    assert (entry["finding"], other["finding"], other["link"], other["picture"]) == ("It is so.", "–", "", "")
+    assert other["state"] == "interrupted"
+    assert _entry(Run(tmp_path, {k: v for k, v in second.record.items() if k != "ended"}))["state"] == "running, or killed"
     for told in ("3 of 4", "It is so.", "0123456789", "finished", "interrupted"):
         assert told in text, told
+    assert text.index(second.folder.name) < text.index(f"/{first.folder.name}/")  # the newest first
     assert json.loads((first.folder / "run.json").read_text())["findings"] == ["It is so."]
     with pytest.raises(ResultsError, match="there is no results folder"):
         write_index(tmp_path / "nowhere")
@@ -123,20 +177,19 @@ def test_a_report_outside_of_a_results_folder_writes_no_index(tmp_path: Path) ->
     assert not (tmp_path / "index.html").exists()
 
 
-def test_two_that_write_the_index_at_once_leave_it_whole(tmp_path: Path) -> None:
-    for n in range(10):
-        make_run(tmp_path, [trial()], experiment=f"e{n}")
-    write_index(tmp_path)
-    program = "import sys, pathlib, testbed.report.index as i\nfor _ in range(40): i.write_index(pathlib.Path(sys.argv[1]))"
-    writers = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
-    end = time.monotonic() + 60
-    reads = 0
-    while any(w.poll() is None for w in writers) and time.monotonic() < end:
-        text = (tmp_path / "index.html").read_text()
-        assert text.endswith("</html>")
-        assert text.count("<tr>") == 11
-        reads += 1
-        time.sleep(0.001)
-    assert [w.wait(1) for w in writers] == [0, 0]
-    assert reads > 10
+def test_the_index_is_written_aside_and_appears_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process writes a file of its own, so two at once leave what either has written."""
+    make_run(tmp_path, [trial()])
+    before = write_index(tmp_path).read_text()
+    make_run(tmp_path, [trial()], experiment="other")
+    moved: list[tuple[str, str, str]] = []
+
+    def replace(aside: Path, to: Path) -> None:
+        moved.append((aside.name, aside.read_text(), to.read_text()))
+        aside.rename(to)
+
+    monkeypatch.setattr(os, "replace", replace)
+    after = write_index(tmp_path).read_text()
+    assert moved == [(f".index.html.{os.getpid()}", after, before)]
+    assert after.endswith("</html>") and (before.count("<tr>"), after.count("<tr>")) == (2, 3)
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["index.html"]

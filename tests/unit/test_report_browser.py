@@ -24,8 +24,8 @@ pytestmark = [
 SATURATED = "for 32 % of the time the processors could do no more: lower <host_rate>"
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two names with five seeds each, in no order; one trial is not valid and two have failed."""
     trials = [
         trial(name, seed, tat=base * (1 + 0.1 * ((3 * seed) % 5)), retransmissions=(977 * seed) % 1300)
@@ -35,7 +35,8 @@ def run(tmp_path: Path) -> Run:
     trials[3] = invalid(trials[3], SATURATED)
     trials += [failed("two <racks>", seed, f"worker {seed} was killed by SIGKILL") for seed in (1, 2)]
     trials.append(trial("as set", 1, tat=0.0456))
-    made = make_run(tmp_path / "results", trials, set=["workload=a b"], trials=[t["name"] for t in trials])
+    results = tmp_path_factory.mktemp("report") / "results"
+    made = make_run(results, trials, set=["workload=a b"], trials=[t["name"] for t in trials])
     write_report(made, ["The models are equal."], [("tat", "TAT & steps", drawing(9, 3.6)), ("loss", "Loss", drawing(9, 6.2))])
     return made
 
@@ -46,10 +47,11 @@ def drawing(width: float, height: float) -> Figure:
     return figure
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One for all tests: to start it takes longer than they do."""
     assert CHROMIUM
-    with Browser(CHROMIUM, tmp_path / "profile") as opened:
+    with Browser(CHROMIUM, tmp_path_factory.mktemp("browser") / "profile") as opened:
         yield opened
 
 

@@ -18,13 +18,17 @@ PAGE = (ROOT / "docs" / "results.md").read_text()
 
 def test_every_trial_is_a_line_and_every_number_a_column(tmp_path: Path) -> None:
     run = make_run(
-        tmp_path, [trial("a", seed=1), trial("a", seed=2), invalid(trial("b"), "slow", "late"), failed("c", 1, "no network")]
+        tmp_path, [trial("a"), trial("a", seed=2, late=0.5), invalid(trial("b"), "slow", "late"), failed("c", 1, "no network")]
     )
     done = CliRunner().invoke(application, ["export-csv", str(run.folder)])
     assert done.exit_code == 0, done.output
     rows = list(csv.DictReader((run.folder / "trials.csv").open()))
     assert [(row["name"], row["valid"]) for row in rows] == [("a", "True"), ("a", "True"), ("b", "False"), ("c", "False")]
     assert float(rows[0]["metrics.tat_median"]) == run.trials[0]["metrics"]["tat_median"]
+    assert (
+        [row["seed"] for row in rows] == ["1", "2", "1", "1"] and rows[1]["metrics.late"] == "0.5" and rows[0]["metrics.late"] == ""
+    )
+    assert (rows[2]["factors.faults"], rows[2]["settings.k"]) == ("b", "64")
     assert rows[2]["problems"] == "slow; late"
     assert rows[3]["metrics.tat_median"] == ""
 

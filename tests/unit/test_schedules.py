@@ -135,6 +135,7 @@ def test_slow_workers_are_leaves_in_their_own_racks() -> None:
     assert beside[0] == [1] and beside[4] == [7]
     crossing = [(a, b) for a, others in enumerate(beside) for b in others if racks[a] < racks[b]]
     assert crossing == [(3, 5)]
+    assert trees.neighbours([10.0, 5.0, 10.0, 5.0], [0, 1, 1, 0]) == [[2, 3], [2], [0, 1], [0]]  # not with the nearest rank
 
 
 @pytest.mark.parametrize(("share", "slow", "tree"), [(0.1, 1, 2.0), (0.25, 2, 2.0), (0.5, 4, 3.0)])

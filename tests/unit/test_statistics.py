@@ -64,6 +64,7 @@ def test_no_values_and_values_that_are_no_numbers() -> None:
 def test_overlap(a: tuple[float, float], b: tuple[float, float], common: bool) -> None:
     first, second = Interval(0, *a, 5), Interval(0, *b, 5)
     assert first.overlaps(second) is second.overlaps(first) is common
+    assert first.holds(a[0]) and first.holds(a[1]) and not first.holds(a[1] + 0.1) and not first.holds(a[0] - 0.1)
 
 
 def test_an_outlier_moves_neither_the_median_nor_its_bounds_beyond_the_values() -> None:

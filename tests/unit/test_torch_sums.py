@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import select
 import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -13,8 +15,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hosts.collective import NEVER, AggregationError, Counters, Sum, Summing
-from hosts.torch_backend import InaProcessGroup, PendingSum, Waiting
+from hosts import torch_backend
+from hosts.collective import NEVER, AggregationError, Counters, Label, Membership, Operation, Sum, Summing
+from hosts.epoch import NONE
+from hosts.pending import PendingAll, PendingSum, Waiting
+from hosts.tally import Tally
+from hosts.torch_backend import InaProcessGroup, Options
 
 
 class Doubling(Summing):
@@ -60,20 +66,39 @@ def sum_in_turn(collective: Doubling, tensors: list[torch.Tensor]) -> list[Pendi
     return pending
 
 
-def test_after_a_sum_that_failed_all_later_ones_fail_likewise() -> None:
-    collective = Doubling(fails={1})
+@pytest.fixture(autouse=True)
+def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
+    """What is counted in a test."""
+    made = Tally()
+    for module in ("pending", "torch_backend"):
+        monkeypatch.setattr(f"hosts.{module}.tally", made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The group that has the scheme: none at first."""
+    made: list[Any] = []
+    monkeypatch.setattr(torch_backend, "joined", made)
+    return made
+
+
+def test_after_a_sum_that_failed_all_later_ones_fail_likewise(tally: Tally) -> None:
+    collective = Doubling(fails={1}, error=AggregationError("worker 1 is missing", incomplete=True, missing=(1,)))
     tensors = [torch.ones(3) for _ in range(4)]
     pending = sum_in_turn(collective, tensors)
     assert pending[0].wait()
     for failed in pending[1:]:
         assert failed.is_completed() and not failed.is_success()
-        with pytest.raises(AggregationError, match="worker 1 is missing"):
+        with pytest.raises(AggregationError, match="worker 1 is missing") as caught:
             failed.wait()
+        assert (caught.value.incomplete, caught.value.missing) == (True, (1,))
         with pytest.raises(Exception, match="worker 1 is missing"):
             failed.get_future().wait()
     assert [float(tensor[0]) for tensor in tensors] == [2.0, 1.0, 1.0, 1.0]
     assert collective.sums == 2
     assert collective.closed
+    assert (tally.sums, tally.sum_bytes, len(tally.seconds)) == (1, 12, 1)
 
 
 def test_sums_that_are_waiting_are_started_before_the_first_is_over() -> None:
@@ -127,11 +152,14 @@ def test_a_tensor_that_shares_memory_with_one_under_way_waits() -> None:
     assert collective.most == 2
 
 
-def test_tensors_side_by_side_in_one_storage_do_not_wait() -> None:
+@pytest.mark.parametrize(("second", "at_once"), [(slice(5, 10), 2), (slice(4, 10), 1), (slice(5, 5), 2)])
+def test_tensors_side_by_side_in_one_storage_do_not_wait(second: slice, at_once: int) -> None:
+    """But those that share one element do."""
     whole, collective = torch.ones(10), InPlace()
-    for pending in sum_in_turn(collective, [whole[:5], whole[5:]]):
+    for pending in sum_in_turn(collective, [whole[:5], whole[second]]):
         assert pending.wait()
-    assert (whole.tolist(), collective.most) == ([2.0] * 10, 2)
+    assert whole.tolist() == [2.0] * 4 + [6.0 - 2 * at_once] + [2.0 if second.stop == 10 else 1.0] * 5
+    assert second.stop == 5 or collective.most == at_once
 
 
 def test_autograd_learns_of_a_sum_in_place() -> None:
@@ -174,6 +202,117 @@ def test_waiting_ends_with_the_sum_or_with_its_time() -> None:
     assert pending.get_future().wait()[0] is pending.tensor
 
 
+def test_a_sum_has_its_label_and_operation_and_its_version_is_told() -> None:
+    class Keeping(Doubling):
+        operations = (Operation.CHANGE,)
+
+        def doubled(self, started: Sum) -> Any:
+            told.append((started.label, started.operation))
+            started.version, started.update = 7.0, update
+            return super().doubled(started)
+
+    told: list[Any] = []
+    update: Any = object()
+    pending, waiting = PendingSum(torch.ones(2), Label("weights", 3), Operation.CHANGE), Waiting()
+    for item in (pending, None):
+        waiting.put(item)
+    group: Any = SimpleNamespace(waiting=waiting)
+    InaProcessGroup._sum_in_turn(group, Keeping())
+    assert pending.wait() and pending.begun <= pending.ended
+    assert told == [(Label("weights", 3), Operation.CHANGE)]
+    assert (pending.version, pending.update) == (7.0, update)
+
+
+def test_several_pieces_of_work_are_over_when_all_are() -> None:
+    waited: list[Any] = []
+    pieces: list[Any] = [SimpleNamespace(wait=lambda *seconds, i=i: waited.append((i, *seconds))) for i in range(3)]
+    assert PendingAll(pieces).wait() and PendingAll(pieces[:2]).wait(timedelta(seconds=4))
+    assert waited == [(0,), (1,), (2,), (0, timedelta(seconds=4)), (1, timedelta(seconds=4))]
+
+
+# --- groups
+
+
+def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) -> Any:
+    scheme = SimpleNamespace(native=native, join=join or (lambda place, epoch, pulse: Doubling()))
+    return SimpleNamespace(scheme=scheme, membership=Membership(0, rank, size))
+
+
+def group_at(options: Options, rank: int = 0, size: int = 1) -> Any:
+    """A group that may have joined the scheme, as its constructor makes it."""
+    made: Any = SimpleNamespace(place=options.place, rank=lambda: rank, size=lambda: size, waiting=Waiting())
+    made.collective = InaProcessGroup._join(made, dist.HashStore(), options)
+    if made.collective is not None:
+        made.thread = threading.Thread(target=InaProcessGroup._sum_in_turn, args=(made, made.collective), daemon=True)
+        made.thread.start()
+    return made
+
+
+@pytest.mark.parametrize("free", [(True, True, True), (True, True, False), (False, True, True)])
+def test_workers_agree_on_an_epoch_where_the_scheme_is_free_on_all(monkeypatch: pytest.MonkeyPatch, free: tuple[bool, ...]) -> None:
+    monkeypatch.setattr(torch_backend, "draw", iter([77]).__next__)
+    store: Any = dist.HashStore()
+    with ThreadPoolExecutor(3) as pool:
+        agreed = list(pool.map(lambda rank: torch_backend._agree(store, rank, 3, free[rank]), range(3)))
+    assert agreed == [77 if all(free) else NONE] * 3
+
+
+def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
+    monkeypatch: pytest.MonkeyPatch, tally: Tally, joined: list[Any]
+) -> None:
+    monkeypatch.setattr(torch_backend, "draw", iter([77, 78]).__next__)
+    told: list[Any] = []
+    here = place(join=lambda *given: told.append(given) or Doubling())
+    options = Options(here, lambda: None)
+    first, second, last = group_at(options), group_at(options), PendingSum(torch.ones(1))
+    InaProcessGroup.shutdown(second)
+    assert second.collective is None and joined == [first]
+    first.collective.counters = Counters(sent=5, retransmissions=1)
+    first.waiting.put(last)
+    InaProcessGroup.shutdown(first)
+    assert last.is_success() and first.collective is None and joined == []
+    third = group_at(options)
+    assert joined == [third]
+    InaProcessGroup.shutdown(third)
+    assert (tally.sent, tally.retransmissions) == (5, 1)
+    assert told == [(here, 77, options.pulse), (here, 78, options.pulse)]
+
+
+@pytest.mark.parametrize("here", [place(size=2), place(native=True)])
+def test_groups_of_some_workers_and_native_schemes_are_gloos_alone(joined: list[Any], here: Any) -> None:
+    assert group_at(Options(here)).collective is None and joined == []
+
+
+def test_a_rank_that_is_not_the_workers_place_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="rank 0 was given to the worker whose place in the network is 1"):
+        group_at(Options(place(rank=1, size=2)), 0, 2)
+
+
+def test_who_cannot_join_leaves_the_scheme_to_the_next_group(joined: list[Any]) -> None:
+    def join(*given: Any) -> None:
+        raise AggregationError("worker 1 does not come")
+
+    with pytest.raises(AggregationError, match="worker 1 does not come"):
+        group_at(Options(place(join=join)))
+    assert joined == []
+
+
+def test_a_group_finds_no_keys_of_the_one_before_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch calls both alike; and whoever has the store of the first keeps it."""
+    monkeypatch.setattr(torch_backend, "InaProcessGroup", lambda store, *given: store)
+    monkeypatch.setattr(torch_backend, "stores", [])
+    monkeypatch.setattr(torch_backend, "made", Counter())
+    store: Any = dist.HashStore()
+    given = SimpleNamespace(
+        group_id="0", global_ranks_in_group=[0], store=store, group_rank=0, group_size=1, timeout=timedelta(seconds=1)
+    )
+    options: Any = Options(place())
+    first, second = (torch_backend.create(given, options) for _ in range(2))
+    first.set("where", "here")
+    assert first.check(["where"]) and not second.check(["where"])
+    assert torch_backend.stores == [store, store]
+
+
 class GlooCalls:
     """Stands for Gloo, and keeps what is handed on to it."""
 
@@ -198,7 +337,7 @@ class GlooCalls:
     ],
 )
 def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
-    tensors: list[torch.Tensor], op: Any, own: bool
+    tally: Tally, tensors: list[torch.Tensor], op: Any, own: bool
 ) -> None:
     group: Any = SimpleNamespace(collective=Doubling(), gloo=GlooCalls(), waiting=Waiting())
     group.sum = partial(InaProcessGroup.sum, group)
@@ -211,3 +350,13 @@ def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
         assert pending == "gloo"
         assert not len(group.waiting)
         assert group.gloo.given == [tensors]
+    assert tally.gloo_calls == (not own)
+    assert tally.gloo_bytes == (0 if own else sum(t.numel() * t.element_size() for t in tensors))
+
+
+def test_gloo_keeps_no_weights() -> None:
+    group: Any = SimpleNamespace(collective=None, gloo=GlooCalls())
+    assert InaProcessGroup.sum(group, torch.ones(1)) == "gloo"
+    with pytest.raises(ValueError, match="Gloo sums, and keeps nothing: it has no CHANGE"):
+        InaProcessGroup.sum(group, torch.ones(1), Label("weights"), Operation.CHANGE)
+    assert len(group.gloo.given) == 1

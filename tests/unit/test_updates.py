@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,11 +21,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hosts.collective import AggregationError, Label, Membership, Operation, Sum, Update
+from hosts.tcp.meeting import Meeting
 from hosts.updates import wire
 from hosts.updates.model import Model, behind, correction
 from hosts.updates.server import ModelServer
 from hosts.updates.wire import Header, Member
 from hosts.updates.worker import ModelWorker
+from tests.played import Played
 
 MODEL = Label("model")
 used = count()
@@ -69,6 +72,88 @@ def test_the_slowest_waits_for_nobody(clocks: list[int], staleness: int) -> None
     for rank, others in waiting.items():
         assert others == [other for other in waiting if clocks[other] < clocks[rank] - staleness]
         assert not behind(clocks, rank, staleness, absent=others)
+
+
+# --- a server, and a worker, whose others a test plays
+
+ONES = np.ones(4, np.float32).tobytes()
+
+
+def update(rank: int, number: int = 0, version: int = 0, norm: float = 2.0) -> bytes:
+    return Member(rank, number, version, norm).pack() + ONES
+
+
+def keeping(workers: int, **options: Any) -> Played:
+    """A server that keeps a model of as many as there are workers."""
+    played = Played(ModelServer(Membership(3, workers, workers), Meeting(1), **options), range(workers))
+    for rank in range(workers):
+        played.say(rank, Header(wire.KEEP, elements=4), ONES)
+    return played
+
+
+def of_kind(kind: int, found: list[tuple[int, Header, bytes]]) -> list[tuple[int, int]]:
+    """To whom messages of a kind are sent, and their versions."""
+    return [(rank, header.version) for rank, header, _ in found if header.kind == kind]
+
+
+def test_no_update_reaches_what_is_on_its_way_to_slow_workers() -> None:
+    played = keeping(2)
+    for number in range(2):
+        applied = played.say(0, Header(wire.UPDATE, members=1), update(0, number))
+        assert of_kind(wire.APPLIED, applied) == [(0, number)]
+        played.say(1, Header(wire.FETCH))
+    models = [(rank, header.version, set(np.frombuffer(body, np.float32))) for rank, header, body in played.messages if body]
+    assert models == [(0, 0, {2}), (1, 0, {2}), (1, 1, {3}), (1, 2, {4})]
+
+
+def test_nobody_waits_for_a_worker_that_leaves_and_it_is_sent_nothing() -> None:
+    played = keeping(3, staleness=0)
+    for rank in (0, 2):
+        played.say(rank, Header(wire.UPDATE, members=1), update(rank))
+        assert played.say(rank, Header(wire.FETCH)) == []
+    ((_, header, missing),) = played.say(0, Header(wire.ASK))
+    assert header.kind == wire.WAITS and list(missing) == [1]
+    played.node._leave(2, ConnectionResetError())
+    played.node._leave(1, ConnectionResetError())
+    assert of_kind(wire.MODEL, played.messages) == [(0, 2)]
+
+
+def test_a_worker_is_told_whom_its_oldest_sum_waits_for_and_before_that_the_model() -> None:
+    played = keeping(3, staleness=0)
+    for number, ranks in ((1, (0,)), (2, (0, 1))):
+        for rank in ranks:
+            played.say(rank, Header(wire.GIVE, number=number, elements=4), ONES)
+    assert [list(missing) for *_, missing in played.say(0, Header(wire.ASK))] == [[1, 2]]
+    for rank in (0, 2):
+        played.say(rank, Header(wire.UPDATE, members=1), update(rank))
+    played.say(0, Header(wire.FETCH))
+    assert [list(missing) for *_, missing in played.say(0, Header(wire.ASK))] == [[1]]
+
+
+def test_a_norm_is_a_number_that_is_not_negative() -> None:
+    played = keeping(1)
+    for norm in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match=f"an update of norm {norm:g}"):
+            played.say(0, Header(wire.UPDATE, members=1), update(0, norm=norm))
+    assert played.node.model.version == 0
+
+
+def test_a_workers_updates_have_numbers_and_the_version_that_it_had() -> None:
+    with mock.patch.object(ModelWorker, "_meet", lambda *told: Meeting(1)):
+        played = Played(ModelWorker(Membership(3, 0, 2), 1, []), range(2, 3))
+    played.node.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.KEEP)
+    played.say(2, Header(wire.RESULT), ONES)
+    told = []
+    for number, version in enumerate((5, 9), 1):
+        started = played.node.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.CHANGE)
+        played.say(2, Header(wire.APPLIED, version=version - 1))
+        with pytest.raises(ValueError, match="a message 6 with 16 bytes"):  # one that was fetched before
+            played.say(2, Header(wire.MODEL, number=number - 1, version=99), ONES)
+        played.say(2, Header(wire.MODEL, number=number, version=version), ONES)
+        told.append((started.version, started.update.computed_on, started.update.applied_at))
+    assert told == [(5, 0, 4), (9, 5, 8)]
+    sent = [wire.members(memoryview(body), 1)[0] for _, header, body in played.messages if header.kind == wire.UPDATE]
+    assert [(member.number, member.version) for member in sent] == [(0, 0), (1, 5)]
 
 
 # --- workers and the server

@@ -28,14 +28,18 @@ def test_digits_to_test_are_none_that_are_trained() -> None:
     assert data.train_x.shape[1] == 64 and float(data.train_x.max()) == 1.0 and float(data.train_x.min()) == 0.0
     from sklearn.datasets import load_digits
 
-    whole = sorted(row.tobytes() for row in (load_digits().data / 16).astype(np.float32))
-    assert sorted(row.numpy().tobytes() for part in (data.train_x, data.test_x) for row in part) == whole
+    images = [row.tobytes() for row in (load_digits().data / 16).astype(np.float32)]
+    labels, split = dict(zip(images, load_digits().target, strict=True)), []
+    for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y)):
+        split += (rows := [row.numpy().tobytes() for row in x])
+        assert [labels[row] for row in rows] == y.tolist()
+    assert sorted(split) == sorted(images)
 
 
 def test_text_predicts_the_next_character() -> None:
     data = text()
     for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y)):
-        assert x[1:].equal(y[:-1]) and int(x.max()) < VOCABULARY
+        assert len(x) == len(y) and x[1:].equal(y[:-1]) and int(x.max()) < VOCABULARY
     assert len(data.test_x) == pytest.approx(0.1 * (len(data.train_x) + len(data.test_x)), rel=0.01)
     workload = find("characters")
     x, y = workload.sample(data, 8, np.random.default_rng(1))

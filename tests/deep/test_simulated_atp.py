@@ -15,14 +15,16 @@ from switches.loss import Loss
 from testbed.plan.settings import TrialSettings, make_settings
 from testbed.simulator.atp.aggregators import LIFETIME
 from testbed.simulator.costs import Costs, Known
-from testbed.simulator.plans import elements_of
+from testbed.simulator.plans import elements_of, network_of
 from testbed.simulator.simulation import Job, Link, Network, Simulated, simulate
 from testbed.simulator.target import SimulatedTarget
+from testbed.simulator.world import DOWN, UP
 from testbed.theory import bounds
+from testbed.trial.configuration import commands_for
+from tests.deep.test_simulator import costs_, losses
 from tests.replay import DELAY, replay
 from tests.simulated_atp import AtpTwin
 from tests.simulated_switchml import assert_alike
-from tests.unit.test_simulator import costs_, losses
 
 TIME = 1e-5  # seconds of a packet on a link
 ROOT = 3  # a switch above three racks
@@ -188,6 +190,22 @@ def test_many_queries_at_once_cost_what_they_cost_in_virtual_time() -> None:
     duplicates = sum(worker["counters"]["duplicates"] for worker in found["workers"])
     assert replayed.duplicates > 5_000 and 0.4 < duplicates / replayed.duplicates < 2.5
     assert 0.5 < found["metrics"]["tat_median"] / replayed.tat < 2
+
+
+@pytest.mark.parametrize("topology", ["racks", "leaf-spine"])
+def test_switches_send_as_fast_as_their_queues_are_told(topology: str) -> None:
+    """Into the links of hosts, and up to the switch where racks meet as well as down from it."""
+    whole = trial(topology=topology, racks=2, workers=4, host_rate=30.0, uplink_rate=4.0, queue=64)
+    plan = whole.plan()
+    paces = network_of(whole, plan, 1, whole.running().bits_on_wire(whole.k)).paces
+    assert paces is not None
+    queues = {(link.number, way): 0.0 for link in plan.links for way in (UP, DOWN)}
+    for name, commands in commands_for(whole, plan, 1).items():
+        rates = {int(line.split()[2]): 1 / int(line.split()[1]) for line in commands if line.startswith("set_queue_rate")}
+        for a in plan.switches[name].attachments:
+            queues[a.link, DOWN if a.upper else UP] = rates[a.port]
+    assert {(n, way): paces[n, way] for n, way in queues} == queues
+    assert sum(pace == 0 for pace in queues.values()) == len(plan.everyone)
 
 
 def test_events_are_counted_as_switches_count_them() -> None:
