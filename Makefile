@@ -1,5 +1,6 @@
 # inalab: `make help` lists what there is. Set-up happens by itself: system packages, then .venv.
 
+unexport PYTHONDONTWRITEBYTECODE # without bytecode each start of Python would compile PyTorch again, for ten seconds
 -include /etc/inalab.mk # a machine's own choices, as provision.sh makes them for a VM
 EXPERIMENT ?= quickstart
 TARGET ?= embedded
@@ -13,7 +14,7 @@ READY := $(VENV)/.ready
 READY_EXTRAS := $(VENV)/.ready-extras# READY, and what tests and other extras need
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment figures test test-unit test-deep test-network test-labs mutants sanitize fuzz programs bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-deep test-network test-labs test-steady mutants sanitize fuzz programs bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -40,26 +41,26 @@ experiment: $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 figures: $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1: minutes. RESUME=1 goes on where it stopped
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
-# most tests side by side, because they wait for timers and processes; then those that must be alone
-define run-tests
-	@$(BIN)/python -m pytest $(1) -m "not quiet" -n $(TESTS_AT_A_TIME) --dist worksteal $(if $(SLOWEST),--durations=$(SLOWEST))
-	@$(BIN)/python -m pytest $(1) -m quiet $(if $(SLOWEST),--durations=$(SLOWEST))
-endef
+# side by side, because tests wait for timers and processes; those that must be alone take their turn
+PYTEST = $(BIN)/python -m pytest -n $(TESTS_AT_A_TIME) --dist worksteal --target $(TARGET) $(if $(SLOWEST),--durations=$(SLOWEST))
 
-test: $(READY_EXTRAS) ## run all tests, networks on TARGET; SLOWEST=10 names those that took longest
-	$(call run-tests,tests --target $(TARGET))
+test: $(READY_EXTRAS) ## run all tests but the deep ones, networks on TARGET; SLOWEST=10 names those that took longest
+	@$(PYTEST)
 
-test-unit: $(READY_EXTRAS) ## run the tests that need no network
-	$(call run-tests,tests/unit)
+test-unit: $(READY_EXTRAS) ## run those of them that need no network
+	@$(PYTEST) tests/unit
 
-test-deep: $(READY_EXTRAS) ## run the tests that need no root on many more examples, other ones each time
-	@$(BIN)/python -m pytest tests/unit --hypothesis-profile=deep --timeout=7200
-
-test-network: $(READY_EXTRAS) ## run the tests that make networks
-	$(call run-tests,tests/network --target $(TARGET))
+test-network: $(READY_EXTRAS) ## run all tests that make networks, the deep ones too
+	@$(PYTEST) tests/network --deep
 
 test-labs: $(READY_EXTRAS) ## check every lab's solution, starter and wrong solutions, and draw its figure
-	$(call run-tests,tests/labs)
+	@$(PYTEST) tests/labs --deep
+
+test-deep: $(READY_EXTRAS) ## run all tests that need no network, on many more examples, other ones each time
+	@$(PYTEST) tests/unit tests/deep --deep --hypothesis-profile=deep --timeout=7200
+
+test-steady: $(READY_EXTRAS) ## run all tests TIMES=10 times beside two busy processes, and list what failed
+	@$(BIN)/python -m tests.steady --times $(or $(TIMES),10)
 
 mutants: $(READY_EXTRAS) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
 	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))

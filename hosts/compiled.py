@@ -37,7 +37,7 @@ def compiled(signature: Any, inline: bool = False) -> Callable[[Function], Funct
 
     `inline`: it becomes part of the functions that call it, as is worth while for those that are short and take many arrays.
 
-    Indices are checked where numba.config.BOUNDSCHECK is set before the module is imported, as the tests do.
+    Indices are checked where numba.config.BOUNDSCHECK is set before the module is imported, as NUMBA_BOUNDSCHECK=1 does.
     """
 
     def compile_now(function: Function) -> Function:
@@ -173,9 +173,17 @@ def _with_imports(source: Path, found: set[Path]) -> set[Path]:
     """A module's file, and the files below LOOPS that it imports, directly or not; added to `found`."""
     if source not in found and source.exists():
         found.add(source)
-        for node in ast.walk(ast.parse(source.read_bytes())):
-            if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(PREFIXES):
-                base = ROOT.joinpath(*node.module.split("."))
-                for path in (base.with_suffix(".py"), *(base / f"{name.name}.py" for name in node.names)):
-                    _with_imports(path, found)
+        for path in _imports(source):
+            _with_imports(path, found)
     return found
+
+
+@cache
+def _imports(source: Path) -> list[Path]:
+    """The files below LOOPS that a module's file may import; some do not exist."""
+    paths = []
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(PREFIXES):
+            base = ROOT.joinpath(*node.module.split("."))
+            paths += [base.with_suffix(".py"), *(base / f"{name.name}.py" for name in node.names)]
+    return paths

@@ -1,37 +1,104 @@
-"""Shared fixtures: programs built once; how many examples are drawn; and the sentence for who may not make namespaces."""
+"""Shared fixtures: programs built once; how many examples are drawn; who runs beside whom; and what tests may not leave behind.
+
+pytest reads this file twice, outside and inside the namespaces of a session (tests.supervision), and again in each process that
+runs tests: what takes long to import is imported by those who use it.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
+import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numba
 import pytest
 
 # gRPC starts its threads again in every process that is forked; tests fork into PID namespaces, where that ends them
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-numba.config.BOUNDSCHECK = 1  # type: ignore[attr-defined] # of compiled loops, which imports compile
+os.environ["NUMBA_BOUNDSCHECK"] = "1"  # of compiled loops, also in commands that tests run
 
-from schemes import registry  # noqa: E402
-from switches.target import Target  # noqa: E402
-from testbed.plan.targets import REAL, make_target, real_target_for  # noqa: E402
-from tests.properties import register_profiles  # noqa: E402
-from topologies import isolation  # noqa: E402
+from tests import tiers
+from tests.properties import register_profiles
+from tests.supervision import INSIDE, Leftovers, again, needed
+from tests.turns import only, turn
+from topologies import isolation
 
+if TYPE_CHECKING:
+    from switches.target import Target
+
+LEFTOVERS = pytest.StashKey[Leftovers]()
+REAL = ("embedded", "bmv2")  # the targets that make networks
 register_profiles()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test TARGET=bmv2` runs the tests that make networks on real BMv2, and compares the recordings with it."""
-    parser.addoption("--target", default="embedded", choices=list(REAL), help="what runs the switches of networks under test")
+    parser.addoption("--target", default="embedded", choices=REAL, help="what runs the switches of networks under test")
+    parser.addoption("--deep", action="store_true", help="run the tests of tests/deep.toml, too")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in tests/network make namespaces; who may not fails at once, with a sentence."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Run the session inside namespaces, unless it is there, or only tells something."""
+    tells = config.option.collectonly or config.option.help or config.option.version or config.option.showfixtures
+    return again() if not tells and not hasattr(config, "workerinput") and needed() else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Ctrl-C ends what tests start, however pytest was started; each process has temporary files of its own."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if INSIDE in os.environ:
+        own = Path(os.environ[INSIDE], os.environ.get("PYTEST_XDIST_WORKER", "gw"))
+        own.mkdir()
+        os.environ["TMPDIR"] = tempfile.tempdir = str(own)
+        config.stash[LEFTOVERS] = Leftovers()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests in tests/network make namespaces; who may not fails at once, with a sentence. Deep tests are asked for."""
     for item in items:
-        if "network" in Path(str(item.fspath)).parts:
+        if "network" in item.path.parts:
             item.add_marker(pytest.mark.network)
+    if config.args_source == pytest.Config.ArgsSource.TESTPATHS and (old := tiers.outdated(list(map(_name, items)))):
+        raise pytest.UsageError(f"tests/deep.toml has patterns that stand for no test: {', '.join(old)}")
+    if not config.option.deep:
+        left_out = [item for item in items if tiers.deep(item.path, _name(item))]
+        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def _name(item: pytest.Item) -> str:
+    """The node id from the last folder on."""
+    return f"{item.path.parent.name}/{item.path.name}::{item.nodeid.partition('::')[2]}"
+
+
+def _shared() -> Path:
+    """A folder that all processes of the session see."""
+    return Path(os.environ.get(INSIDE, "/dev/shm"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """A test runs beside others, or alone where it needs quiet."""
+    with turn(_shared(), alone=item.get_closest_marker("quiet") is not None):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Nothing may be left of a module, when its last test has ended."""
+    try:
+        return (yield)
+    finally:
+        if leftovers := item.config.stash.get(LEFTOVERS, None):
+            leftovers.note(item.nodeid)
+            ends = nextitem is None or nextitem.path != item.path
+            if ends and (left := leftovers.left()):
+                pytest.fail("; ".join(left), pytrace=False)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -44,19 +111,35 @@ def _namespaces() -> bool:
     return isolation.possible()
 
 
+@pytest.fixture
+def ports() -> Iterator[None]:
+    """The ports at which P4Runtime's controllers look for switches, and P4-utils for its own."""
+    with only(_shared(), "ports"):
+        yield
+
+
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> Target:
     """The target under test with p4/switchml.p4 at 64 integers a packet."""
-    return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": "64"})
+    return _switchml(request, "64")
 
 
 @pytest.fixture(scope="session")
 def small_target(request: pytest.FixtureRequest) -> Target:
     """The same at 32 integers a packet."""
-    return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": "32"})
+    return _switchml(request, "32")
+
+
+def _switchml(request: pytest.FixtureRequest, k: str) -> Target:
+    from testbed.plan.targets import make_target
+
+    return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": k})
 
 
 @pytest.fixture(scope="session")
 def atp_target(request: pytest.FixtureRequest) -> Target:
     """The target under test with p4/atp.p4 at 64 integers a packet."""
+    from schemes import registry
+    from testbed.plan.targets import real_target_for
+
     return real_target_for(request.config.getoption("target"), registry.find("atp"), 64)

@@ -67,19 +67,19 @@ def _enter_new_world() -> None:
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
 
 
-def _unshare(as_user: bool) -> None:
+def _unshare(as_user: bool, keep_user: bool) -> None:
     """Leave the caller's namespaces: as root, or in a user namespace whose root is the caller. OSError if neither is allowed.
 
-    `as_user`: in a user namespace in any case, so that not even root has power outside.
+    `as_user`: in a user namespace in any case, so that not even root has power outside. `keep_user`: see `start`.
     """
     wanted, user, group = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET, os.geteuid(), os.getegid()
     if not as_user and _libc.unshare(wanted) == 0:
         return
     parent = os.getppid()
     check(_libc.unshare(wanted | CLONE_NEWUSER), "unshare")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/uid_map").write_text(f"{user if keep_user else 0} {user} 1")
     Path("/proc/self/setgroups").write_text("deny")  # without it an ordinary user may not map groups
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    Path("/proc/self/gid_map").write_text(f"{group if keep_user else 0} {group} 1")
     die_with_parent()  # the kernel drops this request when a process changes its credentials
     if os.getppid() != parent:
         os._exit(1)
@@ -147,10 +147,11 @@ def fork(work: Callable[[], int]) -> int:
         os._exit(code & 0xFF)
 
 
-def start(work: Callable[[], int], session: bool = True, as_user: bool = False) -> int:
+def start(work: Callable[[], int], session: bool = True, as_user: bool = False, keep_user: bool = False) -> int:
     """Begin `work` in namespaces of its own; the pid to `wait` for or to kill (which ends all of it).
 
     `as_user`: in a user namespace even for root, without any power outside.
+    `keep_user`: an ordinary user stays who it is, and has no power inside once it executes a program, instead of being root there.
     Without a `session` of its own, it reads the terminal, and Ctrl-C there reaches it; the caller had better ignore that.
     """
 
@@ -165,7 +166,7 @@ def start(work: Callable[[], int], session: bool = True, as_user: bool = False) 
             os.setsid()  # Ctrl-C at the terminal reaches the caller alone
         else:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _unshare(as_user)
+        _unshare(as_user, keep_user)
         return _exit_code(os.waitpid(fork(first_process), 0)[1])
 
     return fork(outside)

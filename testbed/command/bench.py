@@ -33,8 +33,6 @@ from switches.target import Target, on_interfaces, tell
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from testbed.plan.targets import real_target_for
 from testbed.record.runs import ROOT
-from testbed.simulator.plans import job_of, network_of
-from testbed.simulator.simulation import simulate
 from testbed.trial.harness import Job, all_reduce, as_tensors
 from topologies import isolation
 from topologies.racks import Racks
@@ -203,6 +201,9 @@ def simulating(racks: int, workers: int, elements: int) -> tuple[int, float]:
     size = {"racks": racks, "workers": workers, "k": 256, "slots": 128, "host_rate": 1e5, "uplink_rate": 1e5, "steps": 1}
     settings = make_settings(TrialSettings, size)
     plan = settings.plan()
+    from testbed.simulator.plans import job_of, network_of  # whose loops take minutes to compile
+    from testbed.simulator.simulation import simulate
+
     network = network_of(settings, plan, 1, SCHEME.bits_on_wire(settings.k))
     (admitted,) = settings.admitted(plan)
     summing = job_of(plan, admitted, elements, np.zeros((racks * workers, 1)))

@@ -33,7 +33,7 @@ def copy_code(root: Path, to: Path) -> Path:
 def borrowed_cache(to: Path) -> Path:
     """A cache folder that has what the user's has, as links: what mutants add to it goes away with it.
 
-    Folders are not linked: numba keeps compiled loops there by the path of their source, and a copy has another path.
+    Both are by content, programs and folders of compiled loops: what is there already is never written again.
     """
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     built = to / "inalab"
@@ -42,8 +42,6 @@ def borrowed_cache(to: Path) -> Path:
         if entry.name != built.name:
             (to / entry.name).symlink_to(entry)
     for entry in (own / built.name).glob("*"):
-        if entry.is_dir():
-            continue
         (built / entry.name).symlink_to(entry)
     return to
 

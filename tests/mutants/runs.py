@@ -20,7 +20,7 @@ import psutil
 from tests.mutants.copies import environment
 from tests.properties import MUTANTS
 
-PYTEST = [sys.executable, "-m", "pytest", "-x", "-rfE", "--tb=no", "--no-header", "--color=no", "-p", "no:cacheprovider"]
+PYTEST = [sys.executable, "-m", "pytest", "-x", "-rfE", "--tb=no", "--no-header", "--color=no", "-p", "no:cacheprovider", "--deep"]
 PROFILE = f"--hypothesis-profile={MUTANTS}"
 GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 FAILED = re.compile(rb"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)

@@ -23,8 +23,6 @@ from testbed.trial.harness import (
     SERVERS_END,
     HarnessError,
     Job,
-    all_reduce,
-    as_tensors,
     end_servers,
     in_network,
     on_hosts,
@@ -219,16 +217,3 @@ def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
     assert said[1] == "killed"
     assert all("cannot be completed" in said[rank] for rank in (0, 2, 3))
     assert held == 0
-
-
-@pytest.mark.quiet
-def test_as_fast_as_switchml_with_ample_memory(atp_target: Target, target: Target) -> None:
-    """At least 0.9 of its ATE/s at the same k, in the better of two runs of each."""
-    elements = 60_000
-
-    def seconds(scheme: str, runs_on: Target, servers: int) -> float:
-        racks = Racks(1, 4, 10.0, 10.0, servers)
-        turns = all_reduce(Job(racks, scheme=scheme), runs_on, as_tensors(racks, elements), times=5)
-        return min(max(host[turn]["seconds"] for host in turns) for turn in range(1, 5))
-
-    assert seconds("switchml", target, 0) / seconds("atp", atp_target, 1) > 0.9

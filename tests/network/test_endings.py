@@ -217,11 +217,17 @@ def loops_compiled() -> None:
 @pytest.mark.parametrize("words", [RUN, LAUNCH], ids=["run", "launch"])
 @pytest.mark.parametrize("processes", [1, 8, 17], ids=["namespaces", "network", "training"])
 def test_ctrl_c_ends_everything_in_one_sentence(tmp_path: Path, words: list[str], processes: int) -> None:
-    """Twice in a row, as people press it, and to the whole process group, as a terminal sends it."""
+    """Twice in a row, as people press it, and to the whole process group, as a terminal sends it.
+
+    It is ignored when the command starts, as a shell's & has it.
+    """
     left = Leftovers()
     shape = ["--set", "racks=2", "--set", "workers=2", *(["--results", str(tmp_path)] if words is RUN else [])]
     command = [sys.executable, "-m", "testbed.command.cli", words[0], *shape, *words[1:]]
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begun = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True)
+    signal.signal(signal.SIGINT, before)
+    with begun as process:
         while len(family()) <= processes and process.poll() is None:
             time.sleep(0.02)
         running = family()

@@ -91,7 +91,8 @@ def test_a_switch_that_is_killed_is_told_to_all(tmp_path: Path) -> None:
         output, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert errors.splitlines() == ["inalab: switch root was killed by SIGKILL"]
-    assert len(re.findall(r"^\[\d\] .*AggregationError: .*: switch root was killed by SIGKILL; ", output, re.M)) == 4
+    told = len(re.findall(r"^\[\d\] .*AggregationError: .*: switch root was killed by SIGKILL; ", output, re.M))
+    assert told == 4, output
 
 
 def _is_switch(process: psutil.Process, name: str) -> bool:

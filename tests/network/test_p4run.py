@@ -175,7 +175,7 @@ def _arbitrate(client: Client) -> None:
     assert client.arbitrate().status.code == 0
 
 
-@pytest.mark.quiet
+@pytest.mark.usefixtures("ports")
 def test_controllers_find_the_switches_where_they_look_for_them(exercise: Path) -> None:
     """From another shell of the machine, by P4Runtime; the ports are there once on a machine."""
     described = json.loads((exercise / "topology.json").read_text())
@@ -203,7 +203,7 @@ def test_controllers_find_the_switches_where_they_look_for_them(exercise: Path) 
     assert json.loads((exercise / "build" / "forward.json").read_text()) == {"program": "../forward.p4"}
 
 
-@pytest.mark.quiet
+@pytest.mark.usefixtures("ports")
 def test_a_port_that_is_taken_is_told(exercise: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 50052))

@@ -27,7 +27,7 @@ from topologies.plan import HostPlan, NetworkPlan
 from topologies.racks import Racks
 
 pytestmark = [
-    pytest.mark.quiet,  # P4-utils has one topology on a machine
+    pytest.mark.usefixtures("ports"),  # P4-utils has one topology on a machine
     pytest.mark.skipif(not installation.find("P4-utils"), reason="P4-utils is not installed (inalab doctor)"),
 ]
 RACKS = Racks(2, 2)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,12 +147,26 @@ def start_run(results: Path, **change: Any) -> subprocess.Popen[str]:
     settings = {**SMALL, "steps": 400, **change}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "testbed.command.cli", "run", "quickstart", "--results", str(results), *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    runs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    return runs[-1]
+
+
+runs: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _runs_end() -> Iterator[None]:
+    """Also where a test fails."""
+    yield
+    for run in runs:
+        run.kill()
+        run.communicate()
+    runs.clear()
 
 
 def wait_for_training(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """Until workers are there; all processes of the run."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         if len(workers_below(process.pid)) == 4:
             time.sleep(0.5)
@@ -180,7 +195,7 @@ def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:
     before = interfaces()
     process = start_run(tmp_path, steps=30)
     folder = None
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         found = list(tmp_path.glob("quickstart/*/trials.jsonl"))
         if found:

@@ -15,6 +15,8 @@ from tests.packets import worker_station
 from tests.scenarios.scenario import Scenario
 from tests.scenarios.switchml import of_switchml
 
+RECORDED_FROM = "02:fc:00:00:00:01"  # the interface of the machine that BMv2 ran on, which ARP would otherwise look up here
+
 
 def guarded() -> Scenario:
     """What hosts may send: their own addresses, no tags, whole headers, no fragments and no options to a protocol's port."""
@@ -50,7 +52,8 @@ def guarded() -> Scenario:
 def forwarded() -> Scenario:
     stations = [worker_station(w) for w in range(3)]
     commands = forwarding(range(3), {s.mac: port for port, s in enumerate(stations)})
-    packets = [(0, bytes(Ether(src=stations[0].mac, dst="ff:ff:ff:ff:ff:ff") / ARP(psrc=stations[0].ip, pdst=stations[1].ip)))]
+    asks = ARP(hwsrc=RECORDED_FROM, psrc=stations[0].ip, pdst=stations[1].ip)
+    packets = [(0, bytes(Ether(src=stations[0].mac, dst="ff:ff:ff:ff:ff:ff") / asks))]
     for dst in (stations[1].mac, stations[2].mac, "02:00:00:00:00:77"):
         ethernet = Ether(src=stations[0].mac, dst=dst)
         packets.append((0, bytes(ethernet / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=1, dport=2) / b"hello")))

@@ -1,0 +1,58 @@
+"""python -m tests.steady: run all tests again and again beside busy processes, and list what failed: a test must not depend on luck."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+BUSY = "while True: pass"
+USUAL = ["-n", "4", "--dist", "worksteal"]
+
+
+@contextmanager
+def load(processes: int) -> Iterator[None]:
+    """So many processes that do nothing but compute."""
+    running = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def main(
+    tests: Annotated[
+        list[str] | None, typer.Argument(help="what to run, as pytest takes it; default: all but the deep ones")
+    ] = None,
+    times: Annotated[int, typer.Option(min=1, help="runs")] = 10,
+    busy: Annotated[int, typer.Option(min=0, help="busy processes beside them")] = 2,
+) -> None:
+    """Run tests again and again beside busy processes, and list what failed and how often. The exit code is 1 if any did."""
+    failed: Counter[str] = Counter()
+    for number in range(1, times + 1):
+        with load(busy):
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *USUAL, "-rfE", "--color=no", *(tests or [])],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        names = FAILED.findall(done.stdout) or ([f"exit code {done.returncode}"] if done.returncode else [])
+        failed.update(names)
+        print(f"run {number} of {times}: {'; '.join(done.stdout.strip().splitlines()[-2:])}", flush=True)
+    for name, count in failed.most_common():
+        print(f"failed in {count} of {times} runs: {name}")
+    raise typer.Exit(int(bool(failed)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
