@@ -29,7 +29,7 @@ else
 fi
 
 if [ -n "$missing" ]; then
-    missing=$(echo "$missing" | tr ' ' '\n' | awk '!seen[$0]++' | tr '\n' ' ')
+    missing=$(echo "$missing" | tr ' ' '\n' | sort -u | tr '\n' ' ')
     command -v apt-get >/dev/null 2>&1 || fail "these are missing, and there is no apt-get to install them: $missing"
     [ "$(id -u)" = 0 ] || fail "packages are missing; install them with: sudo apt-get install --no-install-recommends $missing"
     echo "installing system packages: $missing"

@@ -66,9 +66,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.args_source == pytest.Config.ArgsSource.TESTPATHS and (old := tiers.outdated(list(map(_name, items)))):
         raise pytest.UsageError(f"tests/deep.toml has patterns that stand for no test: {', '.join(old)}")
     if not config.option.deep:
-        left_out = [item for item in items if tiers.deep(item.path, _name(item))]
-        items[:] = [item for item in items if item not in set(left_out)]
-        config.hook.pytest_deselected(items=left_out)
+        left_out = {item for item in items if tiers.deep(item.path, _name(item))}
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
 
 
 def _name(item: pytest.Item) -> str:

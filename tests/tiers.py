@@ -35,7 +35,12 @@ def entries() -> list[Deep]:
 
 def matches(pattern: str, test: str) -> bool:
     """* stands for anything, and everything else for itself."""
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), test, re.DOTALL) is not None
+    return _expression(pattern).fullmatch(test) is not None
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def deep(path: Path, test: str) -> bool:

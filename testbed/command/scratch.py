@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,5 +32,5 @@ def scratch(prefix: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.kill(keeper, 9)
+        os.kill(keeper, signal.SIGKILL)
         os.waitpid(keeper, 0)
