@@ -14,39 +14,88 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Self
 
 import psutil
 
 from hosts.tally import Tally, tally
-from testbed.trial import launch
 from topologies import isolation
 
+LOADED = {"launch": ("testbed.command.runner", "testbed.trial.launch", "torch._dynamo"), "run": ("testbed.command.runner",)}
 
-def inalab(*words: str, env: Mapping[str, str] | None = None, timeout: float = 150) -> subprocess.CompletedProcess[str]:
-    """Run `inalab WORDS`; `env` is what the environment has beside ours.
 
-    Raises AssertionError if it does not end in time, with what was printed and where each process was.
-    """
-    if words[0] == "launch":
-        importlib.import_module(launch.OF_DDP)  # once for all commands
-    folder = Path(tempfile.mkdtemp())  # a TemporaryDirectory would be removed at the end of every process that is forked
-    try:
-        files = folder / "output", folder / "errors"
-        pid = isolation.fork(lambda: _main(words, env or {}, *files))
+class Command:
+    """`inalab WORDS` under way. As a context manager it is killed at the end, if it has not ended."""
+
+    def __init__(self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, keys: str | None = None) -> None:
+        """`env` is what its environment has beside ours; `keys` what is typed, None for a terminal at which nobody types.
+
+        It is in a process group of its own.
+        """
+        for module in LOADED.get(words[0], ()):
+            importlib.import_module(module)  # once for all commands
+        self.words, self.returncode = words, None
+        self.folder = Path(tempfile.mkdtemp())  # a TemporaryDirectory would be removed at the end of every process that is forked
+        reader, self.keyboard = os.pipe()
+        if keys is not None:
+            os.write(self.keyboard, keys.encode())
+            os.close(self.keyboard)
+            self.keyboard = -1
+        work = partial(_main, words, env or {}, cwd, (reader, self.keyboard), *self._files())
+        self.pid = isolation.fork(work)
+        os.close(reader)
+        os.setpgid(self.pid, self.pid)
+
+    def _files(self) -> tuple[Path, Path]:
+        return self.folder / "output", self.folder / "errors"
+
+    def printed(self) -> tuple[str, str]:
+        """Its output and its errors so far."""
+        output, errors = (file.read_text() if file.exists() else "" for file in self._files())
+        return output, errors
+
+    def poll(self) -> int | None:
+        """Its exit code, -number for a signal; None while it runs."""
+        if self.returncode is None and (ended := os.waitpid(self.pid, os.WNOHANG)) != (0, 0):
+            self.returncode = os.waitstatus_to_exitcode(ended[1])
+        return self.returncode
+
+    def wait(self, timeout: float = 150) -> int:
+        """Its exit code. AssertionError if it does not end in so many seconds, with what was printed and where each process was."""
         end = time.monotonic() + timeout
-        while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0):
+        while (code := self.poll()) is None:
             if time.monotonic() > end:
-                _print_stacks(pid)
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                printed = "".join(file.read_text() for file in files)
-                raise AssertionError(f"inalab {' '.join(words)} did not end within {timeout:g} s:\n{printed}")
+                _print_stacks(self.pid)
+                self.kill()
+                raise AssertionError(f"inalab {' '.join(self.words)} did not end within {timeout:g} s:\n{''.join(self.printed())}")
             time.sleep(0.01)
-        output, errors = (file.read_text() for file in files)
-        return subprocess.CompletedProcess(["inalab", *words], os.waitstatus_to_exitcode(ended[1]), output, errors)
-    finally:
-        shutil.rmtree(folder)
+        return code
+
+    def kill(self) -> None:
+        """End it by SIGKILL, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        if self.keyboard >= 0:
+            os.close(self.keyboard)
+        shutil.rmtree(self.folder)
+
+
+def inalab(
+    *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, keys: str = "", timeout: float = 150
+) -> subprocess.CompletedProcess[str]:
+    """Run `inalab WORDS` to its end, which is AssertionError after `timeout` seconds. The rest is as `Command` has it."""
+    with Command(*words, env=env, cwd=cwd, keys=keys) as command:
+        code = command.wait(timeout)
+        return subprocess.CompletedProcess(["inalab", *words], code, *command.printed())
 
 
 def _print_stacks(pid: int) -> None:
@@ -60,12 +109,23 @@ def _print_stacks(pid: int) -> None:
                 time.sleep(0.1)  # one after the other
 
 
-def _main(words: tuple[str, ...], env: Mapping[str, str], output: Path, errors: Path) -> int:
+def _main(
+    words: tuple[str, ...], env: Mapping[str, str], cwd: Path | None, keyboard: tuple[int, int], output: Path, errors: Path
+) -> int:
+    os.setpgid(0, 0)
+    os.dup2(keyboard[0], 0)
+    for descriptor in keyboard:
+        if descriptor > 0:
+            os.close(descriptor)
     for descriptor, path in ((1, output), (2, errors)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+    sys.stdin = os.fdopen(0)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     faulthandler.register(signal.SIGUSR1, os.dup(2))  # a worker's own descriptor 2 is a pipe
     os.environ.update(env)
+    tempfile.tempdir = None  # what the environment says
+    if cwd is not None:
+        os.chdir(cwd)
     sys.argv = ["inalab", *words]
     sys.modules.pop("testbed.command.cli", None)  # its console has read the environment
     vars(tally).update(vars(Tally()))  # sums of other tests are none of this command's

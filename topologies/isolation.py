@@ -9,6 +9,7 @@ process, and with it every process, interface and mount that the work made.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -134,6 +135,7 @@ def fork(work: Callable[[], int]) -> int:
             if ended.poll(0):
                 os._exit(code)  # it had died before
             os.close(parent)
+            gc.freeze()  # collecting what is the parent's would copy its pages
             # a signal may wait here since the fork: what it raises must not leave through the caller's frames
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
             code = work()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from subprocess import PIPE
 from typing import Any
 
 from mininet.link import Link
@@ -36,6 +38,17 @@ def run(node: Node, command: str) -> str:
     return str(output)
 
 
+def run_all(node: Node, tool: str, commands: Sequence[str]) -> str:
+    """Run commands of `ip` or `tc` in a node, in one process for all; NetworkError for the first that fails."""
+    process = node.popen([tool, "-batch", "-"], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
+    output, error = process.communicate("\n".join(commands) + "\n")
+    if process.returncode:
+        failed = re.search(r"^Command failed -:(\d+)", error, re.MULTILINE)
+        which = f"{tool} {commands[int(failed[1]) - 1]}" if failed else tool
+        raise NetworkError(f"{node.name}: `{which}` failed: {error.strip().splitlines()[0] if error.strip() else output.strip()}")
+    return str(output)
+
+
 def burst(rate: float) -> int:
     """Bytes that a link of `rate` Mbit/s lets pass at once after a pause."""
     return max(1600, int(rate * 1e6 / 8 * BURST_SECONDS))
@@ -47,14 +60,13 @@ def limit_rate(node: Node, interface: str, rate: float) -> None:
     The queue has Linux's default bands: what a socket marks as interactive (SO_PRIORITY 6) leaves before what it does not.
     """
     bucket = burst(rate)
-    run(node, f"tc qdisc add dev {interface} root handle 1: htb default 1")
-    run(
-        node,
-        f"tc class add dev {interface} parent 1: classid 1:1 htb rate {int(rate * 1e6)}bit burst {bucket} cburst {bucket} "
+    shown = run_all(node, "tc", [
+        f"qdisc add dev {interface} root handle 1: htb default 1",
+        f"class add dev {interface} parent 1: classid 1:1 htb rate {int(rate * 1e6)}bit burst {bucket} cburst {bucket} "
         f"overhead {PHYSICAL_BYTES} quantum 1600",
-    )
-    run(node, f"tc qdisc add dev {interface} parent 1:1 pfifo_fast")
-    shown = run(node, f"tc class show dev {interface}")
+        f"qdisc add dev {interface} parent 1:1 pfifo_fast",
+        f"class show dev {interface}",
+    ])  # fmt: skip
     found = re.search(r"class htb 1:1 .*?\brate (\d+)([KMG]?)bit", shown)
     applied = int(found[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[found[2]] if found else 0
     if abs(applied - rate * 1e6) > 0.01 * rate * 1e6:

@@ -12,7 +12,7 @@ from mininet.node import Node
 from switches.control import Control, ControlError
 from switches.target import RunningSwitch, SwitchError, Target, tell
 from topologies import isolation
-from topologies.links import run
+from topologies.links import run_all
 from topologies.plan import NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
@@ -65,8 +65,9 @@ class Network:
         for host in self.plan.everyone:
             node = self.mininet.get(host.name)
             others = [h.station for h in self.plan.everyone if h is not host]
-            for station in [*others, *(switch.station for switch in self.plan.switches.values())]:
-                run(node, f"ip neigh replace {station.ip} lladdr {station.mac} dev {node.defaultIntf().name} nud permanent")
+            stations = [*others, *(switch.station for switch in self.plan.switches.values())]
+            on = f"dev {node.defaultIntf().name} nud permanent"
+            run_all(node, "ip", [f"neigh replace {station.ip} lladdr {station.mac} {on}" for station in stations])
 
     def _name_hosts(self, scratch: Path) -> None:
         """Let names stand for addresses in these namespaces: h0 on the data network, h0-mgmt beside it. torch looks them up."""
@@ -80,17 +81,20 @@ class Network:
         """One veth to each host, routed by the trial's own namespace: no fault on a data link reaches it."""
         trial = Node("management", inNamespace=False)
         self.management = trial
-        run(trial, f"ip addr add {MANAGEMENT_ADDRESS}/32 dev lo")
+        of_trial = [f"addr add {MANAGEMENT_ADDRESS}/32 dev lo"]
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         for host in self.plan.everyone:
             node = self.mininet.get(host.name)
             link = Link(node, trial, intfName1=host.management_interface, intfName2=f"mgmt{host.rank}")
-            run(node, f"ip addr add {host.management_ip}/32 dev {link.intf1.name}")
-            run(node, f"ip link set {link.intf1.name} up")
-            run(trial, f"ip link set {link.intf2.name} up")
-            run(trial, f"ip route add {host.management_ip}/32 dev {link.intf2.name}")
-            run(node, f"ip route add {MANAGEMENT_ADDRESS}/32 dev {link.intf1.name} src {host.management_ip}")
-            run(node, f"ip route add 192.168.0.0/16 via {MANAGEMENT_ADDRESS} dev {link.intf1.name} src {host.management_ip}")
+            via = f"dev {link.intf1.name} src {host.management_ip}"
+            run_all(node, "ip", [
+                f"addr add {host.management_ip}/32 dev {link.intf1.name}",
+                f"link set {link.intf1.name} up",
+                f"route add {MANAGEMENT_ADDRESS}/32 {via}",
+                f"route add 192.168.0.0/16 via {MANAGEMENT_ADDRESS} {via}",
+            ])  # fmt: skip
+            of_trial += [f"link set {link.intf2.name} up", f"route add {host.management_ip}/32 dev {link.intf2.name}"]
+        run_all(trial, "ip", of_trial)
 
     def host_pid(self, rank: int) -> int:
         """The pid whose network namespace is that of a host, by rank."""

@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from switches.cache import cache_directory
-from switches.embedded.compiler import compile_p4
+from switches.embedded.compiler import compile_source, preprocess_p4
 from switches.embedded.errors import CompileError
 
 RUNTIME = Path(__file__).parent / "runtime"
@@ -40,18 +41,43 @@ def build(
     With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer end it at the first error, and report leaks at its end.
     If it is `traced`, it records each packet's steps (see emit/trace.py).
     """
-    return build_c(compile_p4(program, defines, include_dirs, traced), program.stem, sanitize)
+    source = preprocess_p4(program, defines, include_dirs)
+    origins = [(Path(file).name, line) for file, line in source.origin]  # no C has the folders
+    with_what = _digest([source.text, repr(origins), program.name, str(traced), _front_end(), *_back_end(sanitize)])
+    known = cache_directory() / f"{program.stem[:40]}-source-{with_what}"  # leads to the executable
+    if not known.exists():
+        executable = build_c(compile_source(source, program, traced), program.stem, sanitize)
+        with tempfile.TemporaryDirectory(dir=known.parent) as scratch:
+            (Path(scratch) / "link").symlink_to(executable)
+            (Path(scratch) / "link").rename(known)
+    return known.resolve()
 
 
 def build_c(c: str, name: str, sanitize: bool = False) -> Path:
     """The executable of a program that is C already. Raises CompileError."""
-    compiler, flags = c_compiler(), COMMON + (SANITIZED if sanitize else FAST)
-    parts = [compiler, " ".join(flags), _machine(), *(p.read_text() for p in sorted(RUNTIME.glob("*.[ch]")))]
+    parts = _back_end(sanitize)
     runtime = cache_directory() / f"runtime-{_digest(parts)}"
     target = cache_directory() / f"{name[:40]}-{_digest([c, *parts])}"
     if not target.exists():
-        _run_compiler([compiler, *flags], c, runtime, target)
+        _run_compiler([c_compiler(), *_flags(sanitize)], c, runtime, target)
     return target
+
+
+def _flags(sanitize: bool) -> list[str]:
+    return COMMON + (SANITIZED if sanitize else FAST)
+
+
+@cache
+def _front_end() -> str:
+    """All that makes C of P4."""
+    own = Path(__file__).parent
+    return _digest([path.read_text() for path in sorted([*own.rglob("*.py"), *own.glob("*.lark")])])
+
+
+def _back_end(sanitize: bool) -> list[str]:
+    """All that makes an executable of C."""
+    sources = (path.read_text() for path in sorted(RUNTIME.glob("*.[ch]")))
+    return [c_compiler(), " ".join(_flags(sanitize)), _machine(), *sources]
 
 
 def _digest(parts: list[str]) -> str:
@@ -67,13 +93,14 @@ def _run_compiler(compiler: list[str], c: str, runtime: Path, target: Path) -> N
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         text, made, objects = Path(scratch) / "program.c", Path(scratch) / "switch", Path(scratch) / "runtime"
         text.write_text(c)
+        own = os.environ | {"TMPDIR": scratch}  # what a compiler that is killed leaves is here
         compiling = None
         if not runtime.exists():
             objects.mkdir()
             sources = sorted(map(str, RUNTIME.glob("*.c")))
-            compiling = subprocess.Popen([*compiler, "-c", *sources], cwd=objects, stderr=subprocess.PIPE, text=True)
+            compiling = subprocess.Popen([*compiler, "-c", *sources], cwd=objects, env=own, stderr=subprocess.PIPE, text=True)
         done = subprocess.run(
-            [*compiler, "-I", str(RUNTIME), "-c", "program.c"], cwd=scratch, capture_output=True, text=True, check=False
+            [*compiler, "-I", str(RUNTIME), "-c", "program.c"], cwd=scratch, env=own, capture_output=True, text=True, check=False
         )
         if compiling is not None:
             _, said = compiling.communicate()
@@ -87,7 +114,8 @@ def _run_compiler(compiler: list[str], c: str, runtime: Path, target: Path) -> N
             said = _first_error(done.stderr)
             raise CompileError(None, f"the C compiler failed on generated code (a defect; kept as {kept}): {said}")
         parts = ["program.o", *sorted(map(str, runtime.glob("*.o")))]
-        linked = subprocess.run([*compiler, *parts, "-o", str(made)], cwd=scratch, capture_output=True, text=True, check=False)
+        link = [*compiler, *parts, "-o", str(made)]
+        linked = subprocess.run(link, cwd=scratch, env=own, capture_output=True, text=True, check=False)
         if linked.returncode:
             raise CompileError(None, f"the C compiler could not link the switch: {_first_error(linked.stderr)}")
         made.rename(target)

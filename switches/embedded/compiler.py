@@ -12,7 +12,7 @@ from switches.embedded.check import check
 from switches.embedded.emit.program import emit
 from switches.embedded.errors import CompileError, Position
 from switches.embedded.parse import parse
-from switches.embedded.preprocess import preprocess
+from switches.embedded.preprocess import Source, preprocess
 
 DEEPEST = 20_000  # Python frames
 
@@ -24,15 +24,25 @@ def compile_p4(
 
     Raises CompileError, whose text is `file:line:column: error: …`.
     """
-    made = check_p4(program, defines, include_dirs)
+    return compile_source(preprocess_p4(program, defines, include_dirs), program, traced)
+
+
+def preprocess_p4(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> Source:
+    """A program with all that it includes and macros expanded: whatever its C depends on but `traced`. Raises CompileError."""
     with _defects(program):
-        return emit(made, program.name, traced)
+        return preprocess(program, defines or {}, include_dirs or [])
+
+
+def compile_source(source: Source, program: Path, traced: bool = False) -> str:
+    """The C text of what `preprocess_p4` made of a program. Raises CompileError."""
+    with _defects(program):
+        return emit(check(parse(source), program), program.name, traced)
 
 
 def check_p4(program: Path, defines: dict[str, str] | None = None, include_dirs: list[Path] | None = None) -> checked.Program:
     """A v1model program with its names, types and constants found. Raises CompileError."""
     with _defects(program):
-        return check(parse(preprocess(program, defines or {}, include_dirs or [])), program)
+        return check(parse(preprocess_p4(program, defines, include_dirs)), program)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""Trials of a campaign in a process of their own: python -m testbed.campaign.one, with a trial as a line of JSON each time.
+"""Trials of a campaign in a process of their own: python -m testbed.campaign.one PARENT, with a trial as a line of JSON each time.
 
-Each answer is a line, too: the result, or {"failed": why}. The process ends with whoever began it, and its trial with it.
+Each answer is a line, too: the result, or {"failed": why}. The process ends with the PARENT, a pid, that began it, and its trial
+with it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Runner:
         if self.process is None or self.errors is None or self.process.poll() is not None:
             self.end()
             self.errors = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (as long as the process)
-            command = [sys.executable, "-m", "testbed.campaign.one"]
+            command = [sys.executable, "-m", "testbed.campaign.one", str(os.getpid())]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True
             )
@@ -86,6 +87,8 @@ class Runner:
 
 def main() -> None:
     isolation.die_with_parent()
+    if os.getppid() != int(sys.argv[1]):
+        return  # it died before, while this process imported
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a trial prints is not the result
     for line in sys.stdin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from switches.cache import cache_directory
 from testbed.command import campaign, lab
 
 application = typer.Typer(
@@ -361,6 +363,7 @@ def main() -> None:
     """Run the command line; what a user can mend is one sentence on stderr and exit code 1, an interruption is 130."""
     interrupted = 128 + signal.SIGINT
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & and nohup have it ignored
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_directory() / "torch"))  # PyTorch would make one in /tmp
     try:
         code = _run()
     except KeyboardInterrupt:

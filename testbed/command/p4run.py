@@ -226,4 +226,4 @@ def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console
                 CLI(network, stdin=nobody, script=script.name)
         return
     console.print(f"Logs are in {logs}. A switch's commands: sh python -m switches.cli SWITCH", highlight=False)
-    CLI(network)
+    CLI(network, stdin=sys.stdin)  # as it is now, not when Mininet was imported

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.lab import catalogue
+from tests.command_line import inalab
 from topologies.exercise import read
 
 TOPOLOGIES = {path.parent.parent.name: path.read_text() for path in sorted(Path("labs").glob("*/starter/topology.json"))}
@@ -18,9 +17,7 @@ WITH_HOSTS = [name for name, text in TOPOLOGIES.items() if '"run"' in text]
 
 
 def live(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "testbed.command.cli", "p4run", "topology.json", "--hosts"]
-    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    return inalab("p4run", "topology.json", "--hosts", env={"PYTHONPATH": str(Path.cwd())}, cwd=folder, timeout=90)
 
 
 def begun(name: str, folder: Path, solved: bool = True) -> Path:

@@ -7,12 +7,11 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import psutil
@@ -27,6 +26,7 @@ from testbed.trial.coordinator import run_trial
 from testbed.trial.errors import TrialError
 from testbed.trial.servers import Server, spawn_servers
 from testbed.trial.workers import GRACE
+from tests.command_line import Command
 from tests.network.leftovers import Leftovers
 from tests.network.test_trials import SMALL, name_of
 from topologies.network import MANAGEMENT_ADDRESS, Network
@@ -206,14 +206,6 @@ RUN = ["run", "quickstart", "--set", "steps=400"]
 LAUNCH = ["launch", "--", "tests/scripts/endless.py"]
 
 
-@pytest.fixture(scope="module")
-def loops_compiled() -> None:
-    """As set-up leaves them: a run says when it compiles."""
-    command = [sys.executable, "-c", "from hosts.compiled import compile_all; compile_all()"]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-
-
-@pytest.mark.usefixtures("loops_compiled")
 @pytest.mark.parametrize("words", [RUN, LAUNCH], ids=["run", "launch"])
 @pytest.mark.parametrize("processes", [1, 8, 17], ids=["namespaces", "network", "training"])
 def test_ctrl_c_ends_everything_in_one_sentence(tmp_path: Path, words: list[str], processes: int) -> None:
@@ -223,10 +215,11 @@ def test_ctrl_c_ends_everything_in_one_sentence(tmp_path: Path, words: list[str]
     """
     left = Leftovers()
     shape = ["--set", "racks=2", "--set", "workers=2", *(["--results", str(tmp_path)] if words is RUN else [])]
-    command = [sys.executable, "-m", "testbed.command.cli", words[0], *shape, *words[1:]]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    begun = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True)
-    signal.signal(signal.SIGINT, before)
+    try:
+        begun = Command(words[0], *shape, *words[1:])
+    finally:
+        signal.signal(signal.SIGINT, before)
     with begun as process:
         while len(family()) <= processes and process.poll() is None:
             time.sleep(0.02)
@@ -234,9 +227,11 @@ def test_ctrl_c_ends_everything_in_one_sentence(tmp_path: Path, words: list[str]
         left.note(p.pid for p in running)
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        code = process.wait(30)
+        output, errors = process.printed()
+    assert code == 130
     assert errors == "inalab: interrupted\n"
     assert "Traceback" not in output
     psutil.wait_procs(running, timeout=5)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.command_line import inalab
+from tests.command_line import Command, inalab
 from tests.network.test_torch_backend import SHAPE, launch
 
 KILLED = "tests/scripts/killed_worker.py"
@@ -81,15 +79,15 @@ def test_a_switch_that_is_killed_is_told_to_all(tmp_path: Path) -> None:
         "import torch, torch.distributed as dist\ndist.init_process_group('ina')\nprint('ready', flush=True)\n"
         "while True: dist.all_reduce(torch.ones(1000))\n"
     )
-    command = [sys.executable, "-m", "testbed.command.cli", "launch", *SHAPE, "--", str(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        assert process.stdout.readline().endswith("ready\n")
+    with Command("launch", *SHAPE, "--", str(script)) as process:
+        while "ready\n" not in process.printed()[0] and process.poll() is None:
+            time.sleep(0.05)
         time.sleep(0.5)
         (switch,) = (p for p in psutil.Process(process.pid).children(recursive=True) if _is_switch(p, "root"))
         os.kill(switch.pid, signal.SIGKILL)
-        output, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
+        code = process.wait(30)
+        output, errors = process.printed()
+    assert code == 1
     assert errors.splitlines() == ["inalab: switch root was killed by SIGKILL"]
     told = len(re.findall(r"^\[\d\] .*AggregationError: .*: switch root was killed by SIGKILL; ", output, re.M))
     assert told == 4, output

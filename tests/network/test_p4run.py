@@ -9,7 +9,6 @@ import re
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,7 +21,7 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
 from switches.target import Target
-from tests.command_line import inalab
+from tests.command_line import Command, inalab
 from tests.p4runtime_client import Client
 
 PROGRAM = """
@@ -181,8 +180,7 @@ def test_controllers_find_the_switches_where_they_look_for_them(exercise: Path) 
     described = json.loads((exercise / "topology.json").read_text())
     described["switches"] = {"s1": {"cpu_port": "510"}, "s2": {}}
     (exercise / "topology.json").write_text(json.dumps(described))
-    words = [Path(sys.executable).parent / "inalab", "p4run", "topology.json", "--p4runtime", "-c", "h1 ping -c 60 -i 0.2 h2"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+    with Command("p4run", "topology.json", "--p4runtime", "-c", "h1 ping -c 60 -i 0.2 h2") as running:
         clients = []
         for number, ports in enumerate(({"h1": 1, "h2": 2}, {"h1": 2, "h2": 1})):
             info = _p4info(exercise / "build" / "forward.p4.p4info.txtpb")
@@ -193,10 +191,10 @@ def test_controllers_find_the_switches_where_they_look_for_them(exercise: Path) 
             for host, port in ports.items():
                 address = int(MACS[host].replace(":", ""), 16)
                 client.insert(table_entry=client.entry("by_address", address, action=client.action("to", port)))
-        output, _ = running.communicate(timeout=60)
+        code, output = running.wait(60), "".join(running.printed())
         for client in clients:
             client.close()
-    assert running.returncode == 0, output
+    assert code == 0, output
     assert "s1: forward.p4, 0 commands" in output and "P4Runtime: s1 at 127.0.0.1:50051, s2 at 127.0.0.1:50052" in output
     (received,) = re.findall(r"(\d+) received", output)
     assert int(received) > 10

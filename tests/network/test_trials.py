@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +22,7 @@ from testbed.plan.settings import TrialSettings
 from testbed.trial.configuration import switch_commands
 from testbed.trial.coordinator import run_trial
 from testbed.trial.errors import TrialError
+from tests.command_line import Command
 from tests.floats import dequantized, exponents, quantized
 from tests.network.leftovers import Leftovers, interfaces
 from tests.summed import summed
@@ -143,15 +142,14 @@ def worker_pid(rank: int) -> int:
     return workers_below(os.getpid())[f"worker{rank}"]
 
 
-def start_run(results: Path, **change: Any) -> subprocess.Popen[str]:
+def start_run(results: Path, **change: Any) -> Command:
     settings = {**SMALL, "steps": 400, **change}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "testbed.command.cli", "run", "quickstart", "--results", str(results), *words]
-    runs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    runs.append(Command("run", "quickstart", "--results", str(results), *words))
     return runs[-1]
 
 
-runs: list[subprocess.Popen[str]] = []
+runs: list[Command] = []
 
 
 @pytest.fixture(autouse=True)
@@ -159,12 +157,12 @@ def _runs_end() -> Iterator[None]:
     """Also where a test fails."""
     yield
     for run in runs:
-        run.kill()
-        run.communicate()
+        with run:
+            pass
     runs.clear()
 
 
-def wait_for_training(process: subprocess.Popen[str]) -> list[psutil.Process]:
+def wait_for_training(process: Command) -> list[psutil.Process]:
     """Until workers are there; all processes of the run."""
     end = time.monotonic() + 120
     while time.monotonic() < end:
@@ -184,7 +182,6 @@ def test_sigkill_leaves_nothing(tmp_path: Path, when: str) -> None:
         family = psutil.Process(process.pid).children(recursive=True)
     left.note(p.pid for p in family)
     process.kill()
-    process.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert not [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
     time.sleep(0.2)
@@ -204,9 +201,9 @@ def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:
         time.sleep(0.1)
     assert folder is not None
     family = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(30) == 130
+    output, errors = process.printed()
     assert "Traceback" not in output + errors
     psutil.wait_procs(family, timeout=5)
     assert interfaces() == before
@@ -219,8 +216,7 @@ def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:
 def test_two_experiments_at_once_do_not_touch_each_other(tmp_path: Path) -> None:
     processes = [start_run(tmp_path / name, steps=2, compute_ms=40) for name in ("a", "b")]
     for process in processes:
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, output + errors
+        assert process.wait(120) == 0, "".join(process.printed())
     digests = set()
     for name in ("a", "b"):
         (lines,) = list((tmp_path / name).glob("quickstart/*/trials.jsonl"))

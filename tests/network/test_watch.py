@@ -7,47 +7,44 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.command_line import Command, inalab
+
 pytestmark = pytest.mark.quiet  # it watches the newest trial of this machine
 
-INALAB = [sys.executable, "-m", "testbed.command.cli"]
 TIMEOUT = 60.0  # seconds
 SETTINGS = ("racks=1", "workers=2", "slots=4", "steps=100000", "patience=3600", "loss=0.01")
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(tmp_path: Path) -> Iterator[Command]:
     """A trial of two workers that goes on until it is interrupted."""
     with begun(tmp_path) as run:
         yield run
 
 
 @contextmanager
-def begun(results: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+def begun(results: Path, *more: str) -> Iterator[Command]:
     words = [word for setting in (*SETTINGS, *more) for word in ("--set", setting)]
-    command = [*INALAB, "run", "quickstart", "--results", str(results), *words]
-    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
+    with Command("run", "quickstart", "--results", str(results), *words) as run:
         end = time.monotonic() + TIMEOUT
         while watch("--once").returncode:
             assert time.monotonic() < end and run.poll() is None, "no trial is found"
-            time.sleep(0.5)
+            time.sleep(0.1)
         yield run
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGINT)
-        run.wait(timeout=30)
+        if run.poll() is None:
+            os.kill(run.pid, signal.SIGINT)
+            run.wait(30)
 
 
 def watch(*words: str, keys: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*INALAB, "watch", *words], input=keys, capture_output=True, text=True, check=False, timeout=60)
+    return inalab("watch", *words, keys=keys, timeout=60)
 
 
 def received(text: str) -> int:
@@ -56,7 +53,7 @@ def received(text: str) -> int:
     return int(found[1].replace(",", ""))
 
 
-def test_a_running_trial_is_shown_and_stepped_through(running: subprocess.Popen[bytes]) -> None:
+def test_a_running_trial_is_shown_and_stepped_through(running: Command) -> None:
     time.sleep(2)
     shown = watch("--once").stdout
     assert "switchml, 1 × 2 workers" in shown and "job 0, slots" in shown and "waited for" in shown
@@ -80,15 +77,16 @@ def test_atps_windows_and_aggregators_are_shown(tmp_path: Path) -> None:
     assert re.search(r"job 0, aggregators \d+: free → has (h0, waits for h1|h1, waits for h0)", stepped), stepped
 
 
-def test_a_switch_that_there_is_not_is_refused(running: subprocess.Popen[bytes]) -> None:
+def test_a_switch_that_there_is_not_is_refused(running: Command) -> None:
     refused = watch("--pace", "0", "--switch", "nix")
     assert refused.returncode == 1 and refused.stderr == "inalab: the trial has no switch nix: choose one of tor0\n"
 
 
-def test_a_switch_runs_on_though_who_paused_it_is_killed(running: subprocess.Popen[bytes]) -> None:
-    command = [*INALAB, "watch", "--pace", "0"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout and "is paused" in watching.stdout.readline()
+def test_a_switch_runs_on_though_who_paused_it_is_killed(running: Command) -> None:
+    with Command("watch", "--pace", "0") as watching:
+        while "is paused" not in watching.printed()[0]:
+            assert watching.poll() is None
+            time.sleep(0.05)
         held = received(watch("--once").stdout)
         time.sleep(1)
         assert received(watch("--once").stdout) == held

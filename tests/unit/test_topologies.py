@@ -278,12 +278,16 @@ class Shaped:
 
     name = "h0"
 
-    def __init__(self, shown: str, code: int = 0) -> None:
-        self.shown, self.code, self.commands = shown, code, list[str]()
+    def __init__(self, shown: str = "", error: str = "") -> None:
+        self.shown, self.error, self.commands, self.returncode = shown, error, list[str](), 1 if error else 0
 
-    def pexec(self, command: str) -> tuple[str, str, int]:
-        self.commands.append(command)
-        return self.shown if "show" in command else "", "no such thing" if self.code else "", self.code
+    def popen(self, words: list[str], **pipes: Any) -> Shaped:
+        assert words == ["tc", "-batch", "-"]
+        return self
+
+    def communicate(self, commands: str) -> tuple[str, str]:
+        self.commands += commands.splitlines()
+        return self.shown, self.error
 
 
 @pytest.mark.parametrize(
@@ -304,9 +308,12 @@ def test_a_rate_is_read_back(rate: float, reported: str, good: bool) -> None:
 
 def test_a_rate_that_is_not_there_or_a_command_that_fails_is_an_error() -> None:
     with pytest.raises(NetworkError, match="tc reports none"):
-        limit_rate(Shaped(""), "h0-eth0", 10.0)
-    with pytest.raises(NetworkError, match="h0: `ip link` failed: no such thing"):
-        links.run(Shaped("", 2), "ip link")
+        limit_rate(Shaped(), "h0-eth0", 10.0)
+    said = "RTNETLINK answers: File exists\nCommand failed -:2\n"
+    with pytest.raises(NetworkError, match=r"h0: `tc class add dev h0-eth0 .*` failed: RTNETLINK answers: File exists$"):
+        limit_rate(Shaped(error=said), "h0-eth0", 10.0)
+    with pytest.raises(NetworkError, match="h0: `ethtool -K` failed: no such thing"):
+        links.run(SimpleNamespace(name="h0", pexec=lambda command: ("", "no such thing", 2)), "ethtool -K")
 
 
 def test_both_ends_of_a_link_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
