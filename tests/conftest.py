@@ -6,6 +6,7 @@ runs tests: what takes long to import is imported by those who use it.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -55,6 +56,16 @@ def pytest_configure(config: pytest.Config) -> None:
         own.mkdir()
         os.environ["TMPDIR"] = tempfile.tempdir = str(own)
         config.stash[LEFTOVERS] = Leftovers()
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Of what is imported and collected, nothing is garbage: looking for it, now and later, would take seconds."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from p4.config.v1.p4info_pb2 import P4Info
 
 from switches.embedded.build import build
 from switches.embedded.compiler import check_p4
@@ -15,7 +18,12 @@ from switches.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_client import Client
 
 PROGRAM = Path("tests/programs/runtime.p4").resolve()
-INFO = p4info(check_p4(PROGRAM))
+
+
+@cache
+def info_of(program: Path = PROGRAM) -> P4Info:
+    """What a client must know of a program."""
+    return p4info(check_p4(program))
 
 
 @dataclass
@@ -37,7 +45,7 @@ class Device:
 @contextmanager
 def serving(folder: Path, program: Path = PROGRAM) -> Iterator[Device]:
     """A device whose pipeline is set, until the end."""
-    info, address = INFO if program == PROGRAM else p4info(check_p4(program)), f"unix:{folder}/p4runtime"
+    info, address = info_of(program), f"unix:{folder}/p4runtime"
     with OfflineSwitch(build(program)) as switch:
         server = P4RuntimeServer(info, switch)
         server.start([address])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Protocol
 
-from scipy.optimize import brentq
+import scipy
 
 BOUND = 101  # of the hash
 SCRAP = 0.25  # of a partition, below which a service has nothing of a tensor
@@ -42,7 +42,7 @@ def shares(workers: int, rates: Sequence[float]) -> list[float]:
         return [*(max(0.0, (time * rate - 1) / (n - 2)) for rate in own), *(time * rate / n for rate in spare)]
 
     slowest = 2.0 * n / min(rates)  # by when each host could add everything
-    found = ending(brentq(lambda time: sum(ending(time)) - 1, 0.0, slowest, xtol=1e-15, rtol=1e-14))
+    found = ending(scipy.optimize.brentq(lambda time: sum(ending(time)) - 1, 0.0, slowest, xtol=1e-15, rtol=1e-14))
     whole = sum(found)
     return [share / whole for share in found]
 

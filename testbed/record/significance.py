@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import PermutationMethod, binomtest, mannwhitneyu
+import scipy
 
 CONFIDENCE = 0.95  # that no difference is found by chance, in all comparisons of two runs together
 LEVEL = 1 - CONFIDENCE
@@ -40,15 +40,15 @@ class Evidence:
 def by_pairs(differences: Sequence[float]) -> Evidence:
     """The sign test: of n pairs that differ, how many do so in one direction. n of n have a chance of 2^(1 − n)."""
     signs = [d > 0 for d in differences if d]
-    p = float(binomtest(sum(signs), len(signs)).pvalue) if signs else math.nan
+    p = float(scipy.stats.binomtest(sum(signs), len(signs)).pvalue) if signs else math.nan
     return Evidence(p, _least_of_pairs(len(differences)), len(differences), True)
 
 
 def by_ranks(a: Sequence[float], b: Sequence[float]) -> Evidence:
     """Mann and Whitney's test between the values of different seeds, exact."""
     fewer, tied = min(len(a), len(b)), len({*a, *b}) < len(a) + len(b)
-    method = PermutationMethod(RESAMPLES, rng=np.random.default_rng(0)) if tied else "exact"
-    p = math.nan if len({*a, *b}) == 1 else float(mannwhitneyu(a, b, method=method).pvalue)
+    method = scipy.stats.PermutationMethod(RESAMPLES, rng=np.random.default_rng(0)) if tied else "exact"
+    p = math.nan if len({*a, *b}) == 1 else float(scipy.stats.mannwhitneyu(a, b, method=method).pvalue)
     return Evidence(p, min(1.0, 2 / math.comb(len(a) + len(b), len(a))), fewer, False)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import bootstrap
+import scipy
 
 FEWEST = 3  # values; resampling two tells nothing about their spread
 RESAMPLES = 4999
@@ -50,7 +50,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95, seed: int
         raise ValueError("a median's interval needs finite values")
     if sample.size < FEWEST:
         return Interval(float(np.median(sample)) if sample.size else math.nan, math.nan, math.nan, int(sample.size))
-    bounds = bootstrap(
+    bounds = scipy.stats.bootstrap(  # imported here, which takes half a second
         (sample,), np.median, confidence_level=confidence, n_resamples=RESAMPLES, method="percentile", vectorized=True,
         batch=max(1, BATCH_VALUES // sample.size), rng=np.random.default_rng(seed),
     ).confidence_interval  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 from switches.target import SwitchError, Target, on_interfaces, tell
 from testbed.plan.targets import make_target
 from tests.interfaces import far_end
-from tests.scenarios import SCENARIOS, Scenario
+from tests.scenarios import Scenario, scenarios
 from topologies import isolation
 
 GOLDEN = Path(__file__).parent
@@ -65,6 +65,12 @@ def _made(target: str, program: Path, defines: tuple[tuple[str, str], ...]) -> T
     return make_target(target, program, dict(defines))
 
 
+def names() -> list[str]:
+    """Of all recordings."""
+    files = (path.relative_to(GOLDEN).with_suffix("") for path in GOLDEN.rglob("*.json"))
+    return sorted(str(name) for name in files if name.parts[0] != "p4info")
+
+
 def target_of(scenario: Scenario, target: str) -> Target:
     """A target for a scenario; made once for all scenarios of a program."""
     return _made(target, scenario.program, tuple(scenario.defines.items()))
@@ -83,8 +89,8 @@ def record(scenario: Scenario, target: Target) -> int:
 
 def main() -> None:
     """Record the scenarios named on the command line, or all."""
-    for name in sys.argv[1:] or SCENARIOS:
-        scenario = SCENARIOS[name]
+    for name in sys.argv[1:] or scenarios():
+        scenario = scenarios()[name]
         if isolation.isolated(partial(record, scenario, target_of(scenario, "bmv2"))):
             sys.exit(f"{name} could not be recorded")
         print(name)

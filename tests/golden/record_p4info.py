@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.scenarios import PROGRAMS, SCENARIOS
+from tests.scenarios import PROGRAMS, scenarios
 
 FOLDER = Path(__file__).parent / "p4info"
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "p4info"
 def programs() -> dict[str, tuple[Path, dict[str, str]]]:
     """Each program of the scenarios, as its first scenario defines it, and the one of the server's tests."""
     found = {"runtime": (PROGRAMS / "runtime.p4", dict[str, str]())}
-    for scenario in SCENARIOS.values():
+    for scenario in scenarios().values():
         found.setdefault(scenario.program.stem, (scenario.program, scenario.defines))
     return found
 

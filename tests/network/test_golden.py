@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden.record import play, recorded, target_of
+from tests.golden.record import names, play, recorded, target_of
 from tests.network.test_ptf_scenarios import isolated_test
-from tests.scenarios import SCENARIOS
+from tests.scenarios import scenarios
 
 ON_EMBEDDED = ["replication", "forwarded", "switchml-two-levels"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Which recordings are played depends on the target."""
-    metafunc.parametrize("name", SCENARIOS if metafunc.config.getoption("target") == "bmv2" else ON_EMBEDDED)
+    metafunc.parametrize("name", names() if metafunc.config.getoption("target") == "bmv2" else ON_EMBEDDED)
 
 
 def test_target_does_as_recorded(name: str, request: pytest.FixtureRequest) -> None:
-    scenario = SCENARIOS[name]
+    scenario = scenarios()[name]
     target = target_of(scenario, request.config.getoption("target"))
 
     def body() -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from switches.embedded.build import build
-from tests.scenarios import PROGRAMS, SCENARIOS, Scenario
+from tests.scenarios import PROGRAMS, Scenario, scenarios
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Subject:
 def subjects() -> list[Subject]:
     """switchml, atp, and each program of tests/programs, whether there are recordings of it or not."""
     found: dict[tuple[Path, tuple[tuple[str, str], ...]], Subject] = {}
-    for scenario in SCENARIOS.values():
+    for scenario in scenarios().values():
         key = scenario.program, tuple(sorted(scenario.defines.items()))
         found.setdefault(key, Subject(scenario.program, scenario.defines)).scenarios.append(scenario)
     known = {subject.program for subject in found.values()}

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from switches.loss import Loss
 from tests import ptf as suite
 from tests.scenarios import atp, language, network, switchml
 from tests.scenarios.scenario import ETHERNET, PROGRAMS, Scenario
 
-__all__ = ["ETHERNET", "PROGRAMS", "SCENARIOS", "Scenario"]
+__all__ = ["ETHERNET", "PROGRAMS", "Scenario", "scenarios"]
 
-SCENARIOS = {
-    s.name: s
-    for s in (
-        language.arithmetic(), language.tables(), language.replication(), language.stacks(), language.hashes(), language.flow(),
-        language.corners(), language.registers(), language.ports(), language.short(), language.profiles(), language.keys(),
-        network.forwarded(), network.guarded(),
-        network.lossy("loss-bernoulli", Loss.bernoulli(0.2)), network.lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
-        *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),
-        switchml.restart(),
-        *(atp.one_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp.queries(0), atp.queries(1), atp.restart(),
-        atp.turned_away(), atp.expired(), atp.transit(),
-        *(switchml.ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
-    )
-}  # fmt: skip
+
+@cache
+def scenarios() -> dict[str, Scenario]:
+    """All of them by name. Their packets take a second to build."""
+    return {
+        s.name: s
+        for s in (
+            language.arithmetic(), language.tables(), language.replication(), language.stacks(), language.hashes(), language.flow(),
+            language.corners(), language.registers(), language.ports(), language.short(), language.profiles(), language.keys(),
+            network.forwarded(), network.guarded(),
+            network.lossy("loss-bernoulli", Loss.bernoulli(0.2)), network.lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
+            *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),
+            switchml.restart(),
+            *(atp.one_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp.queries(0), atp.queries(1), atp.restart(),
+            atp.turned_away(), atp.expired(), atp.transit(),
+            *(switchml.ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
+        )
+    }  # fmt: skip

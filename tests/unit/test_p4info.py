@@ -43,11 +43,15 @@ def _strip(message: Any) -> None:
                 _strip(one)
 
 
-@pytest.mark.parametrize("name", list(programs()))
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.txt")))
 def test_the_same_as_p4c(name: str) -> None:
     path, defines = programs()[name]
     recorded = text_format.Parse((FOLDER / f"{name}.txt").read_text(), p4info_pb2.P4Info())
     assert by_name(p4info(check_p4(path, defines))) == by_name(recorded)
+
+
+def test_every_program_has_its_recording() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(programs())
 
 
 def test_names_that_hash_alike_are_moved_on_in_alphabetical_order() -> None:

@@ -20,7 +20,7 @@ from switches.embedded.offline import OfflineSwitch
 from switches.p4runtime.p4info import p4info
 from switches.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_client import UPDATE, Client, RefusedError, octets
-from tests.p4runtime_device import INFO, PROGRAM, Device, serving
+from tests.p4runtime_device import PROGRAM, Device, info_of, serving
 
 
 @pytest.fixture
@@ -157,9 +157,9 @@ def test_numbers_that_no_enumeration_has_are_refused(device: Device) -> None:
 
 def test_a_p4info_that_lacks_something_is_refused(device: Device) -> None:
     for change in ("empty", "match type", "scope", "register"):
-        other = type(INFO).FromString(INFO.SerializeToString())
+        other = type(info_of()).FromString(info_of().SerializeToString())
         if change == "empty":
-            other = type(INFO)()
+            other = type(info_of())()
         elif change == "match type":
             other.tables[0].match_fields[0].match_type = 3
         elif change == "scope":
@@ -171,10 +171,10 @@ def test_a_p4info_that_lacks_something_is_refused(device: Device) -> None:
 
 
 def test_streams_leave_room_for_requests(device: Device) -> None:
-    others = [Client(device.address, INFO, election=10 + i) for i in range(63)]
+    others = [Client(device.address, info_of(), election=10 + i) for i in range(63)]
     for other in others:
         other.arbitrate()
-    late = Client(device.address, INFO, election=5)
+    late = Client(device.address, info_of(), election=5)
     assert "64 clients are connected" in late.ended.get(timeout=5).details()
     assert device.client.stub.Capabilities(p4runtime_pb2.CapabilitiesRequest(), timeout=5).p4runtime_api_version
     for other in others:
@@ -187,9 +187,9 @@ def test_a_lost_controller_connection_is_made_again(tmp_path: Path) -> None:
         [build(PROGRAM), "-i", f"510@unix:{packets}", "--socket", commands], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout and process.stdout.readline() == "ready\n"
-    server = P4RuntimeServer(INFO, SocketControl(commands, timeout=0.5), packets=packets)
+    server = P4RuntimeServer(info_of(), SocketControl(commands, timeout=0.5), packets=packets)
     server.start([address])
-    client = Client(address, INFO)
+    client = Client(address, info_of())
     client.arbitrate()
     client.set_pipeline()
     try:

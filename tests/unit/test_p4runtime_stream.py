@@ -14,7 +14,7 @@ from switches.embedded.build import build
 from switches.embedded.control import SocketControl
 from switches.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_client import Client, RefusedError, octets
-from tests.p4runtime_device import INFO, PROGRAM, Device, serving
+from tests.p4runtime_device import PROGRAM, Device, info_of, serving
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_digests_and_idle_entries_are_told(device: Device) -> None:
 
 
 def test_the_highest_election_id_is_primary(device: Device) -> None:
-    second = Client(device.address, INFO, election=2)
+    second = Client(device.address, info_of(), election=2)
     assert second.arbitrate().status.code == 0
     assert device.client.next("arbitration").status.code == 6  # ALREADY_EXISTS
     with pytest.raises(RefusedError, match="PERMISSION_DENIED"):
@@ -51,7 +51,7 @@ def test_the_highest_election_id_is_primary(device: Device) -> None:
     second.insert(table_entry=second.entry("exactly", 5, action=second.action("drop")))
     device.client.send(p4runtime_pb2.PacketOut(payload=b"x"))
     assert "only the primary" in device.client.next("error").message
-    third = Client(device.address, INFO, election=2)
+    third = Client(device.address, info_of(), election=2)
     with pytest.raises(AssertionError):
         third.arbitrate()
     assert "another client has election id 2" in third.ended.get(timeout=5).details()
@@ -62,7 +62,7 @@ def test_the_highest_election_id_is_primary(device: Device) -> None:
 
 def test_a_pipeline_of_another_program_is_refused(device: Device) -> None:
     c = device.client
-    other = type(INFO).FromString(INFO.SerializeToString())
+    other = type(info_of()).FromString(info_of().SerializeToString())
     other.tables[0].match_fields[0].bitwidth = 9
     with pytest.raises(RefusedError, match=r"Work\.exactly is another one in the program that runs"):
         c.set_pipeline(other)
@@ -76,7 +76,7 @@ def test_a_pipeline_of_another_program_is_refused(device: Device) -> None:
     c.set_pipeline()
     assert c.read(table_entry=c.entry("exactly")) == []
     answer = c.stub.GetForwardingPipelineConfig(p4runtime_pb2.GetForwardingPipelineConfigRequest())
-    assert answer.config.p4info == INFO
+    assert answer.config.p4info == info_of()
     assert c.stub.Capabilities(p4runtime_pb2.CapabilitiesRequest()).p4runtime_api_version == "1.4.0"
 
 
@@ -87,9 +87,9 @@ def test_packets_go_to_the_controller_and_come_from_it(tmp_path: Path) -> None:
         [build(PROGRAM), "-i", f"510@unix:{packets}", "--socket", commands], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout and process.stdout.readline() == "ready\n"
-    server = P4RuntimeServer(INFO, SocketControl(commands), packets=packets)
+    server = P4RuntimeServer(info_of(), SocketControl(commands), packets=packets)
     server.start([address])
-    client = Client(address, INFO)
+    client = Client(address, info_of())
     client.arbitrate()
     try:
         out = p4runtime_pb2.PacketOut(payload=bytes([0, 9]) + bytes(6))
@@ -119,7 +119,7 @@ def test_packets_go_to_the_controller_and_come_from_it(tmp_path: Path) -> None:
 
 
 def test_an_address_in_use_is_told(device: Device, tmp_path: Path) -> None:
-    second = P4RuntimeServer(INFO, device.switch)
+    second = P4RuntimeServer(info_of(), device.switch)
     with pytest.raises(OSError, match="cannot listen on"):
         second.start(["unix:/no/such/folder/p4runtime"])
     second.stop()
