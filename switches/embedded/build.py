@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
 from functools import cache
 from pathlib import Path
 
@@ -46,7 +49,11 @@ def build(
     with_what = _digest([source.text, repr(origins), program.name, str(traced), _front_end(), *_back_end(sanitize)])
     known = cache_directory() / f"{program.stem[:40]}-source-{with_what}"  # leads to the executable
     if not known.exists():
-        executable = build_c(compile_source(source, program, traced), program.stem, sanitize)
+        with _warnings() as said:
+            c = compile_source(source, program, traced)
+        executable = build_c(c, program.stem, sanitize)
+        if said.getvalue():
+            return executable  # it is compiled again the next time, and warned about again
         with tempfile.TemporaryDirectory(dir=known.parent) as scratch:
             (Path(scratch) / "link").symlink_to(executable)
             (Path(scratch) / "link").rename(known)
@@ -61,6 +68,17 @@ def build_c(c: str, name: str, sanitize: bool = False) -> Path:
     if not target.exists():
         _run_compiler([c_compiler(), *_flags(sanitize)], c, runtime, target)
     return target
+
+
+@contextmanager
+def _warnings() -> Iterator[io.StringIO]:
+    """What the compiler says of a program, also to the user."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            yield said
+    finally:
+        sys.stderr.write(said.getvalue())
 
 
 def _flags(sanitize: bool) -> list[str]:

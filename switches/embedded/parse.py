@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
+from switches.cache import cache_directory
 from switches.embedded import syntax as s
 from switches.embedded.errors import CompileError, Position, unsupported
 from switches.embedded.preprocess import Source
@@ -17,11 +20,25 @@ from switches.embedded.syntax_errors import explained
 from switches.embedded.text import unescape
 from switches.embedded.tokens import LackingFeatureError, TokenFilter
 
+GRAMMAR = Path(__file__).parent / "grammar.lark"
+
+
+def grammar_tables() -> Path:
+    """The file of the grammar's tables, which take half a second to make."""
+    made = cache_directory() / f"grammar-{hashlib.sha256(GRAMMAR.read_bytes()).hexdigest()[:24]}"
+    if not made.exists():
+        _lark(made)
+    return made
+
 
 @cache
-def _lark() -> Lark:
-    grammar = (Path(__file__).parent / "grammar.lark").read_text()
-    return Lark(grammar, parser="lalr", lexer="basic", postlex=TokenFilter(), propagate_positions=True, maybe_placeholders=True)
+def _lark(tables: Path) -> Lark:
+    with suppress(OSError):  # where nothing can be written, the tables are made each time
+        tables.parent.mkdir(parents=True, exist_ok=True)
+    return Lark(
+        GRAMMAR.read_text(), parser="lalr", lexer="basic", postlex=TokenFilter(), propagate_positions=True,
+        maybe_placeholders=True, cache=str(tables),
+    )  # fmt: skip
 
 
 WIDEST = 2048  # bits of a number, as p4c
@@ -229,10 +246,10 @@ def _statement(position: Position, statement: Any) -> Any:
 def parse(source: Source) -> s.Program:
     """The syntax tree of a preprocessed program; raises CompileError at the first thing that is not P4_16."""
     try:
-        return _Builder(source).transform(_lark().parse(source.text))
+        return _Builder(source).transform(_lark(grammar_tables()).parse(source.text))
     except LackingFeatureError as error:
         raise unsupported(source.position(error.token.line, error.token.column), error.feature) from None
     except VisitError as error:
         raise error.orig_exc from None
     except UnexpectedInput as error:
-        raise explained(error, source, _lark()) from None
+        raise explained(error, source, _lark(grammar_tables())) from None

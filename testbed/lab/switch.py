@@ -16,6 +16,7 @@ from switches.control import CommandError, ControlError
 from switches.embedded.build import build_c
 from switches.embedded.errors import CompileError
 from switches.embedded.offline import OfflineSwitch
+from switches.embedded.parse import grammar_tables
 from testbed.lab import steps, trace
 from testbed.lab.confinement import GIVEN, Limits, confined, place
 from testbed.lab.lab import Failure
@@ -35,7 +36,9 @@ def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path
     if not (submission / program).is_file():
         raise Failure(f"there is no {program} in the folder that is checked")
     options = [word for name, value in defines.items() for word in ("-D", f"{name}={value}")]
-    command = [*confined(submission), sys.executable, "-m", "switches.embedded", place(submission, program), *options]
+    cached = grammar_tables()
+    command = [*confined(submission, read=[cached]), f"XDG_CACHE_HOME={cached.parent.parent}"]
+    command += [sys.executable, "-m", "switches.embedded", place(submission, program), *options]
     command += ["-I", str(GIVEN), "--trace", "--emit-c"]
     with tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as said:  # files, because these have a limit
         try:
