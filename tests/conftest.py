@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -51,6 +52,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C ends what tests start, however pytest was started; each process has temporary files of its own."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.setrecursionlimit(20_000)  # as the compiler of P4 sets it; Hypothesis warns if that happens in a test
     if INSIDE in os.environ:
         own = Path(os.environ[INSIDE], os.environ.get("PYTEST_XDIST_WORKER", "gw"))
         own.mkdir()

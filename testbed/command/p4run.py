@@ -222,7 +222,9 @@ def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console
         with tempfile.NamedTemporaryFile("w", suffix=".mininet") as script:
             script.write("\n".join([*lines, ""]))
             script.flush()
-            reader, writer = os.pipe()  # at which nobody types; Mininet would read an empty file again and again while a command runs
+            reader, writer = (
+                os.pipe()
+            )  # at which nobody types; Mininet would read an empty file again and again while a command runs
             with open(reader) as nobody:
                 CLI(network, stdin=nobody, script=script.name)
             os.close(writer)
