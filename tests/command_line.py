@@ -21,9 +21,10 @@ from typing import Self
 import psutil
 
 from hosts.tally import Tally, tally
+from testbed.trial import launch
 from topologies import isolation
 
-LOADED = {"launch": ("testbed.command.runner", "testbed.trial.launch", "torch._dynamo"), "run": ("testbed.command.runner",)}
+LOADED = {"launch": ("testbed.command.runner", launch.OF_DDP), "run": ("testbed.command.runner",)}
 
 
 class Command:

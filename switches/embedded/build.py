@@ -45,7 +45,8 @@ def build(
     If it is `traced`, it records each packet's steps (see emit/trace.py).
     """
     source = preprocess_p4(program, defines, include_dirs)
-    origins = [(Path(file).name, line) for file, line in source.origin]  # no C has the folders
+    # recorded steps tell their files by path; elsewhere paths are in comments of the C alone
+    origins = [(file if traced else Path(file).name, line) for file, line in source.origin]
     with_what = _digest([source.text, repr(origins), program.name, str(traced), _front_end(), *_back_end(sanitize)])
     known = cache_directory() / f"{program.stem[:40]}-source-{with_what}"  # leads to the executable
     if not known.exists():

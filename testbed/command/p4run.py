@@ -222,12 +222,9 @@ def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console
         with tempfile.NamedTemporaryFile("w", suffix=".mininet") as script:
             script.write("\n".join([*lines, ""]))
             script.flush()
-            reader, writer = (
-                os.pipe()
-            )  # at which nobody types; Mininet would read an empty file again and again while a command runs
-            with open(reader) as nobody:
+            reader, writer = os.pipe()
+            with open(reader) as nobody, open(writer, "w"):  # Mininet would read /dev/null over and over while a command runs
                 CLI(network, stdin=nobody, script=script.name)
-            os.close(writer)
         return
     console.print(f"Logs are in {logs}. A switch's commands: sh python -m switches.cli SWITCH", highlight=False)
     CLI(network, stdin=sys.stdin)  # as it is now, not when Mininet was imported

@@ -15,7 +15,7 @@ import pytest
 
 from testbed.lab import catalogue, figures, grading, room
 from testbed.lab.check import check
-from testbed.lab.confinement import SUBMISSION
+from testbed.lab.confinement import LABS, SUBMISSION
 from testbed.lab.lab import Failure, Lab, Outcome, Share
 from testbed.lab.summing import check_sums, tensors
 from testbed.lab.workbench import Workbench
@@ -47,7 +47,7 @@ def test_only_what_is_needed_can_be_read(tmp_path: Path) -> None:
 import os
 def work():
     found = []
-    for path in ({str(secret)!r}, "link", "/root/.bashrc", "/etc/shadow", "/work/main/labs/solutions", "/proc/1/environ"):
+    for path in ({str(secret)!r}, "link", "/root/.bashrc", "/etc/shadow", {str(LABS / "solutions")!r}, "/proc/1/environ"):
         try:
             os.stat(path) if os.path.isdir(path) else open(path).read()
             found.append(path)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -171,26 +170,17 @@ Store(Path({str(tmp_path)!r})).commit("a", {{"n": 1}})
     assert Store(tmp_path).commit("a", {"n": 2}) and Store(tmp_path).read("a") == {"n": 2}
 
 
-def test_a_trials_process_does_nothing_if_who_began_it_died_before_it_asked_to_die_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trials_process_does_nothing_if_who_began_it_died_before_it_asked_to_die_with_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It changes where descriptor 1 leads, which `capfd` takes back."""
     monkeypatch.setattr(isolation, "die_with_parent", lambda: None)
     monkeypatch.setattr("sys.argv", ["one", str(os.getppid() + 1)])
     monkeypatch.setattr("sys.stdin", iter(["no JSON"]))
-    with redirected_output():
+    one.main()
+    monkeypatch.setattr("sys.argv", ["one", str(os.getppid())])
+    with pytest.raises(ValueError, match="Expecting value"):
         one.main()
-        monkeypatch.setattr("sys.argv", ["one", str(os.getppid())])
-        with pytest.raises(ValueError, match="Expecting value"):
-            one.main()
-
-
-@contextmanager
-def redirected_output() -> Iterator[None]:
-    """For what changes descriptor 1."""
-    kept = os.dup(1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def test_a_full_disk_is_told_and_leaves_nothing_in_part(tmp_path: Path) -> None:

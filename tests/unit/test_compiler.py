@@ -122,6 +122,11 @@ def test_cache_is_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert build(program(tmp_path, "hdr.probe.a = 1;"), {}, includes) == first
     assert first.stat().st_mtime_ns == made
     assert build(program(tmp_path, "hdr.probe.a = 2;"), {}, includes) != first
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    moved = program(elsewhere, "hdr.probe.a = 1;")
+    assert build(moved, {}, includes) == first
+    traced = [build(path, {}, includes, traced=True) for path in (program(tmp_path, "hdr.probe.a = 1;"), moved)]
+    assert [b"elsewhere/probe.p4" in made.read_bytes() for made in traced] == [False, True]  # where a step is
 
 
 @pytest.mark.parametrize(
