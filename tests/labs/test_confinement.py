@@ -100,10 +100,8 @@ def work():
 
 def test_an_endless_loop_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.lab.student.PATIENCE", 1.0)
-    begun = time.monotonic()
     found = outcome(tmp_path, "def work():\n    while True:\n        pass\n", called)
     assert found.told == "work() in work.py does not return within 1 s: an endless loop?"
-    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize(
@@ -195,19 +193,15 @@ def work():
             os.write(n, b"\\1")
         time.sleep(0.2)
 """
-    begun = time.monotonic()
     assert "does not return within 1 s" in outcome(tmp_path, code, called).told
-    assert time.monotonic() - begun < 20
 
 
 def test_a_compilation_that_waits_for_ever_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.lab.switch.COMPILING", 3)
     os.mkfifo(tmp_path / "wait.p4")
     (tmp_path / "one.p4").write_text('#include "wait.p4"\n')
-    begun = time.monotonic()
     found = outcome(tmp_path, "", lambda bench: bench.switch(), ("one.p4",))
     assert found.told in ("one.p4 takes longer than 3 s to compile", "one.p4 does not compile")
-    assert time.monotonic() - begun < 20
 
 
 def test_what_a_program_tells_at_length_is_cut(tmp_path: Path) -> None:
@@ -319,10 +313,8 @@ def test_what_a_trial_writes_has_limits(tmp_path: Path) -> None:
 
 
 def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    begun = time.monotonic()
     with pytest.raises(Failure, match="takes longer than 2 s"):
         in_room(tmp_path, "sleep 1000 & sleep 1000", 2.0)
-    assert time.monotonic() - begun < 15
 
 
 def test_what_is_printed_moves_no_cursor(tmp_path: Path) -> None:

@@ -62,17 +62,24 @@ def float_sum(tensors: list[np.ndarray], k: int) -> np.ndarray:
     return dequantized(total.astype(np.int32), codes, n).reshape(-1)[:elements]
 
 
-@pytest.mark.parametrize("elements", [1, 31, 32, 33, 64 * 16 + 5, 3000])
 @pytest.mark.parametrize("loss", [0.0, 0.02])
-def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: Target, elements: int, loss: float) -> None:
-    racks = Racks(1, 3, **FAST)
-    rng = np.random.default_rng(elements)
-    tensors = [(rng.standard_normal(elements) * 10.0 ** rng.integers(-30, 30, elements)).astype(np.float32) for _ in range(3)]
-    tensors[0][: elements // 3] = 0
-    job = Job(racks, loss=Loss.bernoulli(loss) if loss else None, settings={"slots": 16, "k": 32})
-    expected = float_sum(tensors, 32)
-    for host in all_reduce(job, small_target, tensors):
-        assert host[0]["sum"].tobytes() == expected.tobytes()
+def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: Target, loss: float) -> None:
+    """One size after another, as a model's tensors are."""
+    job = Job(Racks(1, 3, **FAST), loss=Loss.bernoulli(loss) if loss else None, settings={"slots": 16, "k": 32})
+    rng = np.random.default_rng(3)
+    tensors = []
+    for elements in (1, 31, 32, 33, 64 * 16 + 5, 3000):
+        of_workers = (rng.standard_normal((3, elements)) * 10.0 ** rng.integers(-30, 30, (3, elements))).astype(np.float32)
+        of_workers[0, : elements // 3] = 0
+        tensors.append(of_workers)
+
+    def on_host(host: HostPlan) -> list[np.ndarray]:
+        worker = job.worker(host)
+        return [worker.all_reduce(of_workers[host.rank]) for of_workers in tensors]
+
+    for sums in in_network(job, small_target, lambda network: on_hosts(network, on_host)):
+        for total, of_workers in zip(sums, tensors, strict=True):
+            assert total.tobytes() == float_sum(list(of_workers), 32).tobytes()
 
 
 def test_one_worker_and_not_finite_values(small_target: Target) -> None:

@@ -125,17 +125,15 @@ def process(name: str) -> int:
 )
 @pytest.mark.parametrize("pipeline", ["blocking", "asynchronous"])
 def test_whoever_dies_is_named(target: Target, victim: str, named: str, pipeline: str) -> None:
-    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), **SCHEME, servers=1, pipeline=pipeline)
+    why = fails(target, Step, lambda: kill(lambda: process(victim)), **SCHEME, servers=1, pipeline=pipeline)
     assert re.search(named, why), why
     assert "said nothing more" not in why
-    assert took < 10
 
 
 @pytest.mark.parametrize(("victim", "named"), [("server-of1", "the service of worker 1"), ("server0", "server 0")])
-def test_a_service_that_hangs_is_named_within_ten_seconds(target: Target, victim: str, named: str) -> None:
-    why, took = fails(target, Step, lambda: os.kill(process(victim), signal.SIGSTOP), **SCHEME, servers=1)
+def test_a_service_that_hangs_is_named(target: Target, victim: str, named: str) -> None:
+    why = fails(target, Step, lambda: os.kill(process(victim), signal.SIGSTOP), **SCHEME, servers=1)
     assert f"{named} has not answered for 4 s" in why, why
-    assert took < 10
 
 
 def test_slow_links_get_small_shares() -> None:

@@ -37,6 +37,7 @@ def captured(target: Target, names: str, folder: Path, **change: Any) -> dict[st
 def test_a_file_has_what_the_worker_sent(
     scheme: str, up: str, down: str, target: Target, atp_target: Target, tmp_path: Path
 ) -> None:
+    begun = time.time()
     result = captured(atp_target if scheme == "atp" else target, "h1,tor0-root", tmp_path, scheme=scheme)
     dissector.write(script := tmp_path / "inalab.lua")
     assert sorted(path.name for path in tmp_path.glob("*.pcapng")) == ["h1-tor0.pcapng", "tor0-root.pcapng"]
@@ -50,7 +51,7 @@ def test_a_file_has_what_the_worker_sent(
         assert {int(way, 16) for (way,) in seen} == {direction}
     times = [float(stamp) for (stamp,) in column(path, script, "frame.time_epoch")]
     assert times == sorted(times)
-    assert abs(time.time() - times[-1]) < 60
+    assert begun < times[0] and times[-1] < time.time()
 
 
 def test_losses_on_the_way_up_are_in_the_file_and_on_the_way_down_are_not(target: Target, tmp_path: Path) -> None:

@@ -79,7 +79,11 @@ def test_the_sum_is_right_after_workers_were_killed_in_the_middle(scheme: str, r
 
 
 @pytest.mark.parametrize("scheme", ["switchml", "atp"])
-@pytest.mark.parametrize("other", [np.ones(900, np.float32), np.ones(1000, np.int32), np.ones(70_000, np.float32)], ids=str)
+@pytest.mark.parametrize(
+    "other",
+    [np.ones(900, np.float32), np.ones(1000, np.int32), np.ones(70_000, np.float32)],
+    ids=["other length", "other type", "longer than the pool"],
+)
 def test_different_tensors_are_an_error_that_says_who_differs(scheme: str, other: np.ndarray, request: Any) -> None:
     racks = Racks(2, 2, host_rate=None, uplink_rate=None, servers=int(scheme == "atp"))
     job = Job(racks, scheme=scheme, loss=Loss.bernoulli(0.02), settings={"slots": 16, "patience": 5.0})

@@ -19,8 +19,7 @@ KILLED = "tests/scripts/killed_worker.py"
 
 @pytest.mark.parametrize("words", [(), ("--scheme", "atp"), ("--torchrun",)], ids=["switchml", "atp", "torchrun"])
 def test_survivors_name_the_worker_that_was_killed(words: tuple[str, ...]) -> None:
-    """Within the patience that is the default, of 30 s, and before the survivors are ended."""
-    begun = time.monotonic()
+    """Before the survivors are ended."""
     done = launch(*words, "--", KILLED, "float32", check=False)
     assert done.returncode == 137
     assert done.stderr.splitlines() == ["inalab: worker 1 was killed by SIGKILL"]
@@ -29,7 +28,6 @@ def test_survivors_name_the_worker_that_was_killed(words: tuple[str, ...]) -> No
     for line in lines:
         assert "cannot be completed: worker 1 was killed by SIGKILL; " in line
         assert re.search(r"not seen worker 1$|not seen rack 0 \(workers 0, 1\)$|lacks worker 1$", line), line
-    assert time.monotonic() - begun < 60
 
 
 @pytest.mark.parametrize("words", [(), ("--torchrun",), ("--scheme", "gloo")], ids=["plain", "torchrun", "gloo"])

@@ -42,7 +42,7 @@ def test_a_scripts_steps_have_a_virtual_time_and_stragglers() -> None:
     steps = {
         int(rank): list(map(float, times.split())) for rank, times in re.findall(r"^\[(\d)\] steps of (.*)$", done.stdout, re.M)
     }
-    assert all(0.08 <= seconds < 0.16 for seconds in steps[0])
+    assert all(seconds >= 0.08 for seconds in steps[0]) and min(steps[0]) < 0.9 * min(steps[1])
     assert all(seconds >= 0.16 for seconds in steps[1])
     assert "switchml summed 4 all-reduces of each worker, 0.2 MB in all" in done.stderr
     assert "had no effect" not in done.stderr

@@ -12,7 +12,7 @@ from switches.target import Target
 from testbed.plan.settings import TrialSettings
 from testbed.trial.coordinator import run_trial
 
-SETTINGS = TrialSettings(racks=1, workers=2, steps=12, compute_ms=30, host_rate=5)
+SETTINGS = TrialSettings(racks=1, workers=2, steps=6, compute_ms=30, host_rate=5)
 
 
 def _burn(until: float) -> None:

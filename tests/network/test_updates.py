@@ -62,9 +62,8 @@ def test_every_update_is_applied_once_and_its_times_and_delays_are_told(target: 
     ],
 )
 def test_whom_all_need_is_named_when_it_dies(target: Target, victim: str, named: str) -> None:
-    why, took = fails(target, Step, lambda: kill(lambda: process(victim)), scheme="mlfabric", pipeline="asynchronous")
+    why = fails(target, Step, lambda: kill(lambda: process(victim)), scheme="mlfabric", pipeline="asynchronous")
     assert re.search(named, why), why
-    assert took < 10
 
 
 @pytest.mark.parametrize(

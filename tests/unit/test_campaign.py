@@ -508,7 +508,7 @@ def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> Non
         process = runner.process
         looks = iter(range(1000))
         long = one.described(trial(steps=100_000, workers=1, racks=1), "embedded")
-        assert runner.run(long, lambda: next(looks) > 5) == {"stopped": True}
+        assert runner.run(long, lambda: next(looks) > 2) == {"stopped": True}
         assert process is not None and process.poll() is not None and runner.process is None
     finally:
         runner.end()

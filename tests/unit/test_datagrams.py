@@ -108,8 +108,7 @@ def test_only_the_descriptor_that_is_given_ends_a_wait() -> None:
     made = BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], RECORD, ROWS, ROWS)
     event = os.eventfd(1)
     try:
-        begun = time.monotonic()
-        assert not made.wait(5, event) and made.interrupted and time.monotonic() - begun < 2
+        assert not made.wait(600, event) and made.interrupted
         begun = time.monotonic()
         assert not made.wait(0.1) and not made.interrupted and time.monotonic() - begun > 0.09
         os.eventfd_read(event)
