@@ -82,6 +82,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = {item for item in items if tiers.deep(item.path, _name(item))}
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=list(left_out))
+    items.sort(key=lambda item: not _quiet(item))  # these first: later, they would wait for tests that take long
+
+
+def _quiet(item: pytest.Item) -> bool:
+    return item.get_closest_marker("quiet") is not None
 
 
 def _name(item: pytest.Item) -> str:
@@ -97,7 +102,7 @@ def _shared() -> Path:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """A test runs beside others, or alone where it needs quiet."""
-    with turn(_shared(), alone=item.get_closest_marker("quiet") is not None):
+    with turn(_shared(), alone=_quiet(item)):
         return (yield)
 
 
