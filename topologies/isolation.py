@@ -15,7 +15,8 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,6 +51,20 @@ def enter_network(pid: int) -> None:
         check(_libc.setns(descriptor, CLONE_NEWNET), "setns")
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def in_network(pid: int) -> Iterator[None]:
+    """Be in the network namespace of another process for a while."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        enter_network(pid)
+        try:
+            yield
+        finally:
+            check(_libc.setns(own, CLONE_NEWNET), "setns")
+    finally:
+        os.close(own)
 
 
 def search_path() -> str:

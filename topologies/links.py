@@ -10,12 +10,11 @@ from typing import Any
 from mininet.link import Link
 from mininet.node import Node
 
+from topologies.errors import NetworkError
+from topologies.interfaces import Interface
+
 PHYSICAL_BYTES = 24  # preamble, FCS and gap, which HTB is told to count with every frame
 BURST_SECONDS = 0.001
-
-
-class NetworkError(RuntimeError):
-    """The network could not be built as asked; str() says what failed."""
 
 
 class RateLink(Link):
@@ -23,9 +22,9 @@ class RateLink(Link):
 
     def __init__(self, node1: Node, node2: Node, port1: int | None = None, port2: int | None = None, **parameters: Any) -> None:
         rate = parameters.pop("rate", None)
-        super().__init__(node1, node2, port1=port1, port2=port2, **parameters)
+        super().__init__(node1, node2, port1=port1, port2=port2, **parameters | {"intf": Interface})
         for interface in (self.intf1, self.intf2):
-            run(interface.node, f"ethtool -K {interface.name} tx off tso off gso off gro off")
+            interface.turn_off("tx", "tso", "gso", "gro")
             if rate is not None:
                 limit_rate(interface.node, interface.name, rate)
 

@@ -12,6 +12,7 @@ from mininet.node import Node
 from switches.control import Control, ControlError
 from switches.target import RunningSwitch, SwitchError, Target, tell
 from topologies import isolation
+from topologies.interfaces import Interface
 from topologies.links import run_all
 from topologies.plan import NetworkPlan
 
@@ -85,7 +86,7 @@ class Network:
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         for host in self.plan.everyone:
             node = self.mininet.get(host.name)
-            link = Link(node, trial, intfName1=host.management_interface, intfName2=f"mgmt{host.rank}")
+            link = Link(node, trial, intfName1=host.management_interface, intfName2=f"mgmt{host.rank}", intf=Interface)
             via = f"dev {link.intf1.name} src {host.management_ip}"
             run_all(node, "ip", [
                 f"addr add {host.management_ip}/32 dev {link.intf1.name}",

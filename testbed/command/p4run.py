@@ -31,8 +31,9 @@ from switches.target import SwitchError
 from testbed.command.scratch import scratch
 from testbed.command.servers import Servers
 from topologies import isolation
+from topologies.errors import NetworkError
 from topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
-from topologies.links import NetworkError, limit_rate, run
+from topologies.links import limit_rate, run
 
 HOST_INTERFACE = "eth0"  # what the exercises call a host's interface
 # what net-tools' two commands of the exercises are in iproute2, where net-tools are not installed

@@ -41,7 +41,7 @@ from testbed.trial.validity import judge
 from testbed.trial.watch import Watch
 from testbed.trial.workers import Workers
 from topologies import isolation
-from topologies.links import NetworkError
+from topologies.errors import NetworkError
 from topologies.network import MANAGEMENT_ADDRESS, Network
 
 COORDINATOR_PORT = 29500

@@ -33,7 +33,7 @@ from testbed.trial.places import place_of, rendezvous
 from testbed.trial.servers import beside, spawn_servers
 from testbed.trial.watch import Watch, ended
 from topologies import isolation
-from topologies.links import NetworkError
+from topologies.errors import NetworkError
 from topologies.network import Network
 from topologies.plan import HostPlan, NetworkPlan
 

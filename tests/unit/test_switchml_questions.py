@@ -1,17 +1,18 @@
-"""Whose queries a rack's switch passes up in a round whose workers are all in, against the independent model."""
+"""What a rack's switch makes of queries, and of what the spine answers, in a round whose workers are all in: as the model does."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hosts.switchml import wire
 from tests.packets import EPOCH, TestJob
 from tests.properties import examples
-from tests.reference import QUERY, ModelSwitch
-from tests.unit.test_switchml_interleavings import SLOTS, Group, ask, expect, switch
+from tests.reference import QUERY, STATUS, ModelSwitch
+from tests.unit.test_switchml_interleavings import SLOTS, Group, ask, deliver_status, expect, switch
 
 WORKERS = 3
 FIRST, AGAIN, INSISTS = 0, 1, wire.MARK_INSISTS
@@ -33,3 +34,15 @@ def test_one_workers_queries_go_up_and_whoever_insists(queries: list[tuple[int, 
             for worker, mark in queries:
                 m = replace(group.update(worker, 0, turn), vector=(), again=mark == AGAIN, insists=mark == INSISTS)
                 ask(job, made, model, replace(m, kind=QUERY))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("has_us", [False, True])
+def test_the_rack_sends_its_sum_again_if_the_spine_lacks_it_and_relays_all_else(has_us: bool, level: int) -> None:
+    job = TestJob(WORKERS, SLOTS, has_parent=True)
+    group, model = Group(WORKERS, EPOCH, 0), ModelSwitch(WORKERS, has_parent=True)
+    with switch(job) as made:
+        for worker in range(WORKERS):
+            expect(job, made, model, group.update(worker, 0, 0))
+        status = replace(group.update(0, 0, 0), kind=STATUS, vector=())
+        deliver_status(job, made, model, status, has_us, level)

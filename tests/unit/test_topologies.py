@@ -17,9 +17,10 @@ import pytest
 from switches.sizes import MAX_PORTS
 from topologies import isolation, links
 from topologies.dumbbell import Dumbbell
+from topologies.errors import NetworkError
 from topologies.jobs import deal
 from topologies.leaf_spine import MAX_SPINES, LeafSpine
-from topologies.links import PHYSICAL_BYTES, NetworkError, limit_rate
+from topologies.links import PHYSICAL_BYTES, limit_rate
 from topologies.mixed_rates import MixedRates
 from topologies.network import MANAGEMENT_ADDRESS
 from topologies.plan import NetworkPlan
@@ -318,10 +319,10 @@ def test_a_rate_that_is_not_there_or_a_command_that_fails_is_an_error() -> None:
 
 def test_both_ends_of_a_link_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     limited: list[tuple[str, float]] = []
-    nodes = [SimpleNamespace(name=name, pexec=lambda command: ("", "", 0)) for name in ("h0", "tor0")]
+    nodes = [SimpleNamespace(name=name) for name in ("h0", "tor0")]
 
     def make(self: links.RateLink, node1: object, node2: object, **_: object) -> None:
-        self.intf1, self.intf2 = (SimpleNamespace(node=n, name=f"{n.name}-eth0") for n in nodes)
+        self.intf1, self.intf2 = (SimpleNamespace(node=n, name=f"{n.name}-eth0", turn_off=lambda *_: None) for n in nodes)
 
     monkeypatch.setattr(links.Link, "__init__", make)
     monkeypatch.setattr(links, "limit_rate", lambda node, name, rate: limited.append((name, rate)))
