@@ -15,7 +15,6 @@ from tests.network.test_ptf_scenarios import isolated_test
 from topologies.errors import NetworkError
 from topologies.interfaces import OFFLOADS, Interface
 
-
 # what the ioctl leaves on and the program turns off, with the program's summary: of no effect without tx-tcp-segmentation
 LEFT_ON = {"tx-tcp-accecn-segmentation", "tcp-segmentation-offload"}
 
