@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -257,7 +258,8 @@ def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     bare = {"PATH": str(tmp_path), "PYTHONPATH": "", "COLUMNS": "200"}
     done = inalab("run", "quickstart", "--target", "bmv2", env=bare)
     assert done.returncode == 1
-    assert done.stderr.startswith("inalab: target bmv2 cannot run here: simple_switch, p4c, ")
+    # its Python modules may be installed all the same: they are looked for where the distribution keeps its own
+    assert re.match(r"inalab: target bmv2 cannot run here: simple_switch, p4c(, [\w-]+)* cannot be found; ", done.stderr)
     assert "p4lang-bmv2" in done.stderr
     assert "or use --target embedded" in done.stderr
     assert done.stderr.count("\n") == 1
