@@ -42,7 +42,8 @@ figures: $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1:
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
 # side by side, because tests wait for timers and processes; those that must be alone take their turn
-PYTEST = $(BIN)/python -m pytest -n $(TESTS_AT_A_TIME) --dist worksteal --target $(TARGET) $(if $(SLOWEST),--durations=$(SLOWEST))
+USUAL = -n $(TESTS_AT_A_TIME) --dist worksteal --target $(TARGET)
+PYTEST = $(BIN)/python -m pytest $(USUAL) $(if $(SLOWEST),--durations=$(SLOWEST))
 
 test: $(READY_EXTRAS) ## run all tests but the deep ones, networks on TARGET; SLOWEST=10 names those that took longest
 	@$(PYTEST)
@@ -60,7 +61,7 @@ test-deep: $(READY_EXTRAS) ## run all tests that need no network, on many more e
 	@$(PYTEST) tests/unit tests/deep --deep --hypothesis-profile=deep --timeout=7200
 
 test-steady: $(READY_EXTRAS) ## run all tests TIMES=10 times beside two busy processes, and list what failed
-	@$(BIN)/python -m tests.steady --times $(or $(TIMES),10)
+	@$(BIN)/python -m tests.steady --times $(or $(TIMES),10) -- $(USUAL)
 
 mutants: $(READY_EXTRAS) ## put mistakes into a copy of the code: tests must notice each. SHARE=3/10: the third tenth of them
 	@$(BIN)/python -m tests.mutants $(if $(SHARE),--share $(SHARE))

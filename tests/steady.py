@@ -14,7 +14,6 @@ import typer
 
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 BUSY = "while True: pass"
-USUAL = ["-n", "4", "--dist", "worksteal"]
 
 
 @contextmanager
@@ -30,9 +29,7 @@ def load(processes: int) -> Iterator[None]:
 
 
 def main(
-    tests: Annotated[
-        list[str] | None, typer.Argument(help="what to run, as pytest takes it; default: all but the deep ones")
-    ] = None,
+    arguments: Annotated[list[str], typer.Argument(help="of pytest: how to run, and what if not all but the deep ones")],
     times: Annotated[int, typer.Option(min=1, help="runs")] = 10,
     busy: Annotated[int, typer.Option(min=0, help="busy processes beside them")] = 2,
 ) -> None:
@@ -41,7 +38,7 @@ def main(
     for number in range(1, times + 1):
         with load(busy):
             done = subprocess.run(
-                [sys.executable, "-m", "pytest", *USUAL, "-rfE", "--color=no", *(tests or [])],
+                [sys.executable, "-m", "pytest", *arguments, "-rfE", "--color=no"],
                 capture_output=True,
                 text=True,
                 check=False,

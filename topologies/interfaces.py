@@ -20,7 +20,8 @@ SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFHWADDR = 0x8913,
 SIOCETHTOOL = 0x8946
 IFF_UP = 1
 ARPHRD_ETHER = 1
-OFFLOADS = {"tx": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}  # what linux/ethtool.h calls ETHTOOL_STXCSUM, ETHTOOL_STSO, ...
+# what linux/ethtool.h calls ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM, ETHTOOL_STSO, ...
+OFFLOADS = {"rx": 0x15, "tx": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 
 
 class Interface(Intf):

@@ -90,7 +90,6 @@ CHECKS = (
     ),
     Check("mnexec", True, _tool("mnexec"), "Mininet starts its hosts with it", "make setup (Debian: mininet)"),
     Check("Mininet", True, _mininet, "builds hosts and links", "make setup (Debian: mininet)"),
-    Check("ethtool", True, _tool("ethtool"), "offloads of emulated links are turned off with it", "make setup (Debian: ethtool)"),
     Check("C compiler", True, _c_compiler, "the embedded switch compiles P4 programs with it", "make setup (Debian: gcc)"),
     Check("HTB", True, lambda: _qdisc("handle 1: htb default 1"), "limits the rate of links", "a kernel with CONFIG_NET_SCH_HTB"),
     Check(
@@ -99,6 +98,13 @@ CHECKS = (
         lambda: _qdisc("netem delay 1ms"),
         "not used: loss is injected in the switches",
         "a kernel with CONFIG_NET_SCH_NETEM",
+    ),
+    Check(
+        "ethtool",
+        False,
+        _tool("ethtool"),
+        "turns off what hosts of your own leave to their interfaces",
+        "make setup (Debian: ethtool)",
     ),
     *(Check(p.name, False, p.found, f"target bmv2: {p.means}", p.get) for p in installation.PIECES),
     Check(

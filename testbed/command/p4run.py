@@ -33,6 +33,7 @@ from testbed.command.servers import Servers
 from topologies import isolation
 from topologies.errors import NetworkError
 from topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
+from topologies.interfaces import OFFLOADS, Interface
 from topologies.links import limit_rate, run
 
 HOST_INTERFACE = "eth0"  # what the exercises call a host's interface
@@ -126,7 +127,7 @@ def _network(exercise: Exercise, executables: dict[str, Path], logs: Path) -> Mi
         topo.addSwitch(name, cls=EmbeddedSwitch, executable=executable, logs=logs, seed=0, controller=cpu_port, dpid="1")
     for link in exercise.links:
         first, second = link.ends
-        topo.addLink(first.node, second.node, port1=first.port, port2=second.port)
+        topo.addLink(first.node, second.node, port1=first.port, port2=second.port, intf=Interface)
     run_once = ["ip", "link", "set", "lo", "up"]
     os.spawnvp(os.P_WAIT, run_once[0], run_once)
     Mininet.inited = True  # its init() changes limits of the whole machine
@@ -135,7 +136,7 @@ def _network(exercise: Exercise, executables: dict[str, Path], logs: Path) -> Mi
         host = network.get(name)
         interface = host.defaultIntf()
         interface.rename(HOST_INTERFACE)
-        run(host, f"ethtool -K {HOST_INTERFACE} tx off rx off tso off gso off gro off")
+        interface.turn_off(*OFFLOADS)
     network.start()
     return network
 

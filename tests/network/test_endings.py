@@ -111,7 +111,9 @@ def test_the_first_process_of_a_trial_is_killed(target: Target) -> None:
 def in_trial(*words: str) -> None:
     """Run a command in the network namespace of the running trial."""
     first = psutil.Process().children()[0].children()[0].pid
-    whose = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]  # an ordinary user has power in its own namespace alone
+    whose = (
+        [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    )  # an ordinary user has power in its own namespace alone
     subprocess.run(["nsenter", "-t", str(first), *whose, "-n", *words], check=True)
 
 
