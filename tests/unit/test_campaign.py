@@ -1,207 +1,28 @@
-"""Campaigns without a network: what a trial is, results that are kept once, and who runs what."""
+"""Campaigns without a network: who runs what, on machines that are made up, and what is reported."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from schemes import registry
 from testbed.campaign import campaign as campaigns
-from testbed.campaign import file, machine, one
-from testbed.campaign import identity as identities
 from testbed.campaign.campaign import Campaign, Planned, read_status
 from testbed.campaign.file import RunWords
 from testbed.campaign.identity import identity
-from testbed.campaign.machines import Ended, Gone, Here
+from testbed.campaign.machines import Ended, Gone
 from testbed.campaign.schedule import MOST_LOST, Schedule, Work
 from testbed.campaign.store import Store
 from testbed.command import campaigner, runner
-from testbed.plan import experiment
-from testbed.plan.asking import Asked, understood
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from testbed.record.runs import ResultsError, Run, load_run, release
-from testbed.trial.errors import TrialError
 from tests.runs import failed, make_run, record
 from tests.runs import trial as measured
-from topologies import isolation
-
-FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 1, "all_cores": 2}
-
-
-def trial(name: str = "one", seed: int = 1, **settings: Any) -> Trial:
-    return Trial(name, {"name": name}, make_settings(TrialSettings, settings), seed)
-
-
-# --- identity
-
-
-def test_a_trial_is_its_settings_seed_target_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = identity(trial(), "embedded")
-    assert first == identity(trial("another name"), "embedded") and len(first) == 64
-    others = [
-        identity(trial(seed=2), "embedded"),
-        identity(trial(), "bmv2"),
-        identity(trial(loss=0.01), "embedded"),
-        identity(trial(scheme="atp", aggregators=64), "embedded"),
-        identity(trial(scheme="atp"), "embedded"),
-    ]
-    monkeypatch.setattr("testbed.campaign.identity.code", lambda: "other code")
-    others.append(identity(trial(), "embedded"))
-    assert len({first, *others}) == len(others) + 1
-    assert machine.versions()["code"] == "other code"
-
-
-@pytest.mark.parametrize(
-    ("file", "counts"),
-    [
-        ("p4/include/loss.p4", True), ("hosts/tcp/ring.py", True), ("schemes/ring.py", True), ("switches/atp.py", True),
-        ("topologies/plan.py", True), ("testbed/trial/validity.py", True), ("testbed/record/steps.py", True),
-        ("testbed/simulator/costs.json", True), ("testbed/theory/bounds.py", True), ("testbed/plan/settings.py", True),
-        ("testbed/plan/groups.py", True), ("requirements.lock", True), ("testbed/draw/curves.py", False), ("docs/a.md", False),
-        ("testbed/report/page.py", False), ("testbed/campaign/store.py", False), ("experiments/workers.py", False),
-    ],
-)  # fmt: skip
-def test_what_takes_part_in_a_trial_makes_it_another(
-    file: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(identities, "ROOT", tmp_path)
-    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / file).write_text("as it was")
-    before = identities.code.__wrapped__()
-    (tmp_path / file).write_text("as it is")
-    assert (identities.code.__wrapped__() != before) is counts
-
-
-OWN_SCHEME = """
-from schemes.ring import Ring
-from schemes.scheme import Look
-
-class Mine(Ring):
-    name, look = "mine", Look("mine", "black")
-
-SCHEME = Mine()
-"""
-
-
-@pytest.fixture
-def own_scheme(tmp_path: Path) -> Iterator[Path]:
-    """The file of a scheme from outside the tree, which is forgotten afterwards."""
-    known, path = dict(registry._known()), tmp_path / "mine.py"
-    path.write_text(OWN_SCHEME)
-    registry.add(str(path))
-    yield path
-    registry._known().clear()
-    registry._known().update(known)
-
-
-def test_a_trial_of_a_schemes_file_is_another_when_the_file_has_changed(own_scheme: Path) -> None:
-    own, ring = trial(scheme="mine"), identity(trial(scheme="ring"), "embedded")
-    first = identity(own, "embedded")
-    assert one.described(own, "embedded")["schemes"] == [str(own_scheme)] and one.described(trial(), "embedded")["schemes"] == []
-    own_scheme.write_text(OWN_SCHEME + "# faster")
-    assert identity(own, "embedded") != first
-    assert identity(trial(jobs=[{"scheme": "mine"}, {}], scheme="ring"), "embedded") != first
-    assert identity(trial(scheme="ring"), "embedded") == ring
-    own_scheme.write_text(OWN_SCHEME)
-    assert identity(own, "embedded") == first
-
-
-def test_what_is_said_by_default_is_the_same_trial() -> None:
-    assert identity(trial(slots=64, workers=4), "embedded") == identity(trial(), "embedded")
-
-
-@pytest.mark.parametrize("name", experiment.names())
-def test_every_experiments_trials_survive_the_journey_to_another_machine(name: str) -> None:
-    _, chosen, settings = understood(Asked(name, "embedded", 1, [], quick=True), strict=False)
-    for planned in chosen.trials(settings, 1):
-        told = json.loads(json.dumps(one.described(planned, "embedded")))
-        there = make_settings(TrialSettings, told["settings"])
-        arrived = Trial(planned.name, {}, there, told["seed"])
-        assert identity(arrived, told["target"]) == identity(planned, "embedded")
-
-
-# --- the store
-
-
-def _commit(folder: str, number: int) -> None:
-    for n in range(20):
-        Store(Path(folder)).commit(f"trial{n}", {"by": number, "long": "x" * 100_000})
-
-
-def test_whoever_commits_together_leaves_one_whole_result(tmp_path: Path) -> None:
-    processes = [multiprocessing.get_context("fork").Process(target=_commit, args=(str(tmp_path), n)) for n in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"trial{n}.json" for n in range(20))
-    assert all(len(Store(tmp_path).read(f"trial{n}")["long"]) == 100_000 for n in range(20))
-
-
-def test_a_result_that_is_there_stays(tmp_path: Path) -> None:
-    store = Store(tmp_path / "trials")
-    assert store.commit("a", {"n": 1}) and not store.commit("a", {"n": 2})
-    assert store.read("a") == {"n": 1}
-
-
-def test_a_result_is_there_whole_or_not_at_all_when_its_writer_is_killed(tmp_path: Path) -> None:
-    code = f"""
-import os
-from pathlib import Path
-from testbed.campaign.store import Store
-os.link = lambda *given: os.kill(os.getpid(), 9)
-Store(Path({str(tmp_path)!r})).commit("a", {{"n": 1}})
-"""
-    done = subprocess.run([sys.executable, "-c", code], check=False)
-    assert done.returncode == -9
-    assert not Store(tmp_path).has("a")
-    assert Store(tmp_path).commit("a", {"n": 2}) and Store(tmp_path).read("a") == {"n": 2}
-
-
-def test_a_trials_process_does_nothing_if_who_began_it_died_before_it_asked_to_die_with_it(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """It changes where descriptor 1 leads, which `capfd` takes back."""
-    monkeypatch.setattr(isolation, "die_with_parent", lambda: None)
-    monkeypatch.setattr("sys.argv", ["one", str(os.getppid() + 1)])
-    monkeypatch.setattr("sys.stdin", iter(["no JSON"]))
-    one.main()
-    monkeypatch.setattr("sys.argv", ["one", str(os.getppid())])
-    with pytest.raises(ValueError, match="Expecting value"):
-        one.main()
-
-
-def test_a_full_disk_is_told_and_leaves_nothing_in_part(tmp_path: Path) -> None:
-    def work() -> int:
-        isolation.mount("tmpfs", str(tmp_path), "tmpfs", 0, "size=64k")
-        store = Store(tmp_path)
-        store.commit("small", {"n": 1})
-        with pytest.raises(ResultsError, match=r"large\.json cannot be written: No space left on device"):
-            store.commit("large", {"n": "x" * 200_000})
-        assert [path.name for path in tmp_path.iterdir()] == ["small.json"]
-        assert store.commit("large", {"n": "x" * 1000})
-        return 0
-
-    assert isolation.isolated(work) == 0
-
-
-def test_a_damaged_result_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(ResultsError, match="delete it, and its trial runs again"):
-        Store(tmp_path).read("a")
-
+from tests.unit.test_campaign_trials import FINGERPRINT, trial
 
 # --- the schedule
 
@@ -453,96 +274,3 @@ def test_a_run_goes_on_with_the_newest_that_nobody_is_at(tmp_path: Path) -> None
     assert runner._earlier(tmp_path, asked_for()) is None
     for run in (found, other):
         release(run)
-
-
-# --- its file, and one trial in a process of its own
-
-
-def test_a_file_says_which_runs_and_the_rest_is_as_inalab_run_has_it(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(
-        "[[run]]\nexperiment = 'workers'\n[[run]]\nexperiment = 'loss'\nseed = 7\nset = ['k=256', 'seeds=3']\nquick = true\n"
-        "scheme = './mine.py'\ntarget = 'simulated'"
-    )
-    plain, whole = file.read(tmp_path / "c.toml").run
-    assert plain.model_dump() == {"experiment": "workers", "seed": 1, "set": (), "quick": False, "scheme": None, "target": ""}
-    assert whole.model_dump() == {
-        "experiment": "loss", "seed": 7, "set": ("k=256", "seeds=3"), "quick": True, "scheme": "./mine.py", "target": "simulated",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "run: field required"),
-        ("run = []", "run: tuple should have at least 1 item"),
-        ("[[run]]\nseed = 1", "run.1.experiment: field required"),
-        ("[[run]]\nexperiment = 'workers'\nseeds = 3", "run.1.seeds: extra inputs are not permitted"),
-        ("[[run]", "is no campaign"),
-        ("[[run]]\nexperiment = 'workers'\nseed = -1", "run.1.seed: input should be greater"),
-    ],
-)
-def test_a_file_that_is_no_campaign_is_refused(text: str, told: str, tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(text)
-    with pytest.raises(SettingsError, match=told):
-        file.read(tmp_path / "c.toml")
-
-
-def ran(asked: dict[str, Any], stop: one.Stop) -> dict[str, Any]:
-    runner = one.Runner()
-    try:
-        return runner.run(asked, stop)
-    finally:
-        runner.end()
-
-
-def test_a_trials_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    assert ran({}, lambda: False) == {"failed": "its process ended with exit code 1"}
-
-
-def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> None:
-    runner = one.Runner()
-    try:
-        told = runner.run(one.described(trial(), "embedded") | {"target": "nix"}, lambda: False)
-        assert "target nix is unknown" in told["failed"]
-        process = runner.process
-        looks = iter(range(1000))
-        long = one.described(trial(steps=100_000, workers=1, racks=1), "embedded")
-        assert runner.run(long, lambda: next(looks) > 2) == {"stopped": True}
-        assert process is not None and process.poll() is not None and runner.process is None
-    finally:
-        runner.end()
-
-
-def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = json.loads(json.dumps(one.described(trial(scheme="mine", loss=0.1, seed=5), "simulated")))
-    registry._known().pop("mine")  # another process does not know it
-
-    def run_trial(settings: TrialSettings, seed: int, target: Any, hear: Any) -> dict[str, Any]:
-        if settings.loss == 0.5:
-            raise TrialError("worker 1 died")
-        return {"scheme": settings.scheme, "loss": settings.loss, "seed": seed, "target": target}
-
-    monkeypatch.setattr(one, "run_trial", run_trial)
-    monkeypatch.setattr(one, "target_for", lambda name, program, k: f"{name} at {k}")
-    assert one._result(asked) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated at 64"}
-    assert one._result(one.described(trial(loss=0.5), "embedded")) == {"failed": "worker 1 died"}
-
-
-def test_this_machine_tells_each_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
-    here = Here()
-    monkeypatch.setattr(here.runner, "run", lambda asked, stop: {"seed": asked["seed"]})
-    assert here.slots() == {"here": FINGERPRINT} and here.news(0.0) == []
-    for seed in (1, 2):
-        here.start("here", {"seed": seed})
-        assert here.news(5.0) == [Ended("here", {"seed": seed})]
-        assert here.news(0.0) == []
-    here.stop()
-
-
-def test_a_machines_speed_is_that_of_all_its_cores_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr(machine, "MEASURE", "print(100.4)")
-    found = machine.fingerprint.__wrapped__()
-    assert (found["cores"], found["one_core"], found["all_cores"]) == (3, 100, 301)
