@@ -157,9 +157,7 @@ def _items(node: s.Expression) -> list[s.Expression]:
 
 
 def _mark_to_drop(c: Context, node: s.Call) -> Value:
-    if expressions.static_place(node.arguments[0]) is None:
-        raise CompileError(node.position, "mark_to_drop takes the standard metadata of the packet")
-    c.emit("mark_to_drop();")
+    c.emit(f"mark_to_drop(&{expressions.place(c, node.arguments[0])});")
     return DONE
 
 

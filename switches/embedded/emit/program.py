@@ -25,14 +25,18 @@ static size_t packet_length, payload_length;
 static unsigned parser_steps;  // times that the parser has looped back for this packet
 static unsigned loop_turns __attribute__((unused));
 static bool exited;
-static inline void mark_to_drop(void) {{ phv.standard.egress_spec = DROP_PORT; phv.standard.mcast_grp = 0; }}"""
+static inline void mark_to_drop(struct standard_metadata_t *standard) {{
+    standard->egress_spec = DROP_PORT;
+    standard->mcast_grp = 0;
+}}"""
 ENTRY_POINTS = """\
 size_t program_parse(const uint8_t *data, size_t length) {{
     at = data;
     end = data + length;
     packet_length = length;
     parser_steps = loop_turns = 0;
-    phv.standard.parser_error = {0}();
+    const uint32_t error = {0}();
+    phv.standard.parser_error = error == REJECTED ? 0 : error;  // simple_switch goes on with what was rejected
     return (size_t)(at - data);
 }}
 

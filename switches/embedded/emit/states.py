@@ -14,10 +14,11 @@ from switches.embedded.emit.wire import cells_of, load, read_cells
 from switches.embedded.types import Header, HeaderUnion, Stack, Struct, Varbit, as_bits, bit_width
 
 FAIL = "goto fail;"
+REJECTED = "REJECTED"  # what a parser returns, in place of an error's number, that ends those which apply it without an error
 
 
 def function(c: Context, parser: checked.Instance, name: str) -> None:
-    """Write a parser's C function; it returns the number of an error, or 0."""
+    """Write a parser's C function; it returns the number of an error, REJECTED, or 0 where it accepts."""
     names = [state.name for state in parser.states]
     with c.function(f"static uint32_t {name}(void)", f"parser {parser.name} ({parser.position})", leave=FAIL):
         c.emit("uint32_t error$ = 0;")
@@ -36,7 +37,7 @@ def function(c: Context, parser: checked.Instance, name: str) -> None:
 
 
 def application(name: str) -> str:
-    """The C statement that runs a parser within another."""
+    """The C statement that runs a parser within another, which ends with it unless it accepts, as p4c's inlining has it."""
     return f"if ((error$ = {name}()) != 0) {FAIL}"
 
 
@@ -54,7 +55,7 @@ def _state(c: Context, state: checked.State, names: list[str]) -> None:
         tests = _tests(c, state, case)
         with c.indented(f"if ({' && '.join(tests) or 'true'}) {{"):
             _go_to(c, case.state, names, here)
-    c.emit("return 0; // no case matches: simple_switch accepts, and sets no NoMatch")
+    c.emit(f"return {REJECTED}; // no case matches; simple_switch sets no NoMatch")
 
 
 def _tests(c: Context, state: checked.State, case: checked.Case) -> list[str]:
@@ -72,8 +73,8 @@ def _tests(c: Context, state: checked.State, case: checked.Case) -> list[str]:
 
 
 def _go_to(c: Context, target: str, names: list[str], here: int) -> None:
-    if target in ("accept", "reject"):  # simple_switch knows no difference
-        c.emit("return 0;")
+    if target in ("accept", "reject"):
+        c.emit(f"return {0 if target == 'accept' else REJECTED};")
     else:
         if names.index(target) <= here:
             with c.indented("if (++parser_steps > MAX_PARSER_STEPS) {"):

@@ -10,6 +10,7 @@
 #define MAX_PARSER_STEPS 65536  // times that parsing one packet may loop back before it is a ParserTimeout
 #define MAX_LOOP_TURNS 65536    // of all loops that a packet goes through in a parser or control; then it leaves them
 #define DROP_PORT 511
+#define REJECTED UINT32_MAX      // what a parser returns where it neither accepts nor has an error
 #define MAX_ACTION_WORDS 16
 
 // v1model's standard metadata, in the order of include/v1model.p4
