@@ -161,7 +161,8 @@ def test_a_real_process_that_computes_is_found_in_proc_and_after_it_ended_with_i
     child.start()
     pid = child.pid
     assert pid
-    time.sleep(0.2)
+    while own()[pid] == 0 and child.is_alive():  # it may have to wait for a processor
+        time.sleep(0.01)
     assert own()[pid] > 0
     child.join()
     after = own()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -186,24 +187,26 @@ def test_who_died_before_the_join_is_to_blame_for_the_failures_of_others(servers
     (plan,) = deal(NetworkPlan(Racks(2, 2, None, None)), [[2, 2]], [0])
     pipes = {rank: Pipe() for rank in (2, 3)}
 
-    def fails(rank: int) -> int:
-        pipes[rank][1].send(Failure(0, rank, f"worker {rank}: connection refused"))
-        time.sleep(0.5)
-        return 1
-
     def dies() -> int:
         time.sleep(0.3 if killed else 30)
         os.kill(os.getpid(), signal.SIGKILL)
         return 0
 
+    def fails(rank: int) -> int:
+        pipes[rank][1].send(Failure(0, rank, f"worker {rank}: connection refused"))
+        if killed:
+            select.select([pid_of_last], [], [])  # what they lost was lost before they end
+        return 1
+
     nobody, _ = Pipe()
     running = Workers([JobRun(plan, TrialSettings(), 0.0, False)], nobody)
-    running.pids = {child(partial(fails, rank)): (0, rank) for rank in pipes}
     last = child(dies)
-    running.pids[last] = (0, 1)
-    how = "workers 1, 2, 3 did not join: worker 1 was killed by SIGKILL" if killed else "worker 2: connection refused"
+    pid_of_last = os.pidfd_open(last)
+    running.pids = {child(partial(fails, rank)): (0, rank) for rank in pipes} | {last: (0, 1)}
+    how = "workers 1, 2, 3 did not join: worker 1 was killed by SIGKILL" if killed else r"worker [23]: connection refused"
     with pytest.raises(TrialError, match=how):
         running.join(cast(Any, Open([ours for ours, _ in pipes.values()])), watching(servers)[1])
     if not killed:
         os.kill(last, signal.SIGKILL)
         os.waitpid(last, 0)
+    os.close(pid_of_last)
