@@ -45,7 +45,8 @@ def main(
             )
         names = FAILED.findall(done.stdout) or ([f"exit code {done.returncode}"] if done.returncode else [])
         failed.update(names)
-        print(f"run {number} of {times}: {'; '.join(done.stdout.strip().splitlines()[-2:])}", flush=True)
+        told = [*names, *done.stdout.strip().splitlines()[-2:]]
+        print(f"run {number} of {times}: {'; '.join(told)}", flush=True)
     for name, count in failed.most_common():
         print(f"failed in {count} of {times} runs: {name}")
     raise typer.Exit(int(bool(failed)))
