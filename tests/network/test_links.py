@@ -137,6 +137,43 @@ def test_a_packet_beyond_the_mtu_is_a_send_error() -> None:
     isolated_test(body)
 
 
+def test_what_the_mtu_allows_passes_whenever_it_was_set() -> None:
+    """P4-utils sets 9,500 bytes once the switches run. What does not fit in the ring's places comes whole and in its order."""
+
+    def body() -> None:
+        sockets, switch = wire()
+        for name in ("s0", "p0", "s1", "p1"):
+            run(f"ip link set {name} mtu 9500")
+        for size in (64, 1514, 1960, 2048, 4000, 9514):
+            passes(sockets, (MACS + b"\x88\xb5" + bytes(range(251)) * 40)[:size])
+            passes(sockets, (MACS + b"\x81\x00\xa0\x05\x88\xb5" + bytes(range(251)) * 40)[:size])
+        burst = [(MACS + b"\x88\xb5" + bytes([n]) * 9500)[: 100 if n % 3 else 9000 + n] for n in range(60)]
+        sockets[1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        for frame in burst:
+            sockets[0].send(frame)
+        assert [received(sockets[1]) for _ in burst] == burst
+        assert [(p["received"], p["oversize"]) for p in switch.control().ports().values()] == [(12 + 60, 0), (12, 0)]
+        switch.stop(deleteIntfs=False)
+
+    isolated_test(body)
+
+
+def test_a_packet_that_is_dropped_for_its_size_is_told_once() -> None:
+    def body() -> None:
+        sockets, switch = wire()
+        run("ip link set s0 mtu 12000")
+        run("ip link set p0 mtu 12000")
+        for size in (10240, 10241, 11000):
+            sockets[0].send((MACS + b"\x88\xb5" + bytes(12000))[:size])
+        passes(sockets, MACS + b"\x88\xb5" + bytes(100))
+        assert switch.control().ports()[0]["oversize"] == 2
+        told = [line for line in Path("/run/wire.log").read_text().splitlines() if "dropped" in line]
+        assert told == ["port 0: a packet of 10241 bytes was dropped: at most 10240 are taken in"]
+        switch.stop(deleteIntfs=False)
+
+    isolated_test(body)
+
+
 def test_a_packet_that_clones_itself_for_ever_leaves_commands_and_an_end() -> None:
     """As on simple_switch it occupies a processor; unlike there, other packets and commands have their turns."""
 

@@ -19,6 +19,7 @@
 #define TX_BATCH 64             // packets handed to the kernel at once
 #define BESIDE (TP_STATUS_VLAN_VALID | TP_STATUS_CSUMNOTREADY)  // the kernel keeps something of the packet back
 #define SEND_BUFFER (128 << 10) // bytes that may wait in the interface's qdisc; the rest waits in the egress queue
+#define WHOLE_BYTES (4 << 20)   // of packets, with what the kernel adds, that do not fit in their places in the ring
 
 struct port {
     port_writer *write;  // where packets go that no interface sends; NULL if one does
@@ -27,7 +28,7 @@ struct port {
     char interface[IFNAMSIZ];
     uint8_t *ring;
     unsigned frame_size, frames, next, mtu;
-    bool segments_seen;  // packets longer than the MTU have come
+    bool segments_told, dropped_told;  // that packets came that are longer than the MTU, or were dropped for their size
     uint8_t *out;  // TX_BATCH packets
     struct mmsghdr messages[TX_BATCH];
     struct iovec vectors[TX_BATCH];
@@ -44,10 +45,17 @@ static void die(const char *interface, const char *what) {
     exit(1);
 }
 
+static void buffer_size(const struct port *p, int forced, int usual, int bytes) {
+    if (setsockopt(p->fd, SOL_SOCKET, forced, &bytes, sizeof bytes)) setsockopt(p->fd, SOL_SOCKET, usual, &bytes, sizeof bytes);
+}
+
+// places that packets of the present MTU fit in; longer ones, of which there may be some once that has grown, come whole beside it
 static void open_ring(struct port *p) {
-    int version = TPACKET_V2, reserve = TAG_BYTES;
+    int version = TPACKET_V2, reserve = TAG_BYTES, aside = 1;
     if (setsockopt(p->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version)) die(p->interface, "TPACKET_V2");
     if (setsockopt(p->fd, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve)) die(p->interface, "PACKET_RESERVE");
+    if (setsockopt(p->fd, SOL_PACKET, PACKET_COPY_THRESH, &aside, sizeof aside)) die(p->interface, "PACKET_COPY_THRESH");
+    buffer_size(p, SO_RCVBUFFORCE, SO_RCVBUF, WHOLE_BYTES);
     p->frame_size = 2048;
     while (p->frame_size < p->mtu + 256 && p->frame_size < 16384) p->frame_size *= 2;
     p->frames = RX_BYTES / p->frame_size;
@@ -74,12 +82,11 @@ void port_add(unsigned port, const char *interface) {
     if (ioctl(p->fd, SIOCGIFMTU, &request)) die(interface, "MTU");
     p->mtu = (unsigned)request.ifr_mtu;
     open_ring(p);
-    int one = 1, buffer = SEND_BUFFER;
+    int one = 1;
     struct packet_mreq promiscuous = {.mr_ifindex = (int)index, .mr_type = PACKET_MR_PROMISC};
     setsockopt(p->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous);
     if (setsockopt(p->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one)) die(interface, "PACKET_IGNORE_OUTGOING");
-    if (setsockopt(p->fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof buffer))
-        setsockopt(p->fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+    buffer_size(p, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)index};
     if (bind(p->fd, (struct sockaddr *)&address, sizeof address)) die(interface, "bind");
     offloads_turn_off(port, p->fd, interface);
@@ -109,15 +116,42 @@ bool port_exists(unsigned port) { return port < MAX_PORTS && ports[port]; }
 int port_fd(unsigned port) { return ports[port]->fd; }
 bool port_blocked(unsigned port) { return ports[port]->blocked; }
 
+static bool beyond_mtu(struct port *p, size_t length) {
+    struct ifreq request = {0};
+    strcpy(request.ifr_name, p->interface);
+    if (length > p->mtu + ETH_HLEN + 2 * TAG_BYTES && !ioctl(p->fd, SIOCGIFMTU, &request)) p->mtu = (unsigned)request.ifr_mtu;
+    return length > p->mtu + ETH_HLEN + 2 * TAG_BYTES;
+}
+
 // a packet longer than the MTU is one that the sender's interface was to cut into several; said once for a port
 static void note_segments(unsigned port, size_t length) {
     struct port *p = ports[port];
-    struct ifreq request = {0};
-    strcpy(request.ifr_name, p->interface);
-    if (p->segments_seen || ioctl(p->fd, SIOCGIFMTU, &request) || length <= (unsigned)request.ifr_mtu + ETH_HLEN + 2 * TAG_BYTES) return;
-    p->segments_seen = true;
+    if (p->segments_told || !beyond_mtu(p, length)) return;
+    p->segments_told = true;
     fprintf(stderr, "port %u: a packet of %zu bytes exceeds the MTU of %s, and so cannot be sent on: "
             "run `ethtool -K IFACE tso off gso off` where IFACE is the interface at the other end\n", port, length, p->interface);
+}
+
+static void drop_for_size(unsigned port, size_t length) {
+    struct port *p = ports[port];
+    port_counts[port].oversize++;
+    if (p->dropped_told) return;
+    p->dropped_told = true;
+    if (length > MAX_PACKET) {
+        fprintf(stderr, "port %u: a packet of %zu bytes was dropped: at most %d are taken in\n", port, length, MAX_PACKET);
+    } else {
+        fprintf(stderr, "port %u: a packet of %zu bytes was dropped: too many came at once that are longer than the MTU was when the switch "
+                "started; set it before\n", port, length);
+    }
+}
+
+// a packet that does not fit in its place in the ring: the kernel has put it aside, in the order of the ring; NULL if it could not
+static uint8_t *whole(const struct port *p, const struct tpacket2_hdr *header) {
+    static uint8_t packet[TAG_BYTES + MAX_PACKET];  // with room for the tag that the kernel keeps back
+    if (!(header->tp_status & TP_STATUS_COPY)) return NULL;
+    ssize_t n = recv(p->fd, packet + TAG_BYTES, MAX_PACKET, MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN) n = recv(p->fd, packet + TAG_BYTES, MAX_PACKET, MSG_DONTWAIT);  // that was of a link that was down
+    return n == (ssize_t)header->tp_len ? packet + TAG_BYTES : NULL;
 }
 
 bool port_read(unsigned port) {
@@ -129,8 +163,9 @@ bool port_read(unsigned port) {
         size_t length = header->tp_len;
         if (gate_closed && !gate_take(port, data, header->tp_snaplen)) return false;
         if (length > p->mtu + ETH_HLEN + 2 * TAG_BYTES) note_segments(port, length);
-        if (length > header->tp_snaplen || length + (header->tp_status & TP_STATUS_VLAN_VALID ? TAG_BYTES : 0) > MAX_PACKET) {
-            port_counts[port].oversize++;
+        if (length > header->tp_snaplen) data = whole(p, header);
+        if (!data || length + (header->tp_status & TP_STATUS_VLAN_VALID ? TAG_BYTES : 0) > MAX_PACKET) {
+            drop_for_size(port, length);
         } else {
             if (header->tp_status & BESIDE) data = offloads_undo(header, data, &length);
             port_counts[port].received++;
