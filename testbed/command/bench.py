@@ -30,6 +30,7 @@ from switches.embedded.build import c_compiler
 from switches.forwarding import Station
 from switches.switchml import Child, Pool, job
 from switches.target import Target, on_interfaces, tell
+from testbed.command.terminal import Terminal
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from testbed.plan.targets import real_target_for
 from testbed.record.runs import ROOT
@@ -224,7 +225,7 @@ def simulations(console: Console) -> None:
 
 def main() -> None:
     """Print all tables."""
-    console = Console()
+    console = Terminal()
     plans(console)
     simulations(console)
     switches(console)

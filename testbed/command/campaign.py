@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
+from testbed.command.terminal import Terminal
 from topologies import isolation
 
-console = Console(highlight=False, soft_wrap=True)
+console = Terminal(soft_wrap=True)
 INTERRUPTED = 130
 
 
@@ -58,7 +58,7 @@ def status(file: File, results: Results = Path("results")) -> None:
         console.print("no process is at it" + ("" if told.done == told.trials else f": inalab campaign {file} goes on"))
         return
     for slot, name in sorted(told.running.items()):
-        console.print(f"  {slot}: {name}", markup=False)
+        console.print(f"  {slot}: {name}")
     until = time.strftime("%H:%M", time.localtime(told.updated + told.left)) if told.left is not None else "not known yet"
     console.print(f"{told.slots} slots; until {until}")
 

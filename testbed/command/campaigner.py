@@ -43,7 +43,7 @@ def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path,
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         if campaign.status.done < len(campaign.trials):
-            campaign.conduct(_machines(on, f"{name}-{os.getpid()}"), lambda text: console.print(text, markup=False))
+            campaign.conduct(_machines(on, f"{name}-{os.getpid()}"), console.print)
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from switches.cache import cache_directory
 from testbed.command import campaign, lab
+from testbed.command.terminal import Terminal
 
 application = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab."
 )
 application.add_typer(lab.application, name="lab")
 application.add_typer(campaign.application, name="campaign")
-console = Console()
+console = Terminal()
 
 
 @application.command()
@@ -78,7 +78,7 @@ def run(
             try:
                 check_trials(asked.target, checked_plan(chosen, settings, seed))
             except SettingsError as error:
-                console.print(f"{name} is left out: {error}", highlight=False, soft_wrap=True)
+                console.print(f"{name} is left out: {error}", soft_wrap=True)
                 continue
         if links:
             captures.refuse_unknown(links, chosen.trials(settings, seed))
@@ -104,7 +104,7 @@ def _on_machines(
     if captures or experiment == "all":
         raise SettingsError("--on takes one experiment, and no --capture: a campaign's file can name several")
     words = RunWords(experiment=experiment, target=target, scheme=scheme, set=tuple(overrides), seed=seed, quick=quick)
-    return conduct(short(experiment), [words], on, results, Console(highlight=False, soft_wrap=True))
+    return conduct(short(experiment), [words], on, results, Terminal(soft_wrap=True))
 
 
 @application.command()
@@ -126,7 +126,7 @@ def dissector(
     except OSError as error:
         raise ResultsError(f"{out} cannot be written: {error.strerror}") from None
     ports = ", ".join(f"{one.title} (UDP port {' and '.join(map(str, one.ports))})" for one in protocols)
-    console.print(f"dissector of {ports}: wireshark -X lua_script:{shlex.quote(str(out))}", highlight=False, soft_wrap=True)
+    console.print(f"dissector of {ports}: wireshark -X lua_script:{shlex.quote(str(out))}", soft_wrap=True)
 
 
 @application.command("list")
@@ -206,7 +206,7 @@ def export_p4app(
     program = settings.running().program
     assert program is not None
     path = export(plan, commands, program, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
-    console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
+    console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", soft_wrap=True)
 
 
 @application.command()
@@ -254,10 +254,10 @@ def watch(
     from testbed.command.watch import watch as look
 
     if pace is None:
-        raise typer.Exit(look(Console(), seconds, once))
+        raise typer.Exit(look(Terminal(), seconds, once))
     from testbed.command.stepping import step_through
 
-    raise typer.Exit(step_through(Console(highlight=False, soft_wrap=True), newest(), switch, pace))
+    raise typer.Exit(step_through(Terminal(soft_wrap=True), newest(), switch, pace))
 
 
 @application.command()
@@ -330,7 +330,7 @@ def export_csv(
             write_csv(loaded, opened)
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
-    console.print(f"{len(loaded.trials)} trials: {path}", highlight=False, soft_wrap=True)
+    console.print(f"{len(loaded.trials)} trials: {path}", soft_wrap=True)
 
 
 @application.command()
@@ -338,7 +338,7 @@ def index(results: Annotated[Path, typer.Option(help="folder that runs are kept 
     """Write index.html over all runs of a results folder."""
     from testbed.report.index import write_index
 
-    console.print(f"index of all runs: {write_index(results)}", highlight=False, soft_wrap=True)
+    console.print(f"index of all runs: {write_index(results)}", soft_wrap=True)
 
 
 @application.command()

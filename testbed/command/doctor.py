@@ -16,6 +16,7 @@ from rich.table import Table
 
 from hosts.stream.datagrams import SOCKET_BUFFER, granted_buffer
 from switches.bmv2 import installation
+from testbed.command.terminal import styled
 from testbed.lab import confinement
 from topologies import isolation
 
@@ -131,13 +132,13 @@ def examine(console: Console) -> int:
             lacking.append(check.name)
         if not found:
             advice.append(f"{check.name} missing: {check.get if isinstance(check.get, str) else check.get()}")
-        mark = "[green]✓[/green]" if found else "[red]✗[/red]" if check.needed else "[dim]–[/dim]"
+        mark = styled(("✓", "green") if found else ("✗", "red") if check.needed else ("–", "dim"))
         table.add_row(mark, check.name, found or "missing", check.means)
     console.print(table)
     for sentence in advice:
-        console.print(sentence, highlight=False, soft_wrap=True)
+        console.print(sentence, soft_wrap=True)
     bmv2 = [*lacking, *(piece.name for piece in installation.missing())]
     for target, missing in (("embedded", lacking), ("bmv2", bmv2)):
         verdict = f"cannot run: {', '.join(missing)} missing" if missing else "can run"
-        console.print(f"target {target} {verdict}", highlight=False, soft_wrap=True)
+        console.print(f"target {target} {verdict}", soft_wrap=True)
     return 1 if lacking else 0

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from testbed.command.terminal import Terminal, styled
 from testbed.lab import catalogue, confinement
 from testbed.lab.lab import LabError, Outcome, Report
 
 application = typer.Typer(
     add_completion=False, no_args_is_help=True, help="A course in labs: start one, check it, draw its figure, grade."
 )
-console = Console(highlight=False, soft_wrap=True)
+console = Terminal(soft_wrap=True)
 NOT_PASSED = 3
 Folder = Annotated[Path, typer.Argument(help="the folder that `inalab lab start` made")]
 Which = Annotated[str | None, typer.Option("--lab", help="which lab it is, where its lab.toml does not say")]
@@ -43,8 +42,8 @@ def start(
     lab = catalogue.find(name)
     folder = folder or Path(lab)
     for file in catalogue.begin(lab, folder):
-        console.print(f"  {escape(str(folder / file))}")
-    console.print(f"Read {escape(str(folder / 'README.md'))} first; check your work with: inalab lab check {escape(str(folder))}")
+        console.print(f"  {folder / file}")
+    console.print(f"Read {folder / 'README.md'} first; check your work with: inalab lab check {folder}")
 
 
 @application.command()
@@ -65,7 +64,7 @@ def check(
     done: list[Outcome] = []
     shown = False
     loaded = catalogue.load(name)
-    console.print(f"[bold]{name}[/]: {loaded.title}\n")
+    console.print(styled((name, "bold"), f": {loaded.title}\n"))
     for outcome in outcomes(loaded, folder):
         done.append(outcome)
         _show(outcome, not shown)
@@ -74,23 +73,23 @@ def check(
             break
     points = sum(o.points for o in done)
     left = len(loaded.tasks) - len(done)
-    console.print(f"\n[bold]{points:g} of {loaded.points} points[/]" + (f"; {left} tasks not run" if left else ""))
+    console.print(styled("\n", (f"{points:g} of {loaded.points} points", "bold"), f"; {left} tasks not run" if left else ""))
     raise typer.Exit(0 if points >= loaded.points else NOT_PASSED)
 
 
 def _show(outcome: Outcome, whole: bool) -> None:
     """A task's line, and below it what was wrong; the trace only where the `whole` is asked for."""
-    mark = "[green]✓[/]" if outcome.passed else "[red]✗[/]" if outcome.points == 0 else "[yellow]~[/]"
-    console.print(f"{mark} {outcome.task:<64} {outcome.points:>5g} of {outcome.most}")
+    mark = ("✓", "green") if outcome.passed else ("✗", "red") if outcome.points == 0 else ("~", "yellow")
+    console.print(styled(mark, f" {outcome.task:<64} {outcome.points:>5g} of {outcome.most}"))
     if outcome.told:
-        console.print(f"    {escape(outcome.told)}")
+        console.print(f"    {outcome.told}")
     if whole and not outcome.passed:
         for line in outcome.trace.splitlines():
-            console.print(f"    {escape(line)}", style="red" if "<-- differs" in line else None)
+            console.print(f"    {line}", style="red" if "<-- differs" in line else None)
         if outcome.output.strip():
             console.print("    Your program printed:")
             for line in outcome.output.rstrip().splitlines()[-20:]:
-                console.print(f"      {escape(line)}")
+                console.print(f"      {line}")
 
 
 @application.command()
@@ -103,7 +102,7 @@ def figure(
     from testbed.lab.figures import draw
 
     name = catalogue.named(lab, folder)
-    console.print(f"figure: {escape(str(draw(name, folder, out or folder / 'figure.png')))}")
+    console.print(f"figure: {draw(name, folder, out or folder / 'figure.png')}")
 
 
 @application.command()
@@ -131,12 +130,13 @@ def grade(
     for folder in folders:
         report = grading.graded(folder, lab, unconfined)
         reports.append(report)
-        if out:
+        if out:  # as they come: grading takes hours, and may end before its end
             grading.write_gradescope(report, out / grading.name_of(folder, folders))
+            grades = grading.write_grades(reports, out)
     console.print(grading.table(reports))
     if out:
-        console.print(f"grades: {escape(str(grading.write_grades(reports, out)))}")
+        console.print(f"grades: {grades}")
     strange = [o.told for report in reports for o in report.outcomes if not o.most]
     for told in strange:
-        console.print(f"not graded: {escape(told)}")
+        console.print(f"not graded: {told}")
     raise typer.Exit(1 if strange else 0)

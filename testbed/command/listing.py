@@ -13,6 +13,7 @@ from rich.table import Table
 
 from hosts.plugins import defines, is_file
 from schemes import registry
+from testbed.command.terminal import styled
 from testbed.plan import experiment as experiments
 from testbed.plan.groups import GROUPS
 from testbed.plan.settings import SettingsError, TrialSettings, named_scheme, own_names
@@ -27,7 +28,7 @@ def show_all(console: Console) -> None:
     _show(console, "Experiments: inalab run NAME", ("name", "what it shows"), told.items())
     schemes = {name: _first_line(registry.find(name)) for name in registry.names()}
     _show(console, "Schemes: inalab run NAME --scheme SCHEME", ("name", "what sums the gradients"), schemes.items())
-    console.print("inalab list NAME shows the settings of an experiment or a scheme, for --set KEY=VALUE.", highlight=False)
+    console.print("inalab list NAME shows the settings of an experiment or a scheme, for --set KEY=VALUE.")
 
 
 def show_settings(console: Console, name: str) -> None:
@@ -47,7 +48,7 @@ def show_settings(console: Console, name: str) -> None:
         raise SettingsError(f"there is no experiment or scheme {name}: choose one of {', '.join(known)}") from None
     kind = chosen.Settings
     own = [key for key in kind.model_fields if key not in TrialSettings.model_fields]
-    console.print(f"[bold]{experiments.short(name)}[/bold]: {experiments.summary(chosen)}", highlight=False)
+    console.print(styled((experiments.short(name), "bold"), f": {experiments.summary(chosen)}"))
     if own:
         _show(console, "of the experiment", headings, _rows(kind, own))
     note = " (the experiment sets some itself)" if issubclass(kind, SweepSettings) else ""

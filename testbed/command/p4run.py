@@ -91,10 +91,10 @@ def _inside(
         _limit_links(exercise, network)
         for name, switch in exercise.switches.items():
             count = _program(network.get(name), switch, folder)
-            console.print(f"{name}: {os.path.relpath(switch.program, folder)}, {count} commands", highlight=False)
+            console.print(f"{name}: {os.path.relpath(switch.program, folder)}, {count} commands")
         if servers is not None:
             servers.start()
-            console.print(f"P4Runtime: {servers}", highlight=False)
+            console.print(f"P4Runtime: {servers}")
         for name, host in exercise.hosts.items():
             for command in host.commands:
                 _run_on_host(network.get(name), command, console)
@@ -201,7 +201,7 @@ def _run_on_host(host: Host, command: str, console: Console) -> None:
             command = pattern.sub(instead, command)
     output, error, code = host.pexec(["sh", "-c", command])
     if code:
-        console.print(f"{host.name}: `{command}` failed: {(error or output).strip()}", highlight=False, soft_wrap=True)
+        console.print(f"{host.name}: `{command}` failed: {(error or output).strip()}", soft_wrap=True)
 
 
 def _run_hosts(exercise: Exercise, network: Mininet, folder: Path, console: Console) -> int:
@@ -213,7 +213,7 @@ def _run_hosts(exercise: Exercise, network: Mininet, folder: Path, console: Cons
     }
     for name, process in running.items():
         for line in process.communicate()[0].splitlines():
-            console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{name}: {line}", soft_wrap=True)
     return int(any(process.returncode for process in running.values()))
 
 
@@ -228,5 +228,5 @@ def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console
             with open(reader) as nobody, open(writer, "w"):  # Mininet would read /dev/null over and over while a command runs
                 CLI(network, stdin=nobody, script=script.name)
         return
-    console.print(f"Logs are in {logs}. A switch's commands: sh python -m switches.cli SWITCH", highlight=False)
+    console.print(f"Logs are in {logs}. A switch's commands: sh python -m switches.cli SWITCH")
     CLI(network, stdin=sys.stdin)  # as it is now, not when Mininet was imported

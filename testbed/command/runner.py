@@ -15,7 +15,6 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -23,6 +22,7 @@ from hosts.messages import Hello, Lost, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
 from switches.target import Target
+from testbed.command.terminal import plain, styled
 from testbed.draw.lanes import lanes
 from testbed.plan import captures
 from testbed.plan.asking import Asked
@@ -67,7 +67,8 @@ class Display:
         self.live = console.is_terminal
         # no refresh thread: trials are forked from this process
         self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}", markup=False),
             console=console, auto_refresh=False, transient=True, disable=not self.live,
         )  # fmt: skip
         self.drawn = self.begun = time.monotonic()
@@ -75,7 +76,7 @@ class Display:
         self.task: Any = None
 
     def begin(self, number: int, trial: Trial) -> None:
-        self.title = f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})"
+        self.title = plain(f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})")
         self.left = self._left()
         self.state: dict[str, Any] = {}
         self.again: dict[int, int] = {}
@@ -97,7 +98,7 @@ class Display:
         if isinstance(message, Hello):
             self._draw(0, f"worker {message.rank} is ready")
         elif isinstance(message, Lost):
-            self.console.print(f"{self.title}: {message.text}, and the others go on", highlight=False, soft_wrap=True)
+            self.console.print(f"{self.title}: {message.text}, and the others go on", soft_wrap=True)
         elif isinstance(message, Step):
             record = message.record
             self.again[message.rank] = record["retransmissions"]
@@ -123,15 +124,13 @@ class Display:
             self.progress.update(self.task, completed=step, state=words)
             self.progress.refresh()
         else:
-            self.console.print(
-                f"{self.title}{self.left}: step {step}/{self.steps}  {words}", highlight=False, markup=False, soft_wrap=True
-            )
+            self.console.print(f"{self.title}{self.left}: step {step}/{self.steps}  {words}", soft_wrap=True)
 
-    def end(self, words: str) -> None:
+    def end(self, *words: str | tuple[str, str]) -> None:
         """Replace the bar by one line about the trial."""
         self.ended += 1
         self.progress.remove_task(self.task)
-        self.console.print(f"{self.title}: {words}", highlight=False, soft_wrap=True)
+        self.console.print(styled(f"{self.title}: ", *words), soft_wrap=True)
 
 
 def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> int:
@@ -258,7 +257,7 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
     except TrialError as error:
         entry |= {"valid": False, "problems": [str(error)], "failed": True}
         _keep(run, entry)
-        display.end(f"[red]failed[/red]: {escape(str(error))}")
+        display.end(("failed", "red"), f": {error}")
         return False
     captured = entry.get("captured", {})
     for link, its in captured.items():
@@ -266,27 +265,25 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
         its["file"] = (capture.folder / f"{link}.pcapng").relative_to(run.folder).as_posix()
     _keep(run, entry)
     m = entry["metrics"]
-    verdict = "valid" if entry["valid"] else "[yellow]not valid[/yellow]: " + escape("; ".join(entry["problems"]))
+    verdict = ["valid"] if entry["valid"] else [("not valid", "yellow"), f": {'; '.join(entry['problems'])}"]
     accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""
-    display.end(f"{m['duration']:.1f} s, TAT {1000 * m['tat_median']:.0f} ms, {accuracy}{verdict}")
+    display.end(f"{m['duration']:.1f} s, TAT {1000 * m['tat_median']:.0f} ms, {accuracy}", *verdict)
     if dropped := sum(its["dropped"] for its in captured.values()):
-        display.console.print(
-            f"{dropped} packets are missing in the captures: capture fewer links", style="yellow", highlight=False
-        )
+        display.console.print(f"{dropped} packets are missing in the captures: capture fewer links", style="yellow")
     return True
 
 
 def conclude(run: Run, experiment: Experiment, console: Console) -> bool:
     """Print the table and the findings, and write plots and report.html; False if the trials' numbers could not be drawn."""
     if not run.trials:
-        console.print("no trial has ended, so there is nothing to report", highlight=False)
+        console.print("no trial has ended, so there is nothing to report")
         return True
     console.print(results_table(run))
     findings, figures, drawn = _drawn(run, experiment)
     for sentence in findings:
-        console.print(f"• {sentence}", highlight=False, markup=False)
+        console.print(f"• {sentence}")
     report = write_report(run, findings, figures)
-    console.print(f"plots and report: {report}", highlight=False, soft_wrap=True)
+    console.print(f"plots and report: {report}", soft_wrap=True)
     return drawn
 
 

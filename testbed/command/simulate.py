@@ -64,7 +64,7 @@ def calibrate(folder: Path, console: Console) -> int:
     except ValueError as error:
         raise SettingsError(f"{folder}: {error}") from None
     known = costs.of("embedded")
-    console.print(f"{known.origin}: {known.packets}, message {known.message:.3g} s", highlight=False)
+    console.print(f"{known.origin}: {known.packets}, message {known.message:.3g} s")
     return validate(None, console)
 
 
@@ -82,7 +82,7 @@ def validate(out: Path | None, console: Console) -> int:
         )  # fmt: skip
     console.print(table)
     for sentence in validation.verdicts(found):
-        console.print(f"• {sentence}", highlight=False, markup=False)
+        console.print(f"• {sentence}")
     if out is not None:
         try:
             out.write_text(calibration.page(found))

@@ -13,6 +13,7 @@ from switches.control import ControlError
 from switches.embedded.compiler import check_p4
 from switches.embedded.control import SocketControl
 from switches.embedded.types import EnumType, Header, bit_width
+from testbed.command.terminal import styled
 from testbed.plan.settings import SettingsError
 from testbed.trial.beacon import RunningTrial
 
@@ -76,7 +77,8 @@ class _Stepping:
                 self.control.command("pause")  # the step is taken back
                 continue
             number, port, length, data = last
-            self.console.print(f"[bold]{number}[/] from {self.peers.get(port, f'port {port}')}, {length} bytes: {self._told(data)}")
+            where = self.peers.get(port, f"port {port}")
+            self.console.print(styled((str(number), "bold"), f" from {where}, {length} bytes: {self._told(data)}"))
             for line in _changes(before, self._memory()):
                 self.console.print(f"    {line}")
 

@@ -17,6 +17,7 @@ from schemes.scheme import Admitted, Cells
 from switches import loss as losses
 from switches.control import ControlError
 from switches.embedded.control import SocketControl
+from testbed.command.terminal import styled
 from testbed.plan.settings import SettingsError
 from testbed.trial.beacon import RunningTrial, trials
 from topologies.plan import NetworkPlan
@@ -73,9 +74,9 @@ def picture(trial: RunningTrial) -> RenderableType:
             with SocketControl(trial.sockets / f"{name}.sock", timeout=2.0) as control:
                 seen = _look(control, plan, name, own, settings.loss)
         except (ControlError, ValueError) as error:
-            panels.append(Panel(Text(f"does not answer: {error}"), title=name, title_align="left"))
+            panels.append(Panel(styled(f"does not answer: {error}"), title=styled(name), title_align="left"))
             continue
-        panels.append(Panel(_switch(seen), title=name, title_align="left"))
+        panels.append(Panel(_switch(seen), title=styled(name), title_align="left"))
         for cells in seen.cells:
             waited.update(missing for _, out in cells.taken.values() for missing in out)
     told = ", ".join(f"{name} ({n})" for name, n in waited.most_common(8)) or "nobody"

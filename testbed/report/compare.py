@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from hosts.training.pipeline import ASYNCHRONOUS
 from testbed.record import steps
@@ -223,13 +223,13 @@ def _settings_of(label: str, a: Trials, b: Trials, known: list[tuple[str, str, s
 def show_comparison(a: Run, b: Run, console: Console, every: bool) -> int:
     """Print in what two runs differ, all metrics with `every`; returns EQUAL (nothing was found) or DIFFERENT."""
     result = compare(a, b)
-    console.print(f"A: {a.folder}\nB: {b.folder}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"A: {a.folder}\nB: {b.folder}", soft_wrap=True)
     if result.context:
         console.print(_context_table(result.context))
     for name in list(result.findings) if every else result.different:
         console.print(_metrics_table(name, result.findings[name]))
     for sentence in _conclusions(result):
-        console.print(f"• {sentence}", highlight=False, markup=False)
+        console.print(f"• {sentence}")
     return EQUAL if result.equal else DIFFERENT
 
 
@@ -276,13 +276,13 @@ def _context_table(rows: list[tuple[str, str, str]]) -> Table:
     for heading in ("", "A", "B"):
         table.add_column(heading, overflow="fold")
     for what, first, second in rows:
-        table.add_row(escape(what), escape(first), escape(second))
+        table.add_row(what, first, second)
     return table
 
 
 def _metrics_table(name: str, findings: list[Finding]) -> Table:
     """A row a metric, for 80 columns: medians, and their intervals below."""
-    table = Table(title=escape(name), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=name, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for heading in ("A", "B", "B/A"):
         table.add_column(heading, justify="right", overflow="fold")
@@ -290,7 +290,7 @@ def _metrics_table(name: str, findings: list[Finding]) -> Table:
     table.add_column("p", no_wrap=True, justify="right")
     table.add_column("differs", no_wrap=True)
     for f in findings:
-        verdict = {True: "[bold]yes[/bold]", False: "no", None: "unknown"}[f.different]
+        verdict = Text("yes", "bold") if f.different else "no" if f.different is False else "unknown"
         p = MISSING if f.p is None else f"{f.p:.2g}"
         what = f"{f.metric.heading}, {f.metric.unit}" if f.metric.unit else f.metric.heading
         table.add_row(what, _text(f.metric, f.first), _text(f.metric, f.second), _ratio(f), f.basis, p, verdict)

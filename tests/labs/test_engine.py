@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from scapy.all import IP, Ether, Raw
 
-from testbed.lab import catalogue, grading, steps, trace
+from testbed.command import lab
+from testbed.lab import catalogue, confinement, grading, steps, trace
 from testbed.lab.lab import Failure, LabError, Outcome, Report
 from testbed.lab.network import OVERHEAD, SHORTEST, Link, Network, losing_these
 from testbed.lab.packets import parsed, wire
@@ -169,11 +170,27 @@ def test_the_command_line_checks_and_grades(tmp_path: Path) -> None:
     assert inalab("lab", "check", str(solved)).returncode == 0
     stopped = inalab("lab", "check", "--stop", str(begun))
     assert stopped.returncode == 3 and "4 tasks not run" in stopped.stdout
-    done = inalab("lab", "grade", str(solved), str(begun), str(tmp_path), "--out", str(tmp_path / "grades"))
-    assert done.returncode == 1 and "100/100" in done.stdout and "is no lab" in done.stdout
+    odd = tmp_path / "m[" / "x]"  # rich reads [/x] as markup, where it is let
+    odd.mkdir(parents=True)
+    done = inalab("lab", "grade", str(solved), str(begun), str(odd), "--out", str(tmp_path / "grades"))
+    assert done.returncode == 1 and "100/100" in done.stdout and f"not graded: {odd} is no lab" in done.stdout
     grades = json.loads((tmp_path / "grades/grades.json").read_text())
     assert [g["points"] for g in grades] == [100, 0, 0]
     assert json.loads((tmp_path / "grades/solved/results.json").read_text())["score"] == 100
+
+
+def test_grades_are_kept_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def graded(folder: Path, lab: str | None, unconfined: bool) -> Report:
+        if folder.name == "b":
+            raise KeyboardInterrupt
+        return Report("01-forward", str(folder), [Outcome("one", 10, 10)])
+
+    monkeypatch.setattr(grading, "graded", graded)
+    monkeypatch.setattr(confinement, "possible", lambda: True)
+    with pytest.raises(KeyboardInterrupt):
+        lab.grade([tmp_path / "a", tmp_path / "b"], None, tmp_path / "grades", False)
+    (first,) = json.loads((tmp_path / "grades/grades.json").read_text())
+    assert first["points"] == 10
 
 
 def test_a_note_that_is_no_file_is_refused(tmp_path: Path) -> None:

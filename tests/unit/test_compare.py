@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from hosts.training.pipeline import ASYNCHRONOUS
+from testbed.command.terminal import Terminal
 from testbed.record.runs import ResultsError, Run, load_run
 from testbed.report.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
 from tests.command_line import inalab
@@ -225,7 +225,7 @@ def flat(text: str) -> str:
 
 
 def printed(a: Run, b: Run, every: bool = False) -> tuple[int, str]:
-    console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console = Terminal(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     code = show_comparison(a, b, console, every)
     return code, console.export_text()
 
