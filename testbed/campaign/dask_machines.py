@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from distributed import Client, Future
+from distributed.comm.addressing import get_address_host_port
 from distributed.comm.core import CommClosedError
 
 from testbed.campaign import machine, one
@@ -50,11 +51,20 @@ def _fetched(future: Future) -> dict[str, Any] | None:
     return result
 
 
+def checked(address: str) -> str:
+    """An address that a Dask scheduler can have; MachinesError for what is none."""
+    try:
+        get_address_host_port(address)
+    except ValueError as error:
+        raise MachinesError(f"{address} is no address of a Dask scheduler, such as tcp://10.0.0.1:8786: {error}") from None
+    return address
+
+
 class DaskMachines:
     """The workers of the scheduler at an address. Raises MachinesError if none answers, or their software differs from this."""
 
     def __init__(self, address: str, campaign: str) -> None:
-        self.address, self.campaign = address, campaign
+        self.address, self.campaign = checked(address), campaign
         self.fingerprints: dict[str, dict[str, Any]] = {}
         self.running: dict[str, Future] = {}
         self.examined: dict[str, Future] = {}

@@ -74,6 +74,9 @@ def worker(
     dask = Path(sys.executable).with_name("dask")
     if not dask.exists():
         raise typer.BadParameter("Dask is missing, which campaigns over machines need: EXTRAS=1 make setup")
+    from testbed.campaign.dask_machines import checked
+
+    checked(address)
     words = [str(dask), "worker", address, "--nworkers", "1", "--nthreads", "1", "--resources", "trial=1", "--no-dashboard"]
     words += ["--death-timeout", "10", "--local-directory", "/tmp"]
     console.print(f"{len(slots)} slots of {len(slots[0])} cores for {address}")

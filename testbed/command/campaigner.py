@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 
 from rich.console import Console
 
@@ -22,7 +24,7 @@ from testbed.command.runner import INTERRUPTED, conclude, entry_of, need_namespa
 from testbed.plan.asking import Asked, understood
 from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import short
-from testbed.plan.settings import SettingsError, named_scheme
+from testbed.plan.settings import named_scheme
 from testbed.plan.targets import check_trials, target_for
 from testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
 from testbed.simulator.target import SimulatedTarget
@@ -33,6 +35,8 @@ FOLDER = "campaigns"  # below the results
 def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console) -> int:
     """Run a campaign of these runs and write their reports; the exit code is 0 if every trial has a result."""
     runs = [_Run(one) for one in words]
+    if on:
+        _dask().checked(on)  # before anything is written
     if any(run.asked.target != SimulatedTarget.name for run in runs):
         need_namespaces()
     campaign = Campaign(results / FOLDER / name, [run.planned for run in runs])
@@ -56,16 +60,16 @@ def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path,
 
 
 def _machines(on: str | None, campaign: str) -> Machines:
-    if on is None:
-        return Here()
-    try:
-        from testbed.campaign.dask_machines import DaskMachines  # which takes half a second
+    """This machine, or those of a Dask scheduler. Raises MachinesError."""
+    return _dask().DaskMachines(on, campaign) if on else Here()
 
-        return DaskMachines(on, campaign)
+
+def _dask() -> ModuleType:
+    """What is imported takes half a second, and may be missing."""
+    try:
+        return importlib.import_module("testbed.campaign.dask_machines")
     except ImportError as error:
-        raise SettingsError(f"campaigns over several machines need {error.name}, which is missing: EXTRAS=1 make setup") from None
-    except MachinesError as error:
-        raise SettingsError(str(error)) from None
+        raise MachinesError(f"campaigns over several machines need {error.name}, which is missing: EXTRAS=1 make setup") from None
 
 
 class _Run:

@@ -383,19 +383,22 @@ def _run() -> int | str:
             return f"inalab: {said} (inalab --help)" if (said := explain()) else 2  # help was shown
         if isinstance(error, _what_a_user_can_mend()):
             return f"inalab: {error}"
+        if isinstance(error, OSError) and error.filename and error.strerror:  # what the system does not let be read or written
+            return f"inalab: {error.filename}: {error.strerror}"
         raise
 
 
 def _what_a_user_can_mend() -> tuple[type[Exception], ...]:
     """Imported late, because help should come at once, and these modules take seconds."""
     from switches.embedded.errors import CompileError
+    from testbed.campaign.machines import MachinesError
     from testbed.lab.lab import LabError
     from testbed.plan.settings import SettingsError
     from testbed.record.runs import ResultsError
     from topologies.exercise import ExerciseError
     from topologies.topology import TopologyError
 
-    return LabError, SettingsError, ResultsError, TopologyError, ExerciseError, CompileError
+    return LabError, SettingsError, ResultsError, TopologyError, ExerciseError, CompileError, MachinesError
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class NetworkSettings(Group):
 
     topology: str = Field("racks", description=f"one of {', '.join(TOPOLOGIES)}")
     racks: int = Field(2, description="one rack has no root switch")
-    workers: int = Field(4, description="workers in each rack")
+    workers: int = Field(4, ge=1, description="workers in each rack")
     host_rate: float = Field(10.0, description="Mbit/s between a worker and its switch")
     uplink_rate: float = Field(10.0, description="Mbit/s of links between switches")
     spines: int = Field(2, description="leaf-spine: roots, which the jobs have in turn")

@@ -245,6 +245,10 @@ def test_list_and_errors_on_the_command_line(tmp_path: Path) -> None:
         (["run", "quickstart", "--target", "tofino"], "target tofino is unknown"),
         (["report", str(tmp_path)], "is not the folder of a run"),
         (["run", "quickstart", "--seed", "-1"], "--seed"),
+        (["run", "quickstart", "--set", "workers=-1"], "setting workers is '-1'"),
+        (["run", "quickstart", "--on", "bogus"], "bogus is no address of a Dask scheduler"),
+        (["campaign", "worker", "nonsense://x"], "nonsense://x is no address of a Dask scheduler"),
+        (["export-p4app", "rack", "--out", "/dev/null/x"], "/dev/null/x/commands: Not a directory"),
         (["rnu"], "rnu"),
     ):
         done = inalab(*words, env={"COLUMNS": "200"})
