@@ -75,8 +75,12 @@ def findings(run: Run) -> list[str]:
     if not reference["valid"]:
         said.append("The trial without faults is not valid, so the ratios of times below are not to be relied on.")
     others = [t for t in run.finished if t is not reference]
-    equal = [t["name"] for t in others if t["metrics"]["model_digest"] == base["model_digest"]]
-    differing = [t["name"] for t in others if t["name"] not in equal]
+    diverged = [t["name"] for t in run.finished if "diverged" in t["metrics"]]
+    trained = [t for t in others if not {t["name"], reference["name"]} & {*diverged}]
+    equal = [t["name"] for t in trained if t["metrics"]["model_digest"] == base["model_digest"]]
+    differing = [t["name"] for t in trained if t["name"] not in equal]
+    if diverged:
+        said.append(f"The model diverged, so that it is compared with no other, under: {', '.join(diverged)}.")
     if equal:
         said.append(
             f"Compared bit for bit, the final model is the same as without faults (SHA-256 {base['model_digest'][:16]}…) under: "

@@ -8,6 +8,7 @@ from typing import Any
 
 from schemes.tcp import TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
+from testbed.record.metrics import number
 from testbed.theory import bounds, pipelines
 
 Record = dict[str, Any]
@@ -15,8 +16,8 @@ Measure = Callable[[Record], float]
 
 
 def metric(name: str, factor: float = 1.0) -> Measure:
-    """A trial's metric of that name, times a factor."""
-    return lambda trial: factor * float(trial["metrics"][name])
+    """A trial's metric of that name, times a factor; NaN where it was no finite number."""
+    return lambda trial: factor * number(trial["metrics"][name])
 
 
 ATE = metric("ate_per_second", 1e-6)

@@ -45,7 +45,7 @@ class Store:
         aside = self.folder / f".{identity}.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
         try:
             with open(aside, "w") as file:
-                json.dump(result, file)
+                json.dump(result, file, allow_nan=False)
                 file.flush()
                 os.fsync(file.fileno())
             os.link(aside, path)

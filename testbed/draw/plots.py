@@ -13,6 +13,7 @@ from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from testbed.record import steps
+from testbed.record.metrics import number
 from testbed.record.runs import Run
 from testbed.theory import bounds
 
@@ -59,20 +60,20 @@ def _smoothed(values: NDArray[np.float64], width: int = 5) -> NDArray[np.float64
 def learning_curves(run: Run) -> Figure:
     """Training loss (mean over workers, running median of 5 steps) and test accuracy, by steps and by seconds."""
     figure, (loss_steps, loss_time, accuracy_steps, accuracy_time) = new_figure(2, 2, (9.0, 6.2))
-    for number, trial in enumerate(run.finished):
+    for place, trial in enumerate(run.finished):
         look = style(run, trial)
-        losses = _smoothed(by_step(trial, lambda g: float(np.mean([r["train_loss"] for r in g]))))
+        losses = _smoothed(by_step(trial, lambda g: float(np.mean([number(r["train_loss"]) for r in g]))))
         ended = by_step(trial, lambda g: max(r["ended"] for r in g))
         evaluated = [r for r in trial["steps"] if "accuracy" in r]
         at = [r["step"] + 1 for r in evaluated]
         accuracy = [100 * r["accuracy"] for r in evaluated]
         wide = (
-            {**look, "linewidth": 1.2 + 1.1 * (len(run.finished) - number)} if trial["valid"] else look
+            {**look, "linewidth": 1.2 + 1.1 * (len(run.finished) - place)} if trial["valid"] else look
         )  # equal curves stay visible
         loss_steps.plot(np.arange(1, len(losses) + 1), losses, **wide)
         loss_time.plot(ended, losses, **look)
         accuracy_steps.plot(at, accuracy, **wide)
-        accuracy_time.plot([r["ended"] for r in evaluated], accuracy, marker=MARKERS[number % len(MARKERS)], markersize=3, **look)
+        accuracy_time.plot([r["ended"] for r in evaluated], accuracy, marker=MARKERS[place % len(MARKERS)], markersize=3, **look)
     for ax in (loss_steps, loss_time):
         ax.set_ylabel("training loss (nats)")
         ax.set_yscale("log")

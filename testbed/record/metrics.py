@@ -78,6 +78,7 @@ DETAIL = (
     Metric("distance_max", "largest distance", "", 1, ".3g", "of the server's replica: norms of the updates that it lacks"),
     Metric("single_from", "no replica", "s", 1, ".2f", "from when on updates were applied that no replica was to have"),
     Metric("death", "server killed", "s", 1, ".2f", "after the beginning of the training, on request"),
+    Metric("diverged", "diverged", "", 1, ".0f", "the first step whose loss is no finite number"),
     Metric("error_median", "error", "", 1, ".2e", "of the sum, relative to that in float64"),
     Metric("packets_sent", "sent", "packets", 1, ",.0f", "all workers together, retransmissions included"),
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f", "that links with loss carried or lost"),
@@ -114,3 +115,8 @@ def present(trials: list[dict[str, Any]]) -> tuple[list[Metric], list[Metric]]:
     listed = {m.key for m in (*MAIN, *DETAIL)} | set(ELSEWHERE)
     others = [named(key) for key in keys if key not in listed]
     return [m for m in MAIN if m.key in keys] + others, [m for m in DETAIL if m.key in keys]
+
+
+def number(recorded: float | None) -> float:
+    """A number of a record, where None stands for what was not finite."""
+    return math.nan if recorded is None else float(recorded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import time
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ def create_run(results: Path, experiment: str, record: dict[str, Any]) -> Run:
 
 def save_record(run: Run) -> None:
     """Write run.json."""
-    write_whole(run.folder / "run.json", json.dumps(run.record, indent=2) + "\n")
+    write_whole(run.folder / "run.json", json.dumps(run.record, indent=2, allow_nan=False) + "\n")
 
 
 def add_trial(run: Run, trial: dict[str, Any]) -> None:
@@ -67,7 +68,7 @@ def add_trial(run: Run, trial: dict[str, Any]) -> None:
     run.trials.append(trial)
     try:
         with open(run.folder / "trials.jsonl", "a") as out:
-            out.write(json.dumps(trial) + "\n")
+            out.write(json.dumps(trial, allow_nan=False) + "\n")
     except OSError as error:
         raise ResultsError(f"{run.folder}/trials.jsonl cannot be written: {error.strerror}") from None
 
@@ -100,7 +101,7 @@ def keep_trials(run: Run, trials: list[dict[str, Any]]) -> None:
     """Keep these trials alone, in memory and in trials.jsonl."""
     run.trials = trials
     path = run.folder / "trials.jsonl"
-    write_whole(path, "".join(json.dumps(trial) + "\n" for trial in trials))
+    write_whole(path, "".join(json.dumps(trial, allow_nan=False) + "\n" for trial in trials))
 
 
 def load_run(folder: Path) -> Run:
@@ -131,9 +132,9 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def rounded(value: Any) -> Any:
-    """A record with floats of nine digits after the point."""
+    """A record with floats of nine digits after the point, and None for what is no finite number: JSON has no word for it."""
     if isinstance(value, float):
-        return round(value, 9)
+        return round(value, 9) if math.isfinite(value) else None
     if isinstance(value, dict):
         return {k: rounded(v) for k, v in value.items()}
     if isinstance(value, list):

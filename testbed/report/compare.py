@@ -121,6 +121,9 @@ def _compare_trial(result: Comparison, label: str, a: Trials, b: Trials) -> None
     if both:
         result.notes.append(f"{label}: {_seeds(both)} not valid in either, so left out of the medians")
     synchronous = [s for s in sorted(set(a) & set(b)) if a[s]["settings"].get("pipeline") != ASYNCHRONOUS]
+    if diverged := [s for s in sorted(set(a) | set(b)) if _diverged(a.get(s)) or _diverged(b.get(s))]:
+        result.notes.append(f"{label}: the model diverged at {_seeds(diverged)}, so that it is compared with no other")
+    synchronous = [s for s in synchronous if s not in diverged]
     changed = [s for s in synchronous if _model(a[s]) and _model(b[s]) and _model(a[s]) != _model(b[s])]
     if changed:
         result.differences.append(f"{label}: the final models differ at {_seeds(changed)}")
@@ -130,6 +133,10 @@ def _compare_trial(result: Comparison, label: str, a: Trials, b: Trials) -> None
     if a and b:
         findings = [_compare_metric(named(key), a, b, same_seeds) for key in COMPARED]
         result.findings[label] = [f for f in findings if f is not None]
+        for key in COMPARED:
+            lacking = len(a) - len(_values(key, a)) + len(b) - len(_values(key, b))
+            if 0 < lacking < len(a) + len(b):
+                result.notes.append(f"{label}: {named(key).heading} is left out of {lacking} trials, where it is no finite number")
 
 
 def _compare_metric(metric: Metric, a: Trials, b: Trials, same_seeds: bool) -> Finding | None:
@@ -189,6 +196,10 @@ def _steps(key: str, trials: list[dict[str, Any]]) -> list[float]:
 
 def _model(trial: dict[str, Any]) -> str:
     return str(trial.get("metrics", {}).get("model_digest") or "")
+
+
+def _diverged(trial: dict[str, Any] | None) -> bool:
+    return "diverged" in (trial or {}).get("metrics", {})
 
 
 def _seeds(seeds: list[int]) -> str:

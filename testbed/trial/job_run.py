@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from statistics import mean, median
 from typing import Any
@@ -116,6 +117,9 @@ class JobRun:
         }
         if evaluated := [r for r in self.steps if "accuracy" in r]:
             measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
+        told = [(r["step"], value) for r in self.steps for value in (r.get("train_loss", 0.0), r.get("test_loss", 0.0))]
+        if diverged := [step for step, value in told if not math.isfinite(value)]:
+            measured["diverged"] = min(diverged) + 1
         if delays := [r["delay"] for r in self.steps if r.get("delay") is not None]:
             measured |= {"delay_mean": mean(delays), "delay_max": max(delays)}
         if distances := [u["distance"] for r in self.steps if (u := r.get("update")) and u["distance"] is not None]:

@@ -67,6 +67,8 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         most, largest = job.of_scheme().delay_bound(job.scheme_settings()), measured.get("delay_max", 0)
         if most is not None and largest > most:
             problems.append(f"an update was applied {largest:g} updates late, where {job.scheme} allows {most}")
+        if (step := measured.get("diverged")) is not None:
+            problems.append(f"the model diverged: in step {step} its loss is no finite number; lower learning_rate")
         away, allowed = measured.get("distance_max"), job.of_scheme().distance_bound(job.scheme_settings())
         if allowed is not None and away is not None and away > allowed * (1 + ROUNDING):
             problems.append(f"the replica lacked updates with norms of {away:.4g}, where {job.scheme} allows {allowed:g}")

@@ -126,6 +126,7 @@ def test_unknown_settings_name_those_there_are() -> None:
         ({"pauses": 2}, "paused a switch: run again"),
         ({"loss_achieved": 0.02, "loss_packets": 100_000}, "loss was 2.000 %"),
         ({"model_digest": ""}, "different models"),
+        ({"diverged": 3}, "the model diverged: in step 3 its loss is no finite number; lower learning_rate"),
     ],
 )
 def test_what_makes_a_trial_invalid(change: dict[str, Any], message: str) -> None:

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from experiments import quickstart
 from hosts.messages import Done, Failure, Step
 from testbed.draw.curves import by_name, levels, matching, not_valid, ratio
 from testbed.draw.plots import aggregation_time, by_step, learning_curves, retransmissions, step_time, style
+from testbed.measures import metric
 from testbed.plan.settings import TrialSettings
 from testbed.plan.sweep import Point, SweepSettings, paired
 from testbed.record.metrics import COMPARED, DETAIL, MAIN, MISSING, Metric, named, present
 from testbed.record.runs import ResultsError, Run, add_trial, claim, create_run, keep_trials, load_run, release, write_whole
+from testbed.report.compare import compare
 from testbed.report.tables import seed_table, trial_table, verdict
 from testbed.theory import bounds
 from testbed.trial.job_run import JobRun, together
@@ -101,6 +104,56 @@ def test_a_jobs_metrics_are_of_its_workers_records() -> None:
         assert found[key] == (value if isinstance(value, str) else pytest.approx(value)), key
     job.done[1] = replace(job.done[1], digest="cd")
     assert job.metrics()["model_digest"] == ""
+
+
+@pytest.mark.parametrize(
+    ("losses", "tested", "step"),
+    [([1.0, 2.0], 3.0, None), ([1.0, math.nan], 3.0, 2), ([math.inf, math.nan], math.nan, 1), ([1.0, 2.0], math.nan, 2)],
+)
+def test_a_model_diverged_in_the_first_step_whose_loss_is_no_finite_number(
+    losses: list[float], tested: float, step: int | None
+) -> None:
+    job = _job()
+    for number, loss in enumerate(losses):
+        for rank in (0, 1):
+            job.hear(Step(_record(number, rank, 2.0, 3.0, 1.0, train_loss=loss if rank else 1.0)))
+    job.steps[-1] |= {"accuracy": 0.1, "test_loss": tested}
+    for rank in (0, 1):
+        job.hear(Done(rank, "ab", {"retransmissions": 0, "queries": 0, "sent": 1}, []))
+    job.finish(0.0)
+    assert job.metrics().get("diverged") == step
+
+
+def test_a_record_has_no_number_that_json_has_not(tmp_path: Path) -> None:
+    entry = trial(final_test_loss=math.nan, rtt=math.inf, diverged=2)
+    for record_ in entry["steps"]:
+        record_["train_loss"] = math.nan if record_["step"] else 1.0
+    run = make_run(tmp_path, [entry])
+
+    def refuse(word: str) -> float:
+        raise AssertionError(f"{word} is no JSON")
+
+    (line,) = (run.folder / "trials.jsonl").read_text().splitlines()
+    read = json.loads(line, parse_constant=refuse)
+    assert read["metrics"]["final_test_loss"] is read["metrics"]["rtt"] is None
+    assert math.isnan(metric("final_test_loss")(read)) and metric("diverged")(read) == 2
+    learning_curves(Run(run.folder, run.record, [read]))
+
+
+def test_models_that_diverged_are_compared_with_no_other(tmp_path: Path) -> None:
+    entries = [trial(), trial("0.1 % loss"), trial("1 % loss", diverged=7)]
+    run = make_run(tmp_path / "a", entries)
+    said = " ".join(quickstart.findings(run))
+    assert "the same as without faults" in said and "under: 0.1 % loss." in said
+    assert "The model diverged, so that it is compared with no other, under: 1 % loss." in said
+    told = compare(run, make_run(tmp_path / "b", [*entries[:2], trial("1 % loss", diverged=7, model_digest="ff")]))
+    assert not told.differences and told.notes == ["1 % loss: the model diverged at seed 1, so that it is compared with no other"]
+
+
+def test_a_comparison_says_what_it_leaves_out(tmp_path: Path) -> None:
+    a = make_run(tmp_path / "a", [trial(seed=1), trial(seed=2, final_test_loss=math.nan)])
+    told = compare(a, make_run(tmp_path / "b", [trial(seed=1), trial(seed=2)]))
+    assert told.notes == ["no faults: test loss is left out of 1 trials, where it is no finite number"]
 
 
 def test_metrics_of_several_jobs_are_put_together() -> None:
