@@ -24,6 +24,7 @@ class PendingSum(dist.Work):
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
         self.begun = time.monotonic()
+        self.started = self.begun  # when the scheme was given it
         self.ended = 0.0  # likewise, once it is over
         self.error: Exception | None = None
         self.over = threading.Event()

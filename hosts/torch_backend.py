@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,6 +74,8 @@ class InaProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self.place = options.place
+        self.pulse, self.timeout = options.pulse, timeout.total_seconds()
+        self.under_way: list[tuple[PendingSum, Sum]] = []
         self.collective = self._join(store, options)
         self.waiting = Waiting()
         if self.collective is not None:
@@ -90,10 +93,18 @@ class InaProcessGroup(dist.ProcessGroup):
             return None
         joined.append(self)
         try:
-            return place.scheme.join(place, epoch, options.pulse)
+            return place.scheme.join(place, epoch, self._reason if options.pulse else None)
         except BaseException:
             joined.clear()
             raise
+
+    def _reason(self) -> str | None:
+        """A reason to give up: somebody's, or that a sum has taken longer than the group's timeout, which Gloo keeps itself."""
+        if self.pulse and (reason := self.pulse()):
+            return reason
+        if self.under_way and time.monotonic() - self.under_way[0][0].started > self.timeout:
+            return f"it was not over after {self.timeout:g} s, the timeout of the group"
+        return None
 
     def counters(self) -> Counters:
         """What the scheme has sent so far; for Gloo the segments of its connections over the data network."""
@@ -202,8 +213,7 @@ class InaProcessGroup(dist.ProcessGroup):
 
         One whose tensor shares memory with another that is under way starts when that is over.
         """
-        under_way: list[tuple[PendingSum, Sum]] = []
-        leaving = False
+        under_way, leaving = self.under_way, False
         while under_way or not leaving:
             while not leaving and (self.waiting or not under_way):
                 if not self.waiting:
@@ -214,7 +224,7 @@ class InaProcessGroup(dist.ProcessGroup):
                 while any(_overlap(pending.tensor, earlier.tensor) for earlier, _ in under_way):
                     _advance_first(collective, under_way, NEVER)
                 with _reporting(pending):
-                    then = partial(_keep, pending)
+                    then, pending.started = partial(_keep, pending), time.monotonic()
                     started = collective.start(_values(pending.tensor), True, pending.label, then, pending.operation)
                     under_way.append((pending, started))
             if under_way:

@@ -90,6 +90,15 @@ def test_errors_reach_the_caller_of_ddp() -> None:
     assert "has not seen worker 1" in done.stdout
 
 
+def test_the_timeout_of_init_process_group_ends_a_sum_that_waits_for_somebody() -> None:
+    said = launch("--", "tests/scripts/late_worker.py").stdout
+    for rank in (0, 2, 3):
+        told = (
+            rf"^\[{rank}\] told: worker {rank}: job 0, .* it was not over after 10 s, the timeout of the group; .*workers? (0, )?1"
+        )
+        assert re.search(told, said, re.M), said
+
+
 def test_without_a_network_one_sentence_says_what_to_do() -> None:
     program = 'import torch.distributed as d; d.init_process_group("ina", rank=0, world_size=1, store=d.HashStore())'
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -61,7 +61,7 @@ def sum_in_turn(collective: Doubling, tensors: list[torch.Tensor]) -> list[Pendi
     pending = [PendingSum(tensor) for tensor in tensors]
     for item in [*pending, None]:
         waiting.put(item)
-    group: Any = SimpleNamespace(waiting=waiting)
+    group: Any = SimpleNamespace(waiting=waiting, under_way=[])
     InaProcessGroup._sum_in_turn(group, collective)
     return pending
 
@@ -119,7 +119,7 @@ def test_a_sum_that_comes_later_is_started_beside_the_one_under_way() -> None:
             super()._advance(started, interrupt)
 
     first, second = PendingSum(torch.ones(2)), PendingSum(torch.ones(2) * 5)
-    group: Any = SimpleNamespace(waiting=Waiting())
+    group: Any = SimpleNamespace(waiting=Waiting(), under_way=[])
     group.waiting.put(first)
     collective = Slow()
     thread = threading.Thread(target=InaProcessGroup._sum_in_turn, args=(group, collective), daemon=True)
@@ -216,7 +216,7 @@ def test_a_sum_has_its_label_and_operation_and_its_version_is_told() -> None:
     pending, waiting = PendingSum(torch.ones(2), Label("weights", 3), Operation.CHANGE), Waiting()
     for item in (pending, None):
         waiting.put(item)
-    group: Any = SimpleNamespace(waiting=waiting)
+    group: Any = SimpleNamespace(waiting=waiting, under_way=[])
     InaProcessGroup._sum_in_turn(group, Keeping())
     assert pending.wait() and pending.begun <= pending.ended
     assert told == [(Label("weights", 3), Operation.CHANGE)]
@@ -230,6 +230,21 @@ def test_several_pieces_of_work_are_over_when_all_are() -> None:
     assert waited == [(0,), (1,), (2,), (0, timedelta(seconds=4)), (1, timedelta(seconds=4))]
 
 
+def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
+    """It counts from when the scheme was given it; what somebody else knows comes first."""
+    pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed"]
+    group: Any = SimpleNamespace(pulse=lambda: why[0], timeout=6.0, under_way=[(pending, None)])
+    pending.begun -= 100
+    pending.started -= 7
+    assert InaProcessGroup._reason(group) == "worker 1 was killed"
+    why[0] = ""
+    assert InaProcessGroup._reason(group) == "it was not over after 6 s, the timeout of the group"
+    pending.started += 6
+    assert InaProcessGroup._reason(group) is None
+    group.under_way.clear()
+    assert InaProcessGroup._reason(group) is None
+
+
 # --- groups
 
 
@@ -240,7 +255,8 @@ def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) 
 
 def group_at(options: Options, rank: int = 0, size: int = 1) -> Any:
     """A group that may have joined the scheme, as its constructor makes it."""
-    made: Any = SimpleNamespace(place=options.place, rank=lambda: rank, size=lambda: size, waiting=Waiting())
+    made: Any = SimpleNamespace(place=options.place, rank=lambda: rank, size=lambda: size, waiting=Waiting(), under_way=[])
+    made._reason = made
     made.collective = InaProcessGroup._join(made, dist.HashStore(), options)
     if made.collective is not None:
         made.thread = threading.Thread(target=InaProcessGroup._sum_in_turn, args=(made, made.collective), daemon=True)
@@ -275,7 +291,7 @@ def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
     assert joined == [third]
     InaProcessGroup.shutdown(third)
     assert (tally.sent, tally.retransmissions) == (5, 1)
-    assert told == [(here, 77, options.pulse), (here, 78, options.pulse)]
+    assert told == [(here, 77, first._reason), (here, 78, third._reason)]
 
 
 @pytest.mark.parametrize("here", [place(size=2), place(native=True)])
