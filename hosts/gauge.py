@@ -25,13 +25,3 @@ class Gauge:
         """Let others see this value from now on."""
         if self.memory is not None:
             NUMBER.pack_into(self.memory, 0, value)
-
-
-def read(folder: Path) -> dict[str, float]:
-    """The values of all gauges in a folder, by name."""
-    found = {}
-    for path in sorted(folder.glob("*")):
-        data = path.read_bytes()
-        if len(data) == NUMBER.size:
-            (found[path.name],) = NUMBER.unpack(data)
-    return found

@@ -244,6 +244,7 @@ def watch(
         typer.Option(min=0, help="pause a switch, and let it take a packet so many seconds after the other; 0: at each Enter"),
     ] = None,
     switch: Annotated[str | None, typer.Option(help="which one --pace pauses; default: the first")] = None,
+    scheme: Annotated[str | None, typer.Option(help="the file of the scheme that the trial runs, where it is one of yours")] = None,
 ) -> None:
     """Show what the switches of a trial that runs in another terminal hold, drop and wait for. Ctrl-C ends it.
 
@@ -252,7 +253,10 @@ def watch(
     """
     from testbed.command.watch import newest
     from testbed.command.watch import watch as look
+    from testbed.plan.settings import named_scheme
 
+    if scheme:
+        named_scheme(scheme)
     if pace is None:
         raise typer.Exit(look(Terminal(), seconds, once))
     from testbed.command.stepping import step_through

@@ -12,7 +12,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from hosts import gauge
 from schemes.scheme import Admitted, Cells
 from switches import loss as losses
 from switches.control import ControlError
@@ -80,7 +79,7 @@ def picture(trial: RunningTrial) -> RenderableType:
         for cells in seen.cells:
             waited.update(missing for _, out in cells.taken.values() for missing in out)
     told = ", ".join(f"{name} ({n})" for name, n in waited.most_common(8)) or "nobody"
-    windows = ", ".join(f"{name}: {size:.0f}" for name, size in gauge.read(trial.gauges).items())
+    windows = ", ".join(f"{name}: {size:.0f}" for name, size in trial.shown().items())
     shown = [Text(f"windows, in chunks: {windows}")] if windows else []
     return Group(Text(title, style="bold"), *panels, *shown, Text(f"waited for, and in how many slots: {told}"))
 
