@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,12 +69,18 @@ def test_a_running_trial_is_shown_and_stepped_through(running: Command) -> None:
 
 
 def test_atps_windows_and_aggregators_are_shown(tmp_path: Path) -> None:
+    windows = r"windows, in chunks: job 0, worker 0: [1-4], job 0, worker 1: [1-4] waited for"
+    taken = r"job 0, aggregators \d+: free → has (h0, waits for h1|h1, waits for h0)"
     with begun(tmp_path, "scheme=atp"):
-        time.sleep(2)
-        shown = " ".join(watch("--once").stdout.split())
-        stepped = watch("--pace", "0", keys="\n" * 12 + "q\n").stdout
-    assert re.search(r"windows, in chunks: job 0, worker 0: [1-4], job 0, worker 1: [1-4] waited for", shown), shown
-    assert re.search(r"job 0, aggregators \d+: free → has (h0, waits for h1|h1, waits for h0)", stepped), stepped
+        shows(windows, lambda: watch("--once"))
+        shows(taken, lambda: watch("--pace", "0", keys="\n" * 12 + "q\n"))
+
+
+def shows(pattern: str, look: Callable[[], subprocess.CompletedProcess[str]]) -> None:
+    """Look until there is what is looked for."""
+    end = time.monotonic() + TIMEOUT
+    while not re.search(pattern, shown := " ".join(look().stdout.split())):
+        assert time.monotonic() < end, shown
 
 
 def test_a_switch_that_there_is_not_is_refused(running: Command) -> None:
