@@ -67,7 +67,8 @@ def trials(processes: Iterable[psutil.Process] | None = None) -> Iterator[Runnin
     Raises SettingsError at one whose scheme is a file's that has not been added.
     """
     seen: set[tuple[int, int]] = set()
-    for process in sorted(processes or psutil.process_iter(), key=lambda p: -p.create_time()):
+    looked_at = psutil.process_iter() if processes is None else processes
+    for process in sorted(looked_at, key=lambda p: -p.create_time()):  # which a process knows of its beginning on
         root = Path(f"/proc/{process.pid}/root")
         try:
             if set(process.uids()) != {os.geteuid()}:
