@@ -45,8 +45,9 @@ def main(
             )
         names = FAILED.findall(done.stdout) or ([f"exit code {done.returncode}"] if done.returncode else [])
         failed.update(names)
-        told = [*names, *done.stdout.strip().splitlines()[-2:]]
-        print(f"run {number} of {times}: {'; '.join(told)}", flush=True)
+        print(f"run {number} of {times}: {'; '.join([*names, *done.stdout.strip().splitlines()[-2:]])}", flush=True)
+        if names:
+            print(done.stdout, flush=True)
     for name, count in failed.most_common():
         print(f"failed in {count} of {times} runs: {name}")
     raise typer.Exit(int(bool(failed)))

@@ -45,13 +45,19 @@ def test_a_file_has_what_the_worker_sent(
     path = tmp_path / "h1-tor0.pcapng"
     assert len(list(RawPcapNgReader(str(path)))) == result["captured"]["h1-tor0"]["packets"]
     counters = next(worker["counters"] for worker in result["workers"] if worker["rank"] == 1)
-    for kind, direction, counted in ((up, 1, "sent"), (down, 2, "results")):
+    # where a processor was missed for a while, packets are sent again and asked for: an answer may find that the worker has left
+    needless = sum(worker["counters"]["retransmissions"] + worker["counters"]["queries"] for worker in result["workers"])
+    for kind, direction, least, most in (
+        (up, 1, counters["sent"], 0),
+        (down, 2, counters["results"] + counters["duplicates"], needless),
+    ):
         seen = column(path, script, "frame.packet_flags_direction", only=f'ina.{scheme}.kind == "{kind}"')
-        assert len(seen) == counters[counted] + counters["duplicates"] * (kind == down)
+        assert least <= len(seen) <= least + most
         assert {int(way, 16) for (way,) in seen} == {direction}
     times = [float(stamp) for (stamp,) in column(path, script, "frame.time_epoch")]
-    assert times == sorted(times)
-    assert begun < times[0] and times[-1] < time.time()
+    assert (
+        begun < min(times) and max(times) < time.time()
+    )  # two processors may stamp two packets, and take them in, in other orders
 
 
 def test_losses_on_the_way_up_are_in_the_file_and_on_the_way_down_are_not(target: Target, tmp_path: Path) -> None:
@@ -65,7 +71,7 @@ def test_losses_on_the_way_up_are_in_the_file_and_on_the_way_down_are_not(target
         counters = worker["counters"]
         assert counters["retransmissions"] > 0
         assert directions.count(1) == counters["sent"]
-        assert directions.count(2) == counters["results"] + counters["duplicates"]
+        assert directions.count(2) >= counters["results"] + counters["duplicates"]  # some answers may find that the worker has left
 
 
 def test_a_trial_that_fails_keeps_its_packets(target: Target, tmp_path: Path) -> None:
