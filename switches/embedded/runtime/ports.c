@@ -116,17 +116,17 @@ bool port_exists(unsigned port) { return port < MAX_PORTS && ports[port]; }
 int port_fd(unsigned port) { return ports[port]->fd; }
 bool port_blocked(unsigned port) { return ports[port]->blocked; }
 
-static bool beyond_mtu(struct port *p, size_t length) {
-    struct ifreq request = {0};
-    strcpy(request.ifr_name, p->interface);
-    if (length > p->mtu + ETH_HLEN + 2 * TAG_BYTES && !ioctl(p->fd, SIOCGIFMTU, &request)) p->mtu = (unsigned)request.ifr_mtu;
-    return length > p->mtu + ETH_HLEN + 2 * TAG_BYTES;
-}
+// bytes of the longest frame that the MTU allows, as far as it is known
+static size_t longest(const struct port *p) { return p->mtu + ETH_HLEN + 2 * TAG_BYTES; }
 
 // a packet longer than the MTU is one that the sender's interface was to cut into several; said once for a port
 static void note_segments(unsigned port, size_t length) {
     struct port *p = ports[port];
-    if (p->segments_told || !beyond_mtu(p, length)) return;
+    if (p->segments_told) return;
+    struct ifreq request = {0};
+    strcpy(request.ifr_name, p->interface);
+    if (!ioctl(p->fd, SIOCGIFMTU, &request)) p->mtu = (unsigned)request.ifr_mtu;  // it may have changed
+    if (length <= longest(p)) return;
     p->segments_told = true;
     fprintf(stderr, "port %u: a packet of %zu bytes exceeds the MTU of %s, and so cannot be sent on: "
             "run `ethtool -K IFACE tso off gso off` where IFACE is the interface at the other end\n", port, length, p->interface);
@@ -162,7 +162,7 @@ bool port_read(unsigned port) {
         uint8_t *data = (uint8_t *)header + header->tp_mac;
         size_t length = header->tp_len;
         if (gate_closed && !gate_take(port, data, header->tp_snaplen)) return false;
-        if (length > p->mtu + ETH_HLEN + 2 * TAG_BYTES) note_segments(port, length);
+        if (length > longest(p)) note_segments(port, length);
         if (length > header->tp_snaplen) data = whole(p, header);
         if (!data || length + (header->tp_status & TP_STATUS_VLAN_VALID ? TAG_BYTES : 0) > MAX_PACKET) {
             drop_for_size(port, length);
