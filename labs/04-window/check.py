@@ -99,7 +99,7 @@ def self_clocking(bench: Workbench) -> None:
 def whole(bench: Workbench) -> None:
     for workers, length, slots in ((2, 64 * LANES, 8), (4, 100 * LANES + 7, 16), (3, 5, 4), (2, LANES, 1)):
         try:
-            summed(bench, started(bench, workers), tensors(workers, length, seed=length), slots=slots)
+            summed(bench, started(bench, workers), tensors(workers, length), slots=slots)
         except Failure as failure:
             raise Failure(f"{workers} workers, {length} integers, {slots} slots: {failure}", failure.trace) from None
 

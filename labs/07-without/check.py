@@ -27,8 +27,8 @@ class Forwarding:
 
 
 def tensors(workers: int, length: int) -> list[Tensor]:
-    """Whole numbers, whose sums are exact in every order."""
-    draw = np.random.default_rng(length)
+    """Whole numbers, whose sums are exact in every order; drawn anew each time, so that no host can know them but from packets."""
+    draw = np.random.default_rng()
     return [draw.integers(-1000, 1001, length).astype(np.float32) for _ in range(workers)]
 
 
@@ -130,7 +130,7 @@ def shares(bench: Workbench) -> None:
         found, right = module.call("shares", workers, spares), right_shares(workers, spares)
         if not isinstance(found, list) or not all(isinstance(share, (int, float)) for share in found):
             raise Failure(f"shares() must return a list of numbers, and returns {type(found).__name__}")
-        if len(found) != len(right) or any(abs(a - b) > 1e-6 for a, b in zip(found, right, strict=True)):
+        if len(found) != len(right) or not all(abs(a - b) <= 1e-6 for a, b in zip(found, right, strict=True)):
             told = ", ".join(f"{share:.4f}" for share in right)
             raise Failure(
                 f"{workers} workers, {spares} spare hosts: with the shares [{told}] all links carry the same; "

@@ -1,14 +1,15 @@
 """Lab 10: a scheme of one's own: exact, robust, bounded, fast. Its trials are real ones, on links of 10 Mbit/s."""
 
-import json
 import math
 import re
-import sys
-from typing import Any
+from typing import TypeVar
+
+from pydantic import Field, ValidationError
 
 from testbed.lab import room
-from testbed.lab.confinement import GIVEN
+from testbed.lab.confinement import GIVEN, PYTHON
 from testbed.lab.lab import Failure, Lab, Share, by_degrees
+from testbed.lab.messages import Handed
 from testbed.lab.workbench import Workbench
 
 lab = Lab("Your own scheme", language="Python", hours=15, files=["scheme.py"], given=["all_reduce.py"], real_trials=True)
@@ -17,31 +18,63 @@ YOURS = "/submission/scheme.py"
 WORKERS = 4
 SIZES = (1, 7, 1000, 3333, 60_000)
 LARGE = max(SIZES)
-RECORD = re.compile(r"^\[(\d+)\] (\{.*\})$", re.MULTILINE)
+RECORD = re.compile(r"^\[\d+\] (\{.*\})$", re.MULTILINE)
 LONGEST = 100.0  # seconds of a trial
 HEADERS = 1.09  # bytes on a link for each byte of a tensor, as a thrifty scheme has them
 
 
-def facts(bench: Workbench) -> dict[str, Any]:
+class Facts(Handed):
+    """What the scheme says of itself: see testbed.lab.scheme_facts."""
+
+    name: str
+    label: str = Field(max_length=100)
+    bound: float = Field(allow_inf_nan=True)
+    framing: float
+    rate: float
+
+
+class Sum(Handed):
+    """What a worker found of one sum: see all_reduce.py."""
+
+    rank: int
+    number: int
+    elements: int
+    wrong: int
+    seconds: float = Field(gt=0)
+
+
+Kind = TypeVar("Kind", bound=Handed)
+
+
+def read(kind: type[Kind], text: str) -> Kind:
+    """What a line of JSON says. Failure if that is nothing of the kind."""
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise Failure(
+            f"the scheme prints something else in place of {kind.__name__}: {error.errors()[0]['msg']}", text[-1000:]
+        ) from None
+
+
+def facts(bench: Workbench) -> Facts:
     """What the scheme says of itself."""
 
-    def ask() -> dict[str, Any]:
-        command = [sys.executable, "-m", "testbed.lab.scheme_facts", YOURS, str(WORKERS), str(LARGE)]
+    def ask() -> Facts:
+        command = [*PYTHON, "-m", "testbed.lab.scheme_facts", YOURS, str(WORKERS), str(LARGE)]
         code, text = room.run(command, bench.submission, LONGEST)
         if code:
             raise Failure("the scheme is refused", text.strip()[-3000:])
-        found: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
-        return found
+        return read(Facts, text.strip().rpartition("\n")[2])
 
     return bench.once("facts", ask)  # type: ignore[no-any-return]
 
 
-def trial(bench: Workbench, loss: float = 0.0, workers: int = WORKERS, scheme: str = YOURS) -> list[dict[str, Any]]:
+def trial(bench: Workbench, loss: float = 0.0, workers: int = WORKERS, scheme: str = YOURS) -> list[Sum]:
     """All-reduces on a network; what every worker found of each sum."""
     return bench.once(("trial", loss, workers, scheme), lambda: _trial(bench, loss, workers, scheme))  # type: ignore[no-any-return]
 
 
-def _trial(bench: Workbench, loss: float, workers: int, scheme: str) -> list[dict[str, Any]]:
+def _trial(bench: Workbench, loss: float, workers: int, scheme: str) -> list[Sum]:
     settings = {"racks": 1, "workers": workers, "loss": loss, "patience": 10}
     command = ["inalab", "launch", "--scheme", scheme]
     command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
@@ -50,29 +83,28 @@ def _trial(bench: Workbench, loss: float, workers: int, scheme: str) -> list[dic
     under = f"{workers} workers, {loss:.0%} loss"
     if code:
         raise Failure(f"{under}: the trial fails", text.strip()[-3000:])
-    records: list[dict[str, Any]] = [json.loads(found) for _, found in RECORD.findall(text)]
-    if len(records) != workers * len(SIZES):
-        raise Failure(f"{under}: {len(records)} of {workers * len(SIZES)} sums are reported", text.strip()[-3000:])
-    for record in records:
-        if record["wrong"]:
-            raise Failure(
-                f"{under}: worker {record['rank']} has a wrong sum: {record['wrong']} of {record['elements']} elements differ"
-            )
-    return records
+    sums = [read(Sum, found) for found in RECORD.findall(text)]
+    due = sorted((rank, number, elements) for rank in range(workers) for number, elements in enumerate(SIZES))
+    if sorted((s.rank, s.number, s.elements) for s in sums) != due:
+        raise Failure(f"{under}: {len(sums)} sums are reported, and due is each of {len(due)} once", text.strip()[-3000:])
+    for one in sums:
+        if one.wrong:
+            raise Failure(f"{under}: worker {one.rank} has a wrong sum: {one.wrong} of {one.elements} elements differ")
+    return sums
 
 
-def took(records: list[dict[str, Any]]) -> float:
+def took(sums: list[Sum]) -> float:
     """Seconds of the large sum: those of the worker that waited longest."""
-    return max(float(record["seconds"]) for record in records if record["elements"] == LARGE)
+    return max(one.seconds for one in sums if one.elements == LARGE)
 
 
 @lab.task("the file defines a scheme", points=10)
 def defined(bench: Workbench) -> None:
     found = facts(bench)
-    if not 1.0 <= found["framing"] <= 3.0:
-        raise Failure(f"framing() is {found['framing']:g}: bytes on the wire for each byte of the tensor, headers included")
-    if not 0 < found["bound"] < math.inf:
-        raise Failure(f"bound() is {found['bound']:g} s: no all-reduce of {LARGE} elements takes no time")
+    if not 1.0 <= found.framing <= 3.0:
+        raise Failure(f"framing() is {found.framing:g}: bytes on the wire for each byte of the tensor, headers included")
+    if not 0 < found.bound < math.inf:
+        raise Failure(f"bound() is {found.bound:g} s: no all-reduce of {LARGE} elements takes no time")
 
 
 @lab.task("exact", points=25)
@@ -95,7 +127,7 @@ def very_robust(bench: Workbench) -> None:
 @lab.task("bounded: the bound is one, and it is reached", points=20)
 def bounded(bench: Workbench) -> Share:
     defined(bench)
-    bound, seconds = facts(bench)["bound"], took(trial(bench))
+    bound, seconds = facts(bench).bound, took(trial(bench))
     if seconds < 0.95 * bound:
         raise Failure(f"{LARGE} elements take {seconds:.3f} s, and bound() says at least {bound:.3f} s: that is no bound")
     share = by_degrees(seconds / bound, full=1.5, none=4.0)
@@ -104,7 +136,7 @@ def bounded(bench: Workbench) -> Share:
 
 @lab.task("fast: as a ring, or faster", points=20)
 def fast(bench: Workbench) -> Share:
-    ring = 2 * (WORKERS - 1) / WORKERS * LARGE * 4 * 8 * HEADERS / (facts(bench)["rate"] * 1e6)
+    ring = 2 * (WORKERS - 1) / WORKERS * LARGE * 4 * 8 * HEADERS / (facts(bench).rate * 1e6)
     ratio = took(trial(bench)) / ring
     share = by_degrees(ratio, full=1.5, none=4.0)
     return Share(share, f"{LARGE} elements take {ratio:.2f} times as long as a ring at best; full points up to 1.5, none from 4 on")

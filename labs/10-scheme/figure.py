@@ -23,7 +23,7 @@ def measure(bench: Workbench) -> dict[str, Any]:
     def rates(scheme: str) -> list[float]:
         return [LARGE / took(trial(bench, workers=n, scheme=scheme)) / 1000 for n in SIZES]
 
-    return {"label": facts(bench)["label"], "rate": rates(YOURS), "others": {name: rates(name) for name in OTHERS}}
+    return {"label": facts(bench).label, "rate": rates(YOURS), "others": {name: rates(name) for name in OTHERS}}
 
 
 def draw(yours: Mapping[str, Any], reference: Mapping[str, Any]) -> Figure:

@@ -63,12 +63,48 @@ def build(
 
 def build_c(c: str, name: str, sanitize: bool = False) -> Path:
     """The executable of a program that is C already. Raises CompileError."""
-    parts = _back_end(sanitize)
-    runtime = cache_directory() / f"runtime-{_digest(parts)}"
-    target = cache_directory() / f"{name[:40]}-{_digest([c, *parts])}"
+    target = cache_directory() / f"{name[:40]}-{digest_of_c(c, sanitize)}"
     if not target.exists():
-        _run_compiler([c_compiler(), *_flags(sanitize)], c, runtime, target)
+        _run_compiler(c, target, sanitize)
     return target
+
+
+def digest_of_c(c: str, sanitize: bool = False) -> str:
+    """A digest of all that an executable is made of."""
+    return _digest([c, *_back_end(sanitize)])
+
+
+def compiler_command(sanitize: bool = False) -> list[str]:
+    """The C compiler with the options that a program and the runtime are compiled with."""
+    return [c_compiler(), *(COMMON + (SANITIZED if sanitize else FAST))]
+
+
+@contextmanager
+def runtime_objects(sanitize: bool = False) -> Iterator[Path]:
+    """The folder that has the compiled runtime once the block ends: it is compiled beside the block where there is none yet."""
+    folder = cache_directory() / f"runtime-{_digest(_back_end(sanitize))}"
+    if folder.exists():
+        yield folder
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        sources, objects = sorted(map(str, RUNTIME.glob("*.c"))), Path(scratch) / "runtime"
+        objects.mkdir()
+        compiling = subprocess.Popen(
+            [*compiler_command(sanitize), "-c", *sources],
+            cwd=objects,
+            env=os.environ | {"TMPDIR": scratch},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield folder
+        finally:
+            _, said = compiling.communicate()
+        if compiling.returncode:
+            raise CompileError(None, f"the C compiler failed on the switch's runtime: {first_error(said)}")
+        with suppress(OSError):  # another process may have been faster
+            objects.rename(folder)
 
 
 @contextmanager
@@ -82,10 +118,6 @@ def _warnings() -> Iterator[io.StringIO]:
         sys.stderr.write(said.getvalue())
 
 
-def _flags(sanitize: bool) -> list[str]:
-    return COMMON + (SANITIZED if sanitize else FAST)
-
-
 @cache
 def _front_end() -> str:
     """All that makes C of P4."""
@@ -96,7 +128,7 @@ def _front_end() -> str:
 def _back_end(sanitize: bool) -> list[str]:
     """All that makes an executable of C."""
     sources = (path.read_text() for path in sorted(RUNTIME.glob("*.[ch]")))
-    return [c_compiler(), " ".join(_flags(sanitize)), _machine(), *sources]
+    return [*compiler_command(sanitize), _machine(), *sources]
 
 
 def _digest(parts: list[str]) -> str:
@@ -106,41 +138,39 @@ def _digest(parts: list[str]) -> str:
     return digest.hexdigest()[:24]
 
 
-def _run_compiler(compiler: list[str], c: str, runtime: Path, target: Path) -> None:
+def _run_compiler(c: str, target: Path, sanitize: bool) -> None:
     """Compile a program, beside it the runtime if that has not been compiled for any program yet, and link both."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        text, made, objects = Path(scratch) / "program.c", Path(scratch) / "switch", Path(scratch) / "runtime"
+        text, made = Path(scratch) / "program.c", Path(scratch) / "switch"
         text.write_text(c)
-        own = os.environ | {"TMPDIR": scratch}  # what a compiler that is killed leaves is here
-        compiling = None
-        if not runtime.exists():
-            objects.mkdir()
-            sources = sorted(map(str, RUNTIME.glob("*.c")))
-            compiling = subprocess.Popen([*compiler, "-c", *sources], cwd=objects, env=own, stderr=subprocess.PIPE, text=True)
-        done = subprocess.run(
-            [*compiler, "-I", str(RUNTIME), "-c", "program.c"], cwd=scratch, env=own, capture_output=True, text=True, check=False
-        )
-        if compiling is not None:
-            _, said = compiling.communicate()
-            if compiling.returncode:
-                raise CompileError(None, f"the C compiler failed on the switch's runtime: {_first_error(said)}")
-            with suppress(OSError):  # another process may have been faster
-                objects.rename(runtime)
+
+        def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+            own = os.environ | {"TMPDIR": scratch}  # what a compiler that is killed leaves is here
+            command = [*compiler_command(sanitize), *arguments]
+            return subprocess.run(command, cwd=scratch, env=own, capture_output=True, text=True, check=False)
+
+        with runtime_objects(sanitize) as runtime:
+            done = run("-I", str(RUNTIME), "-c", text.name)
         if done.returncode:
             kept = target.with_suffix(".failed.c")
             shutil.copy(text, kept)
-            said = _first_error(done.stderr)
-            raise CompileError(None, f"the C compiler failed on generated code (a defect; kept as {kept}): {said}")
-        parts = ["program.o", *sorted(map(str, runtime.glob("*.o")))]
-        link = [*compiler, *parts, "-o", str(made)]
-        linked = subprocess.run(link, cwd=scratch, env=own, capture_output=True, text=True, check=False)
+            raise CompileError(
+                None, f"the C compiler failed on generated code (a defect; kept as {kept}): {first_error(done.stderr)}"
+            )
+        linked = run("program.o", *objects_of(runtime), "-o", made.name)
         if linked.returncode:
-            raise CompileError(None, f"the C compiler could not link the switch: {_first_error(linked.stderr)}")
+            raise CompileError(None, f"the C compiler could not link the switch: {first_error(linked.stderr)}")
         made.rename(target)
 
 
-def _first_error(said: str) -> str:
+def objects_of(runtime: Path) -> list[str]:
+    """The files to link with a program."""
+    return sorted(map(str, runtime.glob("*.o")))
+
+
+def first_error(said: str) -> str:
+    """What a C compiler's messages begin with."""
     return next((line for line in said.splitlines() if "error" in line), said[:200])
 
 

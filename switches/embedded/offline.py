@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import select
 import struct
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Thread
 from types import TracebackType
 
 from switches.control import CommandError, ControlError
@@ -14,7 +16,9 @@ from switches.embedded.control import Reads
 
 COMMAND, ANSWER, REFUSAL, END = 0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3
 HEAD = struct.Struct(">HI")
-PIPE = 1 << 12  # bytes that a pipe takes at least, however full the other one is
+PART = 1 << 16  # bytes that are read or written at once
+
+Record = tuple[int, bytes]
 
 
 class OfflineSwitch(Reads):
@@ -23,17 +27,32 @@ class OfflineSwitch(Reads):
     A packet is handled to its end before the next. So that every packet has one, it may cause `most_copies` clones,
     resubmissions and recirculations (default: 4096); those beyond are counted by `show_copies`. `under` is a command that
     runs the executable, which is appended to it.
+
+    A program of somebody else's may do anything: it is ended after `patience` seconds without a packet's or command's result,
+    and where one has more than `most` bytes. By default neither has a bound.
     """
 
     def __init__(
-        self, executable: Path, ports: int = 8, seed: int = 0, most_copies: int | None = None, under: Sequence[str] = ()
+        self,
+        executable: Path,
+        ports: int = 8,
+        seed: int = 0,
+        most_copies: int | None = None,
+        under: Sequence[str] = (),
+        patience: float | None = None,
+        most: int | None = None,
     ) -> None:
         bound = [] if most_copies is None else ["--most-copies", str(most_copies)]
+        self.patience, self.most = patience, most
         self.process = subprocess.Popen(
             [*under, executable, "--offline", str(ports), "--seed", str(seed), *bound],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,
         )
+        assert self.process.stdin and self.process.stdout
+        self._input, self._output = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self._input, False)  # the switch stops reading while nobody reads what it writes
 
     def __enter__(self) -> OfflineSwitch:
         return self
@@ -41,42 +60,59 @@ class OfflineSwitch(Reads):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def batch(self, records: Sequence[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+    def batch(self, records: Sequence[Record]) -> list[list[Record]]:
         """Let many packets (port, bytes) and commands (COMMAND, bytes) arrive at once, in order; what each of them caused.
 
-        That is the (port, packet)s that left, or one (ANSWER or REFUSAL, text).
+        That is the (port, packet)s that left, or one (ANSWER or REFUSAL, text). Raises ControlError if the switch has ended,
+        or breaks a bound.
         """
-        assert self.process.stdin
-        data = b"".join(HEAD.pack(kind, len(content)) + content for kind, content in records)
-        if len(data) <= PIPE:
-            self._write(data)
-            return [self._result() for _ in records]
-        writer = Thread(target=self._write, args=[data])  # the switch stops reading while nobody reads what it writes
-        writer.start()
-        try:
-            return [self._result() for _ in records]
-        finally:
-            writer.join()
-
-    def _write(self, data: bytes) -> None:
-        assert self.process.stdin
-        try:
-            self.process.stdin.write(data)
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the switch has ended, and the reader says so
-
-    def _result(self) -> list[tuple[int, bytes]]:
-        assert self.process.stdout
-        records: list[tuple[int, bytes]] = []
-        while True:
-            head = self.process.stdout.read(HEAD.size)
-            if len(head) < HEAD.size:
+        left = memoryview(b"".join(HEAD.pack(kind, len(content)) + content for kind, content in records))
+        results: list[list[Record]] = []
+        current: list[Record] = []
+        unread, size = bytearray(), 0  # size of the current result
+        begun = time.monotonic()
+        while len(results) < len(records):
+            left = left[self._write(left) :]
+            if not self._wait(bool(left), begun):
+                continue
+            part = os.read(self._output, PART)
+            if not part:
                 raise ControlError(f"the switch ended with exit code {self.process.wait()}")
-            number, length = HEAD.unpack(head)
-            if number == END:
-                return records
-            records.append((number, self.process.stdout.read(length)))
+            unread += part
+            size += len(part)
+            done = len(results)
+            current = _parsed(unread, results, current)
+            if len(results) > done:
+                begun, size = time.monotonic(), len(unread)
+            elif self.most is not None and size > self.most:
+                raise self._ended(f"its answer has more than {self.most} bytes")
+        if left or unread or current or len(results) > len(records):
+            raise self._ended("it answers what it was not given")
+        return results
+
+    def _write(self, data: memoryview) -> int:
+        """Write what the switch takes now; how much that was."""
+        if not data:
+            return 0
+        try:
+            return os.write(self._input, data[:PART])
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            return len(data)  # the switch has ended, and the reader says so
+
+    def _wait(self, writing: bool, begun: float) -> bool:
+        """Wait until the switch reads or writes; whether it has written."""
+        left = None if self.patience is None else max(0.0, begun + self.patience - time.monotonic())
+        readable, writable, _ = select.select([self._output], [self._input] if writing else [], [], left)
+        if not readable and not writable:
+            raise self._ended(f"it does not answer within {self.patience:g} s")
+        return bool(readable)
+
+    def _ended(self, why: str) -> ControlError:
+        """End the switch, because of that."""
+        self.process.kill()
+        return ControlError(why)
 
     def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
         """Let a packet arrive at a port; the (port, packet)s that leave because of it, in order."""
@@ -87,8 +123,8 @@ class OfflineSwitch(Reads):
         """Run one command; its output. Raises CommandError if it is refused."""
         (((kind, text),),) = self.batch([(COMMAND, line.encode())])
         if kind == REFUSAL:
-            raise CommandError(text.decode())
-        return text.decode()
+            raise CommandError(text.decode(errors="replace"))
+        return text.decode(errors="replace")
 
     def close(self) -> None:
         """End the switch."""
@@ -99,3 +135,21 @@ class OfflineSwitch(Reads):
             pass
         self.process.wait(timeout=5)
         self.process.stdout.close()
+
+
+def _parsed(unread: bytearray, results: list[list[Record]], current: list[Record]) -> list[Record]:
+    """Take whole records from the front of `unread`. They end the `current` result and more; the one that has not ended."""
+    at = 0
+    while len(unread) - at >= HEAD.size:
+        number, length = HEAD.unpack_from(unread, at)
+        if len(unread) - at - HEAD.size < length:
+            break
+        content = bytes(unread[at + HEAD.size : at + HEAD.size + length])
+        at += HEAD.size + length
+        if number == END:
+            results.append(current)
+            current = []
+        else:
+            current.append((number, content))
+    del unread[:at]
+    return current

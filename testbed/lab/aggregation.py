@@ -5,6 +5,7 @@ Behind Ethernet of EtherType 0x88B6: kind, worker, version, job (a byte each), s
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
 LANES = 16
+SECRET = secrets.randbits(16)  # what no submission can know of the vectors that it gets
 TYPE_AGGREGATION = 0x88B6
 UPDATE, RESULT = 1, 2
 SWITCH, EVERYBODY = "02:00:00:00:00:fe", "ff:ff:ff:ff:ff:ff"
@@ -90,8 +92,8 @@ def write(packet: Update, to: bytes = bytes.fromhex("0200000000fe"), source: byt
 
 
 def vector(seed: int) -> list[int]:
-    """Integers of both signs, one for each lane, none like another."""
-    return [(seed * 7919 + lane * 104729) % 2001 - 1000 for lane in range(LANES)]
+    """Integers of both signs, one for each lane, none like another; in each process others."""
+    return [(seed * 7919 + lane * 104729 + SECRET) % 2001 - 1000 for lane in range(LANES)]
 
 
 def group(ports: Sequence[int], number: int = 1) -> list[str]:

@@ -106,6 +106,8 @@ def lab_of(folder: Path) -> str:
     try:
         if note.exists() and not note.is_file():
             raise LabError(f"{note} cannot be read: it is no file")
+        if note.is_symlink():
+            raise LabError(f"{note} cannot be read: it is a link")
         with open(note, encoding="utf-8") as opened:
             content: dict[str, Any] = tomllib.loads(opened.read(LONGEST_NOTE))
     except FileNotFoundError:

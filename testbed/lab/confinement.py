@@ -22,7 +22,12 @@ PACKAGES = ("testbed", "switches", "hosts", "topologies", "schemes", "experiment
 LABS = ROOT / "labs"
 GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20
-ENVIRONMENT = ("PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
+ENVIRONMENT = ("OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
+PYTHON = (
+    sys.executable,
+    "-I",
+    "-B",
+)  # for programs of inalab's: isolated, so that no file of a submission is taken for a module of theirs
 
 
 @dataclass(frozen=True)
@@ -38,18 +43,20 @@ class Limits:
 @functools.cache
 def possible() -> bool:
     """Whether this machine can confine programs: bubblewrap is there, and the kernel allows what it does."""
-    return bool(shutil.which("bwrap")) and subprocess.run(_bubblewrap(None), capture_output=True, check=False).returncode == 0
+    if not shutil.which("bwrap"):
+        return False
+    return subprocess.run([*_bubblewrap(None), "true"], capture_output=True, check=False).returncode == 0
 
 
-def confined(submission: Path, limits: Limits = Limits(), read: Sequence[Path] = ()) -> list[str]:
+def confined(submission: Path | None, limits: Limits = Limits(), read: Sequence[Path] = ()) -> list[str]:
     """What to put before a command so that it runs confined, in the student's folder; `read` are more files that it may read.
 
-    Where confinement is not possible, the command runs with limits alone, in the submission's folder; see `possible`.
+    Without a submission, it sees none. Where confinement is not possible, it runs with limits alone; see `possible`.
     """
     bounds = ["prlimit", f"--as={limits.memory * MIB}", f"--fsize={limits.file * MIB}", f"--cpu={limits.seconds}", "--core=0"]
     bounds.append(f"--nofile={limits.files}")
     if not possible():
-        return [*bounds, "env", "-C", str(submission), *ENVIRONMENT]
+        return [*bounds, "env", "-C", str(submission or "/"), *ENVIRONMENT]
     return [*bounds, *_bubblewrap(submission, read), "env", *ENVIRONMENT]
 
 
@@ -76,7 +83,7 @@ def readable(*more: Path) -> list[Path]:
 
 
 def _bubblewrap(submission: Path | None, read: Sequence[Path] = ()) -> list[str]:
-    """bwrap and its options. Without a submission: followed by a command that does nothing."""
+    """bwrap and its options."""
     command = ["bwrap", "--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--setenv", "PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin", "--setenv", "HOME", "/tmp"]
     command += ["--setenv", "LANG", "C.UTF-8", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
@@ -85,7 +92,6 @@ def _bubblewrap(submission: Path | None, read: Sequence[Path] = ()) -> list[str]
         command += ["--symlink", link, str(folder)] if link else ["--ro-bind", str(folder), str(folder)]
     for path in readable(*read):
         command += ["--ro-bind", str(path), str(path)]
-    if submission is None:
-        return [*command, "true"]
-    command += ["--ro-bind", str(submission.resolve()), str(SUBMISSION), "--remount-ro", "/", "--remount-ro", "/dev"]
-    return [*command, "--chdir", str(SUBMISSION)]
+    if submission is not None:
+        command += ["--ro-bind", str(submission.resolve()), str(SUBMISSION)]
+    return [*command, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", str(SUBMISSION if submission else "/")]

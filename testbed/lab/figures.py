@@ -45,13 +45,16 @@ def draw(name: str, submission: Path, out: Path) -> Path:
     if out.suffix not in SUFFIXES:
         raise LabError(f"{out} must end in {', '.join(SUFFIXES)}")
     matplotlib.use("Agg")
-    figure = catalogue.plot(name).draw(measured(name, submission), reference(name))
+    values = measured(name, submission)
     try:
+        figure = catalogue.plot(name).draw(values, reference(name))
         with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
             figure.savefig(Path(scratch) / out.name, dpi=150)
             (Path(scratch) / out.name).replace(out)  # whatever a submission has put there, such as a link to another file
     except OSError as error:
         raise LabError(f"{out} cannot be written: {error.strerror}") from None
+    except Exception as error:  # of values that no figure can have
+        raise LabError(f"what was measured cannot be drawn: {type(error).__name__}: {error}") from None
     return out
 
 

@@ -18,6 +18,8 @@ from testbed.lab import catalogue
 from testbed.lab.check import check
 from testbed.lab.lab import LabError, Outcome, Report
 
+GRADES = "grades.json"
+
 
 def graded(folder: Path, lab: str | None, unconfined: bool = False) -> Report:
     """The report on a submission. One that is no lab gets a report without points, which says why."""
@@ -67,10 +69,10 @@ def _text(outcome: Outcome) -> str:
 
 
 def name_of(folder: Path, folders: Sequence[Path]) -> str:
-    """What a submission's results are kept under: its folder's name, or its path where that is another's, too."""
+    """What a submission's results are kept under: its folder's name, or its path where that is another's, too, or GRADES."""
     name = folder.resolve().name
     same = [f for f in folders if f.resolve().name == name]
-    return name if len(same) == 1 else "_".join(folder.resolve().parts[1:])
+    return name if len(same) == 1 and name != GRADES else "_".join(folder.resolve().parts[1:])
 
 
 def writable(folder: Path) -> None:
@@ -90,7 +92,7 @@ def write_gradescope(report: Report, folder: Path) -> Path:
 
 def write_grades(reports: Sequence[Report], folder: Path) -> Path:
     """Write grades.json: all reports, with every outcome."""
-    return _write(folder / "grades.json", [asdict(r) | {"points": r.points, "most": r.most} for r in reports])
+    return _write(folder / GRADES, [asdict(r) | {"points": r.points, "most": r.most} for r in reports])
 
 
 def _write(path: Path, content: Any) -> Path:

@@ -132,7 +132,7 @@ def _parts(length: int | None, of: str, floats: bool) -> tuple[int, list[Any]]:
     rank, _, workers = of.partition("/")
     if not (rank.isdecimal() and workers.isdecimal() and int(rank) < int(workers)):
         raise Failure(f"--of {of} must be RANK/WORKERS, such as 0/4")
-    parts: list[Any] = tensors(int(workers), length)
+    parts: list[Any] = tensors(int(workers), length, seed=1)
     return int(rank), [part.astype("f4") % 1000 for part in parts] if floats else parts
 
 

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hosts.compiled import kept
+from testbed.lab import guard
 from testbed.lab.confinement import ROOT, SUBMISSION, readable, system_folders
 from testbed.lab.lab import Failure
 from topologies import isolation
@@ -95,7 +96,7 @@ def _furnish(submission: Path) -> None:
 def run(command: Sequence[str], submission: Path, seconds: float) -> tuple[int, str]:
     """Run a command; its exit code and output. What it writes to files is in memory, and gone with the room.
 
-    Failure if it takes longer than `seconds`.
+    Failure if it takes longer than `seconds`, or more than its processes may have together.
     """
     written = tempfile.TemporaryFile()  # noqa: SIM115 (a file without a name, which nothing inside can replace)
     environment = {
@@ -113,25 +114,28 @@ def run(command: Sequence[str], submission: Path, seconds: float) -> tuple[int, 
         _furnish(submission)
         os.execvpe(LIMITED[0], [*LIMITED, *WITHOUT_POWER, *command], environment)
 
-    pid = isolation.start(inside, as_user=True)
-    ended = _await(pid, seconds)
+    ended = _await(isolation.start(inside, as_user=True), seconds)
     written.seek(0)
     text = written.read(MOST_OUTPUT).decode(errors="replace")
     written.close()
-    if ended is None:
-        raise Failure(f"the trial takes longer than {seconds:g} s: does a worker wait for ever?", text[-4000:])
+    if isinstance(ended, str):
+        raise Failure(ended, text[-4000:])
     return ended, text
 
 
-def _await(pid: int, seconds: float) -> int | None:
-    """The exit code, or None after ending the process with all that it began."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def _await(pid: int, seconds: float) -> int | str:
+    """The exit code, or why the process was ended with all that it began."""
+    deadline, told = time.monotonic() + seconds, None
+    while not told:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
+        time.sleep(0.1)
+        if over := guard.excess():
+            told = f"the trial's processes {over}"
+        elif time.monotonic() > deadline:
+            told = f"the trial takes longer than {seconds:g} s: does a worker wait for ever?"
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return None
+    return told

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FORWARDING = (".egress_spec", ".mcast_grp", "mark_to_drop()")
+LARGEST = 1 << 20  # bytes of a program
 # scapy's names of fields, where they are not the P4 programs'
 NAMES = {"chksum": "checksum"}
 
@@ -55,10 +56,12 @@ def last_writer(steps: Iterable[Step], endings: Iterable[str]) -> Step | None:
 
 
 def source(step: Step, submission: Path) -> str | None:
-    """The text of a step's line if it is in the submission, and not in a file of P4's own."""
+    """The text of a step's line if it is in the submission, and not in a file of P4's own. A step is what its program says."""
     try:
         path = (submission / step.file).resolve()
         relative = path.relative_to(submission.resolve())
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return None
         return f"{relative}:{step.line}: {path.read_text(errors='replace').splitlines()[step.line - 1].strip()}"
     except (ValueError, OSError, IndexError):
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.lab import messages
-from testbed.lab.confinement import confined, place
+from testbed.lab.confinement import PYTHON, confined, place
 from testbed.lab.lab import Failure
 
 PATIENCE = 15.0  # seconds that one call may take
@@ -36,7 +35,7 @@ class StudentModule:
         self.file, self.deadline = file, deadline
         self.written = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
         self.control, theirs = socket.socketpair()
-        command = [*confined(submission), sys.executable, "-m", "testbed.lab.confined_main", place(submission, file)]
+        command = [*confined(submission), *PYTHON, "-m", "testbed.lab.confined_main", place(submission, file)]
         self.process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=self.written, stderr=self.written)
         theirs.close()
 

@@ -21,8 +21,11 @@ WIRE_TIME = 8 * (FRAME + OVERHEAD) / LINK.rate  # microseconds that a packet tak
 ROUND_TRIP = 2 * (WIRE_TIME + LINK.delay)  # to the switch and back, through empty links
 
 
-def tensors(workers: int, length: int, seed: int = 1) -> list[Tensor]:
-    """A tensor for each worker, of integers from -10^6 to 10^6."""
+def tensors(workers: int, length: int, seed: int | None = None) -> list[Tensor]:
+    """A tensor for each worker, of integers from -10^6 to 10^6.
+
+    Without a seed they are drawn anew each time, so that no worker can know the others' but from packets.
+    """
     draw = np.random.default_rng(seed)
     return [draw.integers(-1_000_000, 1_000_001, length, dtype=np.int32) for _ in range(workers)]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,60 +12,89 @@ from typing import BinaryIO
 
 from scapy.packet import Packet
 
+from switches.cache import cache_directory
 from switches.control import CommandError, ControlError
-from switches.embedded.build import build_c
-from switches.embedded.errors import CompileError
+from switches.embedded.build import RUNTIME, build_c, compiler_command, digest_of_c, objects_of, runtime_objects
 from switches.embedded.offline import OfflineSwitch
 from switches.embedded.parse import grammar_tables
 from testbed.lab import steps, trace
-from testbed.lab.confinement import GIVEN, Limits, confined, place
+from testbed.lab.confinement import GIVEN, PYTHON, Limits, confined, place, possible
 from testbed.lab.lab import Failure
 from testbed.lab.packets import parsed, wire
 from topologies.isolation import ending
 
 COMPILING = 60  # seconds
 RUNNING = Limits(memory=1024)
+PATIENCE = 15.0  # seconds that a packet or command may take
+MOST_OUTPUT = 16 << 20  # bytes that it may cause
 MOST_COPIES = 256  # resubmissions, recirculations and clones that a packet of a lab may need
 
 
 def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path:
     """The executable of a program of the submission. Failure shows the compiler's message.
 
-    P4 becomes C in confinement, because a program may include any file; the C compiler sees only that C.
+    P4 becomes C in confinement, because a program may include any file, and C an executable in another one, because that C
+    may include any file, too. The executable runs in confinement alone.
     """
     if not (submission / program).is_file():
         raise Failure(f"there is no {program} in the folder that is checked")
     options = [word for name, value in defines.items() for word in ("-D", f"{name}={value}")]
     cached = grammar_tables()
     command = [*confined(submission, read=[cached]), f"XDG_CACHE_HOME={cached.parent.parent}"]
-    command += [sys.executable, "-m", "switches.embedded", place(submission, program), *options]
-    command += ["-I", str(GIVEN), "--trace", "--emit-c"]
-    with tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as said:  # files, because these have a limit
+    command += [*PYTHON, "-m", "switches.embedded", place(submission, program), *options]
+    c = _output([*command, "-I", str(GIVEN), "--trace", "--emit-c"], program)
+    if not possible():
+        return build_c(c.decode(errors="replace"), Path(program).stem)
+    target = cache_directory() / f"confined-{digest_of_c(c.decode(errors='replace'))}"
+    if not target.exists():
+        _keep(_executable(c, program), target)
+    return target
+
+
+def _executable(c: bytes, program: str) -> bytes:
+    """What the C compiler makes of a program."""
+    with runtime_objects() as runtime:
+        pass
+    under = confined(None, read=[runtime])
+    parts = ["-I", str(RUNTIME), "-x", "c", "-", "-x", "none", *objects_of(runtime), "-o", "/tmp/switch"]
+    return _output([*under, "sh", "-c", '"$@" && cat /tmp/switch', "sh", *compiler_command(), *parts], program, c)
+
+
+def _keep(executable: bytes, target: Path) -> None:
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
+        file.write(executable)
+    made = Path(file.name)
+    made.chmod(0o755)
+    made.rename(target)
+
+
+def _output(command: Sequence[str], program: str, text: bytes = b"") -> bytes:
+    """What a compiler prints that gets this text. Failure if it does not end well."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as said:
+        given.write(text)  # files, because these have a limit
+        given.seek(0)
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=made, stderr=said, timeout=COMPILING, check=False)
+            done = subprocess.run(command, stdin=given, stdout=made, stderr=said, timeout=COMPILING, check=False)
         except subprocess.TimeoutExpired:
             raise Failure(f"{program} takes longer than {COMPILING} s to compile") from None
-        c, told = _content(made), _content(said)
-    if done.returncode:
-        raise Failure(f"{program} does not compile", told.strip()[-4000:] or f"the compiler {ending(done.returncode)}")
-    try:
-        return build_c(c, Path(program).stem)
-    except CompileError as error:
-        raise Failure(f"{program} does not compile", str(error)) from None
+        if done.returncode:
+            told = _content(said).decode(errors="replace").strip()[-4000:]
+            raise Failure(f"{program} does not compile", told or f"the compiler {ending(done.returncode)}")
+        return _content(made)
 
 
-def _content(file: BinaryIO) -> str:
+def _content(file: BinaryIO) -> bytes:
     file.seek(0)
-    return file.read().decode(errors="replace")
+    return file.read()
 
 
 class StudentSwitch:
     """A running program. `commands` fill its tables; packets are scapy's, or bytes."""
 
-    def __init__(self, submission: Path, executable: Path, ports: int, commands: Sequence[str], seed: int) -> None:
-        self.submission = submission
-        under = confined(submission, RUNNING, [executable])
-        self.offline = OfflineSwitch(executable, ports, seed, MOST_COPIES, under)
+    def __init__(self, submission: Path, executable: Path, ports: int, commands: Sequence[str], seed: int, deadline: float) -> None:
+        self.submission, self.deadline = submission, deadline
+        under = confined(None, RUNNING, [executable])
+        self.offline = OfflineSwitch(executable, ports, seed, MOST_COPIES, under, PATIENCE, MOST_OUTPUT)
         try:
             for command in commands:
                 self.command(command)
@@ -75,6 +104,7 @@ class StudentSwitch:
 
     def command(self, line: str) -> str:
         """Run a command of simple_switch_CLI. Failure if the program lacks what it names."""
+        self._in_time()
         try:
             return self.offline.command(line)
         except CommandError as error:
@@ -84,10 +114,15 @@ class StudentSwitch:
 
     def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
         """Let a packet arrive; what leaves because of it."""
+        self._in_time()
         try:
             return self.offline.send(port, packet)
         except ControlError as error:
             raise _ended(error) from None
+
+    def _in_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise Failure("the task takes too long, at last in the P4 program")
 
     def expect(
         self, port: int, packet: Packet, expected: Sequence[tuple[int, Packet]], about: str, ignoring: Sequence[str] = ()
@@ -125,4 +160,4 @@ class StudentSwitch:
 
 
 def _ended(error: ControlError) -> Failure:
-    return Failure(f"the program does not go on: {error}; a packet that takes a minute, or a gibibyte, ends it")
+    return Failure(f"the program does not go on: {error}; a packet that takes {PATIENCE:g} s, or a gibibyte, ends it")

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from testbed.lab.guard import Guard
 from testbed.lab.lab import Failure
 from testbed.lab.student import StudentHost, StudentModule
 from testbed.lab.switch import StudentSwitch, compiled
@@ -26,11 +27,12 @@ class Workbench:
         self.submission, self.files = submission, list(files)
         self.shared = {} if shared is None else shared
         self.deadline = time.monotonic() + longest
-        self.stack = ExitStack()
+        self.stack, self.guard = ExitStack(), Guard()
         self.switches: list[StudentSwitch] = []
         self.modules: dict[tuple[Path, str, str], StudentModule] = {}
 
     def __enter__(self) -> Workbench:
+        self.stack.enter_context(self.guard)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -54,7 +56,8 @@ class Workbench:
         program = next(file for file in self.files if file.endswith(".p4"))
         macros = tuple(sorted((defines or {}).items()))
         executable = self.once(macros, lambda: compiled(self.submission, program, dict(macros)))
-        made = StudentSwitch(self.submission, executable, ports, commands, seed)
+        made = StudentSwitch(self.submission, executable, ports, commands, seed, self.deadline)
+        self.guard.add(made.offline.process)
         self.stack.callback(made.close)
         self.switches.append(made)
         return made
@@ -83,6 +86,7 @@ class Workbench:
         file = file or next(file for file in self.files if file.endswith(".py"))
         if (folder, file, label) not in self.modules:
             made = self.modules[folder, file, label] = StudentModule(folder, file, self.deadline)
+            self.guard.add(made.process)
             self.stack.callback(made.close)
         return self.modules[folder, file, label]
 
