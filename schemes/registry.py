@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import schemes
 from hosts.plugins import PluginError, is_file, load
-from schemes.scheme import Scheme, SchemeSettings
+from schemes.scheme import Look, Scheme, SchemeSettings
 
 REQUIRED = ("name", "look")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What figures need to know of a scheme."""
+
+    look: Look
+    of_bound: tuple[float, float]
+
+
+_recorded: dict[str, Drawn] = {}  # of schemes whose files are not at hand, by name
 
 
 class SchemeError(ValueError):
@@ -43,6 +55,19 @@ def find(name: str) -> Scheme:
     return _known()[name]
 
 
+def drawn(name: str) -> Drawn:
+    """How a scheme is drawn: one that there is, or else one that a run's record tells of. Raises SchemeError."""
+    if name in _recorded and name not in _known():
+        return _recorded[name]
+    scheme = find(name)
+    return Drawn(scheme.look, scheme.of_bound)
+
+
+def remember(name: str, how: Drawn) -> None:
+    """Draw a scheme in this way where it is not among those that there are."""
+    _recorded[name] = how
+
+
 def add(source: str) -> Scheme:
     """Take in the scheme that a file defines as SCHEME, by its own name. Raises SchemeError."""
     try:
@@ -67,9 +92,9 @@ def add(source: str) -> Scheme:
     return scheme
 
 
-def added() -> list[str]:
-    """The files of the schemes that were added."""
-    return [scheme.source for scheme in _known().values() if is_file(scheme.source)]
+def added() -> dict[str, Scheme]:
+    """The schemes that were added, by their files."""
+    return {scheme.source: scheme for scheme in _known().values() if is_file(scheme.source)}
 
 
 def running(chosen: list[Scheme]) -> Scheme:

@@ -305,17 +305,14 @@ def doctor() -> None:
 
 
 @application.command()
-def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")]) -> None:
-    """Draw a run's plots and write its report again."""
-    from testbed.command.runner import conclude
-    from testbed.plan import experiment as registry
-    from testbed.plan.settings import named_scheme
-    from testbed.record.runs import load_run
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")],
+    experiment: Annotated[str | None, typer.Option(metavar="FILE", help="the experiment's file, where it is one's own")] = None,
+) -> None:
+    """Draw a run's plots and write its report again. A run is data: no code that it names is run."""
+    from testbed.command.again import report_again
 
-    loaded = load_run(folder)
-    for source in loaded.record.get("schemes_added", []):
-        named_scheme(source)
-    conclude(loaded, registry.load(loaded.record.get("source") or loaded.record["experiment"]), console)
+    report_again(folder, experiment, console)
 
 
 @application.command("export-csv")

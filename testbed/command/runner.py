@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import signal
 import sys
 import time
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from rich.table import Table
 from hosts.messages import Hello, Lost, Message, Step
 from hosts.plugins import is_file
 from schemes import registry
+from schemes.scheme import Look
 from switches.target import Target
 from testbed.command.terminal import plain, styled
 from testbed.draw.lanes import lanes
@@ -31,7 +32,7 @@ from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
 from testbed.plan.targets import check_trials, target_for
 from testbed.record.clock import time_left
-from testbed.record.provenance import environment
+from testbed.record.provenance import digest_of, environment
 from testbed.record.runs import (
     ResultsError,
     Run,
@@ -201,7 +202,8 @@ def new_record(
     if is_file(asked.experiment):
         record["source"] = str(Path(asked.experiment).resolve())
     if added := registry.added():
-        record["schemes_added"] = {source: hashlib.sha256(Path(source).read_bytes()).hexdigest() for source in added}
+        record["schemes_added"] = {source: digest_of(Path(source)) for source in added}
+        record["looks"] = {s.name: asdict(s.look) | {"of_bound": s.of_bound} for s in added.values()}
     return record
 
 
@@ -273,13 +275,16 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
     return True
 
 
-def conclude(run: Run, experiment: Experiment, console: Console) -> bool:
-    """Print the table and the findings, and write plots and report.html; False if the trials' numbers could not be drawn."""
+def conclude(run: Run, experiment: Experiment, console: Console, traced: bool = True) -> bool:
+    """Print the table and the findings, and write plots and report.html; False if the trials' numbers could not be drawn.
+
+    What an experiment raises is shown as one line, and where it is `traced` also with where it was raised.
+    """
     if not run.trials:
         console.print("no trial has ended, so there is nothing to report")
         return True
     console.print(results_table(run))
-    findings, figures, drawn = _drawn(run, experiment)
+    findings, figures, drawn = _drawn(run, experiment, traced)
     for sentence in findings:
         console.print(f"• {sentence}")
     report = write_report(run, findings, figures)
@@ -287,16 +292,20 @@ def conclude(run: Run, experiment: Experiment, console: Console) -> bool:
     return drawn
 
 
-def _drawn(run: Run, experiment: Experiment) -> tuple[list[str], list[tuple[str, str, Figure]], bool]:
+def _drawn(run: Run, experiment: Experiment, traced: bool) -> tuple[list[str], list[tuple[str, str, Figure]], bool]:
     """Findings and figures. A bug in an experiment's own must not take the other experiments' trials with it."""
     if not run.finished:
         return [], [], True
+    for name, look in run.record.get("looks", {}).items():
+        low, high = look["of_bound"]
+        registry.remember(name, registry.Drawn(Look(**{k: v for k, v in look.items() if k != "of_bound"}), (low, high)))
     try:
         return [*_simulated(run), *experiment.findings(run)], [*experiment.figures(run), *lanes(run)], True
     except Exception as error:
         if run.record["target"] == SimulatedTarget.name and isinstance(error, KeyError):
             return [*_simulated(run), f"The figures need {error}, which is not simulated: there are none."], [], True
-        traceback.print_exc()
+        if traced:
+            traceback.print_exc()
         return [f"The figures could not be drawn: {type(error).__name__}: {error}"], [], False
 
 
@@ -336,8 +345,8 @@ def results_table(run: Run) -> Table:
         if not shown:
             table.add_row(name, *["–"] * (len(headings) - 2), "failed")
             continue
-        m = {key: median_interval([x[key] for x in shown if key in x]).median for key in COLUMNS}
-        asked = trials[0]["settings"]["loss"]
+        m = {key: median_interval([x[key] for x in shown if x.get(key) is not None]).median for key in COLUMNS}
+        asked = trials[0]["settings"].get("loss")
         cells = (
             f"{100 * m['final_accuracy']:.1f}" if "final_accuracy" in shown[0] else "–", f"{1000 * m['step_median']:.0f}",
             f"{1000 * m['tat_median']:.0f}", f"{m['ate_per_second'] / 1e3:.0f}",

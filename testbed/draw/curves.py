@@ -20,7 +20,7 @@ from testbed.record.statistics import Interval, median_interval
 
 def look_of(scheme: str) -> Look:
     """How a scheme looks in every plot."""
-    return registry.find(scheme).look
+    return registry.drawn(scheme).look
 
 
 def by_name(run: Run) -> dict[str, list[Record]]:
@@ -91,7 +91,7 @@ class Tolerance:
 
 def near_bound(scheme: str) -> Tolerance:
     """Of a scheme's ATE/s over its bound's."""
-    return Tolerance(*registry.find(scheme).of_bound)
+    return Tolerance(*registry.drawn(scheme).of_bound)
 
 
 def levels(run: Run, factor: str, **factors: Any) -> list[Any]:

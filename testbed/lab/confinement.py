@@ -23,11 +23,7 @@ LABS = ROOT / "labs"
 GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20
 ENVIRONMENT = ("OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
-PYTHON = (
-    sys.executable,
-    "-I",
-    "-B",
-)  # for programs of inalab's: isolated, so that no file of a submission is taken for a module of theirs
+PYTHON = (sys.executable, "-I", "-B")  # isolated: no file of a submission is a module of the program's
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def environment(experiment: Path) -> dict[str, Any]:
         },
         "socket_buffer_kib": granted_buffer() // 1024,  # of the user who runs it
         "git": git_state(ROOT, experiment),
-        "code": {"experiment": _named(ROOT, experiment), "experiment_sha256": _digest(experiment), "sha256": code_digest(ROOT)},
+        "code": {"experiment": _named(ROOT, experiment), "experiment_sha256": digest_of(experiment), "sha256": code_digest(ROOT)},
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": " ".join(["inalab", *sys.argv[1:]]),
     }
@@ -95,7 +95,7 @@ def code_digest(root: Path, names: Sequence[str] = CODE) -> str:
         for path in sorted([root / name, *(root / name).rglob("*")]):
             relative = path.relative_to(root).as_posix()
             if path.is_file() and not any(cache in relative for cache in CACHES):
-                whole.update(f"{relative}\0{_digest(path)}\n".encode())
+                whole.update(f"{relative}\0{digest_of(path)}\n".encode())
     return whole.hexdigest()
 
 
@@ -128,5 +128,6 @@ def _named(root: Path, path: Path) -> str:
     return path.resolve().relative_to(root.resolve()).as_posix() if path.resolve().is_relative_to(root.resolve()) else str(path)
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """SHA-256 over a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from testbed.record import schema
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -111,12 +113,13 @@ def load_run(folder: Path) -> Run:
         whole = (folder / "trials.jsonl").read_text() if (folder / "trials.jsonl").exists() else ""
         lines = whole.split("\n")[:-1]  # what follows the last line's end was being written when the run was killed
         trials = [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ResultsError(f"{folder} is not the folder of a run: {error}") from None
-    if not isinstance(record, dict) or not {"experiment", "target", "seed", "set", "trials"} <= record.keys():
-        raise ResultsError(f"{folder} is not the folder of a run: its run.json lacks what a run's has")
-    if not all(isinstance(t, dict) and "name" in t for t in trials):
-        raise ResultsError(f"{folder} is not the folder of a run: its trials.jsonl has lines that are no trials")
+    if wrong := schema.problem(schema.Record, record):
+        raise ResultsError(f"{folder} is not the folder of a run: in its run.json, {wrong}")
+    for number, trial in enumerate(trials, start=1):
+        if wrong := schema.problem(schema.Trial, trial):
+            raise ResultsError(f"{folder} is not the folder of a run: in line {number} of its trials.jsonl, {wrong}")
     return Run(folder, record, trials)
 
 

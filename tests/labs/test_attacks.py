@@ -70,6 +70,14 @@ def test_modules_beside_the_work_are_nobodys(work: Path, text: str) -> None:
     assert all(o.passed for o in graded(work))
 
 
+def test_modules_beside_a_host_are_nobodys(tmp_path: Path) -> None:
+    for name in SHADOWS:
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not mine')")
+    (tmp_path / "own.py").write_text("VALUE = 7\n")
+    code = "import json, random, own, wire\nimport numpy as np\ndef work():\n    return [np.int64(own.VALUE), random.Random(1).random() < 1]\n"
+    assert calls(tmp_path, code).told == "[7, True]"
+
+
 def test_a_compiler_of_the_submissions_is_not_the_compiler(work: Path, secret: Path) -> None:
     c = f'__asm__(".incbin \\"{secret}\\"");'
     for package in ("switches/embedded", "testbed/lab", "hosts", "topologies"):

@@ -75,7 +75,7 @@ def test_a_scheme_of_a_file_has_settings_of_its_own(tmp_path: Path) -> None:
     assert settings.resolved()["mine.depth"] == 5
     place = Place(scheme, settings.scheme_settings(), Membership(0, 0, 1, [[0]]), ["10.0.0.1"], [], [], [], [])
     assert Place.loads(place.dumps()).settings.depth == 5
-    assert registry.added() == [str((tmp_path / "mine.py").resolve())]
+    assert list(registry.added()) == [str((tmp_path / "mine.py").resolve())]
     assert registry.add(scheme.source) is scheme
     with pytest.raises(SettingsError, match="depth"):
         make_settings(TrialSettings, {"depth": "deep"})
