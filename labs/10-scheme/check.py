@@ -7,7 +7,7 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 
 from testbed.lab import room
-from testbed.lab.confinement import GIVEN, PYTHON
+from testbed.lab.confinement import GIVEN, python
 from testbed.lab.lab import Failure, Lab, Share, by_degrees
 from testbed.lab.messages import Handed
 from testbed.lab.workbench import Workbench
@@ -60,7 +60,7 @@ def facts(bench: Workbench) -> Facts:
     """What the scheme says of itself."""
 
     def ask() -> Facts:
-        command = [*PYTHON, "-m", "testbed.lab.scheme_facts", YOURS, str(WORKERS), str(LARGE)]
+        command = python("testbed.lab.scheme_facts", YOURS, str(WORKERS), str(LARGE))
         code, text = room.run(command, bench.submission, LONGEST)
         if code:
             raise Failure("the scheme is refused", text.strip()[-3000:])

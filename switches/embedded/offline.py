@@ -103,8 +103,11 @@ class OfflineSwitch(Reads):
 
     def _wait(self, writing: bool, begun: float) -> bool:
         """Wait until the switch reads or writes; whether it has written."""
-        left = None if self.patience is None else max(0.0, begun + self.patience - time.monotonic())
-        readable, writable, _ = select.select([self._output], [self._input] if writing else [], [], left)
+        left = None if self.patience is None else begun + self.patience - time.monotonic()
+        readable: list[int] = []
+        writable: list[int] = []
+        if left is None or left > 0:
+            readable, writable, _ = select.select([self._output], [self._input] if writing else [], [], left)
         if not readable and not writable:
             raise self._ended(f"it does not answer within {self.patience:g} s")
         return bool(readable)

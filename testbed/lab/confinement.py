@@ -23,7 +23,9 @@ LABS = ROOT / "labs"
 GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20
 ENVIRONMENT = ("OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
-PYTHON = (sys.executable, "-I", "-B")  # isolated: no file of a submission is a module of the program's
+START = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); del sys.argv[0]; runpy.run_module(sys.argv[0], None, '__main__', True)"
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ def confined(submission: Path | None, limits: Limits = Limits(), read: Sequence[
     if not possible():
         return [*bounds, "env", "-C", str(submission or "/"), *ENVIRONMENT]
     return [*bounds, *_bubblewrap(submission, read), "env", *ENVIRONMENT]
+
+
+def python(module: str, *words: str) -> list[str]:
+    """The command that runs a module of this copy of inalab; isolated, so that no file of a submission is a module of its."""
+    return [sys.executable, "-I", "-B", "-c", START, str(ROOT), module, *words]
 
 
 def place(submission: Path, name: str) -> str:

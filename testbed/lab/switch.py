@@ -18,7 +18,7 @@ from switches.embedded.build import RUNTIME, build_c, compiler_command, digest_o
 from switches.embedded.offline import OfflineSwitch
 from switches.embedded.parse import grammar_tables
 from testbed.lab import steps, trace
-from testbed.lab.confinement import GIVEN, PYTHON, Limits, confined, place, possible
+from testbed.lab.confinement import GIVEN, Limits, confined, place, possible, python
 from testbed.lab.lab import Failure
 from testbed.lab.packets import parsed, wire
 from topologies.isolation import ending
@@ -41,8 +41,8 @@ def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path
     options = [word for name, value in defines.items() for word in ("-D", f"{name}={value}")]
     cached = grammar_tables()
     command = [*confined(submission, read=[cached]), f"XDG_CACHE_HOME={cached.parent.parent}"]
-    command += [*PYTHON, "-m", "switches.embedded", place(submission, program), *options]
-    c = _output([*command, "-I", str(GIVEN), "--trace", "--emit-c"], program)
+    command += python("switches.embedded", place(submission, program), *options, "-I", str(GIVEN), "--trace", "--emit-c")
+    c = _output(command, program)
     if not possible():
         return build_c(c.decode(errors="replace"), Path(program).stem)
     target = cache_directory() / f"confined-{digest_of_c(c.decode(errors='replace'))}"

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Timer
 
 import psutil
 import pytest
@@ -21,7 +22,7 @@ from testbed.lab.switch import StudentSwitch
 from testbed.lab.workbench import Workbench
 
 SECRET = "the-exam-of-next-week"
-SHADOWS = ("random", "copy", "token", "lark", "numpy", "json", "socket", "pcpp", "scapy", "typing")
+SHADOWS = ("colorsys", "random", "copy", "token", "lark", "numpy", "json", "socket", "pcpp", "scapy", "typing")
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_modules_beside_a_host_are_nobodys(tmp_path: Path) -> None:
     for name in SHADOWS:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not mine')")
     (tmp_path / "own.py").write_text("VALUE = 7\n")
-    code = "import json, random, own, wire\nimport numpy as np\ndef work():\n    return [np.int64(own.VALUE), random.Random(1).random() < 1]\n"
+    code = "import colorsys, json, random, own, wire\nimport numpy as np\ndef work():\n    return [np.int64(own.VALUE), random.Random(1).random() < 1]\n"
     assert calls(tmp_path, code).told == "[7, True]"
 
 
@@ -263,6 +264,9 @@ def test_what_is_no_file_is_not_read(work: Path, secret: Path, name: str, kind: 
 
 def test_lines_of_a_program_are_shown_of_its_own_files_alone(work: Path, secret: Path) -> None:
     os.mkfifo(work / "fifo.p4")
+    pipe = os.open(work / "fifo.p4", os.O_RDWR)
+    os.write(pipe, b"what somebody wrote\n")
+    Timer(0.5, os.close, [pipe]).start()  # so that a reader does not wait for ever
     (work / "link.p4").symlink_to(secret)
     (work / "own.p4").write_text("control C() {}")
     for name in ("fifo.p4", "link.p4", "../teacher/secret", str(secret), "none.p4", "own.p4\0"):

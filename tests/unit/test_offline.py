@@ -30,7 +30,7 @@ def other(code: str, patience: float | None = None, most: int | None = None) -> 
 
 def test_a_switch_that_answers_at_length_is_ended() -> None:
     with (
-        other(f"while True: os.write(1, {HEAD.pack(1, 4) + b'more'!r})", most=1 << 20) as switch,
+        other(f"while True: os.write(1, {HEAD.pack(1, 4) + b'more'!r})", 20.0, most=1 << 20) as switch,
         pytest.raises(ControlError, match="its answer has more than 1048576 bytes"),
     ):
         switch.send(0, bytes(60))
