@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +20,8 @@ from p4utils.utils.compiler import P4C, CompilationError
 from switches.bmv2 import installation
 from switches.bmv2.switch import Bmv2Switch
 from switches.cache import cache_directory
+from switches.embedded.compiler import preprocess_p4
+from switches.embedded.errors import CompileError
 
 FIRST_THRIFT_PORT = 9090
 
@@ -70,11 +74,14 @@ class Lab(NetworkAPI):
         """Not to /tmp/topology.json, which all networks of a machine would share."""
 
 
-def _compiled(program: Path, options: str) -> P4C:
-    """P4-utils' compiler, having compiled; what it made is cached by the content of the program and of the files below it."""
+def _compiled(program: Path, defines: dict[str, str], options: str) -> P4C:
+    """P4-utils' compiler, having compiled; what it made is cached by the content of the program and of all that it may include."""
     digest = hashlib.sha256(f"{options} {installation.printed_version('p4c')}".encode())
-    for path in sorted(program.parent.rglob("*.p4")):
-        digest.update(f"{path.relative_to(program.parent)}\0".encode() + path.read_bytes() + b"\0")
+    files = set(program.parent.rglob("*.p4"))
+    with suppress(CompileError):  # p4c will tell
+        files |= {Path(file) for file in preprocess_p4(program, defines).files}
+    for path in sorted(files):
+        digest.update(f"{os.path.relpath(path, program.parent)}\0".encode() + path.read_bytes() + b"\0")
     folder = cache_directory() / f"p4c-{program.stem}-{digest.hexdigest()[:24]}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +103,7 @@ class Bmv2Target:
 
     def __init__(self, program: Path, defines: dict[str, str]) -> None:
         options = [f"-D{name}={value}" for name, value in defines.items()]
-        self.compiler = _compiled(program, f"--target bmv2 --arch v1model --std p4-16 {shlex.join(options)}")
+        self.compiler = _compiled(program, defines, f"--target bmv2 --arch v1model --std p4-16 {shlex.join(options)}")
         self.numbers = count()
 
     def versions(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class Source:
-    """Preprocessed text; `origin[i]` is the (file, line) that output line i (from 0) came from."""
+    """Preprocessed text; `origin[i]` is the (file, line) that output line i (from 0) came from, `files` all that was read."""
 
     text: str
     origin: tuple[tuple[str, int], ...]
+    files: tuple[str, ...] = ()
 
     def position(self, line: int | None, column: int | None) -> Position:
         """The author's position of a line (from 1) and column of the text."""
@@ -38,6 +39,13 @@ class _P4Preprocessor(Preprocessor):
     def __init__(self) -> None:
         super().__init__()
         self.line_directive = MARK
+        self.opened: list[str] = []
+
+    def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
+        """Remembers what is included: a file of macros alone leaves no line."""
+        file = super().on_file_open(is_system_include, includepath)
+        self.opened.append(includepath)
+        return file
 
     def parsegen(self, input: str, source: str | None = None, abssource: str | None = None) -> Iterator[Any]:
         """Hides `??` from pcpp, which replaces trigraphs, as p4c's preprocessor does not."""
@@ -89,7 +97,7 @@ def preprocess(program: Path, defines: dict[str, str], include_dirs: list[Path])
     source = _strip_line_directives(out.getvalue().replace(APART, ""), str(program))
     for text, (file, line) in zip(source.text.split("\n"), source.origin, strict=True):
         _refuse_control_characters(text, file, line)
-    return source
+    return replace(source, files=(str(program), *dict.fromkeys(preprocessor.opened)))
 
 
 def _refuse_control_characters(text: str, file: str, line: int = 1) -> None:

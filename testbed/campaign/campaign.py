@@ -52,19 +52,25 @@ class Status:
 class Campaign:
     """A folder: `trials/` with the results, and status.json."""
 
-    def __init__(self, folder: Path, runs: list[Planned]) -> None:
+    def __init__(self, folder: Path, runs: list[Planned], again: bool = False) -> None:
+        """With `again` trials whose results are not valid run again, and the new results replace the old."""
         self.folder, self.runs = folder, runs
         self.store = Store(folder / "trials")
         self.trials: dict[str, tuple[Planned, Trial]] = {}
         for run in runs:
             for number, trial in run.trials:
                 self.trials.setdefault(number, (run, trial))
-        self.status = Status(len(self.trials), self._done())
+        # how often the trials that are left have run
+        self.tries = {number: self._tries(number) for number in self.trials if not self._settled(number, again)}
+        self.status = Status(len(self.trials), len(self.trials) - len(self.tries))
         self.took: list[float] = []  # seconds of each trial that has ended
         self.claimed: int | None = None
 
-    def _done(self) -> int:
-        return sum(self.store.has(number) for number in self.trials)
+    def _settled(self, number: str, again: bool) -> bool:
+        return self.store.has(number) and (not again or bool(self.store.read(number)["valid"]))
+
+    def _tries(self, number: str) -> int:
+        return int(self.store.read(number).get("tries", 1)) if self.store.has(number) else 0
 
     def claim(self) -> None:
         """Make the campaign this process's own. Raises ResultsError if another is at it."""
@@ -83,7 +89,7 @@ class Campaign:
         seen: set[str] = set()
         for place, run in enumerate(self.runs):
             for number, trial in run.trials:
-                if number not in seen and not self.store.has(number):
+                if number not in seen and number in self.tries:
                     seen.add(number)
                     block = found.setdefault((place, trial.seed), [])
                     block.append(Work(number, f"{run.title}: {trial.name} (seed {trial.seed})", len(found) - 1))
@@ -132,7 +138,9 @@ class Campaign:
         if "failed" in result:
             self._failed(work, result["failed"], tell)
         elif "metrics" in result:
-            first = self.store.commit(work.identity, rounded(result) | {"machine": fingerprint})
+            before = self.tries[work.identity]
+            kept = rounded(result) | {"machine": fingerprint, "tries": before + 1}
+            first = self.store.commit(work.identity, kept, replacing=before > 0)
             self.status.done += first
             verdict = "valid" if result["valid"] else f"not valid: {'; '.join(result['problems'])}"
             tell(f"{work.name} on {event.slot}: {result['metrics']['duration']:.1f} s, {verdict}{self._left_in_words()}")
@@ -153,6 +161,10 @@ class Campaign:
         s.slots, s.updated = len(slots), time.time()
         s.left = schedule.left * sum(self.took) / len(self.took) / len(slots) if self.took and slots else None
         write_whole(self.folder / "status.json", json.dumps(s.__dict__, indent=1) + "\n")
+
+    def unsound(self) -> int:
+        """How many of the trials have a result that is not valid."""
+        return sum(self.store.has(number) and not self.store.read(number)["valid"] for number in self.trials)
 
     def results(self, run: Planned) -> list[tuple[Trial, dict[str, Any]]]:
         """The trials of a run that have a result, in the experiment's order."""

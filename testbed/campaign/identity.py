@@ -10,6 +10,7 @@ from typing import Any
 
 from hosts.plugins import is_file
 from testbed.plan.experiment import Trial
+from testbed.record import foreign
 from testbed.record.provenance import code_digest
 from testbed.record.runs import ROOT
 
@@ -32,10 +33,16 @@ def scheme_files(trial: Trial) -> list[str]:
     return sorted(source for source in sources if is_file(source))
 
 
+def foreign_files(trial: Trial) -> dict[str, str]:
+    """SHA-256 of each file, by path, that a trial reads and that inalab does not have."""
+    schemes = [job.of_scheme() for job in trial.settings.each()] + [trial.settings.running()]
+    return foreign.read_by(schemes, trial.settings.k)
+
+
 def identity(trial: Trial, target: str) -> str:
     """SHA-256, in hex, of a trial's resolved settings, seed, target and code."""
-    schemes = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in scheme_files(trial)]
+    others = sorted((Path(path).name, digest) for path, digest in foreign_files(trial).items())
     told: dict[str, Any] = {
-        "settings": trial.settings.resolved(), "seed": trial.seed, "target": target, "code": code(), "schemes": schemes,
+        "settings": trial.settings.resolved(), "seed": trial.seed, "target": target, "code": code(), "foreign": others,
     }  # fmt: skip
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=list).encode()).hexdigest()

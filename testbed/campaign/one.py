@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-from testbed.campaign.identity import scheme_files
+from testbed.campaign.identity import foreign_files, scheme_files
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
 from testbed.plan.targets import target_for
@@ -32,6 +32,7 @@ def described(trial: Trial, target: str) -> dict[str, Any]:
     """A trial for another process or machine, as values that JSON has."""
     return {
         "settings": trial.settings.model_dump(mode="json"), "seed": trial.seed, "target": target, "schemes": scheme_files(trial),
+        "foreign": foreign_files(trial),
     }  # fmt: skip
 
 
@@ -101,6 +102,9 @@ def _result(asked: dict[str, Any]) -> dict[str, Any]:
         for source in asked["schemes"]:
             named_scheme(source)
         settings = make_settings(TrialSettings, asked["settings"])
+        own = foreign_files(Trial("", {}, settings, asked["seed"]))
+        if differ := sorted(path for path in own.keys() | asked["foreign"].keys() if own.get(path) != asked["foreign"].get(path)):
+            return {"failed": f"{', '.join(differ)} is another file here than where the campaign was planned: copy it"}
         target = target_for(asked["target"], settings.running(), settings.k)
         return run_trial(settings, asked["seed"], target, lambda message: None)
     except (TrialError, SettingsError) as error:

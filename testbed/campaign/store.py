@@ -1,4 +1,4 @@
-"""The results of a campaign: a file a trial, under its identity. Each appears whole, and once."""
+"""The results of a campaign: a file a trial, under its identity. Each appears whole, and once unless it is to be replaced."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Store:
             raise ResultsError(f"{path} cannot be read ({error}): delete it, and its trial runs again") from None
         return found
 
-    def commit(self, identity: str, result: dict[str, Any]) -> bool:
-        """Keep a result for good; False if there is one already, which stays. Raises ResultsError if there is no room.
+    def commit(self, identity: str, result: dict[str, Any], replacing: bool = False) -> bool:
+        """Keep a result; False if there is one already, which stays unless `replacing`. Raises ResultsError if there is no room.
 
-        It is written aside, synced, and linked into place, which replaces nothing (link(2)).
+        It is written aside, synced, and linked into place, which replaces nothing (link(2)), or renamed, which does.
         """
         path = self._path(identity)
         aside = self.folder / f".{identity}.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
@@ -48,7 +48,10 @@ class Store:
                 json.dump(result, file, allow_nan=False)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(aside, path)
+            if replacing:
+                os.rename(aside, path)
+            else:
+                os.link(aside, path)
             self._sync()
         except FileExistsError:
             return False

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,13 +38,22 @@ Results = Annotated[Path, typer.Option(help="folder that runs and campaigns are 
 On = Annotated[str | None, typer.Option("--on", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://10.0.0.1:8786")]
 
 
+class Again(StrEnum):
+    INVALID = "invalid"
+
+
 @application.command()
-def run(file: File, on: On = None, results: Results = Path("results")) -> None:
+def run(
+    file: File,
+    on: On = None,
+    results: Results = Path("results"),
+    again: Annotated[Again | None, typer.Option(help="run trials whose results are not valid once more, and replace these")] = None,
+) -> None:
     """Run a campaign, or go on with one: what has a result is not run again."""
     from testbed.campaign.file import read
     from testbed.command.campaigner import conduct
 
-    raise typer.Exit(conduct(file.stem, read(file).run, on, results, console))
+    raise typer.Exit(conduct(file.stem, read(file).run, on, results, console, again is not None))
 
 
 @application.command()

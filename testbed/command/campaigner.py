@@ -32,14 +32,17 @@ from testbed.simulator.target import SimulatedTarget
 FOLDER = "campaigns"  # below the results
 
 
-def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console) -> int:
-    """Run a campaign of these runs and write their reports; the exit code is 0 if every trial has a result."""
+def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console, again: bool = False) -> int:
+    """Run a campaign of these runs and write their reports; the exit code is 0 if every trial has a result.
+
+    With `again`, trials whose results are not valid run again.
+    """
     runs = [_Run(one) for one in words]
     if on:
         _dask().checked(on)  # before anything is written
     if any(run.asked.target != SimulatedTarget.name for run in runs):
         need_namespaces()
-    campaign = Campaign(results / FOLDER / name, [run.planned for run in runs])
+    campaign = Campaign(results / FOLDER / name, [run.planned for run in runs], again)
     campaign.claim()
     there = f", {campaign.status.done} of them already there" if campaign.status.done else ""
     console.print(f"campaign {name}: {len(campaign.trials)} trials in {len(runs)} runs{there}; results in {campaign.folder}")
@@ -52,6 +55,9 @@ def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path,
         interrupted = True
         console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")
     drawn = [run.report(campaign, results, console) for run in runs]
+    if unsound := campaign.unsound():
+        told = f"{unsound} of {len(campaign.trials)} trials are not valid"
+        console.print(f"{told}: to run them again, say the same with --again invalid", style="yellow")
     campaign.release()
     lost = len(campaign.trials) - campaign.status.done
     if lost and not interrupted:

@@ -31,6 +31,7 @@ from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
 from testbed.plan.targets import check_trials, target_for
+from testbed.record import foreign
 from testbed.record.clock import time_left
 from testbed.record.provenance import digest_of, environment
 from testbed.record.runs import (
@@ -201,7 +202,10 @@ def new_record(
         record["capture"] = list(asked.capture)
     if is_file(asked.experiment):
         record["source"] = str(Path(asked.experiment).resolve())
-    if added := registry.added():
+    added, own = registry.added(), Path(inspect.getfile(experiment.trials))
+    if files := foreign.read_by(added.values(), settings.k, own):
+        record["foreign"] = files
+    if added:
         record["schemes_added"] = {source: digest_of(Path(source)) for source in added}
         record["looks"] = {s.name: asdict(s.look) | {"of_bound": s.of_bound} for s in added.values()}
     return record
@@ -217,7 +221,7 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
 
     Trials of other code or another machine do not belong into one run, nor does a run that is still going.
     """
-    code = ("versions", "machine", "git", "code", "schemes_added")
+    code = ("versions", "machine", "git", "code", "schemes_added", "foreign")
     same = ("experiment", "target", "seed", "settings", "quick", "trials", "capture", *code)
     for folder in sorted((results / record["experiment"]).glob("*/run.json"), reverse=True):
         try:

@@ -64,6 +64,7 @@ class Record(_Data):
     capture: list[Text] = []
     source: Text | None = None
     schemes_added: dict[str, str] = {}
+    foreign: dict[str, str] = {}
     looks: dict[str, Drawn] = {}
     findings: list[Text] = []
     plots: list[Annotated[str, Field(pattern=NAME)]] = []
@@ -100,6 +101,7 @@ class Trial(_Data):
     valid: bool = False
     failed: bool = False
     problems: list[Text] = []
+    tries: int = 1
     factors: dict[str, Any] = {}
     settings: Settings = Settings()
     metrics: Metrics = Metrics()

@@ -80,12 +80,18 @@ def _facts(run: Run) -> list[tuple[str, Any]]:
         ("target", record["target"]),
         ("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds)) or record["seed"]),
         ("trials", f"{len(run.trials)} of {planned}" + ("" if record.get("finished") else ", interrupted")),
+        *([("run again", f"{again} trials that were not valid")] if (again := _again(run)) else []),
         *([("captured", ", ".join(record["capture"]))] if record.get("capture") else []),
         ("started", _clock(record.get("started"))),
         ("ended", _clock(record.get("ended"))),
         *([("machines", f"{len(kinds)} kinds, see below")] if len(kinds := record.get("machines", [])) > 1 else []),
         ("commit", described(record.get("git") or {}, 12) or MISSING),
     ]
+
+
+def _again(run: Run) -> int:
+    """How many trials ran more than once (inalab campaign --again)."""
+    return sum(trial.get("tries", 1) > 1 for trial in run.trials)
 
 
 def _context(record: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, bool]]]]:

@@ -85,10 +85,12 @@ def test_whatever_happens_every_trial_ends_once() -> None:
 
 
 class MadeUp:
-    """Slots that run nothing: each trial ends at once, with a result that says where; some are lost."""
+    """Slots that run nothing: each trial ends at once, with a result that says where; some are lost, some losses `unsound`."""
 
-    def __init__(self, names: list[str], lose: dict[str, int] | None = None, fail: str = "") -> None:
-        self.names, self.lose, self.fail = names, lose or {}, fail
+    def __init__(
+        self, names: list[str], lose: dict[str, int] | None = None, fail: str = "", unsound: tuple[float, ...] = ()
+    ) -> None:
+        self.names, self.lose, self.fail, self.unsound = names, lose or {}, fail, unsound
         self.under_way: dict[str, dict[str, Any]] = {}
         self.ran: list[tuple[str, int]] = []  # slot and seed
         self.stopped = False
@@ -110,7 +112,9 @@ class MadeUp:
                 continue
             self.ran.append((slot, asked["seed"]))
             failed = self.fail and asked["settings"]["loss"] == 0.5
-            result = {"failed": self.fail} if failed else {"metrics": {"duration": 1 / 3}, "valid": True, "problems": []}
+            valid = asked["settings"]["loss"] not in self.unsound
+            problems = [] if valid else ["the machine was busy"]
+            result = {"failed": self.fail} if failed else {"metrics": {"duration": 1 / 3}, "valid": valid, "problems": problems}
             found.append(Ended(slot, result))
         return found
 
@@ -141,8 +145,8 @@ def test_each_seeds_trials_run_on_one_machine_and_all_are_there_once(tmp_path: P
 
 def test_what_is_compared_is_a_block_and_no_two_runs_share_one(tmp_path: Path) -> None:
     run, other = planned(2, (0.0, 0.1)), planned(2, (0.1, 0.2, 0.5))
+    Store(tmp_path / "trials").commit(run.trials[1][0], {})
     campaign = Campaign(tmp_path, [run, other])
-    campaign.store.commit(run.trials[1][0], {})
     names = [[work.name for work in block] for block in campaign.blocks()]
     assert names == [
         ["made up: loss 0.0 (seed 1)"],
@@ -182,6 +186,34 @@ def test_a_trial_that_fails_is_told_and_tried_again_next_time(tmp_path: Path) ->
     assert len(again.ran) == 3
 
 
+def test_trials_that_are_not_valid_run_again_when_that_is_asked_for(tmp_path: Path) -> None:
+    run = planned()
+
+    def conduct(machines: MadeUp, again: bool) -> Campaign:
+        campaign = Campaign(tmp_path, [run], again)
+        campaign.conduct(machines, lambda text: None)
+        assert campaign.status.done == 12
+        return campaign
+
+    assert conduct(MadeUp(["a"], unsound=(0.1, 0.5)), again=False).unsound() == 6
+    ran = []
+    for again, unsound, left in ((False, (), 6), (True, (0.5,), 3), (True, (), 0), (True, (), 0)):
+        machines = MadeUp(["a"], unsound=unsound)
+        campaign = conduct(machines, again)
+        assert campaign.unsound() == left
+        ran.append(len(machines.ran))
+    assert ran == [0, 6, 3, 0]
+    assert {(t.settings.loss, result["tries"]) for t, result in campaign.results(run)} == {(0.0, 1), (0.1, 2), (0.2, 1), (0.5, 3)}
+
+
+def test_a_trial_that_fails_when_it_runs_again_keeps_its_result(tmp_path: Path) -> None:
+    run = planned(1)
+    Campaign(tmp_path, [run]).conduct(MadeUp(["a"], unsound=(0.5,)), lambda text: None)
+    campaign = Campaign(tmp_path, [run], again=True)
+    campaign.conduct(MadeUp(["a"], fail="it did not start"), lambda text: None)
+    assert campaign.status.failed and campaign.unsound() == 1 and len(campaign.results(run)) == 4
+
+
 def test_the_status_is_told_also_by_another_process(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="there is no campaign"):
         read_status(tmp_path)
@@ -200,10 +232,10 @@ def test_no_room_ends_a_campaign_and_what_is_there_stays(tmp_path: Path, monkeyp
     campaign, machines = Campaign(tmp_path, [planned()]), MadeUp(["a"])
     real = Store.commit
 
-    def full(self: Store, number: str, result: dict[str, Any]) -> bool:
+    def full(self: Store, number: str, result: dict[str, Any], replacing: bool = False) -> bool:
         if len(list(self.folder.iterdir())) == 5:
             raise ResultsError("no room")
-        return real(self, number, result)
+        return real(self, number, result, replacing)
 
     monkeypatch.setattr(campaigns.Store, "commit", full)
     with pytest.raises(ResultsError, match="no room"):
@@ -252,11 +284,14 @@ def asked_for(**change: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "what", ["versions", "machine", "git", "code", "schemes_added", "target", "seed", "settings", "quick", "trials", "capture"]
+    "what",
+    ["versions", "machine", "git", "code", "schemes_added", "foreign", "target", "seed", "settings", "quick", "trials", "capture"],
 )
 def test_a_run_does_not_go_on_with_trials_of_another(what: str, tmp_path: Path) -> None:
     """Of another machine or other code, or that were asked for in other words."""
-    asked = asked_for(code={"sha256": "ab"}, schemes_added={"mine.py": "ab"}, quick=False, capture=["h0"])
+    asked = asked_for(
+        code={"sha256": "ab"}, schemes_added={"mine.py": "ab"}, foreign={"mine.py": "ab"}, quick=False, capture=["h0"]
+    )
     earlier = make_run(tmp_path, [measured(), failed("no faults", 2, "it did not start")], **asked)
     assert runner._earlier(tmp_path, asked | {what: "another"}) is None
     found = runner._earlier(tmp_path, asked | {"started": "later", "finished": False})

@@ -108,6 +108,57 @@ def test_a_trial_of_a_schemes_file_is_another_when_the_file_has_changed(own_sche
     assert identity(own, "embedded") == first
 
 
+P4_SCHEME = """
+from pathlib import Path
+from schemes.ring import Ring
+from schemes.scheme import Look
+import json, numpy, torch  # of Python's, and installed
+
+class Mine(Ring):
+    name, look, program = "mine", Look("mine", "black"), Path(__file__).parent / "mine.p4"
+
+    def later(self):
+        import inalab_helper
+        from inalab_kit.deep import part
+
+SCHEME = Mine()
+"""
+PARTS = {
+    "inalab_helper.py": "import inalab_second", "inalab_second.py": "", "inalab_kit/__init__.py": "",
+    "inalab_kit/deep/part.py": "X = 1", "mine.p4": '#include "macros.p4"\n#include "sub/more.p4"\n#if K == 64\n#include "k64.p4"\n#endif\n',
+    "macros.p4": "#define N 4", "sub/more.p4": '#include "../last.p4"', "last.p4": "const bit<8> N_LAST = N;", "k64.p4": "",
+}  # fmt: skip
+
+
+def test_whatever_a_schemes_file_reads_is_part_of_its_trials(own_scheme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = own_scheme.parent / "other"
+    for name, text in {"mine.py": P4_SCHEME, "unrelated.py": "", "unrelated.p4": "", **PARTS}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    del registry._known()["mine"]
+    registry.add(str(folder / "mine.py"))
+    own, others = trial(scheme="mine"), trial(scheme="ring")
+    files = identities.foreign_files(own)
+    assert {str(Path(path).relative_to(folder)) for path in files} == {"mine.py", *PARTS}
+    assert identities.foreign_files(others) == {}
+    seen = {identity(own, "embedded")}
+    for name in ["mine.py", *PARTS]:
+        (folder / name).write_text((folder / name).read_text() + "\n")
+        seen.add(identity(own, "embedded"))
+    assert len(seen) == len(PARTS) + 2
+    (folder / "unrelated.py").write_text("x = 1")
+    assert identity(own, "embedded") in seen
+    wide = trial(scheme="mine", k=256)
+    assert str(folder / "k64.p4") not in identities.foreign_files(wide)
+
+
+def test_a_machine_whose_files_are_others_says_so(own_scheme: Path) -> None:
+    told = one.described(trial(scheme="mine"), "simulated")
+    own_scheme.write_text(OWN_SCHEME + "# faster")
+    assert one._result(told) == {"failed": f"{own_scheme} is another file here than where the campaign was planned: copy it"}
+
+
 def test_what_is_said_by_default_is_the_same_trial() -> None:
     assert identity(trial(slots=64, workers=4), "embedded") == identity(trial(), "embedded")
 
