@@ -35,10 +35,11 @@ def dies(server: Any) -> None:
 
 
 def trained(
-    group: Managed, steps: int, killed: str = "", after: float = 0.0, cut_off: int = -1
+    group: Managed, steps: int, killed: str = "", after: float = 0.0, from_step: int = 0, cut_off: int = -1
 ) -> tuple[list[dict[int, Update]], np.ndarray[Any, Any], float]:
     """What became of every worker's updates by number, how often each is in the last model, and when the server was killed.
 
+    It is killed so many seconds `after` worker 0 has begun a step.
     Update k of a worker w has a one at w * steps + k, and zeros elsewhere, so its norm is 1.
     """
     first, together_ = np.zeros(ELEMENTS, dtype=np.int32), threading.Barrier(group.n)
@@ -58,10 +59,10 @@ def trained(
             rng, worker = random.Random(rank), workers[rank]
             done(worker, first, Operation.KEEP)
             worker.all_reduce(np.zeros(1, np.float32))
-            if rank == 0 and killed:
-                timer.start()
             told = {}
             for step in range(steps):
+                if killed and (rank, step) == (0, from_step):
+                    timer.start()
                 if (rank, step) == (cut_off, 2):
                     worker.channels[group.n + 1].socket.shutdown(socket.SHUT_RDWR)
                 idle(worker, lambda: together_.wait(20))
@@ -207,9 +208,9 @@ def test_an_update_that_is_not_a_number_holds_nobody_up() -> None:
 
 def test_the_server_goes_on_without_its_replica() -> None:
     group = Managed(3, distance=1.0)
-    told, model, _ = trained(group, 6, "server 1", 0.2)
-    assert model.tolist() == [1] * 18 and group.ended["server 0"] == ""
-    assert told[0][5].distance is None and told[0][0].distance is not None
+    told, model, _ = trained(group, 8, "server 1", from_step=1)
+    assert model.tolist() == [1] * 24 and group.ended["server 0"] == ""
+    assert told[0][7].distance is None and told[0][0].distance is not None
 
 
 def test_a_worker_that_does_not_reach_the_replica_ends_replication_and_nothing_else() -> None:
