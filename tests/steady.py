@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from topologies import isolation
+
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 BUSY = "while True: pass"
 
@@ -19,7 +21,8 @@ BUSY = "while True: pass"
 @contextmanager
 def load(processes: int) -> Iterator[None]:
     """So many processes that do nothing but compute."""
-    running = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
+    command = [sys.executable, "-c", BUSY]
+    running = [subprocess.Popen(command, preexec_fn=isolation.die_with_parent) for _ in range(processes)]  # noqa: PLW1509 (no thread)
     try:
         yield
     finally:
