@@ -39,7 +39,7 @@ def run(folder: Path, *words: str) -> tuple[dict[str, Any], list[dict[str, Any]]
     ("experiment", "own"),
     [
         ("workers", ["--set", "sizes=2", "--set", "steps=2"]),
-        ("loss", ["--set", "rates=0,0.01", "--set", "steps=2"]),
+        ("loss", ["--set", "rates=0,0.01", "--set", "steps=2", "--set", "measure_error=true"]),
         ("speedup", ["--set", "steps=2"]),
     ],
 )
