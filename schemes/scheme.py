@@ -124,6 +124,15 @@ class Scheme:
         """How far the model of a replica may be from the server's (hosts.collective.Update); None if there is no replica."""
         return None
 
+    def sum_error(self, settings: Any, workers: int, largest: float, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How far elements of a sum may be from the sum in float64 by the scheme's arithmetic; infinite where it states nothing.
+
+        `largest` is the largest magnitude in any worker's tensor, `magnitudes` has for each element the sum of the workers'.
+        By default twice the bound of float32 additions in any order, (n - 1) u times the sum of the magnitudes (Higham,
+        Accuracy and Stability of Numerical Algorithms, section 4.2), and half a denormal for each.
+        """
+        return 2 * workers * 2.0**-24 * magnitudes + workers * 2.0**-150
+
     def spare_servers(self, settings: Any) -> int:
         """How many of a job's servers may die without ending it."""
         return 0

@@ -18,6 +18,7 @@ from hosts.training.layers import FORWARD
 from hosts.training.pace import Pace, padded_sleep
 from hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, scheduled
 from hosts.training.replica import MOMENTUM, Replica
+from hosts.training.sampling import Sample, Sampling
 from hosts.training.stragglers import Straggler
 
 NICENESS = 10  # of the threads that compute
@@ -52,6 +53,7 @@ class _Step:
     padding: float
     exchange: Exchange
     own: torch.Tensor | None  # the gradient, where its error is measured
+    sample: Sample | None
     evaluation: Future[dict[str, float]] | None
 
 
@@ -78,6 +80,7 @@ class Trainer:
         self.replica = Replica(s.workload, s.seed, rank, workers, layered, s.batch, s.learning_rate, s.momentum)
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
+        self.sampling = Sampling(s.seed, s.steps, self.elements)
         self.waited, self.results = 0.0, 0  # what the counters said after the step before
 
     def run(
@@ -89,8 +92,8 @@ class Trainer:
         then; busy: the virtual compute time; compute: what was really computed (the update of the step before, and the gradient);
         padding: from then until the first gradient was due, negative if that was too early; rtt: the mean round trip of the
         step's packets, 0 where the scheme does not know. `layers`, where there are several: when each one's forward pass begins
-        and ends, and its sum begins and ends. On evaluated steps, where it is asked for, `error`: the distance of the sum from the
-        one in float64, relative to that one's norm.
+        and ends, and its sum begins and ends. `sample`, of some steps: see hosts.training.sampling. On evaluated steps, where it is
+        asked for, `error`: the distance of the sum from the one in float64, relative to that one's norm.
         """
         with ThreadPoolExecutor(1, "compute", _give_way) as processor:
             yield from self._steps(processor, begin, counters, on_ready)
@@ -117,6 +120,7 @@ class Trainer:
             plan = self._plan(number, free, due)
             gradient = computing.result()
             own = torch.cat(gradient.layers) if self._evaluates(number) and self.settings.measure_error else None
+            sample = self.sampling.before(number, gradient.layers)
             exchange = Exchange(begin, self.layers)
             padding = plan.first_release - gradient.done
             plan = plan.delayed(max(0.0, -padding))
@@ -125,7 +129,7 @@ class Trainer:
                 exchange.release(layer, gradient.layers[layer])
             self.replica.follow(exchange)
             evaluation = processor.submit(self.replica.evaluate) if self._evaluates(number) and self.rank == 0 else None
-            before = _Step(number, plan, gradient.loss, gradient.took, padding, exchange, own, evaluation)
+            before = _Step(number, plan, gradient.loss, gradient.took, padding, exchange, own, sample, evaluation)
         if before is not None:
             yield self._concluded(before, counters)[1]
         processor.submit(self.replica.update).result()
@@ -165,9 +169,11 @@ class Trainer:
         if len(self.layers) > 1:
             released = [exchange.released[layer] for layer in range(len(self.layers))]
             record["layers"] = [list(times) for times in zip(plan.begins, plan.forward, released, summed, strict=True)]
+        sums = [exchange.tensors[layer] for layer in range(len(self.layers))]
         if step.own is not None:
-            total = torch.cat([exchange.tensors[layer] for layer in range(len(self.layers))])
-            record["error"] = _relative_error(step.own, total)
+            record["error"] = _relative_error(step.own, torch.cat(sums))
+        if step.sample is not None:
+            record["sample"] = Sampling.after(step.sample, sums)
         if step.evaluation is not None:
             record |= step.evaluation.result()
         return summed, record

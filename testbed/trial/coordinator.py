@@ -256,6 +256,7 @@ class _Trial:
         }
         metrics |= self.running.metrics(list(measured["switches"].values()))
         problems = judge(metrics, self.settings)
+        problems += [job.named(job.wrong) for job in self.jobs if job.wrong]
         problems += [job.named(how) for job in self.jobs for how in [*job.lost.values(), *job.servers_lost]]
 
         def tag(job: JobRun) -> dict[str, Any]:

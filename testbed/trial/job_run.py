@@ -10,9 +10,10 @@ from typing import Any
 from hosts.messages import Done, Failure, FromWorker, Step
 from testbed.plan.settings import TrialSettings
 from testbed.record import steps
+from testbed.trial.sampled import compared
 from topologies.jobs import JobPlan
 
-SUMS = ("elements", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
+SUMS = ("elements", "sampled", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
 HIGHEST, LOWEST = ("duration", "delay_max", "distance_max"), ("padding_min", "single_from")
 
 
@@ -31,6 +32,8 @@ class JobRun:
     lost: dict[int, str] = field(default_factory=dict)  # likewise: how a worker died without which the others have gone on
     servers_lost: list[str] = field(default_factory=list)  # how servers died without which the job has gone on
     data: str = ""  # the hash of what is trained on
+    sampled: int = 0  # elements of sums that were compared
+    wrong: str = ""  # what is wrong with the first that was
 
     def hear(self, message: FromWorker) -> None:
         """Take in a message of a worker."""
@@ -76,7 +79,9 @@ class JobRun:
         return self.named("; ".join(dict.fromkeys(failure.text for failure in [*died, *others[:1]])))
 
     def finish(self, started: float) -> None:
-        """Order the steps, and count all times from the trial's start."""
+        """Order the steps, compare what was sampled of their sums, and count all times from the trial's start."""
+        scheme = self.settings.of_scheme()
+        self.sampled, self.wrong = compared(self.steps, self.plan.size, scheme, self.settings.scheme_settings())
         for record in self.steps:
             record["begun"] -= started
             record["ended"] -= started
@@ -115,6 +120,8 @@ class JobRun:
             "model_digest": digests.pop() if len(digests) == 1 else "",
             "ate_per_second": elements / median(sums),
         }
+        if self.sampled:
+            measured["sampled"] = self.sampled
         if evaluated := [r for r in self.steps if "accuracy" in r]:
             measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
         told = [(r["step"], value) for r in self.steps for value in (r.get("train_loss", 0.0), r.get("test_loss", 0.0))]

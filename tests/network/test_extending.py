@@ -58,3 +58,34 @@ def test_an_experiment_from_a_file_runs_and_is_reported(folder: Path) -> None:
     assert [t["factors"] for t in trials] == [{"window": 4}, {"window": 32}]
     assert (made / "window.png").stat().st_size > 10_000
     assert str(folder / "window.py") in (made / "report.html").read_text()  # in the command that runs it again
+
+
+MEAN = """
+import numpy as np
+from schemes.ring import Ring
+from schemes.scheme import Look
+
+class Mean(Ring):
+    name, look = "mean", Look("mean", "#000000")
+
+    def join(self, place, epoch, pulse=None):
+        collective = super().join(place, epoch, pulse)
+        over = collective._over
+        collective._over = lambda started, total: over(started, (total / place.membership.size).astype(total.dtype))
+        return collective
+
+SCHEME = Mean()
+"""
+
+
+def test_a_scheme_that_computes_something_else_is_not_valid(tmp_path: Path) -> None:
+    (tmp_path / "mean.py").write_text(MEAN)
+    words = ["--scheme", str(tmp_path / "mean.py"), "--set", "steps=3", "--set", "racks=1", "--set", "workers=2"]
+    results = tmp_path / "results"
+    assert inalab("run", "quickstart", *words, "--results", str(results), timeout=200).returncode == 0
+    (made,) = results.glob("*/*/trials.jsonl")
+    for line in made.read_text().splitlines():
+        trial = json.loads(line)
+        assert not trial["valid"] and trial["metrics"]["sampled"] > 100
+        assert [p for p in trial["problems"] if "mean does not sum as exactly as it states" in p], trial["problems"]
+        assert "sample" not in trial["steps"][0]

@@ -1,0 +1,42 @@
+"""Whether a job's sums are sums: samples of them against the sum, in float64, of what the workers gave."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from schemes.scheme import Scheme
+
+SAMPLE = "sample"  # of a step's record, see hosts.training.sampling
+
+
+def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settings: Any) -> tuple[int, str]:
+    """How many sampled elements are in the records, which lose them, and what is wrong with the first wrong one; "" if none is.
+
+    A sum is wrong where it is farther from the one in float64 than the scheme states. Steps that not all workers tell of, and
+    those with a number that is not finite, are left out.
+    """
+    steps: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for record in records:
+        if sample := record.pop(SAMPLE, None):
+            steps[record["step"]][record["rank"]] = sample
+    count, wrong = 0, ""
+    for step, samples in sorted(steps.items()):
+        given = np.array([sample["given"] for sample in samples.values()])
+        largest = max(sample["largest"] for sample in samples.values())
+        if len(samples) < workers or not np.isfinite(largest):
+            continue
+        expected, allowed = given.sum(axis=0), scheme.sum_error(settings, workers, largest, np.abs(given).sum(axis=0))
+        for rank, sample in sorted(samples.items()):
+            got = np.array(sample["got"])
+            count += len(got)
+            off = np.flatnonzero(~(np.abs(got - expected) <= allowed))
+            if len(off) and not wrong:
+                at = off[0]
+                wrong = (
+                    f"in step {step + 1} element {sample['elements'][at]} of the sum is {got[at]:.9g} at worker {rank}, and the "
+                    f"workers gave {expected[at]:.9g} in all: {scheme.name} does not sum as exactly as it states"
+                )
+    return count, wrong
