@@ -37,6 +37,8 @@ def main() -> None:
                 except CommandError as error:
                     refused = True
                     print(f"error: {line.strip()}: {error}", file=sys.stderr, flush=True)
+    except OSError as error:
+        sys.exit(f"error: {error}")
     except ControlError as error:
         names = f" (running: {', '.join(running())})" if "/" not in sys.argv[1] and running() else ""
         sys.exit(f"error: {error}{names}")

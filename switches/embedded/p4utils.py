@@ -103,7 +103,6 @@ class EmbeddedP4Switch(P4Switch):
 
     def start(self, controllers: Any = None) -> None:
         """Start the switch, and make it known by its Thrift port, too."""
-        socket_path(self.name).parent.mkdir(parents=True, exist_ok=True)
         try:
             super().start(controllers)
         except ChildProcessError:

@@ -38,7 +38,6 @@ class EmbeddedSwitch(Switch):
     def start(self, controllers: list[Any]) -> None:
         """Start the program on the node's interfaces and wait until it answers."""
         path = socket_path(self.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
         ports = [word for port, i in sorted(self.intfs.items()) if i.name != "lo" for word in ("-i", f"{port}@{i.name}")]
         if self.controller is not None:
             ports += ["-i", f"{self.controller}@unix:{packets_path(self.name)}"]

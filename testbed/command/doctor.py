@@ -120,6 +120,9 @@ CHECKS = (
 )
 
 
+OPEN = "open to all users of this machine while they run: p4run --p4runtime, and a campaign's Dask; docs/security.md"
+
+
 def examine(console: Console) -> int:
     """Print the findings and which targets can run; 0 if the embedded target can, 1 if not."""
     table = Table(title="inalab doctor", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -135,7 +138,7 @@ def examine(console: Console) -> int:
         mark = styled(("✓", "green") if found else ("✗", "red") if check.needed else ("–", "dim"))
         table.add_row(mark, check.name, found or "missing", check.means)
     console.print(table)
-    for sentence in advice:
+    for sentence in [*advice, OPEN]:
         console.print(sentence, soft_wrap=True)
     bmv2 = [*lacking, *(piece.name for piece in installation.missing())]
     for target, missing in (("embedded", lacking), ("bmv2", bmv2)):

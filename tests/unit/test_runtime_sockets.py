@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from switches.control import ControlError
 from switches.embedded.build import build
 from switches.embedded.control import SocketControl
-from switches.sockets import claim_socket
+from switches.sockets import claim_socket, socket_path
 
 PROGRAM = Path("tests/programs/queues.p4")
 
@@ -154,3 +155,36 @@ def test_a_name_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert "Traceback" not in done.stderr
     assert victim.read_text() == "precious"
     assert claim_socket("mine") == tmp_path / "inalab" / "mine.sock"
+
+
+def test_the_folder_of_sockets_is_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "inalab").mkdir(mode=0o755)  # as earlier versions made it
+    assert socket_path("mine") == tmp_path / "inalab" / "mine.sock"
+    assert (tmp_path / "inalab").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("what", ["folder", "link", "file"])
+def test_a_folder_of_sockets_that_is_somebody_elses_is_refused(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In /tmp anybody may have made it first, to hear the commands or to lead them elsewhere."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)  # so the runtime folder is not this user's, either
+    place = tmp_path / "inalab-4711"
+    if what == "folder":
+        place.mkdir()
+    elif what == "link":
+        place.symlink_to(tmp_path)
+    else:
+        place.touch()
+    for use in (socket_path, claim_socket):
+        with pytest.raises(OSError, match=f"{place} is not a folder of this user's: set XDG_RUNTIME_DIR"):
+            use("mine")
+    assert socket_path("./mine.sock") == Path("./mine.sock")
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    done = subprocess.run(
+        [sys.executable, "-m", "switches.cli", "mine", "show_ports"], env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and "Traceback" not in done.stderr
