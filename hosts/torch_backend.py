@@ -30,6 +30,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
@@ -282,9 +283,27 @@ def _summable(tensor: torch.Tensor) -> bool:
 
 def _values(tensor: torch.Tensor) -> NDArray[Any]:
     """What is summed for a tensor; float16 is summed as float32."""
-    values = tensor.detach().float() if tensor.dtype == torch.float16 else tensor.detach()
-    found: NDArray[Any] = values.contiguous().numpy()
-    return found
+    values = tensor.detach().resolve_neg()
+    return _lent(values.float().contiguous() if tensor.dtype == torch.float16 else values.contiguous())
+
+
+class _Lender:
+    """A tensor's memory for numpy, which keeps this, and so the tensor, for as long as it needs it.
+
+    Tensor.numpy() would do, but makes the storage one that can never be resized again, as some scripts do with what was summed.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.__array_interface__ = {
+            "version": 3, "shape": tuple(tensor.shape), "data": (tensor.data_ptr(), False),
+            "typestr": np.dtype(str(tensor.dtype).removeprefix("torch.")).str,
+        }  # fmt: skip
+
+
+def _lent(tensor: torch.Tensor) -> NDArray[Any]:
+    """A contiguous tensor's memory."""
+    return np.asarray(_Lender(tensor)) if tensor.numel() else tensor.clone().numpy()
 
 
 def _keep(pending: PendingSum, started: Sum) -> None:

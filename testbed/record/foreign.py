@@ -1,7 +1,7 @@
 """What a trial reads that is not of this package: files of schemes, what they import, and their P4 programs with all includes.
 
-Imports are found in the text, so those in functions count, too; of a package all modules do. What a scheme imports under a
-name that it computes, or opens by itself, is not found.
+Imports are found in the text, so those in functions count, too. What a scheme imports under a name that it computes, or opens
+by itself, is not found.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib.util
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def modules(source: Path) -> set[Path]:
         path = left.pop()
         if path not in found:
             found.add(path)
-            left += [imported for name in _imports(path) for imported in _files(name) if not _known(imported)]
+            left += [file.resolve() for file in _imports(path) if not _known(file)]
     return found
 
 
@@ -54,25 +54,41 @@ def program_files(program: Path, k: int) -> set[Path]:
     return {path for path in (program.resolve(), *(Path(file).resolve() for file in opened)) if not _known(path)}
 
 
-def _imports(path: Path) -> Iterator[str]:
-    """The first words of the names that a file imports."""
+def _imports(path: Path) -> Iterator[Path]:
+    """The files of the modules that a file imports; of the packages that they are in, too."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            yield from (name.name.partition(".")[0] for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+            for name in node.names:
+                yield from _files(_place(name.name.partition(".")[0]), name.name.split(".")[1:])
+        elif isinstance(node, ast.ImportFrom):
+            first, *rest = (node.module or "").split(".")
+            if node.level:  # from .a import b
+                above, rest = path.parents[node.level - 1], [word for word in (first, *rest) if word]
+            for name in node.names:
+                yield from _files(above if node.level else _place(first), [*rest, name.name])
 
 
-def _files(name: str) -> list[Path]:
-    """The files of a module, or of a package: all, because any may be imported."""
+def _place(name: str) -> Path | None:
+    """The file of a module, or the folder of a package, that is no known one."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        return []
+        return None
     if spec is None:
-        return []
-    inside = [path for folder in spec.submodule_search_locations or () for path in Path(folder).rglob("*.py")]
-    return [path.resolve() for path in (*inside, Path(spec.origin or "")) if path.suffix == ".py"]
+        return None
+    place = Path(next(iter(spec.submodule_search_locations or ()), spec.origin or "."))
+    return None if _known(place) else place
+
+
+def _files(place: Path | None, words: Sequence[str]) -> Iterator[Path]:
+    """The files on the way from a package's folder to a module below it, or to a name in one."""
+    if place is None:
+        return
+    for word in (None, *words):
+        place = place / word if word else place
+        yield from (
+            file for file in (place, place.with_suffix(".py"), place / "__init__.py") if file.suffix == ".py" and file.is_file()
+        )
 
 
 def _known(path: Path) -> bool:

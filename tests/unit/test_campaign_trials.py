@@ -125,14 +125,20 @@ SCHEME = Mine()
 """
 PARTS = {
     "inalab_helper.py": "import inalab_second", "inalab_second.py": "", "inalab_kit/__init__.py": "",
-    "inalab_kit/deep/part.py": "X = 1", "mine.p4": '#include "macros.p4"\n#include "sub/more.p4"\n#if K == 64\n#include "k64.p4"\n#endif\n',
+    "inalab_kit/deep/part.py": "from ..beside import Y", "inalab_kit/beside.py": "", "mine.p4": '#include "macros.p4"\n#include "sub/more.p4"\n#if K == 64\n#include "k64.p4"\n#endif\n',
     "macros.p4": "#define N 4", "sub/more.p4": '#include "../last.p4"', "last.p4": "const bit<8> N_LAST = N;", "k64.p4": "",
 }  # fmt: skip
 
 
 def test_whatever_a_schemes_file_reads_is_part_of_its_trials(own_scheme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = own_scheme.parent / "other"
-    for name, text in {"mine.py": P4_SCHEME, "unrelated.py": "", "unrelated.p4": "", **PARTS}.items():
+    for name, text in {
+        "mine.py": P4_SCHEME,
+        "unrelated.py": "",
+        "inalab_kit/unrelated.py": "",
+        "unrelated.p4": "",
+        **PARTS,
+    }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     monkeypatch.syspath_prepend(folder)

@@ -376,3 +376,29 @@ def test_gloo_keeps_no_weights() -> None:
     with pytest.raises(ValueError, match="Gloo sums, and keeps nothing: it has no CHANGE"):
         InaProcessGroup.sum(group, torch.ones(1), Label("weights"), Operation.CHANGE)
     assert len(group.gloo.given) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
+@pytest.mark.parametrize("shape", [(10,), (2, 5), (), (0,), (3, 0)])
+def test_what_is_summed_of_a_tensor_is_its_own_memory_and_it_can_be_resized_afterwards(
+    dtype: torch.dtype, shape: tuple[int, ...]
+) -> None:
+    tensor = torch.ones(shape).to(dtype)
+    values = torch_backend._values(tensor)
+    assert values.shape == shape and values.tolist() == tensor.tolist()
+    if tensor.numel() and dtype != torch.float16:
+        assert values.ctypes.data == tensor.data_ptr() and values.flags.writeable
+    del values
+    tensor.resize_(1000)  # as the batched PowerSGD hook does
+
+
+def test_values_keep_the_memory_of_a_tensor_that_nobody_else_has() -> None:
+    values = torch_backend._values(torch.full((1000,), 7.0))
+    others = [torch.zeros(1000) for _ in range(50)]
+    assert (values == 7).all() and len(others) == 50
+
+
+def test_views_are_summed_as_they_look() -> None:
+    assert torch_backend._values(torch.arange(6.0).view(2, 3).t()).tolist() == [[0, 3], [1, 4], [2, 5]]
+    lone = torch.complex(torch.ones(3), torch.arange(3.0)).conj().imag
+    assert lone.is_neg() and torch_backend._values(lone).tolist() == [0, -1, -2]
