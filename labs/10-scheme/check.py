@@ -9,7 +9,6 @@ from pydantic import Field, ValidationError
 from testbed.lab import room
 from testbed.lab.confinement import GIVEN, python
 from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.messages import Handed
 from testbed.lab.workbench import Workbench
 
 lab = Lab("Your own scheme", language="Python", hours=15, files=["scheme.py"], given=["all_reduce.py"], real_trials=True)
@@ -23,7 +22,7 @@ LONGEST = 100.0  # seconds of a trial
 HEADERS = 1.09  # bytes on a link for each byte of a tensor, as a thrifty scheme has them
 
 
-class Facts(Handed):
+class Facts(room.Handed):
     """What the scheme says of itself: see testbed.lab.scheme_facts."""
 
     name: str
@@ -33,7 +32,7 @@ class Facts(Handed):
     rate: float
 
 
-class Sum(Handed):
+class Sum(room.Handed):
     """What a worker found of one sum: see all_reduce.py."""
 
     rank: int
@@ -43,7 +42,7 @@ class Sum(Handed):
     seconds: float = Field(gt=0)
 
 
-Kind = TypeVar("Kind", bound=Handed)
+Kind = TypeVar("Kind", bound=room.Handed)
 
 
 def read(kind: type[Kind], text: str) -> Kind:

@@ -13,16 +13,9 @@ import time
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 LENGTH = struct.Struct(">I")
 MOST = 8 << 20  # bytes of a message, which may become thirty times as many objects of Python
-
-
-class Handed(BaseModel):
-    """What a confined process prints of itself: these fields and no other, of these types, with finite numbers."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ClosedError(Exception):

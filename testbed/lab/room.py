@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict
+
 from hosts.compiled import kept
 from testbed.lab import guard
 from testbed.lab.confinement import ROOT, SUBMISSION, readable, system_folders
@@ -38,6 +40,12 @@ MOST_FILES = 256 * MIB
 # setfcap is what the kernel requires of who maps root into a further user namespace (user_namespaces(7))
 LIMITED = ["prlimit", f"--as={16 << 30}", f"--fsize={64 * MIB}", "--nproc=1024", "--core=0"]  # PyTorch maps much more than it uses
 WITHOUT_POWER = ["setpriv", "--bounding-set", "-all,+setfcap", "--inh-caps", "-all"]
+
+
+class Handed(BaseModel):
+    """What a confined process prints of itself: these fields and no other, of these types, with finite numbers."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class _MountAttributes(ctypes.Structure):

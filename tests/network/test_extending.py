@@ -80,12 +80,11 @@ SCHEME = Mean()
 
 def test_a_scheme_that_computes_something_else_is_not_valid(tmp_path: Path) -> None:
     (tmp_path / "mean.py").write_text(MEAN)
-    words = ["--scheme", str(tmp_path / "mean.py"), "--set", "steps=3", "--set", "racks=1", "--set", "workers=2"]
+    words = [word for text in ("schemes=mean", "sizes=2", "seeds=1", "steps=3") for word in ("--set", text)]
     results = tmp_path / "results"
-    assert inalab("run", "quickstart", *words, "--results", str(results), timeout=200).returncode == 0
+    done = inalab("run", "workers", "--scheme", str(tmp_path / "mean.py"), *words, "--results", str(results), timeout=200)
+    assert done.returncode == 0, done.stderr
     (made,) = results.glob("*/*/trials.jsonl")
-    for line in made.read_text().splitlines():
-        trial = json.loads(line)
-        assert not trial["valid"] and trial["metrics"]["sampled"] > 100
-        assert [p for p in trial["problems"] if "mean does not sum as exactly as it states" in p], trial["problems"]
-        assert "sample" not in trial["steps"][0]
+    (trial,) = map(json.loads, made.read_text().splitlines())
+    assert not trial["valid"] and trial["metrics"]["sampled"] > 100 and "sample" not in trial["steps"][0]
+    assert [p for p in trial["problems"] if "mean does not sum as exactly as it states" in p], trial["problems"]

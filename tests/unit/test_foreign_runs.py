@@ -24,7 +24,7 @@ from testbed.report.page import write_report
 from tests.runs import failed, make_run, record, trial
 
 LOOK = {"label": "Mine", "colour": "#123456", "marker": "v", "line": ":", "of_bound": [0.5, 1.5]}
-ODD = (None, "../x[/y]", [1])
+ODD = ("../x[/y]", [1])
 MISSING = object()
 
 
