@@ -17,10 +17,9 @@ from testbed.draw.curves import Tolerance, estimate, look_of, matching, not_vali
 from testbed.draw.plots import new_figure
 from testbed.measures import Measure
 from testbed.plan.experiment import Trial
-from testbed.plan.settings import TrialSettings
 from testbed.plan.sweep import Point, SweepSettings, Words, paired
 from testbed.record.runs import Run
-from testbed.theory import pipelines
+from testbed.theory import bounds
 
 MODELS = {"digits-cnn": 40.0, "digits-mlp": 20.0, "characters": 60.0, "digits-mlp-large": 60.0}  # and compute in ms
 OF_PREDICTED = Tolerance(0.8, 1.05)  # of the throughput that compute and bounds allow
@@ -57,7 +56,7 @@ def _throughput(trial: dict[str, Any]) -> float:
 
 
 def _predicted(trial: dict[str, Any]) -> float:
-    return 1 / pipelines.bound(TrialSettings(**trial["settings"]))
+    return 1 / bounds.of_step(trial)
 
 
 def _over(run: Run, measure: Measure, model: str, scheme: str) -> Any:

@@ -18,6 +18,7 @@ from topologies.plan import NetworkPlan
 
 P4 = Path(__file__).resolve().parent.parent / "p4"
 K_CHOICES = (32, 64, 256)
+SMALLEST = 2.0**-125  # smaller values have the exponent of this one
 MOST_SLOTS = switchml.CELLS // 2
 
 
@@ -54,8 +55,9 @@ class Streaming(Scheme):
 
     def sum_error(self, settings: Any, workers: int, largest: float, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Half a step for each worker, of block exponents (hosts.stream.quantization); a fixed factor may overflow in silence."""
-        step = 2 * workers * largest / LARGEST if settings.scaling is None else np.inf
-        return super().sum_error(settings, workers, largest, magnitudes) + workers * step / 2
+        step = 2 * workers * max(largest, SMALLEST) / LARGEST if settings.scaling is None else np.inf
+        own: NDArray[np.float64] = super().sum_error(settings, workers, largest, magnitudes) + workers * step / 2
+        return own
 
     def packets(self, settings: Any, elements: int) -> int:
         """That a worker sends for a tensor."""

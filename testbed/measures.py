@@ -9,7 +9,7 @@ from typing import Any
 from schemes.tcp import TCP_OVERHEAD
 from testbed.plan.settings import TrialSettings
 from testbed.record.metrics import number
-from testbed.theory import bounds, pipelines
+from testbed.theory import bounds
 
 Record = dict[str, Any]
 Measure = Callable[[Record], float]
@@ -27,7 +27,7 @@ PERIOD = metric("period_median", 1000)  # ms
 
 def critical_path(trial: Record) -> float:
     """The least time of a step, in ms (testbed.theory.pipelines)."""
-    return 1000 * pipelines.bound(TrialSettings(**trial["settings"]))
+    return 1000 * bounds.of_step(trial)
 
 
 def retransmitted(trial: Record) -> float:

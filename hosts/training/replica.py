@@ -11,6 +11,7 @@ import torch
 
 from hosts.training.exchange import Exchange
 from hosts.training.layers import Layer, layers_of, whole
+from hosts.training.sampling import Sample, Sampling
 from hosts.training.workloads import find
 
 MOMENTUM = 0.9
@@ -40,6 +41,7 @@ class Gradient:
     loss: float
     took: float
     done: float  # time.monotonic()
+    sample: Sample | None = None
 
 
 class Replica:
@@ -65,6 +67,7 @@ class Replica:
         self.sums: list[Exchange | None] = [None] * len(self.layers)  # that the layers' updates wait for
         self.waited = 0.0  # seconds, for sums, since a step began
         self.velocity: list[torch.Tensor | None] = []  # before the last change
+        self.sampling: Sampling | None = None  # of the gradients
         for number, layer in enumerate(self.layers):
             layer.module.register_forward_pre_hook(lambda module, given, number=number: self._update(number))
 
@@ -77,8 +80,9 @@ class Replica:
         self.model.zero_grad()
         torch.autograd.backward(loss)
         found = [_flat([p.grad.reshape(-1) for p in layer.parameters if p.grad is not None]) for layer in self.layers]
+        sample = self.sampling.before(step, found) if self.sampling else None
         done = time.monotonic()
-        return Gradient(found, float(loss.detach()), done - begun - self.waited, done)
+        return Gradient(found, float(loss.detach()), done - begun - self.waited, done, sample)
 
     def follow(self, exchange: Exchange) -> None:
         """Let the next step take these sums of all layers."""

@@ -43,11 +43,23 @@ class Sampling:
         """What a worker gives in this step; None where it is not among those that were drawn."""
         if step not in self.of_step:
             return None
-        chosen, whole = self.of_step[step], torch.cat(layers)
-        return Sample(chosen.tolist(), whole[chosen].tolist(), float(whole.abs().max()), [])
+        elements = self.of_step[step].tolist()
+        extremes = [float(extreme) for layer in layers for extreme in torch.aminmax(layer)]
+        return Sample(elements, _at(layers, elements), float(np.max(np.abs(extremes))), [])
 
     @staticmethod
     def after(sample: Sample, sums: list[torch.Tensor]) -> dict[str, Any]:
         """The sample with what the worker got, for the step's record."""
-        sample.got = torch.cat(sums)[sample.elements].tolist()
+        sample.got = _at(sums, sample.elements)
         return asdict(sample)
+
+
+def _at(layers: list[torch.Tensor], elements: list[int]) -> list[float]:
+    """Elements of the tensors, as they are one behind the other; in rising order."""
+    found: list[float] = []
+    first = 0
+    for layer in layers:
+        inside = [element - first for element in elements if first <= element < first + layer.numel()]
+        found += layer[inside].tolist()
+        first += layer.numel()
+    return found

@@ -80,7 +80,7 @@ class Trainer:
         self.replica = Replica(s.workload, s.seed, rank, workers, layered, s.batch, s.learning_rate, s.momentum)
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
-        self.sampling = Sampling(s.seed, s.steps, self.elements)
+        self.replica.sampling = Sampling(s.seed, s.steps, self.elements)
         self.waited, self.results = 0.0, 0  # what the counters said after the step before
 
     def run(
@@ -120,7 +120,6 @@ class Trainer:
             plan = self._plan(number, free, due)
             gradient = computing.result()
             own = torch.cat(gradient.layers) if self._evaluates(number) and self.settings.measure_error else None
-            sample = self.sampling.before(number, gradient.layers)
             exchange = Exchange(begin, self.layers)
             padding = plan.first_release - gradient.done
             plan = plan.delayed(max(0.0, -padding))
@@ -129,7 +128,7 @@ class Trainer:
                 exchange.release(layer, gradient.layers[layer])
             self.replica.follow(exchange)
             evaluation = processor.submit(self.replica.evaluate) if self._evaluates(number) and self.rank == 0 else None
-            before = _Step(number, plan, gradient.loss, gradient.took, padding, exchange, own, sample, evaluation)
+            before = _Step(number, plan, gradient.loss, gradient.took, padding, exchange, own, gradient.sample, evaluation)
         if before is not None:
             yield self._concluded(before, counters)[1]
         processor.submit(self.replica.update).result()

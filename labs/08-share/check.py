@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from scapy.all import ByteField, Ether, FieldListField, IntField, Packet, ShortField, SignedIntField, bind_layers
 
 from testbed.lab.aggregation import LANES, SECRET, sum_of, vector
@@ -241,7 +242,8 @@ def packet(bitmap: int, chunk: int, resend: int, workers: int, index: int) -> by
 
 def large(seed: int) -> list[int]:
     """Integers that no float32 holds, and whose sums wrap around at 32 bits."""
-    return [((seed * 7919 + lane * 104729 + SECRET) * 2_654_435 + 1) % (1 << 31) for lane in range(LANES)]
+    draw = np.random.default_rng([SECRET, seed])
+    return [int(value) | 1 for value in draw.integers(1 << 29, 1 << 31, LANES)]
 
 
 Event = tuple[int, int, int]  # bitmap, chunk, resend

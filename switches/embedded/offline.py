@@ -16,6 +16,7 @@ from switches.embedded.control import Reads
 
 COMMAND, ANSWER, REFUSAL, END = 0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3
 HEAD = struct.Struct(">HI")
+ENDING = 5.0  # seconds
 PART = 1 << 16  # bytes that are read or written at once
 
 Record = tuple[int, bytes]
@@ -77,7 +78,7 @@ class OfflineSwitch(Reads):
                 continue
             part = os.read(self._output, PART)
             if not part:
-                raise ControlError(f"the switch ended with exit code {self.process.wait()}")
+                raise self._closed()
             unread += part
             size += len(part)
             done = len(results)
@@ -112,6 +113,13 @@ class OfflineSwitch(Reads):
             raise self._ended(f"it does not answer within {self.patience:g} s")
         return bool(readable)
 
+    def _closed(self) -> ControlError:
+        """It has closed its output, as when it ends."""
+        try:
+            return ControlError(f"the switch ended with exit code {self.process.wait(ENDING)}")
+        except subprocess.TimeoutExpired:
+            return self._ended("it has closed its output")
+
     def _ended(self, why: str) -> ControlError:
         """End the switch, because of that."""
         self.process.kill()
@@ -136,7 +144,7 @@ class OfflineSwitch(Reads):
             self.process.stdin.close()
         except BrokenPipeError:
             pass
-        self.process.wait(timeout=5)
+        self.process.wait(ENDING)
         self.process.stdout.close()
 
 

@@ -29,11 +29,15 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Planned:
-    """A run of a campaign: its title, its target, and its trials with their identities, in the order of the experiment."""
+    """A run of a campaign: its title, its target, and its trials with their identities, in the order of the experiment.
+
+    `foreign` are the files that the trials with these identities read, as they were when it was planned.
+    """
 
     title: str
     target: str
     trials: list[tuple[str, Trial]]
+    foreign: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -108,7 +112,7 @@ class Campaign:
                 for slot in (slot for slot in slots if slot not in schedule.running):
                     if (work := schedule.next_for(slot)) is not None:
                         run, trial = self.trials[work.identity]
-                        machines.start(slot, one.described(trial, run.target))
+                        machines.start(slot, one.described(trial, run.target, run.foreign.get(work.identity)))
                         begun[slot] = time.monotonic()
                 if not slots and not lonely:
                     tell("no machine is there: waiting for one")
@@ -162,7 +166,7 @@ class Campaign:
         s.left = schedule.left * sum(self.took) / len(self.took) / len(slots) if self.took and slots else None
         write_whole(self.folder / "status.json", json.dumps(s.__dict__, indent=1) + "\n")
 
-    def unsound(self) -> int:
+    def invalid(self) -> int:
         """How many of the trials have a result that is not valid."""
         return sum(self.store.has(number) and not self.store.read(number)["valid"] for number in self.trials)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hosts.plugins import is_file
 from testbed.plan.experiment import Trial
-from testbed.record import foreign
+from testbed.record.foreign import Foreign
 from testbed.record.provenance import code_digest
 from testbed.record.runs import ROOT
 
@@ -36,12 +36,14 @@ def scheme_files(trial: Trial) -> list[str]:
 def foreign_files(trial: Trial) -> dict[str, str]:
     """SHA-256 of each file, by path, that a trial reads and that inalab does not have."""
     schemes = [job.of_scheme() for job in trial.settings.each()] + [trial.settings.running()]
-    return foreign.read_by(schemes, trial.settings.k)
+    return Foreign(CODE).read_by(schemes, trial.settings.k)
 
 
-def identity(trial: Trial, target: str) -> str:
-    """SHA-256, in hex, of a trial's resolved settings, seed, target and code."""
-    others = sorted((Path(path).name, digest) for path, digest in foreign_files(trial).items())
+def identity(trial: Trial, target: str, foreign: dict[str, str] | None = None) -> str:
+    """SHA-256, in hex, of a trial's resolved settings, seed, target and code; `foreign` are its foreign_files."""
+    files = foreign_files(trial) if foreign is None else foreign
+    above = os.path.commonpath([os.path.dirname(path) for path in files]) if files else ""
+    others = sorted((os.path.relpath(path, above), digest) for path, digest in files.items())
     told: dict[str, Any] = {
         "settings": trial.settings.resolved(), "seed": trial.seed, "target": target, "code": code(), "foreign": others,
     }  # fmt: skip

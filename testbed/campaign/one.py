@@ -14,12 +14,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 from testbed.campaign.identity import foreign_files, scheme_files
 from testbed.plan.experiment import Trial
 from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
 from testbed.plan.targets import target_for
+from testbed.record.provenance import digest_of
 from testbed.trial.coordinator import run_trial
 from testbed.trial.errors import TrialError
 from topologies import isolation
@@ -28,11 +30,11 @@ LOOKS = 0.2  # seconds between two looks whether to stop
 Stop = Callable[[], bool]
 
 
-def described(trial: Trial, target: str) -> dict[str, Any]:
-    """A trial for another process or machine, as values that JSON has."""
+def described(trial: Trial, target: str, foreign: dict[str, str] | None = None) -> dict[str, Any]:
+    """A trial for another process or machine, as values that JSON has; `foreign` are its files, if they have been looked at."""
     return {
         "settings": trial.settings.model_dump(mode="json"), "seed": trial.seed, "target": target, "schemes": scheme_files(trial),
-        "foreign": foreign_files(trial),
+        "foreign": foreign_files(trial) if foreign is None else foreign,
     }  # fmt: skip
 
 
@@ -41,15 +43,19 @@ class Runner:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
+        self.foreign: dict[str, str] = {}  # that its process has imported
         self.errors: IO[bytes] | None = None
 
-    def run(self, trial: dict[str, Any], stop: Stop) -> dict[str, Any]:
+    def run(self, asked: dict[str, Any], stop: Stop) -> dict[str, Any]:
         """The result of a trial, or {"failed": why}, or {"stopped": true} where `stop` said so."""
+        if self.foreign != asked["foreign"]:  # a process keeps what it has imported
+            self.end()
+        self.foreign = asked["foreign"]
         process, errors = self._begun()
         assert process.stdin and process.stdout
         errors.truncate(0)
         with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(trial).encode() + b"\n")
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
             process.stdin.flush()
         while not select.select([process.stdout], [], [], LOOKS)[0]:
             if stop():
@@ -99,16 +105,22 @@ def main() -> None:
 
 def _result(asked: dict[str, Any]) -> dict[str, Any]:
     try:
-        for source in asked["schemes"]:
-            named_scheme(source)
-        settings = make_settings(TrialSettings, asked["settings"])
-        own = foreign_files(Trial("", {}, settings, asked["seed"]))
-        if differ := sorted(path for path in own.keys() | asked["foreign"].keys() if own.get(path) != asked["foreign"].get(path)):
-            return {"failed": f"{', '.join(differ)} is another file here than where the campaign was planned: copy it"}
+        here = {path: digest_of(Path(path)) if Path(path).is_file() else "" for path in asked["foreign"]}
+        if not (differ := _differing(here, asked["foreign"])):
+            for source in asked["schemes"]:
+                named_scheme(source)
+            settings = make_settings(TrialSettings, asked["settings"])
+            differ = _differing(foreign_files(Trial("", {}, settings, asked["seed"])), asked["foreign"])
+        if differ:
+            return {"failed": f"{', '.join(differ)} is another file here than when the campaign was planned"}
         target = target_for(asked["target"], settings.running(), settings.k)
         return run_trial(settings, asked["seed"], target, lambda message: None)
     except (TrialError, SettingsError) as error:
         return {"failed": str(error)}
+
+
+def _differing(files: dict[str, str], others: dict[str, str]) -> list[str]:
+    return sorted(path for path in files.keys() | others.keys() if files.get(path) != others.get(path))
 
 
 if __name__ == "__main__":

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.command.runner import conclude
 from testbed.command.terminal import Terminal
 from testbed.plan import experiment as registry
+from testbed.plan.settings import named_scheme
 from testbed.record.provenance import digest_of
 from testbed.record.runs import ResultsError, load_run
 
 
-def report_again(folder: Path, experiment: str | None, console: Terminal) -> None:
-    """Draw a run by the experiment of its name, or by the one in a file. Raises ResultsError where that is needed, or another's."""
+def report_again(folder: Path, experiment: str | None, schemes: Sequence[str], console: Terminal) -> bool:
+    """Draw a run by the experiment of its name, or by the one in a file; whether it could be drawn.
+
+    Code is run of the files that are named here, and of no other. Raises ResultsError where one is needed, or another's.
+    """
     run = load_run(folder)
+    recorded = [*run.record.get("foreign", {}).values(), (run.record.get("code") or {}).get("experiment_sha256")]
+    for file in [*schemes, *([experiment] if experiment else [])]:
+        if digest_of(Path(file)) not in recorded:
+            console.print(f"{file} has changed since the run", style="yellow")
+    for file in schemes:
+        named_scheme(file)
     name, source = run.record["experiment"], run.record.get("source")
     if experiment is not None:
         if registry.short(experiment) != name:
             raise ResultsError(f"{folder} is a run of {name}, and {experiment} is another experiment")
-        if digest_of(Path(experiment)) != (run.record.get("code") or {}).get("experiment_sha256"):
-            console.print(f"{experiment} has changed since the run", style="yellow")
-        conclude(run, registry.load(experiment), console)
-    elif source is None and name in registry.names():
-        conclude(run, registry.load(name), console, traced=False)
-    else:
+        return conclude(run, registry.load(experiment), console, again=True)
+    if source is not None or name not in registry.names():
         told = f"of {source}" if source else f"of {name}, which is no experiment of inalab's"
         raise ResultsError(f"{folder} is a run {told}: to run the code of an experiment's file, name it with --experiment FILE")
+    drawn = conclude(run, registry.load(name), console, again=True)
+    if not drawn and (left := [file for file in run.record.get("schemes_added", {}) if file not in schemes]):
+        console.print(f"a bound may need the code of {', '.join(left)}: name it with --scheme FILE")
+    return drawn

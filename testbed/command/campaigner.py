@@ -18,7 +18,7 @@ from rich.console import Console
 
 from testbed.campaign.campaign import Campaign, Planned
 from testbed.campaign.file import RunWords
-from testbed.campaign.identity import identity
+from testbed.campaign.identity import foreign_files, identity
 from testbed.campaign.machines import Here, Machines, MachinesError
 from testbed.command.runner import INTERRUPTED, conclude, entry_of, need_namespaces, new_record
 from testbed.plan.asking import Asked, understood
@@ -28,21 +28,24 @@ from testbed.plan.settings import named_scheme
 from testbed.plan.targets import check_trials, target_for
 from testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
 from testbed.simulator.target import SimulatedTarget
+from testbed.theory import bounds
 
 FOLDER = "campaigns"  # below the results
 
 
-def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console, again: bool = False) -> int:
+def conduct(
+    name: str, words: Sequence[RunWords], on: str | None, results: Path, console: Console, again: bool | None = None
+) -> int:
     """Run a campaign of these runs and write their reports; the exit code is 0 if every trial has a result.
 
-    With `again`, trials whose results are not valid run again.
+    With `again`, trials whose results are not valid run again; None where the command has no such option.
     """
     runs = [_Run(one) for one in words]
     if on:
         _dask().checked(on)  # before anything is written
     if any(run.asked.target != SimulatedTarget.name for run in runs):
         need_namespaces()
-    campaign = Campaign(results / FOLDER / name, [run.planned for run in runs], again)
+    campaign = Campaign(results / FOLDER / name, [run.planned for run in runs], bool(again))
     campaign.claim()
     there = f", {campaign.status.done} of them already there" if campaign.status.done else ""
     console.print(f"campaign {name}: {len(campaign.trials)} trials in {len(runs)} runs{there}; results in {campaign.folder}")
@@ -55,8 +58,8 @@ def conduct(name: str, words: Sequence[RunWords], on: str | None, results: Path,
         interrupted = True
         console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")
     drawn = [run.report(campaign, results, console) for run in runs]
-    if unsound := campaign.unsound():
-        told = f"{unsound} of {len(campaign.trials)} trials are not valid"
+    if again is not None and not interrupted and (invalid := campaign.invalid()):
+        told = f"{invalid} of {len(campaign.trials)} trials are not valid"
         console.print(f"{told}: to run them again, say the same with --again invalid", style="yellow")
     campaign.release()
     lost = len(campaign.trials) - campaign.status.done
@@ -89,8 +92,13 @@ class _Run:
         first = self.plan[0].settings
         check_trials(self.asked.target, self.plan)
         self.target = target_for(self.asked.target, first.running(), first.k)
-        trials = [(identity(trial, self.asked.target), trial) for trial in self.plan]
-        self.planned = Planned(short(asked.experiment), self.asked.target, trials)
+        trials, foreign = [], {}
+        for trial in self.plan:
+            files = foreign_files(trial)
+            number = identity(trial, self.asked.target, files)
+            trials.append((number, trial))
+            foreign[number] = files
+        self.planned = Planned(short(asked.experiment), self.asked.target, trials, foreign)
 
     def report(self, campaign: Campaign, results: Path, console: Console) -> bool:
         """Write the run's folder anew, from what there is; False if it could not be drawn."""
@@ -109,5 +117,6 @@ class _Run:
             run = create_run(results, record["experiment"], record)
             note.unlink(missing_ok=True)
             note.symlink_to(run.folder.resolve())
-        keep_trials(run, [rounded(entry_of(trial)) | result for trial, result in found])
+        entries = [entry_of(trial) | result for trial, result in found]
+        keep_trials(run, [rounded(entry | bounds.recorded(entry)) for entry in entries])
         return conclude(run, self.experiment, console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import signal
@@ -308,11 +309,12 @@ def doctor() -> None:
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")],
     experiment: Annotated[str | None, typer.Option(metavar="FILE", help="the experiment's file, where it is one's own")] = None,
+    scheme: Annotated[list[str] | None, typer.Option(metavar="FILE", help="of a scheme of one's own; may be repeated")] = None,
 ) -> None:
     """Draw a run's plots and write its report again. A run is data: no code that it names is run."""
     from testbed.command.again import report_again
 
-    report_again(folder, experiment, console)
+    raise typer.Exit(int(not report_again(folder, experiment, scheme or [], console)))
 
 
 @application.command("export-csv")
@@ -321,14 +323,17 @@ def export_csv(
     out: Annotated[Path | None, typer.Option(help="file to write; default: trials.csv in the run's folder")] = None,
 ) -> None:
     """Write a run's trials as comma-separated values, one line per trial; docs/results.md has the columns."""
-    from testbed.record.runs import ResultsError, load_run
+    from testbed.record.runs import ResultsError, load_run, write_whole
     from testbed.record.table import write_csv
 
     path = out or folder / "trials.csv"
-    loaded = load_run(folder)
+    loaded, text = load_run(folder), io.StringIO(newline="")
+    write_csv(loaded, text)
     try:
-        with open(path, "w", newline="", encoding="utf-8") as opened:
-            write_csv(loaded, opened)
+        if out is None:
+            write_whole(path, text.getvalue())
+        else:
+            path.write_text(text.getvalue(), encoding="utf-8", newline="")
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
     console.print(f"{len(loaded.trials)} trials: {path}", soft_wrap=True)

@@ -31,9 +31,9 @@ from testbed.plan.effect import checked_plan
 from testbed.plan.experiment import Experiment, Trial, short, summary
 from testbed.plan.settings import SettingsError
 from testbed.plan.targets import check_trials, target_for
-from testbed.record import foreign
 from testbed.record.clock import time_left
-from testbed.record.provenance import digest_of, environment
+from testbed.record.foreign import Foreign
+from testbed.record.provenance import CODE, digest_of, environment
 from testbed.record.runs import (
     ResultsError,
     Run,
@@ -48,6 +48,7 @@ from testbed.record.runs import (
 from testbed.record.statistics import median_interval
 from testbed.report.page import write_report
 from testbed.simulator.target import SimulatedTarget
+from testbed.theory import bounds
 from testbed.trial.capture import Capture
 from testbed.trial.coordinator import run_trial
 from testbed.trial.errors import TrialError
@@ -203,7 +204,7 @@ def new_record(
     if is_file(asked.experiment):
         record["source"] = str(Path(asked.experiment).resolve())
     added, own = registry.added(), Path(inspect.getfile(experiment.trials))
-    if files := foreign.read_by(added.values(), settings.k, own):
+    if files := Foreign(CODE).read_by(added.values(), settings.k, own):
         record["foreign"] = files
     if added:
         record["schemes_added"] = {source: digest_of(Path(source)) for source in added}
@@ -269,6 +270,7 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
     for link, its in captured.items():
         assert capture
         its["file"] = (capture.folder / f"{link}.pcapng").relative_to(run.folder).as_posix()
+    entry |= bounds.recorded(entry)
     _keep(run, entry)
     m = entry["metrics"]
     verdict = ["valid"] if entry["valid"] else [("not valid", "yellow"), f": {'; '.join(entry['problems'])}"]
@@ -279,18 +281,21 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
     return True
 
 
-def conclude(run: Run, experiment: Experiment, console: Console, traced: bool = True) -> bool:
+def conclude(run: Run, experiment: Experiment, console: Console, again: bool = False) -> bool:
     """Print the table and the findings, and write plots and report.html; False if the trials' numbers could not be drawn.
 
-    What an experiment raises is shown as one line, and where it is `traced` also with where it was raised.
+    Then an experiment that has just run shows where it raised what, and the page says so. One that is reported `again` keeps its
+    earlier page and plots.
     """
     if not run.trials:
         console.print("no trial has ended, so there is nothing to report")
         return True
     console.print(results_table(run))
-    findings, figures, drawn = _drawn(run, experiment, traced)
+    findings, figures, drawn = _drawn(run, experiment, traced=not again)
     for sentence in findings:
         console.print(f"• {sentence}")
+    if again and not drawn:
+        return False
     report = write_report(run, findings, figures)
     console.print(f"plots and report: {report}", soft_wrap=True)
     return drawn
@@ -317,8 +322,8 @@ def _simulated(run: Run) -> list[str]:
     """That the numbers are computed, where they are."""
     if run.record["target"] != SimulatedTarget.name:
         return []
-    whose = run.record["settings"]["costs"]
-    told = f"costs {whose}: {run.record['target_versions'].get(whose, 'unknown')}"
+    whose = run.record.get("settings", {}).get("costs", "not known")
+    told = f"costs {whose}: {(run.record.get('target_versions') or {}).get(whose, 'unknown')}"
     return [f"All numbers are simulated, with {told}. docs/validation.md tells how far they can be trusted."]
 
 

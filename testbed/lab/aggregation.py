@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from scapy.fields import ByteField, FieldListField, IntField, ShortField, SignedIntField
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
 LANES = 16
-SECRET = secrets.randbits(16)  # what no submission can know of the vectors that it gets
+SECRET = secrets.randbits(64)  # of the vectors: one tells nothing of another
 TYPE_AGGREGATION = 0x88B6
 UPDATE, RESULT = 1, 2
 SWITCH, EVERYBODY = "02:00:00:00:00:fe", "ff:ff:ff:ff:ff:ff"
@@ -93,7 +94,8 @@ def write(packet: Update, to: bytes = bytes.fromhex("0200000000fe"), source: byt
 
 def vector(seed: int) -> list[int]:
     """Integers of both signs, one for each lane, none like another; in each process others."""
-    return [(seed * 7919 + lane * 104729 + SECRET) % 2001 - 1000 for lane in range(LANES)]
+    draw = np.random.default_rng([SECRET, seed])
+    return [int(value) for value in draw.choice(2001, LANES, replace=False) - 1000]
 
 
 def group(ports: Sequence[int], number: int = 1) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 
@@ -12,23 +13,30 @@ import psutil
 EVERY = 0.25  # seconds
 MOST_PROCESSES = 512
 SHARE = 2  # one part of so many of the machine's memory is theirs
-RESERVE = 16  # and one part of so many must be left, whoever takes the rest: files in memory are nobody's
+RESERVE = 16  # they end, too, where they have one part of so many and less is left: files in memory are no process's
 
 
 def excess() -> str | None:
     """What this process's descendants have too much of, in words."""
-    machine = psutil.virtual_memory()
-    if machine.available < machine.total / RESERVE:
-        return "leave the machine too little memory"
-    memory = count = 0
+    machine, memory, count = psutil.virtual_memory(), 0, 0
+    total = _total(machine.total)
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             memory, count = memory + process.memory_info().rss, count + 1
     if count > MOST_PROCESSES:
         return f"are more than {MOST_PROCESSES}"
-    if memory > machine.total / SHARE:
-        return f"take more than {machine.total / SHARE / (1 << 30):.1f} GiB of memory together"
+    if memory > total / SHARE:
+        return f"take more than {total / SHARE / (1 << 30):.1f} GiB of memory together"
+    if memory > total / RESERVE > machine.available:
+        return "leave the machine too little memory"
     return None
+
+
+def _total(machine: int) -> int:
+    """Bytes that there are: of a container those that it may have."""
+    with suppress(OSError, ValueError):  # "max": there is no bound
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return machine
 
 
 class Guard:

@@ -138,7 +138,7 @@ def _await(pid: int, seconds: float) -> int | str:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.1)
+        time.sleep(0.25)
         if over := guard.excess():
             told = f"the trial's processes {over}"
         elif time.monotonic() > deadline:

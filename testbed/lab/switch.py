@@ -15,6 +15,7 @@ from scapy.packet import Packet
 from switches.cache import cache_directory
 from switches.control import CommandError, ControlError
 from switches.embedded.build import RUNTIME, build_c, compiler_command, digest_of_c, objects_of, runtime_objects
+from switches.embedded.errors import CompileError
 from switches.embedded.offline import OfflineSwitch
 from switches.embedded.parse import grammar_tables
 from testbed.lab import steps, trace
@@ -43,11 +44,14 @@ def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path
     command = [*confined(submission, read=[cached]), f"XDG_CACHE_HOME={cached.parent.parent}"]
     command += python("switches.embedded", place(submission, program), *options, "-I", str(GIVEN), "--trace", "--emit-c")
     c = _output(command, program)
-    if not possible():
-        return build_c(c.decode(errors="replace"), Path(program).stem)
-    target = cache_directory() / f"confined-{digest_of_c(c.decode(errors='replace'))}"
-    if not target.exists():
-        _keep(_executable(c, program), target)
+    try:
+        if not possible():
+            return build_c(c.decode(errors="replace"), Path(program).stem)
+        target = cache_directory() / f"confined-{digest_of_c(c.decode(errors='replace'))}"
+        if not target.exists():
+            _keep(_executable(c, program), target)
+    except CompileError as error:
+        raise Failure(f"{program} does not compile", str(error)) from None
     return target
 
 

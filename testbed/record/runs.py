@@ -6,13 +6,16 @@ import fcntl
 import json
 import math
 import os
+import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from testbed.record import schema
 
+LARGEST = 1e300  # number that a record can have
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -106,13 +109,34 @@ def keep_trials(run: Run, trials: list[dict[str, Any]]) -> None:
     write_whole(path, "".join(json.dumps(trial, allow_nan=False) + "\n" for trial in trials))
 
 
+def _read(text: str) -> Any:
+    """Values of JSON. ValueError for what no record has: text that cannot be written, numbers beyond all measure.
+
+    NaN and infinity, which records of old versions have, are None.
+    """
+    value = json.loads(text, parse_constant=lambda _: None)
+    json.dumps(value, ensure_ascii=False).encode()  # raises UnicodeEncodeError for half a surrogate pair
+    _check_numbers(value)
+    return value
+
+
+def _check_numbers(value: Any) -> None:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            _check_numbers(part)
+    elif isinstance(value, int | float) and not -LARGEST < value < LARGEST:
+        raise ValueError(f"the number {str(value)[:20]} is none that was measured")
+
+
 def load_run(folder: Path) -> Run:
     """Read a run back; ResultsError if the folder is none."""
     try:
-        record = json.loads((folder / "run.json").read_text())
+        record = _read((folder / "run.json").read_text())
         whole = (folder / "trials.jsonl").read_text() if (folder / "trials.jsonl").exists() else ""
         lines = whole.split("\n")[:-1]  # what follows the last line's end was being written when the run was killed
-        trials = [json.loads(line) for line in lines]
+        trials = [_read(line) for line in lines]
     except (OSError, ValueError, RecursionError) as error:
         raise ResultsError(f"{folder} is not the folder of a run: {error}") from None
     if wrong := schema.problem(schema.Record, record):
@@ -123,15 +147,31 @@ def load_run(folder: Path) -> Run:
     return Run(folder, record, trials)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that its readers see as it was or as it is now, never in part, also where two write it at once."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that its readers see as it was or as it is now, never in part, also where two write it at once.
+
+    A link in its place is replaced, not followed: a run's folder may come from anywhere.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    beside = None
     try:
-        beside.write_text(text)
+        descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.chmod(beside, 0o666 & ~_umask())
         os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
+
+
+@cache
+def _umask() -> int:
+    """What new files of this process lack in rights; asking for it sets it, too."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def rounded(value: Any) -> Any:

@@ -29,10 +29,10 @@ class _Data(BaseModel):
 
 
 class Machines(_Data):
-    processor: Text | None = None
-    cores: int | None = None
-    kernel: Text | None = None
-    trials: int = 0
+    processor: Text | None
+    cores: int | None
+    kernel: Text | None
+    trials: int
 
 
 class Commit(_Data):
@@ -71,6 +71,13 @@ class Record(_Data):
     failed: list[Text] = []
 
 
+class Bounds(_Data):
+    """Of a scheme from outside the package: the least seconds of a sum, and of a step (testbed.theory.bounds)."""
+
+    sum: float | None
+    step: float | None
+
+
 class Settings(_Data):
     loss: float = 0.0
 
@@ -105,6 +112,7 @@ class Trial(_Data):
     factors: dict[str, Any] = {}
     settings: Settings = Settings()
     metrics: Metrics = Metrics()
+    bounds: Bounds | None = None
     steps: list[dict[str, Any]] = []
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import shlex
 from pathlib import Path
@@ -27,15 +28,12 @@ def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Fi
 
     What the index tells of a run is kept in its run.json: the findings, the plots' names.
     """
-    try:
-        shown = []
-        for name, caption, figure in figures:
-            png, svg = run.folder / f"{name}.png", run.folder / f"{name}.svg"
-            figure.savefig(png, dpi=DPI)
-            figure.savefig(svg)
-            shown.append({"name": name, "caption": caption.rstrip("."), "source": _embedded(svg, png)})
-    except OSError as error:
-        raise ResultsError(f"the plots in {run.folder} cannot be written: {error.strerror}") from None
+    shown = []
+    for name, caption, figure in figures:
+        png, svg = _drawn(name, figure, "png", dpi=DPI), _drawn(name, figure, "svg")
+        write_whole(run.folder / f"{name}.png", png)
+        write_whole(run.folder / f"{name}.svg", svg)
+        shown.append({"name": name, "caption": caption.rstrip("."), "source": _embedded(svg, png)})
     run.record |= {"findings": findings, "plots": [f["name"] for f in shown]}
     save_record(run)
     page = run.folder / "report.html"
@@ -132,7 +130,17 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _embedded(svg: Path, png: Path) -> str:
+def _drawn(name: str, figure: Figure, kind: str, **options: Any) -> bytes:
+    """A figure's file. ResultsError where it cannot be drawn, as with a label that only looks like mathematics."""
+    file = io.BytesIO()
+    try:
+        figure.savefig(file, format=kind, **options)
+    except Exception as error:
+        raise ResultsError(f"the plot {name} cannot be drawn: {type(error).__name__}: {error}") from None
+    return file.getvalue()
+
+
+def _embedded(svg: bytes, png: bytes) -> str:
     """A plot as a data URI: sharp at any size, unless it has so much to draw that the page would be slow."""
-    path, kind = (svg, "svg+xml") if svg.stat().st_size <= LARGEST_SVG else (png, "png")
-    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    data, kind = (svg, "svg+xml") if len(svg) <= LARGEST_SVG else (png, "png")
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hosts.plugins import is_file
 from hosts.training.pipeline import ASYNCHRONOUS, LAYERED
 from schemes.streaming import Streaming
 from testbed.plan.settings import TrialSettings
@@ -22,12 +23,31 @@ def of_trial(trial: dict[str, Any]) -> float:
 
     NaN for asynchronous training: who shares a link with whom is chance.
     """
+    if "bounds" in trial:
+        return _number(trial["bounds"]["sum"])
     settings = TrialSettings(**trial["settings"])
     if settings.pipeline in LAYERED:
         return pipelines.least_exchange(settings)
     if settings.pipeline == ASYNCHRONOUS:
         return math.nan
     return seconds(settings, trial["metrics"]["elements"])
+
+
+def of_step(trial: dict[str, Any]) -> float:
+    """The least seconds of a step of a trial, without a straggler, from its entry; NaN where steps are asynchronous."""
+    return _number(trial["bounds"]["step"]) if "bounds" in trial else pipelines.bound(TrialSettings(**trial["settings"]))
+
+
+def recorded(trial: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """What an entry keeps of a scheme from outside the package, whose code a report may not have: its bounds."""
+    settings = TrialSettings(**trial["settings"])
+    if "metrics" not in trial or not any(is_file(job.of_scheme().source) for job in settings.each()):
+        return {}
+    return {"bounds": {"sum": of_trial(trial), "step": of_step(trial)}}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def ate(trial: dict[str, Any]) -> float:

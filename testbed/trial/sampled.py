@@ -13,7 +13,7 @@ SAMPLE = "sample"  # of a step's record, see hosts.training.sampling
 
 
 def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settings: Any) -> tuple[int, str]:
-    """How many sampled elements are in the records, which lose them, and what is wrong with the first wrong one; "" if none is.
+    """How many sampled elements of the records, which lose them, were compared; and what is wrong with the first wrong one, or "".
 
     A sum is wrong where it is farther from the one in float64 than the scheme states. Steps that not all workers tell of, and
     those with a number that is not finite, are left out.
@@ -25,13 +25,13 @@ def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settin
     count, wrong = 0, ""
     for step, samples in sorted(steps.items()):
         given = np.array([sample["given"] for sample in samples.values()])
-        largest = max(sample["largest"] for sample in samples.values())
+        largest = float(np.max([sample["largest"] for sample in samples.values()]))  # NaN where any is
         if len(samples) < workers or not np.isfinite(largest):
             continue
         expected, allowed = given.sum(axis=0), scheme.sum_error(settings, workers, largest, np.abs(given).sum(axis=0))
         for rank, sample in sorted(samples.items()):
             got = np.array(sample["got"])
-            count += len(got)
+            count += int(np.isfinite(allowed).sum())
             off = np.flatnonzero(~(np.abs(got - expected) <= allowed))
             if len(off) and not wrong:
                 at = off[0]

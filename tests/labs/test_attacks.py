@@ -124,6 +124,7 @@ DISHONEST = {
     "announces 4 GiB": 'write(1, "\\0\\1\\377\\377\\377\\377", 6); for (;;) if (write(1, "x", 1) < 0) return 0;',
     "answers what nobody asked": 'write(1, "\\377\\363\\0\\0\\0\\0\\377\\363\\0\\0\\0\\0", 12); pause();',
     "ends": "return 7;",
+    "closes its output": "close(1); for (;;) pause();",
     "stops itself": "raise(SIGSTOP); for (;;) pause();",
 }
 
@@ -164,9 +165,10 @@ def test_a_switch_reads_no_file_of_the_submission_and_none_of_the_teachers(
 
 def test_a_task_ends_in_time_however_many_packets_a_switch_takes_long_for(dishonest: Callable[[str], StudentSwitch]) -> None:
     made = dishonest('for (;;) { usleep(300000); if (write(1, "\\377\\363\\0\\0\\0\\0", 6) < 0) return 0; }')
-    made.deadline = 0.0
+    made.deadline = time.monotonic() + 1.0
     with pytest.raises(Failure, match="the task takes too long"):
-        made.send(0, bytes(60))
+        for _ in range(100):
+            made.send(0, bytes(60))
 
 
 # --- more than there is
@@ -175,7 +177,9 @@ def test_a_task_ends_in_time_however_many_packets_a_switch_takes_long_for(dishon
 def test_processes_without_number_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "MOST_PROCESSES", len(psutil.Process().children(recursive=True)) + 60)
     code = "import os, time\ndef work():\n    while os.fork() or not os.fork():\n        pass\n    time.sleep(60)\n"
-    assert "the submission's processes are more than" in calls(tmp_path, code).told
+    found = calls(tmp_path, code)
+    # for an ordinary user the kernel may be the first to say so
+    assert "processes are more than" in found.told or "Resource temporarily unavailable" in found.trace
 
 
 def test_memory_of_all_processes_together_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

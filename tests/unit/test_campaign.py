@@ -85,12 +85,12 @@ def test_whatever_happens_every_trial_ends_once() -> None:
 
 
 class MadeUp:
-    """Slots that run nothing: each trial ends at once, with a result that says where; some are lost, some losses `unsound`."""
+    """Slots that run nothing: each trial ends at once, with a result that says where; some are lost, some losses are not valid."""
 
     def __init__(
-        self, names: list[str], lose: dict[str, int] | None = None, fail: str = "", unsound: tuple[float, ...] = ()
+        self, names: list[str], lose: dict[str, int] | None = None, fail: str = "", invalid: tuple[float, ...] = ()
     ) -> None:
-        self.names, self.lose, self.fail, self.unsound = names, lose or {}, fail, unsound
+        self.names, self.lose, self.fail, self.invalid = names, lose or {}, fail, invalid
         self.under_way: dict[str, dict[str, Any]] = {}
         self.ran: list[tuple[str, int]] = []  # slot and seed
         self.stopped = False
@@ -112,7 +112,7 @@ class MadeUp:
                 continue
             self.ran.append((slot, asked["seed"]))
             failed = self.fail and asked["settings"]["loss"] == 0.5
-            valid = asked["settings"]["loss"] not in self.unsound
+            valid = asked["settings"]["loss"] not in self.invalid
             problems = [] if valid else ["the machine was busy"]
             result = {"failed": self.fail} if failed else {"metrics": {"duration": 1 / 3}, "valid": valid, "problems": problems}
             found.append(Ended(slot, result))
@@ -195,23 +195,34 @@ def test_trials_that_are_not_valid_run_again_when_that_is_asked_for(tmp_path: Pa
         assert campaign.status.done == 12
         return campaign
 
-    assert conduct(MadeUp(["a"], unsound=(0.1, 0.5)), again=False).unsound() == 6
+    assert conduct(MadeUp(["a"], invalid=(0.1, 0.5)), again=False).invalid() == 6
     ran = []
-    for again, unsound, left in ((False, (), 6), (True, (0.5,), 3), (True, (), 0), (True, (), 0)):
-        machines = MadeUp(["a"], unsound=unsound)
+    for again, invalid, left in ((False, (), 6), (True, (0.5,), 3), (True, (), 0), (True, (), 0)):
+        machines = MadeUp(["a"], invalid=invalid)
         campaign = conduct(machines, again)
-        assert campaign.unsound() == left
+        assert campaign.invalid() == left
         ran.append(len(machines.ran))
     assert ran == [0, 6, 3, 0]
     assert {(t.settings.loss, result["tries"]) for t, result in campaign.results(run)} == {(0.0, 1), (0.1, 2), (0.2, 1), (0.5, 3)}
 
 
+def test_what_is_sent_is_what_was_planned_also_where_files_have_changed_since(tmp_path: Path) -> None:
+    run = planned(1)
+    run.foreign = {number: {"mine.py": "as planned"} for number, _ in run.trials}
+    sent: list[Any] = []
+    machines = MadeUp(["a"])
+    start = machines.start
+    machines.start = lambda slot, asked: (sent.append(asked["foreign"]), start(slot, asked))[1]  # type: ignore[method-assign]
+    Campaign(tmp_path, [run]).conduct(machines, lambda text: None)
+    assert sent == [{"mine.py": "as planned"}] * 4
+
+
 def test_a_trial_that_fails_when_it_runs_again_keeps_its_result(tmp_path: Path) -> None:
     run = planned(1)
-    Campaign(tmp_path, [run]).conduct(MadeUp(["a"], unsound=(0.5,)), lambda text: None)
+    Campaign(tmp_path, [run]).conduct(MadeUp(["a"], invalid=(0.5,)), lambda text: None)
     campaign = Campaign(tmp_path, [run], again=True)
     campaign.conduct(MadeUp(["a"], fail="it did not start"), lambda text: None)
-    assert campaign.status.failed and campaign.unsound() == 1 and len(campaign.results(run)) == 4
+    assert campaign.status.failed and campaign.invalid() == 1 and len(campaign.results(run)) == 4
 
 
 def test_the_status_is_told_also_by_another_process(tmp_path: Path) -> None:

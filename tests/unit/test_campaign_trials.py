@@ -159,10 +159,53 @@ def test_whatever_a_schemes_file_reads_is_part_of_its_trials(own_scheme: Path, m
     assert str(folder / "k64.p4") not in identities.foreign_files(wide)
 
 
+@pytest.mark.parametrize(
+    ("imported", "counts"),
+    [("testbed.measures", True), ("experiments.workers", True), ("testbed.trial.sampled", False), ("hosts.tcp.ring", False), ("torch", False)],
+)  # fmt: skip
+def test_code_of_ours_that_no_other_digest_covers_is_part_of_a_schemes_trials(
+    imported: str, counts: bool, own_scheme: Path
+) -> None:
+    own_scheme.write_text(f"import {imported}\n{OWN_SCHEME}")
+    assert (len(identities.foreign_files(trial(scheme="mine"))) > 1) is counts
+
+
+def test_files_that_change_places_make_another_trial(own_scheme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for side, text in (("inalab_left", "X = 1"), ("inalab_right", "X = 2")):
+        (own_scheme.parent / side).mkdir()
+        (own_scheme.parent / side / "__init__.py").write_text(text)
+    own_scheme.write_text(f"import inalab_left, inalab_right, inalab_none\n{OWN_SCHEME}")
+    (own_scheme.parent / "inalab_none.py").write_text("print 'for another Python'")
+    monkeypatch.syspath_prepend(own_scheme.parent)
+    first = identity(trial(scheme="mine"), "embedded")
+    assert len(identities.foreign_files(trial(scheme="mine"))) == 4
+    (own_scheme.parent / "inalab_left").rename(own_scheme.parent / "aside")
+    (own_scheme.parent / "inalab_right").rename(own_scheme.parent / "inalab_left")
+    (own_scheme.parent / "aside").rename(own_scheme.parent / "inalab_right")
+    assert identity(trial(scheme="mine"), "embedded") != first
+
+
+def test_a_process_that_has_imported_other_files_runs_no_more_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    echo = tmp_path / "echo"
+    echo.write_text("#!/bin/sh\nwhile read line; do echo '{}'; done\n")
+    echo.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(echo))
+    runner, processes = one.Runner(), []
+    try:
+        for files in ({}, {}, {"mine.py": "a"}, {"mine.py": "a"}, {"mine.py": "b"}):
+            assert runner.run({"foreign": files}, lambda: False) == {}
+            assert runner.process is not None
+            processes.append(runner.process.pid)
+    finally:
+        runner.end()
+    a, b, c = dict.fromkeys(processes)
+    assert processes == [a, a, b, b, c]
+
+
 def test_a_machine_whose_files_are_others_says_so(own_scheme: Path) -> None:
     told = one.described(trial(scheme="mine"), "simulated")
     own_scheme.write_text(OWN_SCHEME + "# faster")
-    assert one._result(told) == {"failed": f"{own_scheme} is another file here than where the campaign was planned: copy it"}
+    assert one._result(told) == {"failed": f"{own_scheme} is another file here than when the campaign was planned"}
 
 
 def test_what_is_said_by_default_is_the_same_trial() -> None:
@@ -292,7 +335,7 @@ def ran(asked: dict[str, Any], stop: one.Stop) -> dict[str, Any]:
 
 def test_a_trials_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    assert ran({}, lambda: False) == {"failed": "its process ended with exit code 1"}
+    assert ran({"foreign": {}}, lambda: False) == {"failed": "its process ended with exit code 1"}
 
 
 def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> None:

@@ -6,6 +6,7 @@ import copy
 import io
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from schemes import registry
 from testbed.command.again import report_again
+from testbed.command.cli import export_csv
 from testbed.command.runner import results_table
 from testbed.command.terminal import Terminal
 from testbed.draw.curves import look_of, near_bound
@@ -22,10 +24,20 @@ from testbed.report.compare import show_comparison
 from testbed.report.index import write_index
 from testbed.report.page import write_report
 from tests.runs import failed, make_run, record, trial
+from tests.unit.test_reference_run import REFERENCE
 
 LOOK = {"label": "Mine", "colour": "#123456", "marker": "v", "line": ":", "of_bound": [0.5, 1.5]}
 ODD = ("../x[/y]", [1])
 MISSING = object()
+
+
+def measured(**change: Any) -> dict[str, Any]:
+    """A trial that a machine has run, of a few steps; `change` is of its metrics."""
+    line = (REFERENCE / "trials.jsonl").read_text().splitlines()[0]
+    entry: dict[str, Any] = json.loads(line)
+    entry["steps"] = entry["steps"][:80]
+    entry["metrics"] |= change
+    return entry
 
 
 @pytest.fixture
@@ -36,10 +48,10 @@ def code(tmp_path: Path) -> Path:
     return path
 
 
-def told(folder: Path, experiment: str | None = None) -> str:
+def told(folder: Path, experiment: str | None = None, schemes: tuple[str, ...] = (), drawn: bool = True) -> str:
     """What `inalab report` prints."""
     out = io.StringIO()
-    report_again(folder, experiment, Terminal(file=out, width=200))
+    assert report_again(folder, experiment, schemes, Terminal(file=out, width=200)) is drawn
     return out.getvalue()
 
 
@@ -57,7 +69,7 @@ def test_no_experiment_that_a_run_names_is_run(
 
 
 def test_no_scheme_that_a_run_names_is_run_and_it_is_drawn_as_recorded(tmp_path: Path, code: Path) -> None:
-    mine = trial()
+    mine = measured() | {"bounds": {"sum": 0.05, "step": 0.1}}
     mine["settings"]["scheme"] = "of-theirs"
     run = make_run(tmp_path, [mine], schemes_added={str(code): "0a"}, looks={"of-theirs": LOOK})
     assert "plots and report" in told(run.folder)
@@ -65,16 +77,90 @@ def test_no_scheme_that_a_run_names_is_run_and_it_is_drawn_as_recorded(tmp_path:
     assert look_of("of-theirs").colour == "#123456" and near_bound("of-theirs").high == 1.5
 
 
+OWN = """
+from schemes.ring import Ring
+from schemes.scheme import Look
+
+class Mine(Ring):
+    name, look = "of-somebody", Look("Mine", "#123456")
+
+SCHEME = Mine()
+"""
+
+
+def test_figures_that_need_a_schemes_code_need_its_file_and_what_was_drawn_before_stays(tmp_path: Path) -> None:
+    known, path = dict(registry._known()), tmp_path / "own.py"
+    path.write_text(OWN)
+    mine = measured() | {"factors": {"scheme": "of-somebody", "workers": 8}, "name": "Mine, 8"}
+    mine["settings"] |= {"scheme": "of-somebody"}
+    look = LOOK | {"label": "Mine"}
+    run = make_run(
+        tmp_path / "r",
+        [mine],
+        experiment="workers",
+        schemes_added={str(path): "0a"},
+        looks={"of-somebody": look},
+        plots=["workers"],
+        settings=mine["settings"] | {"schemes": ["of-somebody"], "sizes": [8]},
+    )
+    (run.folder / "report.html").write_text("as it was")
+    said = told(run.folder, drawn=False)
+    assert f"a bound may need the code of {path}: name it with --scheme FILE" in said
+    assert (run.folder / "report.html").read_text() == "as it was" and load_run(run.folder).record["plots"] == ["workers"]
+    try:
+        assert "plots and report" in told(run.folder, schemes=(str(path),))
+        assert (run.folder / "workers.png").stat().st_size > 1000
+    finally:
+        registry._known().clear()
+        registry._known().update(known)
+
+
+@pytest.mark.parametrize("name", ["report.html", "run.json", "learning.png", "learning.svg", "trials.csv"])
+def test_no_link_in_a_runs_folder_leads_out_of_it(tmp_path: Path, name: str) -> None:
+    run = make_run(tmp_path / "r", [measured()])
+    victim = tmp_path / "victim"
+    victim.write_text((run.folder / name).read_text() if name == "run.json" else "mine")
+    before = victim.read_text()
+    (run.folder / name).unlink(missing_ok=True)
+    (run.folder / name).symlink_to(victim)
+    told(run.folder)
+    export_csv(run.folder)
+    assert victim.read_text() == before and not (run.folder / name).is_symlink()
+
+
+@pytest.mark.parametrize(
+    "changes_of",
+    [
+        {"machines": [{}, {}]}, {"target": "simulated", "settings": {}}, {"looks": {"switchml": LOOK | {"label": "$\\frac$"}}},
+        {"versions": {"python": float("nan")}}, {"versions": {"python": 10**400}}, {"description": "\ud800"},
+    ],
+)  # fmt: skip
+def test_records_that_nobody_measured_are_refused_or_shown(tmp_path: Path, changes_of: dict[str, Any]) -> None:
+    run = make_run(tmp_path, [measured()])
+    (run.folder / "run.json").write_text(json.dumps(run.record | changes_of))
+    with suppress(ResultsError):
+        told(run.folder)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "1" + "0" * 400, "-1e305"])
+def test_numbers_that_nobody_measured_are_refused_or_not_known(tmp_path: Path, value: str) -> None:
+    run = make_run(tmp_path, [measured(tat_median=123.456)])
+    path = run.folder / "trials.jsonl"
+    path.write_text(path.read_text().replace("123.456", value))
+    with suppress(ResultsError):
+        told(run.folder)
+
+
 def test_what_is_recorded_of_a_scheme_replaces_none_that_there_is(tmp_path: Path) -> None:
     before = look_of("switchml")
-    told(make_run(tmp_path, [trial()], looks={"switchml": LOOK}).folder)
+    told(make_run(tmp_path, [measured()], looks={"switchml": LOOK}).folder)
     assert look_of("switchml") == before
 
 
 def test_an_experiment_that_is_named_by_hand_is_run_and_must_be_the_runs(tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(Path("experiments/quickstart.py").read_text())
-    run = make_run(tmp_path, [trial()], experiment="own", source="/elsewhere/own.py")
+    run = make_run(tmp_path, [measured()], experiment="own", source="/elsewhere/own.py")
     assert f"{own} has changed since the run" in told(run.folder, str(own))
     with pytest.raises(ResultsError, match="is another experiment"):
         told(run.folder, "experiments/loss.py")

@@ -67,6 +67,12 @@ def test_a_switch_that_is_silent_is_ended() -> None:
         switch.batch([(0, bytes(64 * PART))] * 2)
 
 
+def test_a_switch_that_closes_its_output_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switches.embedded.offline.ENDING", 0.3)
+    with other("os.close(1); time.sleep(60)") as switch, pytest.raises(ControlError, match="it has closed its output"):
+        switch.send(0, bytes(60))
+
+
 def test_a_switch_that_ends_says_so() -> None:
     with other("sys.exit(3)") as switch, pytest.raises(ControlError, match="exit code 3"):
         switch.send(0, bytes(60))

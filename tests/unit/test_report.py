@@ -184,12 +184,15 @@ def test_the_index_is_written_aside_and_appears_whole(tmp_path: Path, monkeypatc
     make_run(tmp_path, [trial()], experiment="other")
     moved: list[tuple[str, str, str]] = []
 
-    def replace(aside: Path, to: Path) -> None:
-        moved.append((aside.name, aside.read_text(), to.read_text()))
-        aside.rename(to)
+    def replace(aside: str, to: Path) -> None:
+        moved.append((aside, Path(aside).read_text(), to.read_text()))
+        Path(aside).rename(to)
 
     monkeypatch.setattr(os, "replace", replace)
+    write_index(tmp_path)
     after = write_index(tmp_path).read_text()
-    assert moved == [(f".index.html.{os.getpid()}", after, before)]
+    (first, _, _), (second, content, replaced) = moved
+    assert first != second and Path(second).parent == tmp_path and content == after == replaced
+    assert moved[0][1:] == (after, before)
     assert after.endswith("</html>") and (before.count("<tr>"), after.count("<tr>")) == (2, 3)
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["index.html"]
