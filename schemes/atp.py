@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from hosts.atp import wire
@@ -16,7 +14,7 @@ from hosts.atp.tree import Tree
 from hosts.atp.worker import DEFAULT_SCALING, AtpWorker
 from hosts.collective import Collective, Membership
 from hosts.place import Over, Place, Pulse, Serving
-from schemes.scheme import Admitted, Cells, Conditions, Look, Scheme, one_of
+from schemes.scheme import Admitted, Cells, Conditions, Look, one_of
 from schemes.streaming import P4, Streaming, StreamSettings
 from switches import atp
 from switches.control import Control
@@ -60,13 +58,11 @@ class Atp(Streaming):
     Settings = Settings
     program = P4 / "atp.p4"
     of_bound = (0.85, 1.02)
-
-    def sum_error(self, settings: Any, workers: int, largest: float, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Half a step for each worker, of the factor; what overflows is added as floats."""
-        step = 1 / (settings.scaling or DEFAULT_SCALING)
-        return Scheme.sum_error(self, settings, workers, largest, magnitudes) + workers * step / 2
-
     resends_without_loss = True  # what found no aggregator in time
+
+    def step(self, settings: Any, workers: int, largest: float) -> float:
+        """Of the factor; what overflows is added as floats."""
+        return float(1 / (settings.scaling or DEFAULT_SCALING))
 
     def servers(self, settings: Any) -> int:
         return int(settings.servers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,11 +54,14 @@ class Streaming(Scheme):
     timeline = True
     of_bound = (0.93, 1.02)
 
+    def step(self, settings: Any, workers: int, largest: float) -> float:
+        """What an integer 1 is worth at most with block exponents; infinite with a fixed factor, where sums overflow unseen."""
+        return 2 * workers * max(largest, SMALLEST) / LARGEST if settings.scaling is None else math.inf
+
     def sum_error(self, settings: Any, workers: int, largest: float, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Half a step for each worker, of block exponents (hosts.stream.quantization); a fixed factor may overflow in silence."""
-        step = 2 * workers * max(largest, SMALLEST) / LARGEST if settings.scaling is None else np.inf
-        own: NDArray[np.float64] = super().sum_error(settings, workers, largest, magnitudes) + workers * step / 2
-        return own
+        """Half a step for each worker, beside what floats lose."""
+        rounded = workers * self.step(settings, workers, largest) / 2
+        return super().sum_error(settings, workers, largest, magnitudes) + rounded
 
     def packets(self, settings: Any, elements: int) -> int:
         """That a worker sends for a tensor."""

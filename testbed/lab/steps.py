@@ -56,7 +56,7 @@ def last_writer(steps: Iterable[Step], endings: Iterable[str]) -> Step | None:
 
 
 def source(step: Step, submission: Path) -> str | None:
-    """The text of a step's line if it is in the submission, and not in a file of P4's own. A step is what its program says."""
+    """The text of a step's line if it is in the submission, and not in a file of P4's own; its program may name any file."""
     try:
         path = (submission / step.file).resolve()
         relative = path.relative_to(submission.resolve())
