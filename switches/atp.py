@@ -118,8 +118,8 @@ def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[
     for s in sources:
         value, mask = s.bitmap0
         commands.append(
-            f"table_add admission.sources aggregate {number} {s.port} {s.worker.mac} {s.worker.ip} {s.server.ip} {s.level} "
-            f"{s.bitmap1} {value}&&&{mask} => {s.fan_in} 1"
+            f"table_add admission.sources aggregate {number} {s.port} {s.worker.mac} {s.server.mac} {s.worker.ip} "
+            f"{s.server.ip} {s.level} {s.bitmap1} {value}&&&{mask} => {s.fan_in} 1"
         )
     return commands
 

@@ -54,9 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.setrecursionlimit(20_000)  # as the compiler of P4 sets it; Hypothesis warns if that happens in a test
     if INSIDE in os.environ:
-        own = Path(os.environ[INSIDE], os.environ.get("PYTEST_XDIST_WORKER", "gw"))
-        own.mkdir()
-        os.environ["TMPDIR"] = tempfile.tempdir = str(own)
+        own = tempfile.mkdtemp(prefix=os.environ.get("PYTEST_XDIST_WORKER", "gw") + "-", dir=os.environ[INSIDE])
+        os.environ["TMPDIR"] = tempfile.tempdir = own
         config.stash[LEFTOVERS] = Leftovers()
 
 

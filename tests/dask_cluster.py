@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 from distributed import LocalCluster
 
@@ -20,9 +22,13 @@ FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", resources={"trial": 1}) as made:
+    own: dict[str, Any] = {"dashboard_address": ":0", "resources": {"trial": 1}}
+    with (
+        dask.config.set(temporary_directory=str(tmp_path)),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, **own) as made,
+    ):
         yield made
 
 

@@ -54,7 +54,8 @@ def _fetched(future: Future) -> dict[str, Any] | None:
 def checked(address: str) -> str:
     """An address that a Dask scheduler can have; MachinesError for what is none."""
     try:
-        get_address_host_port(address)
+        if not address.startswith("inproc://"):  # a scheduler in this process, which has no port
+            get_address_host_port(address)
     except ValueError as error:
         raise MachinesError(f"{address} is no address of a Dask scheduler, such as tcp://10.0.0.1:8786: {error}") from None
     return address

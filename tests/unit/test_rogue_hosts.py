@@ -230,3 +230,11 @@ def test_what_a_forgery_looks_like_without_its_changes_is_taken(scheme: str) -> 
         assert sum(tor.counter("admission.rejected", reason) for reason in range(3)) == 0
         to_sink = Forgery(0, 0, 1, 0, 1, (), 0, (0, 0), (0, 0), True, 1, {}, K)
         assert [understood(data, 9) for _, data in made.forge(to_sink)] == [made.jobs[1].hosts[0].station.ip]
+
+
+def test_a_gradient_for_its_server_does_not_go_to_another_hosts_mac() -> None:
+    """All else of it is right; Ethernet would take it there."""
+    astray = Forgery(0, 0, 1, 0, 0, (), 0, (0, 0), (0, 0), True, 0, {}, K)
+    with attack("atp") as made:
+        assert made.forge(astray) == []
+        assert sum(made.fabric.switches["tor0"].counter("admission.rejected", reason) for reason in range(3)) == 1

@@ -37,12 +37,14 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         }
     }
 
-    // a worker at its own port, or what a rack sends on for its workers; the destination is the server
+    // a worker at its own port, or what a rack sends on for its workers; the destination is the server, by both of its addresses:
+    // by another host's MAC it would be forwarded there
     table sources {
         key = {
             hdr.atp.job : exact;
             standard.ingress_port : exact;
             hdr.ethernet.src : exact;
+            hdr.ethernet.dst : exact;
             hdr.ipv4.src : exact;
             hdr.ipv4.dst : exact;
             hdr.atp.edge_switch : exact;
