@@ -1,7 +1,6 @@
-"""Trials of a campaign in a process of their own: python -m testbed.campaign.one PARENT, with a trial as a line of JSON each time.
+"""Trials of a campaign in a process of their own (testbed.campaign.one_process).
 
-Each answer is a line, too: the result, or {"failed": why}. The process ends with the PARENT, a pid, that began it, and its trial
-with it.
+It is given a trial as a line of JSON each time. Each answer is a line, too: the result, or {"failed": why}.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Runner:
         if self.process is None or self.errors is None or self.process.poll() is not None:
             self.end()
             self.errors = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (as long as the process)
-            command = [sys.executable, "-m", "testbed.campaign.one", str(os.getpid())]
+            command = [sys.executable, "-m", "testbed.campaign.one_process", str(os.getpid())]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True
             )
@@ -92,10 +91,8 @@ class Runner:
             self.process = None
 
 
-def main() -> None:
-    isolation.die_with_parent()
-    if os.getppid() != int(sys.argv[1]):
-        return  # it died before, while this process imported
+def answer() -> None:
+    """Run the trials that standard input asks for, one after another."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a trial prints is not the result
     for line in sys.stdin:
@@ -121,7 +118,3 @@ def _result(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _differing(files: dict[str, str], others: dict[str, str]) -> list[str]:
     return sorted(path for path in files.keys() | others.keys() if files.get(path) != others.get(path))
-
-
-if __name__ == "__main__":
-    main()

@@ -89,7 +89,8 @@ class Cluster:
         return pid
 
 
-def test_every_result_is_there_once_whatever_dies(tmp_path: Path) -> None:
+def test_every_result_is_there_once_whatever_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path))
     path, results = campaign_file(tmp_path, 12), tmp_path / "results"
 
     def work() -> int:

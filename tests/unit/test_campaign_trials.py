@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from schemes import registry
-from testbed.campaign import file, machine, one
+from testbed.campaign import file, machine, one, one_process
 from testbed.campaign import identity as identities
 from testbed.campaign.identity import identity
 from testbed.campaign.machines import Ended, Here
@@ -266,12 +266,12 @@ def test_a_trials_process_does_nothing_if_who_began_it_died_before_it_asked_to_d
 ) -> None:
     """It changes where descriptor 1 leads, which `capfd` takes back."""
     monkeypatch.setattr(isolation, "die_with_parent", lambda: None)
-    monkeypatch.setattr("sys.argv", ["one", str(os.getppid() + 1)])
+    monkeypatch.setattr("sys.argv", ["one_process", str(os.getppid() + 1)])
     monkeypatch.setattr("sys.stdin", iter(["no JSON"]))
-    one.main()
-    monkeypatch.setattr("sys.argv", ["one", str(os.getppid())])
+    one_process.main()
+    monkeypatch.setattr("sys.argv", ["one_process", str(os.getppid())])
     with pytest.raises(ValueError, match="Expecting value"):
-        one.main()
+        one_process.main()
 
 
 def test_a_full_disk_is_told_and_leaves_nothing_in_part(tmp_path: Path) -> None:
