@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hosts.byteps import wire
 from hosts.byteps.wire import Header
 from hosts.collective import Membership, node_name, workers
+from hosts.floats import add
 from hosts.tcp.meeting import Meeting
 from hosts.tcp.parts import Parts
 from hosts.tcp.serving import GroupServer
@@ -43,7 +44,7 @@ class Kept:
 
     def change(self, part: NDArray[Any]) -> None:
         """Add a worker's change."""
-        self.total += part
+        add(self.total, part)
         self.version += 1
 
 

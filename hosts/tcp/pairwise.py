@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
+from hosts.floats import add
 from hosts.tcp.kernel import count_segments, notice_silence
 from hosts.tcp.meeting import Meeting, MeetingError, await_group, meet
 from hosts.tcp.schedules import Move, Schedule, blocks
@@ -90,7 +91,7 @@ class Node:
         for rank in sorted(coming):
             for move, data in zip(coming[rank], arrived[rank], strict=True):
                 if move.add:
-                    blocks[move.block] += data
+                    add(blocks[move.block], data)
                 else:
                     blocks[move.block] = data
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from hosts.floats import add
+
 
 @dataclass
 class Parts:
@@ -28,7 +30,7 @@ class Parts:
             if self.total is None or following is None:
                 self.total = self.total if following is None else following
             else:
-                self.total += following
+                add(self.total, following)
             self.next += 1
 
     def lacks(self, workers: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts.floats import add
 from hosts.updates.wire import Member
 
 
@@ -31,7 +32,7 @@ class Model:
         before = self.version
         if weight != 1.0:
             update = update * np.float32(weight)
-        self.weights += update
+        add(self.weights, update)
         self.version += len(members)
         return before
 
