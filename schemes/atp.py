@@ -89,7 +89,7 @@ class Atp(Streaming):
             return None
         return AtpServer(
             place.membership, group, peers=place.peers, server_racks=place.server_racks, switches=place.switches,
-            window=s.slots, k=s.k, aggregators=s.aggregators,
+            window=s.slots, k=s.k, aggregators=s.aggregators, times=wire.link_times(s.k, place.rates[place.membership.rank]),
         )  # fmt: skip
 
     # --- switches

@@ -46,7 +46,7 @@ class SchemeSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    patience: float = Field(30.0, gt=0, le=86_400, description="seconds of silence before a worker gives up")
+    patience: float = Field(30.0, gt=0, le=86_400, description="seconds without progress before a worker gives up")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import pytest
 import typer
 from scapy.packet import Raw
 
+from hosts.atp import wire
 from hosts.atp.server import NAP, AtpServer
 from hosts.collective import Collective
 from hosts.ethernet import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
@@ -270,8 +271,9 @@ class _Replay:
     def _serve(self, place: Place) -> None:
         p = place.settings
         server = AtpServer(
-            place.membership, Meeting(EPOCH), place.peers, place.server_racks, place.switches, p.slots, p.k, p.aggregators
-        )
+            place.membership, Meeting(EPOCH), place.peers, place.server_racks, place.switches, p.slots, p.k, p.aggregators,
+            wire.link_times(p.k, place.rates[place.membership.rank]),
+        )  # fmt: skip
         while server.socket.wait(FOR_EVER):
             self.time.sleep(NAP)
             server._answer()

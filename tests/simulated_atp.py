@@ -152,7 +152,8 @@ class AtpTwin(Twin):
             switches = [str(self.first + rack) for rack in range(self.network.switches)]
             membership = Membership(number, size + i, size, members)
             server.server = AtpServer(
-                membership, Meeting(EPOCH), addresses, homes, switches, job.slots, K, job.aggregators
+                membership, Meeting(EPOCH), addresses, homes, switches, job.slots, K, job.aggregators,
+                (self.network.links[job.servers[i][1]].vector, self.network.links[job.servers[i][1]].header),
             )  # fmt: skip
         assert record.itemsize > wire.HEADER.itemsize
 

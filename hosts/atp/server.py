@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.atp import wire
+from hosts.atp.departures import Departures
 from hosts.atp.merger import Merger
 from hosts.atp.tree import Tree
 from hosts.atp.worker import CONTROL_PORT, QUESTION
@@ -46,8 +47,9 @@ class AtpServer:
 
     def __init__(
         self, membership: Membership, group: Meeting, peers: list[str], server_racks: list[int], switches: list[str],
-        window: int, k: int, aggregators: int,
+        window: int, k: int, aggregators: int, times: tuple[float, float],
     ) -> None:  # fmt: skip
+        """`times` are what a result, and a status, take on the server's link, in seconds; 0 where it has no rate."""
         m = membership
         rack = server_racks[m.rank - m.size]
         tree = Tree(m, rack)
@@ -62,7 +64,8 @@ class AtpServer:
         share, sender = (m.rank - m.size, len(server_racks)), self.socket.sender
         self.epoch, self.control = group.epoch, group.sockets
         self.merger = Merger(m.job, self.epoch, tree, sender.first(2 * window, sender.lengths[: 2 * window]), aggregators, share)
-        self.membership, self.tree = m, tree
+        self.membership, self.tree, self.times = m, tree, times
+        self.departures = Departures(2 * window, len(switches), tree.rack, self.own_switch)
         self.heard: dict[int, bytes] = {}  # the beginnings of questions
 
     def serve(self) -> None:
@@ -88,30 +91,42 @@ class AtpServer:
         What somebody waits for, since a packet of the chunk or its result was lost, leaves this host before what does not.
         """
         taken = self.merger.take(self.socket.receive(), self.socket.sender.octets[self.statuses :])
+        now = time.monotonic()
         late = self.merger.results["flags"][taken.finished] & wire.RESEND > 0
         if not late.all():
-            self._send(taken.finished[~late], self.own_switch)
+            self._send(taken.finished[~late], self.own_switch, now)
         if len(taken.asked):
-            self._send_each(taken.asked[:, 0], self.first_worker + taken.asked[:, 1])
+            self._repeat(taken.asked[:, 0], self.first_worker + taken.asked[:, 1], now)
         if late.any() or len(taken.ready) or len(taken.asking):
             self.socket.set_urgent(True)
             try:
                 if late.any():
-                    self._send(taken.finished[late], self.own_switch)
+                    self._send(taken.finished[late], self.own_switch, now, urgent=True)
                 row, worker, rack = taken.ready.T
-                self._send_each(row, np.where(worker >= 0, self.first_worker + worker, np.where(rack >= 0, rack, self.own_switch)))
-                statuses = self.statuses + np.arange(len(taken.asking))
-                self._send_each(statuses, self.first_worker + taken.asking, wire.HEADER.itemsize)
+                peers = np.where(worker >= 0, self.first_worker + worker, np.where(rack >= 0, rack, self.own_switch))
+                self._repeat(row, peers, now, urgent=True)
+                self._tell(taken.asking, now)
             finally:
                 self.socket.set_urgent(False)
 
-    def _send_each(self, rows: NDArray[np.int64], peers: NDArray[np.int64], length: int | None = None) -> None:
-        """Send each row to a peer of its own."""
+    def _repeat(self, rows: NDArray[np.int64], peers: NDArray[np.int64], now: float, urgent: bool = False) -> None:
+        """Send results again to the peers that ask, unless copies for them still wait here."""
+        rows, peers = self.departures.lacking(rows, peers, now)
         for peer in np.unique(peers):
-            self._send(rows[peers == peer], int(peer), length)
+            self._send(rows[peers == peer], int(peer), now, urgent)
 
-    def _send(self, rows: NDArray[np.int64], peer: int, length: int | None = None) -> None:
-        self.socket.send(rows, length, give_up_at=time.monotonic() + 1.0, peer=peer)
+    def _send(self, rows: NDArray[np.int64], peer: int, now: float, urgent: bool = False) -> None:
+        """Send results to a peer."""
+        self.socket.send(rows, give_up_at=time.monotonic() + 1.0, peer=peer)
+        self.departures.sent(rows, peer, urgent, self.times[0], now)
+
+    def _tell(self, workers: NDArray[np.int64], now: float) -> None:
+        """Send statuses, which are the first rows of those, to workers."""
+        statuses = self.statuses + np.arange(len(workers))
+        for worker in np.unique(workers):
+            peer = self.first_worker + int(worker)
+            self.socket.send(statuses[workers == worker], wire.HEADER.itemsize, time.monotonic() + 1.0, peer)
+        self.departures.occupied(len(workers), self.times[1], now)
 
     def _reply(self, made: socket.socket) -> bool:
         """Tell a worker who is missing; False when it has left."""

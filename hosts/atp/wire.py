@@ -55,6 +55,12 @@ def bits_on_wire(k: int) -> int:
     return ethernet.bits_on_wire(packet(k).itemsize)
 
 
+def link_times(k: int, rate: float) -> tuple[float, float]:
+    """Seconds that a packet of k integers takes on a link of so many Mbit/s, and a header alone; 0 where it has no rate."""
+    vector, header = bits_on_wire(k), ethernet.bits_on_wire(HEADER.itemsize)
+    return (vector / (rate * 1e6), header / (rate * 1e6)) if rate else (0.0, 0.0)
+
+
 def owners(job: int, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
     """(job, sequence) of stream chunks, as packets carry it."""
     return job << 24 | chunks % SEQUENCES

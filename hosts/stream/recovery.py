@@ -128,13 +128,16 @@ class Asking(Recovery):
         super().__init__(stream)
         self.ask = ask
         self.since_sent = np.zeros((len(stream.chunk), 3), np.int64)
-        # queries since the chunk was sent, or sent again; those of them for which results had overtaken it; statuses
+        # queries since the chunk was sent, or sent again; those of them for which results had overtaken it; and of the last
+        # status, the query that was next, 0: none has come
         self.asked, self.pressed, self.informed = self.since_sent.T
         for timer in stream.timers:
             timer.margin = 1 / 4  # of a round trip
         self.silence = 0  # how often chunks were asked about since the last result
         self.asked_at = np.zeros(len(stream.chunk))  # when the last query was sent, if that was urgent, else 0
-        self.urgent = RetransmissionTimer(shortest=SHORTEST_URGENT, most_growth=MOST_URGENT_GROWTH)
+        self.by_status, self.by_result = (
+            RetransmissionTimer(shortest=SHORTEST_URGENT, most_growth=MOST_URGENT_GROWTH) for _ in range(2)
+        )  # round trips of urgent queries
 
     def sent(self, rows: Rows) -> None:
         self.since_sent[rows] = 0
@@ -143,7 +146,9 @@ class Asking(Recovery):
         s = self.stream
         repeated = rows[~once]
         if len(repeated):
-            self._answers(repeated, now)
+            self._answers(repeated, self.by_result, now)
+            if (self.asked[repeated] > np.maximum(self.informed[repeated], 1)).any():
+                self.by_result.needless(now)
         if len(repeated) and (self.asked[rows] > 0).all():
             self._follow(s.path[repeated], now)
         else:
@@ -209,17 +214,17 @@ class Asking(Recovery):
         `near`: it may be the next switch that says so, where others are behind it. How soon that answers tells too little of them.
         """
         s = self.stream
-        self.informed[rows] = 1
+        self.informed[rows] = self.asked[rows] + 1
         self._pause(rows[~lacking], now)
         if not near:
-            self._answers(rows, now)
+            self._answers(rows, self.by_status, now)
         again = rows[lacking]
         if len(again):
             s.retransmit(again, urgent=True)
             loops.hasten(again, now, self._urgent_timeouts(), s.tries, s.deadline)
             self._follow(s.path[again], now)
 
-    def _answers(self, rows: Rows, now: float) -> None:
+    def _answers(self, rows: Rows, timer: RetransmissionTimer, now: float) -> None:
         """Statuses about these rows, or results that were sent again, have come: round trips of urgent queries, by Karn's rule.
 
         A result is as good an answer as a status, and slower: it waits where vectors do. If it did not count, queries would be
@@ -228,7 +233,7 @@ class Asking(Recovery):
         long at 0.8 Mbit/s and 1 % loss, with it 1.3 (tests.replay).
         """
         asked_at = self.asked_at[rows[self.asked[rows] == 1]]
-        self.urgent.sample(now - asked_at[asked_at > 0])
+        timer.sample(now - asked_at[asked_at > 0])
 
     def needless(self, paths: NDArray[np.int64], now: float) -> None:
         """Queries may cross their results. But a timer that never sees a round trip without a query is too short."""
@@ -250,8 +255,9 @@ class Asking(Recovery):
         )
 
     def _urgent_timeouts(self) -> NDArray[np.float64]:
-        """By number of tries, in seconds; infinite until a round trip is known."""
-        return self.urgent.timeouts if self.urgent.srtt else NEVER
+        """By number of tries, in seconds; infinite until a round trip is known. Who asks waits for the slower kind of answer."""
+        known = [timer.timeouts for timer in (self.by_status, self.by_result) if timer.srtt]
+        return np.max(known, axis=0) if known else NEVER
 
     def _overdue(self, rows: Rows, now: float) -> None:
         """Ask about rows that others have overtaken; not again before another window of results has."""
@@ -265,7 +271,7 @@ class Asking(Recovery):
             return
         s = self.stream
         again = loops.query(
-            rows, now, urgent, s.backoffs, self._urgent_timeouts(), s.path, self.asked, self.informed, self.asked_at, s.deadline
+            rows, now, urgent, s.backoffs, self._urgent_timeouts()[0], s.path, self.asked, self.informed, self.asked_at, s.deadline
         )
         with s.urgently(urgent):
             self.ask(rows, again)

@@ -30,14 +30,16 @@ def sent(
         overtaken[row] = 0
 
 
-@compiled("Tuple((f8, i8))(i8[::1], f8[::1])")
-def watch(chunk: Integers, deadline: Floats) -> tuple[float, int]:
-    """The first deadline, and how many rows are outstanding."""
-    first, outstanding = np.inf, 0
+@compiled("Tuple((f8, i8, i8))(i8[::1], f8[::1])")
+def watch(chunk: Integers, deadline: Floats) -> tuple[float, int, int]:
+    """The first deadline, how many rows are outstanding, and the oldest of their chunks, -1 where there is none."""
+    first, outstanding, oldest = np.inf, 0, -1
     for row in range(len(chunk)):
         first = min(first, deadline[row])
-        outstanding += chunk[row] >= 0
-    return first, outstanding
+        if chunk[row] >= 0:
+            outstanding += 1
+            oldest = chunk[row] if oldest < 0 else min(oldest, chunk[row])
+    return first, outstanding, oldest
 
 
 @compiled("Tuple((f8, f8[::1], i8[::1]))(i8[::1], b1[::1], f8, f8, i8[::1], i8[::1], f8[::1], i8[::1], f8[::1])")
@@ -121,22 +123,27 @@ def overdue(gap: int, most: int, path: Integers, chunk: Integers, order: Integer
     return found[:n]
 
 
-@compiled("b1[::1](i8[::1], f8, b1, f8[:, ::1], f8[::1], i8[::1], i8[:], i8[:], f8[::1], f8[::1])")
+@compiled("b1[::1](i8[::1], f8, b1, f8[:, ::1], f8, i8[::1], i8[:], i8[:], f8[::1], f8[::1])")
 def query(
-    rows: Rows, now: float, urgent: bool, timeouts: Floats, urgent_timeouts: Floats, path: Integers, asked: Integers,
+    rows: Rows, now: float, urgent: bool, timeouts: Floats, urgent_timeout: float, path: Integers, asked: Integers,
     informed: Integers, asked_at: Floats, deadline: Floats,
 ) -> Flags:  # fmt: skip
-    """These rows are asked about: which of them have been before, or answered."""
+    """These rows are asked about: which of them have been before, or answered.
+
+    The next one waits twice as long each time that none is answered; what is urgent up to the stream's timeout, since an answer may
+    wait in a queue that is longer than any urgent round trip before.
+    """
     again, longest = np.empty(len(rows), np.bool_), timeouts.shape[1] - 1
     for i in range(len(rows)):
         row = rows[i]
         again[i] = informed[row] + asked[row] > 0
         asked[row] += 1
         asked_at[row] = now if urgent else 0.0
-        wait = timeouts[path[row], min(asked[row] - 1, longest)]
+        wait = timeouts[path[row], 0]
         if urgent:
-            wait = min(wait, urgent_timeouts[min(asked[row] - 1, longest)])
-        deadline[row] = now + wait
+            wait = min(wait, urgent_timeout)
+        unanswered = asked[row] - max(informed[row], 1)
+        deadline[row] = now + min(wait * 2.0**unanswered, timeouts[path[row], 0 if urgent else longest])
     return again
 
 

@@ -61,10 +61,10 @@ class Stream(Summing):
 
     Chunks to different peers take different paths: each has round trips of its own, and order holds on each alone.
     `epoch` is that of the group; what comes from another is refused.
-    `patience` is the longest silence of the network, in seconds, before giving up. Where somebody watches over the workers
-    there is a `pulse`: called about every half second while nothing arrives, it gives the reason to give up, if there is one
-    (a worker is known to be dead). A worker that is alive may then take as long as it likes. Without a pulse its silence
-    counts as the network's.
+    `patience` is how long, in seconds, the oldest chunk may wait for its result before giving up, whatever else arrives. Where
+    somebody watches over the workers there is a `pulse`: called about every half second while nothing arrives, it gives the
+    reason to give up, if there is one (a worker is known to be dead). A worker that is alive may then take as long as it likes.
+    Without a pulse its silence counts as the network's.
     """
 
     recovery: Recovery  # which the scheme sets
@@ -100,7 +100,8 @@ class Stream(Summing):
         self.heard_on = np.zeros(len(peers))  # by path, of a chunk that nobody sent again
         self.sampled_on = np.zeros(len(peers))  # by path, when a round trip has told of the network
         self.timed_out_at = 0.0
-        self.pulsed = self.patient_from = 0.0  # when the pulse was felt, and since when nothing has come
+        self.pulsed = self.patient_from = 0.0  # when the pulse was felt, and since when no chunk that was the oldest has come
+        self.oldest_chunk = -1  # when that was looked at last
 
     def timeouts(self, rows: NDArray[np.intp], tries: NDArray[np.int64] | int = 0) -> NDArray[np.float64]:
         """Of these rows' paths after so many tries, in seconds."""
@@ -164,14 +165,18 @@ class Stream(Summing):
         return self._failure(where, reason, self._absence(row))
 
     def _out_of_patience(self) -> None:
-        """Nothing has arrived for `patience` seconds: raise AggregationError, unless a worker that is alive is only slow."""
+        """The oldest chunk has waited for `patience`: raise AggregationError, unless a worker that is alive is only slow."""
         row = self.oldest()
         where, chunk = self._where(row), self.chunk[row]
         absence = self._absence(row)
         if self.chunk[row] != chunk:
             return  # its result has come at last
         if self.pulse is None or not absence.worth_waiting:
-            raise self._failure(where, f"nothing arrived for {self.patience:g} s", absence)
+            silent = self.heard_at <= time.monotonic() - self.patience
+            what = f"nothing arrived for {self.patience:g} s"
+            raise self._failure(
+                where, what if silent else f"its result did not come for {self.patience:g} s, though others did", absence
+            )
         log.warning("worker %d: %s waits: %s", self.membership.rank, where, absence.text)
 
     def _advance(self, started: Sum, interrupt: int) -> None:
@@ -180,22 +185,24 @@ class Stream(Summing):
             self.pulsed = self.patient_from = time.monotonic()
         while started.total is None:
             now = time.monotonic()
-            first, outstanding = loops.watch(self.chunk, self.deadline)
+            first, outstanding, oldest = loops.watch(self.chunk, self.deadline)
+            if oldest != self.oldest_chunk:
+                self.oldest_chunk, self.patient_from = oldest, now
+            elif now - self.patient_from > self.patience:
+                self._out_of_patience()
+                self.patient_from = time.monotonic()
             if first <= now:
                 self.recovery.expired(np.flatnonzero(self.deadline <= now), now)
-                first, outstanding = loops.watch(self.chunk, self.deadline)
+                first, outstanding, _ = loops.watch(self.chunk, self.deadline)
             arrived = self.socket.wait(min(first - now, PULSE), interrupt)
             if self.socket.interrupted:
                 return
             if arrived:
                 self._nap(outstanding)
                 if self._receive():
-                    self.pulsed = self.patient_from = self.heard_at
+                    self.pulsed = self.heard_at
                     continue
             now = time.monotonic()
-            if now - self.patient_from > self.patience:
-                self._out_of_patience()
-                self.patient_from = time.monotonic()
             if started.total is None and now - self.pulsed > PULSE:
                 self.pulsed = now
                 if reason := self._gone() or (self.pulse and self.pulse()):

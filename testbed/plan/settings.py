@@ -162,7 +162,7 @@ class TrialSettings(
     slots: int = Field(64, description="chunks under way: a pool's slots, or a window")
     timeline: bool = Field(False, description="note packets in bins of 10 ms, where the scheme can")
     jobs: tuple[JobSettings, ...] = Field((), description="several jobs on one network; each has what differs from the above")
-    patience: float = Field(30.0, gt=0, le=86_400, description="seconds of silence before a worker gives up")
+    patience: float = Field(30.0, gt=0, le=86_400, description="seconds without progress before a worker gives up")
 
     def each(self) -> list[TrialSettings]:
         """Each job's own settings, as a trial of one job."""

@@ -14,7 +14,7 @@ from hosts.stream import rows as loops
 from hosts.stream.recovery import GAP, LONGEST_BACKOFF, LONGEST_WAIT, UNSAMPLED
 from testbed.simulator.atp.congestion import lost_one
 from testbed.simulator.sending import send_chunk, send_query
-from testbed.simulator.timers import STREAM, URGENT, needless, sample
+from testbed.simulator.timers import BY_RESULT, BY_STATUS, STREAM, URGENT, needless, sample
 from testbed.simulator.world import (
     ASKED,
     ASKED_AT,
@@ -200,7 +200,7 @@ def query(world: World, w: int, rows: Numbers, now: float, urgent: bool) -> None
         return
     me, s, own, times = world.workers[w], rows_of(world, w), world.slots[w], world.slot_times[w]
     again = loops.query(
-        rows, now, urgent, world.backoffs[w], world.urgent_backoffs[w, 0], own[PATH, :s], own[ASKED, :s], own[INFORMED, :s],
+        rows, now, urgent, world.backoffs[w], world.urgent_backoffs[w, URGENT, 0], own[PATH, :s], own[ASKED, :s], own[INFORMED, :s],
         times[ASKED_AT, :s], times[DEADLINE, :s],
     )  # fmt: skip
     for path in range(paths_of(world, w)):
@@ -224,8 +224,9 @@ def overdue(world: World, w: int, rows: Numbers, now: float) -> None:
 def pause(world: World, w: int, rows: Numbers, now: float) -> None:
     """Asking._pause."""
     s, own = rows_of(world, w), world.slots[w]
+    soon = 2 * world.urgent_backoffs[w, URGENT, 0]
     loops.pause(
-        rows, now, world.workers[w].silence, LONGEST_BACKOFF, LONGEST_WAIT, world.backoffs[w], 2 * world.urgent_backoffs[w, 0, 0],
+        rows, now, world.workers[w].silence, LONGEST_BACKOFF, LONGEST_WAIT, world.backoffs[w], soon,
         own[PATH, :s], own[ASKED, :s], own[PRESSED, :s], world.slot_times[w, DEADLINE, :s],
     )  # fmt: skip
     latest(world, w)
@@ -250,30 +251,30 @@ def follow(world: World, w: int, rows: Numbers, now: float) -> None:
             query(world, w, eldest(world, w, of_path(world, w, quiet, path), world.workers[w].probing), now, True)
 
 
-@compiled(numba.void(WORLD, Z, Rows, R))
-def take_answers(world: World, w: int, rows: Numbers, now: float) -> None:
+@compiled(numba.void(WORLD, Z, Rows, Z, R))
+def take_answers(world: World, w: int, rows: Numbers, timer: int, now: float) -> None:
     """Asking._answers."""
     trips, n = np.empty(len(rows)), 0
     for row in rows:
         if world.slots[w, ASKED, row] == 1 and world.slot_times[w, ASKED_AT, row] > 0:
             trips[n] = now - world.slot_times[w, ASKED_AT, row]
             n += 1
-    sample(world, w, URGENT, trips[:n])
+    sample(world, w, timer, trips[:n])
 
 
 @compiled(numba.void(WORLD, Z, Rows, Flags, R))
 def answered(world: World, w: int, rows: Numbers, lacking: NDArray[np.bool_], now: float) -> None:
     """Asking.answered."""
     for row in rows:
-        world.slots[w, INFORMED, row] = 1
+        world.slots[w, INFORMED, row] = world.slots[w, ASKED, row] + 1
     pause(world, w, rows[~lacking], now)
     if not world.jobs[world.workers[w].job].near:
-        take_answers(world, w, rows, now)
+        take_answers(world, w, rows, BY_STATUS, now)
     again = rows[lacking]
     if len(again):
         s = rows_of(world, w)
         retransmit(world, w, again, now, True)
-        loops.hasten(again, now, world.urgent_backoffs[w, 0], world.slots[w, TRIES, :s], world.slot_times[w, DEADLINE, :s])
+        loops.hasten(again, now, world.urgent_backoffs[w, URGENT], world.slots[w, TRIES, :s], world.slot_times[w, DEADLINE, :s])
         latest(world, w)
         follow(world, w, again, now)
 
@@ -374,7 +375,12 @@ def settled(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: f
         return
     repeated = rows[~once]
     if len(repeated):
-        take_answers(world, w, repeated, now)
+        take_answers(world, w, repeated, BY_RESULT, now)
+        more_than_once = False
+        for row in repeated:
+            more_than_once |= own[ASKED, row] > max(own[INFORMED, row], 1)
+        if more_than_once:
+            needless(world, w, BY_RESULT, now)
     all_asked = True
     for row in rows:
         all_asked &= own[ASKED, row] > 0
@@ -391,4 +397,4 @@ def results_needless(world: World, w: int, path: int, now: float) -> None:
     """Recovery.needless: results that nobody waits for have come over a path."""
     sampled_on = world.timers[w, STREAM + path].sampled_on
     if not world.jobs[world.workers[w].job].asks or now - sampled_on > UNSAMPLED * world.backoffs[w, path, 0]:
-        needless(world, w, path, now)
+        needless(world, w, STREAM + path, now)

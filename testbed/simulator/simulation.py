@@ -202,13 +202,14 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs, room: int) -> Wor
         sums=np.zeros((workers, steps), SUM_FIELDS), inbox=np.zeros((workers + servers, inbox), np.int64),
         slots=np.zeros((workers, SLOT_FIELDS, most), np.int64), slot_times=np.zeros((workers, SLOT_TIMES, most)),
         timers=np.zeros((workers, STREAM + paths), TIMER_FIELDS), recent=np.zeros((workers, STREAM + paths, REMEMBERED)),
-        backoffs=np.zeros((workers, paths, MOST_BACKOFF + 1)), urgent_backoffs=np.zeros((workers, 1, MOST_BACKOFF + 1)),
+        backoffs=np.zeros((workers, paths, MOST_BACKOFF + 1)), urgent_backoffs=np.zeros((workers, URGENT + 1, MOST_BACKOFF + 1)),
         aggregators=np.zeros((network.switches, aggregators), AGGREGATOR_FIELDS),
         happened=np.zeros((network.switches, len(jobs), len(HAPPENINGS)), np.int64),
         servers=np.zeros(servers, SERVER_FIELDS), rows=np.zeros((servers, rows), ROW_FIELDS),
         seen=np.zeros((servers, rows, racks), np.int64), members=np.zeros((servers, racks), np.int64),
         ranks=np.zeros((servers, racks, racks), np.int64), places=np.zeros((servers, 2, most), np.int64),
-        held=np.zeros((servers, aggregators), np.int64),
+        held=np.zeros((servers, aggregators), np.int64), nearest=np.arange(nodes), idle_at=np.zeros((servers, 2)),
+        goals=np.full((servers, rows), NOBODY, np.int64), leaves=np.zeros((servers, rows)),
     )  # fmt: skip
     world.packets["kind"] = np.arange(1, packets + 1)
     world.cells["chunk"], world.cells["asker"] = -1, NOBODY
@@ -229,6 +230,7 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs, room: int) -> Wor
         own["job"], own["margin"], own["window"] = number, ASKING_MARGIN if job.asks else PAPER_MARGIN, job.slots
         for _, link in job.above.values():
             world.links[link, UP]["depth"] = network.depth
+        world.nearest[first : first + sizes[number]] = workers + np.array(job.switches)
         if job.servers:
             for s in range(len(job.servers)):
                 _serve(world, number, job, s, served + s)
@@ -236,7 +238,7 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs, room: int) -> Wor
             its["near"] = _plant(world, tree, _tree_of(job, first, workers)) > 1
         world.sums["compute"][first : first + sizes[number], : job.compute.shape[1]] = job.compute
         for w in range(first, first + sizes[number]):
-            for timer in range(URGENT, STREAM + trees[number]):
+            for timer in range(STREAM + trees[number]):
                 set_timeouts(world, w, timer)
             schedule(world, job.compute[w - first, 0], w * EVENTS + START)
         base, first, tree, served = base + 2 * job.slots, first + sizes[number], tree + trees[number], served + len(job.servers)
@@ -319,7 +321,7 @@ def _serve(world: World, number: int, job: Job, share: int, place: int) -> None:
     for rank, switch in enumerate(job.switches):
         racks.setdefault(switch, []).append(rank)
     me["job"], me["tree"], me["local"], me["racks"] = number, tree, local, max([local, *racks]) + 1
-    me["before"] = me["before_that"] = server.NOBODY
+    me["before"] = me["before_that"] = NOBODY
     nodes = world.trees[tree]
     for node in range(workers, top):
         nodes[node]["level"] = TRANSIT

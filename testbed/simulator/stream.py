@@ -20,7 +20,7 @@ def set_timer(world: World, w: int, now: float) -> None:
     if not me.earlier:
         return
     me.earlier = 0
-    first, _ = loops.watch(world.slots[w, CHUNK, :s], world.slot_times[w, DEADLINE, :s])
+    first, _, _ = loops.watch(world.slots[w, CHUNK, :s], world.slot_times[w, DEADLINE, :s])
     if first < me.timer_at:
         me.timer_at = first
         schedule(world, max(first, now), w * EVENTS + TIMER)

@@ -11,15 +11,18 @@ from hosts.stream.recovery import MOST_URGENT_GROWTH, SHORTEST_URGENT
 from hosts.stream.retransmission import MOST_BACKOFF, MOST_GROWTH, REMEMBERED, median_distance, upper_median
 from testbed.simulator.world import WORLD, R, World, Z
 
-URGENT, STREAM = range(2)  # of World.timers: of urgent queries, and the stream's, of its first path and those after it
+BY_STATUS, BY_RESULT, STREAM = range(
+    3
+)  # of World.timers: of urgent queries, and the stream's, of its first path and those after it
+URGENT = STREAM  # of World.urgent_backoffs, beside those of the first two: what is waited for
 INITIAL, LONGEST = 0.1, 1.0  # seconds, RetransmissionTimer's defaults
-SHORTEST = (SHORTEST_URGENT, 0.01)  # likewise, by kind of timer
-GROWTH = (float(MOST_URGENT_GROWTH), float(MOST_GROWTH))
+SHORTEST = (SHORTEST_URGENT, SHORTEST_URGENT, 0.01)  # likewise, by kind of timer
+GROWTH = (float(MOST_URGENT_GROWTH), float(MOST_URGENT_GROWTH), float(MOST_GROWTH))
 
 
 @compiled(numba.void(WORLD, Z, Z))
 def set_timeouts(world: World, worker: int, timer: int) -> None:
-    """RetransmissionTimer._set."""
+    """RetransmissionTimer._set, and Asking._urgent_timeouts."""
     e = world.timers[worker, timer]
     margin = max(4 * e.variation, (world.workers[worker].margin if timer >= STREAM else 1.0) * e.srtt)
     estimate = INITIAL if e.srtt == 0.0 else max(e.srtt + margin, SHORTEST[min(timer, STREAM)])
@@ -29,7 +32,12 @@ def set_timeouts(world: World, worker: int, timer: int) -> None:
         if timer >= STREAM:
             world.backoffs[worker, timer - STREAM, tries] = found
         else:
-            world.urgent_backoffs[worker, 0, tries] = found if e.srtt > 0.0 else np.inf  # recovery.NEVER
+            world.urgent_backoffs[worker, timer, tries] = found
+            longest = 0.0
+            for kind in range(STREAM):
+                if world.timers[worker, kind].srtt > 0.0:
+                    longest = max(longest, world.urgent_backoffs[worker, kind, tries])
+            world.urgent_backoffs[worker, URGENT, tries] = longest if longest > 0.0 else np.inf  # recovery.NEVER
 
 
 @compiled(numba.void(WORLD, Z, Z, R[::1]))
@@ -60,10 +68,11 @@ def sample(world: World, worker: int, timer: int, round_trips: NDArray[np.float6
 
 
 @compiled(numba.void(WORLD, Z, Z, R))
-def needless(world: World, worker: int, path: int, now: float) -> None:
-    """RetransmissionTimer.needless, of a path of the stream."""
-    e = world.timers[worker, STREAM + path]
-    if now - e.doubled_at >= world.backoffs[worker, path, 0]:
+def needless(world: World, worker: int, timer: int, now: float) -> None:
+    """RetransmissionTimer.needless."""
+    e = world.timers[worker, timer]
+    timeout = world.backoffs[worker, timer - STREAM, 0] if timer >= STREAM else world.urgent_backoffs[worker, timer, 0]
+    if now - e.doubled_at >= timeout:
         e.doublings = min(e.doublings + 1, float(MOST_BACKOFF))
         e.doubled_at = now
-        set_timeouts(world, worker, STREAM + path)
+        set_timeouts(world, worker, timer)

@@ -203,6 +203,7 @@ def records(dtype: np.dtype, dimensions: int) -> Any:
 
 
 Reals = Annotated[NDArray[np.float64], numba.float64[::1]]
+RealTable = Annotated[NDArray[np.float64], numba.float64[:, ::1]]
 RealBlock = Annotated[NDArray[np.float64], numba.float64[:, :, ::1]]
 Integers = Annotated[NDArray[np.int64], numba.int64[::1]]
 Table = Annotated[NDArray[np.int64], numba.int64[:, ::1]]
@@ -230,10 +231,10 @@ class World(NamedTuple):
     inbox: Table  # by host: packets that have arrived
     slots: Block  # by worker, field and slot
     slot_times: RealBlock
-    timers: Annotated[Any, records(TIMER_FIELDS, 2)]  # by worker: that of urgent queries, and the stream's by path
+    timers: Annotated[Any, records(TIMER_FIELDS, 2)]  # by worker: those of urgent queries, and the stream's by path
     recent: RealBlock  # by worker and timer
     backoffs: RealBlock  # by worker and path: timeouts of the stream's timers
-    urgent_backoffs: RealBlock  # by worker, of one path: of the urgent one
+    urgent_backoffs: RealBlock  # by worker: those of urgent queries' timers, and the longer ones of both
     aggregators: Annotated[Any, records(AGGREGATOR_FIELDS, 2)]  # by switch
     happened: Block  # by switch, job and event of ATP, as p4/include/atp/next_step.p4 numbers them: how often
     servers: Annotated[Any, records(SERVER_FIELDS, 1)]
@@ -243,6 +244,10 @@ class World(NamedTuple):
     ranks: Block  # by server, rack and number in it: the worker
     places: Block  # by server: aggregators by place, and the attempts that gave them
     held: Table  # by server: how many places have an aggregator
+    nearest: Integers  # by node: a worker's switch, another node itself
+    idle_at: RealTable  # by server, as the next two: hosts.atp.departures
+    goals: Table  # by row
+    leaves: RealTable
 
 
 WORLD: Any = numba.types.NamedTuple(  # type: ignore[no-untyped-call]

@@ -168,7 +168,7 @@ def test_a_trial_takes_its_bound(changes: dict[str, object]) -> None:
         ({"racks": 2, "servers": 2}, 0.01),
         ({"racks": 2, "aggregators": 40}, 0.06),
         ({"racks": 2, "workers": 2, "jobs": json.dumps([{}, {}])}, 0.03),  # whose switches' queues have no rates in the replay
-        ({"racks": 1, "loss": 0.01, "steps": 8}, 0.06),
+        ({"racks": 1, "loss": 0.01, "steps": 32}, 0.04),
     ],
 )
 def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(changes: dict[str, object], near: float) -> None:
@@ -188,7 +188,7 @@ def test_many_queries_at_once_cost_what_they_cost_in_virtual_time() -> None:
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
     found, replayed = SimulatedTarget(known).trial(whole, 1), replay(whole, 40_000)
     duplicates = sum(worker["counters"]["duplicates"] for worker in found["workers"])
-    assert replayed.duplicates > 5_000 and 0.4 < duplicates / replayed.duplicates < 2.5
+    assert replayed.duplicates > 1_000 and 0.4 < duplicates / replayed.duplicates < 2.5
     assert 0.5 < found["metrics"]["tat_median"] / replayed.tat < 2
 
 

@@ -228,7 +228,7 @@ def releasing(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> tuple[AtpServe
     monkeypatch.setattr("hosts.atp.server.BatchSocket", socket)
     monkeypatch.setattr("hosts.atp.server.time", clock)
     member = Membership(3, 3, 3, [[0, 1], [2]])
-    made = AtpServer(member, Meeting(EPOCH, {}), ["w"] * 3 + ["s"], [1], ["tor0", "tor1"], 2, K, AGGREGATORS)
+    made = AtpServer(member, Meeting(EPOCH, {}), ["w"] * 3 + ["s"], [1], ["tor0", "tor1"], 2, K, AGGREGATORS, (0.0, 0.0))
     made.merger.assigned[:] = False
     made.merger.assigned[[5, 9]] = True
     return made, net[0], clock

@@ -288,9 +288,30 @@ def test_a_result_that_is_lost_after_an_answer_is_asked_for_soon(monkeypatch: py
         return usual(packet, peer)
 
     played.net.answer = answer
-    played.worker.recovery.urgent.sample(np.full(9, RTT / 10))
+    played.worker.recovery.by_status.sample(np.full(9, RTT / 10))
     played.sum(10 * SLOTS + 3)
     assert asked[1] - asked[0] < RTT
+
+
+def test_queries_that_nobody_answers_wait_twice_as_long_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the timeout of what is not urgent: their answers may wait in a queue that is longer than any round trip before."""
+    lost, back = 10 * SLOTS + 1, 30.0
+    played = Played(monkeypatch, never, never, always)
+    usual, begun = played.answer, played.clock.now
+
+    def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
+        found = usual(packet, peer)
+        return [] if packet["chunk"] == lost and played.clock.now < begun + back else found
+
+    played.net.answer = answer
+    played.worker.recovery.by_status.sample(np.full(9, RTT / 10))
+    played.sum(10 * SLOTS + 3)
+    asked = [when for when, chunk in played.sent(wire.KIND_QUERY) if chunk == lost]
+    waits = np.diff(asked)
+    longest = played.worker.timers[0].timeout
+    growing = waits[1:] < 0.9 * longest
+    assert growing.sum() >= 2 and waits[1:][growing] / waits[:-1][growing] == pytest.approx(2, rel=0.1)
+    assert waits.max() <= 1.1 * longest
 
 
 def result_of(update: np.ndarray) -> np.ndarray:

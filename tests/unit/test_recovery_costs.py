@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
+from hosts.atp.departures import Departures
 from testbed.plan.settings import TrialSettings
 from tests.replay import Replayed, replay
 
@@ -62,6 +64,24 @@ def test_bursts_on_slow_links_end() -> None:
     links = {"host_rate": 0.6, "uplink_rate": 0.6, "loss": 0.01, "burst": 8, "steps": 8, "compute_ms": 50}
     found = replay(TrialSettings(**links), ELEMENTS, seed=3)  # type: ignore[arg-type]
     assert found.tat <= 1.6 * found.bound
+
+
+def test_atp_goes_on_where_bursts_meet_the_slow_link_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums stood still: each worker asked every 27 ms, a query waited for seconds, and each was answered with a result for all."""
+    answers: list[int] = []
+    lacking = Departures.lacking
+
+    def counted(self: Departures, *of: Any) -> Any:
+        found = lacking(self, *of)
+        answers.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(Departures, "lacking", counted)
+    links = {"host_rate": 0.6, "loss": 0.01, "burst": 8, "steps": 6}
+    found = replay(TrialSettings(scheme="atp", **links), ELEMENTS)  # type: ignore[arg-type]
+    assert sum(answers) <= found.queries
+    assert found.duplicates <= 2 * found.queries <= 40 * found.lost
+    assert max(found.tats[0]) <= 7 * found.bound
 
 
 @pytest.mark.parametrize("rate", [0.8, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from hosts.stream import rows as loops
 
@@ -47,7 +48,19 @@ def test_backing_off_ends_with_the_last_timeout() -> None:
     )
     assert deadline.tolist() == [6.0, 7.0, 9.0]
     assert (order.tolist(), overtaken.tolist(), sent_at.tolist()) == ([41, 42, 40], [0, 0, 0], [5.0] * 3)
-    assert loops.watch(np.array([-1, 3, 4]), deadline) == (6.0, 2)
+    assert loops.watch(np.array([-1, 3, 4]), deadline) == (6.0, 2, 3)
+
+
+@pytest.mark.parametrize(("urgent", "waits"), [(True, [0.125, 0.5, 1.0, 0.25]), (False, [1.0, 4.0, 4.0, 2.0])])
+def test_a_query_waits_twice_as_long_for_each_before_it_that_nobody_answered(urgent: bool, waits: list[float]) -> None:
+    """Urgent ones up to the first timeout, others up to the last one. The last row's sixth query was its first after a status."""
+    asked, informed, zero = np.array([0, 2, 9, 6]), np.array([0, 0, 0, 6]), np.zeros(4, np.int64)
+    asked_at, deadline = np.zeros(4), np.zeros(4)
+    again = loops.query(
+        np.arange(4), 5.0, urgent, np.array([[1.0, 2.0, 4.0]]), 0.125, zero, asked, informed, asked_at, deadline
+    )  # fmt: skip
+    assert (deadline - 5.0).tolist() == waits
+    assert again.tolist() == [False, True, True, True]
 
 
 def test_what_has_been_overtaken_is_asked_about_soon_whatever_the_silence() -> None:

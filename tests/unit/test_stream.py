@@ -242,6 +242,22 @@ def test_silence_ends_a_sum(monkeypatch: pytest.MonkeyPatch, seen: int | None, p
     assert len(net.sent) == sent  # a broken stream sends nothing
 
 
+def test_a_chunk_that_never_comes_ends_a_sum_while_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience is for progress: results of other slots are no reason to wait for this one for ever."""
+
+    def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
+        if packet["kind"] == wire.KIND_QUERY:
+            return [(RTT, status(packet, 0b11))]
+        return [] if packet["chunk"] == 0 else [(RTT, result(packet))]
+
+    patience = 100 * RTT
+    made, _, clock = worker(monkeypatch, answer, PAIR, patience=patience, pulse=lambda: None)
+    begun = clock.now
+    with pytest.raises(AggregationError, match=rf"its result did not come for {patience:g} s, though others did; the switch"):
+        made.all_reduce(np.zeros(1000 * SLOTS * K, np.int32))
+    assert clock.now - begun < 2 * patience
+
+
 def test_a_newer_group_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         return [(RTT, status(packet, 0, EPOCH + 9))] if packet["kind"] == wire.KIND_QUERY else []

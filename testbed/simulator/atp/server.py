@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.atp.allocation import following
+from hosts.atp.departures import NOBODY, lacking, occupy
+from hosts.atp.departures import leave as depart
 from hosts.atp.server import NAP as LONGEST_NAP
 from hosts.atp.tree import BITS
 from hosts.atp.wire import ASKED, COLLISION, ECN, JOINS, RESEND
@@ -23,6 +25,7 @@ from testbed.simulator.world import (
     QUERY,
     RESULT,
     STATUS,
+    UP,
     UPDATE,
     WAKE,
     WORLD,
@@ -37,7 +40,6 @@ from testbed.simulator.world import (
 )
 
 AGGREGATOR, ATTEMPT = range(2)  # of World.places
-NOBODY = -1
 NOTHING, ASKING, READY = range(3)
 ROWS: Any = numba.types.UniTuple(Rows, 3)  # type: ignore[no-untyped-call]
 Numbers = NDArray[np.int64]
@@ -143,18 +145,20 @@ def leave(world: World, server: int, packet: int, urgent: bool) -> None:
 
 @compiled(numba.void(WORLD, Z, Z, Z, R, B))
 def send_result(world: World, server: int, row: int, goal: int, now: float, urgent: bool) -> None:
-    """A result leaves for a worker, or a switch, which gives it to all below; the nearest one where the goal is NOBODY."""
+    """A result leaves for a worker, or a switch, which gives it to all below."""
     its, p = world.rows[server, row], new_from(world, server, RESULT, now)
     packet = world.packets[p]
     packet.chunk, packet.slot, packet.mark, packet.next = its.chunk, its.slot, its.mark, its.next
-    packet.zero, packet.seen, packet.goal = its.before, its.before_that, packet.node if goal == NOBODY else goal
+    packet.zero, packet.seen, packet.goal = its.before, its.before_that, goal
     leave(world, server, p, urgent)
+    rows, link = np.array([row]), world.links[world.trees[packet.tree, packet.node].link, UP]
+    depart(rows, goal, urgent, link.vector, now, world.idle_at[server], world.goals[server], world.leaves[server])
 
 
 @compiled(Z(WORLD, Z, Z), inline=True)
 def near(world: World, server: int, packet: int) -> int:
-    """The goal of a result that a query asks for: a worker, or the switch of a rack, or NOBODY for everybody."""
-    found = NOBODY
+    """The goal of a result that a query asks for: a worker, or the switch of a rack, or the nearest one for everybody."""
+    found = nearest_switch(world, server)
     racks = workers = 0
     for rack in range(world.servers[server].racks):
         bits = who(world, server, packet, rack)
@@ -165,8 +169,8 @@ def near(world: World, server: int, packet: int) -> int:
                     workers += 1
                     found = world.ranks[server, rack, number]
     if workers > 1:
-        found = world.trees[world.servers[server].tree, found].above if racks == 1 else NOBODY
-    return found
+        found = world.nearest[found] if racks == 1 else nearest_switch(world, server)
+    return int(found)
 
 
 @compiled(numba.void(WORLD, Z, Z, Z), inline=True)
@@ -205,38 +209,34 @@ def wanted(world: World, server: int, questions: Numbers) -> Numbers:
     return found
 
 
+@compiled(numba.void(WORLD, Z, Rows, Rows, R, B), inline=True)
+def repeat(world: World, server: int, rows: Numbers, goals: Numbers, now: float, urgent: bool) -> None:
+    """AtpServer._repeat: in order of whom they are for, switches before workers."""
+    everybody = nearest_switch(world, server)
+    rows, goals = lacking(rows, goals, now, world.goals[server], world.leaves[server], world.nearest, everybody)
+    workers, switches = len(world.workers), len(world.switches)
+    peers = np.array([goal - workers if goal >= workers else switches + goal for goal in goals], np.int64)
+    for i in np.argsort(peers, kind="mergesort"):
+        send_result(world, server, rows[i], goals[i], now, urgent)
+
+
 @compiled(numba.void(WORLD, Z, Rows, Rows, R), inline=True)
 def answer(world: World, server: int, questions: Numbers, wants: Numbers, now: float) -> None:
-    """Results leave that are asked for, in order of whom they are for, then statuses."""
-    switches, statuses = len(world.switches), np.empty(len(questions), np.int64)
-    keys, goals, n, m = np.empty(len(questions), np.int64), np.empty(len(questions), np.int64), 0, 0
+    """Results leave that are asked for, then statuses, in order of whom they are for."""
+    statuses, m = np.empty(len(questions), np.int64), 0
     for i in range(len(questions)):
-        q = world.packets[questions[i]]
         if wants[i] == ASKING:
-            statuses[m] = q.goal << 32 | i
+            statuses[m] = world.packets[questions[i]].goal << 32 | i
             m += 1
-        elif wants[i] == READY:
-            goals[n] = goal = near(world, server, questions[i])
-            to = nearest_switch(world, server) if goal == NOBODY else goal
-            peer = to - len(world.workers) if to >= len(world.workers) else switches + to  # switches come before workers
-            keys[n] = peer << 40 | row_of(world, server, q.chunk) << 1 | (goal != NOBODY)
-            n += 1
-    order = np.argsort(keys[:n], kind="mergesort")
-    for i in range(n):
-        key = keys[order[i]]
-        if i == 0 or key != keys[order[i - 1]]:
-            send_result(world, server, (key >> 1) & 0xFFFFFFFF, goals[order[i]], now, True)
+    ready = questions[wants == READY]
+    rows = np.array([row_of(world, server, world.packets[q].chunk) for q in ready], np.int64)
+    repeat(world, server, rows, np.array([near(world, server, q) for q in ready], np.int64), now, True)
+    header = world.links[world.trees[world.servers[server].tree, nearest_switch(world, server)].link, UP].header
     for key in np.sort(statuses[:m]):
         p = new_from(world, server, STATUS, now)
         fill_status(world, server, questions[key & 0xFFFFFFFF], p)
         leave(world, server, p, True)
-
-
-@compiled(numba.void(WORLD, Z, Rows, R), inline=True)
-def repeat(world: World, server: int, asked: Numbers, now: float) -> None:
-    """Results leave for those who sent again, (worker << 32 | row) of each: in order of whom they are for."""
-    for key in np.unique(asked):
-        send_result(world, server, key & 0xFFFFFFFF, key >> 32, now, False)
+    occupy(m, True, header, now, world.idle_at[server])
 
 
 @compiled(Z(WORLD, Z, Z, Rows, Z), inline=True)
@@ -256,7 +256,7 @@ def ask_again(world: World, server: int, packet: int, asked: Numbers, m: int) ->
 
 @compiled(ROWS(WORLD, Z), inline=True)
 def take(world: World, server: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Merger.take: rows that are complete now, who asks for results by sending again (see `repeat`), and queries."""
+    """Merger.take: rows that are complete now, (worker << 32 | row) of who asks for results by sending again, and queries."""
     me = world.servers[server]
     finished, n = np.empty(me.arrived, np.int64), 0
     asked, m = np.empty(me.arrived * world.jobs[me.job].size, np.int64), 0
@@ -291,11 +291,12 @@ def look(world: World, server: int, now: float) -> None:
     wants = wanted(world, server, questions)
     for row in finished:
         if not world.rows[server, row].mark & RESEND:
-            send_result(world, server, row, NOBODY, now, False)
-    repeat(world, server, asked, now)
+            send_result(world, server, row, nearest_switch(world, server), now, False)
+    asked = np.unique(asked)
+    repeat(world, server, asked & 0xFFFFFFFF, asked >> 32, now, False)
     for row in finished:
         if world.rows[server, row].mark & RESEND:
-            send_result(world, server, row, NOBODY, now, True)
+            send_result(world, server, row, nearest_switch(world, server), now, True)
     answer(world, server, questions, wants, now)
     for row in finished:
         world.rows[server, row].done = 0
