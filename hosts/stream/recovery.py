@@ -128,16 +128,16 @@ class Asking(Recovery):
         super().__init__(stream)
         self.ask = ask
         self.since_sent = np.zeros((len(stream.chunk), 3), np.int64)
-        # queries since the chunk was sent, or sent again; those of them for which results had overtaken it; and of the last
-        # status, the query that was next, 0: none has come
+        # queries since the chunk was sent, or sent again; those of them for which results had overtaken it; and which query was the
+        # next one when the last status came, 0: none has come
         self.asked, self.pressed, self.informed = self.since_sent.T
         for timer in stream.timers:
             timer.margin = 1 / 4  # of a round trip
         self.silence = 0  # how often chunks were asked about since the last result
         self.asked_at = np.zeros(len(stream.chunk))  # when the last query was sent, if that was urgent, else 0
-        self.by_status, self.by_result = (
-            RetransmissionTimer(shortest=SHORTEST_URGENT, most_growth=MOST_URGENT_GROWTH) for _ in range(2)
-        )  # round trips of urgent queries
+        # round trips of urgent queries, by what answers: a status is quick, and a result waits in queues of vectors
+        self.by_status = RetransmissionTimer(shortest=SHORTEST_URGENT, most_growth=MOST_URGENT_GROWTH)
+        self.by_result = RetransmissionTimer(shortest=SHORTEST_URGENT, most_growth=MOST_URGENT_GROWTH)
 
     def sent(self, rows: Rows) -> None:
         self.since_sent[rows] = 0

@@ -172,11 +172,10 @@ class Stream(Summing):
         if self.chunk[row] != chunk:
             return  # its result has come at last
         if self.pulse is None or not absence.worth_waiting:
-            silent = self.heard_at <= time.monotonic() - self.patience
-            what = f"nothing arrived for {self.patience:g} s"
-            raise self._failure(
-                where, what if silent else f"its result did not come for {self.patience:g} s, though others did", absence
-            )
+            reason = f"nothing arrived for {self.patience:g} s"
+            if self.heard_at > time.monotonic() - self.patience:
+                reason = f"its result did not come for {self.patience:g} s, though others did"
+            raise self._failure(where, reason, absence)
         log.warning("worker %d: %s waits: %s", self.membership.rank, where, absence.text)
 
     def _advance(self, started: Sum, interrupt: int) -> None:

@@ -11,9 +11,7 @@ from hosts.stream.recovery import MOST_URGENT_GROWTH, SHORTEST_URGENT
 from hosts.stream.retransmission import MOST_BACKOFF, MOST_GROWTH, REMEMBERED, median_distance, upper_median
 from testbed.simulator.world import WORLD, R, World, Z
 
-BY_STATUS, BY_RESULT, STREAM = range(
-    3
-)  # of World.timers: of urgent queries, and the stream's, of its first path and those after it
+BY_STATUS, BY_RESULT, STREAM = range(3)  # of World.timers: of urgent queries, and the stream's, by path from there on
 URGENT = STREAM  # of World.urgent_backoffs, beside those of the first two: what is waited for
 INITIAL, LONGEST = 0.1, 1.0  # seconds, RetransmissionTimer's defaults
 SHORTEST = (SHORTEST_URGENT, SHORTEST_URGENT, 0.01)  # likewise, by kind of timer
