@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from hosts.collective import UNNAMED, Label, Operation, Update
+from hosts.sampling import Sample
 from hosts.tally import tally
 
 
@@ -23,6 +24,7 @@ class PendingSum(dist.Work):
         self.tensor, self.label, self.operation = tensor, label, operation
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
+        self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
         self.begun = time.monotonic()
         self.started = self.begun  # when the scheme was given it
         self.ended = 0.0  # likewise, once it is over

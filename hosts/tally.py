@@ -24,12 +24,17 @@ class Tally:
     retransmissions: int = 0
     paced: int = 0  # steps padded to a virtual time (hosts.training.pace)
     late: int = 0  # steps that took longer than that
+    samples: list[dict[str, Any]] = field(default_factory=list)  # of sums that were drawn (hosts.sampling)
 
     def summed(self, size: int, seconds: float) -> None:
         """A sum of so many bytes by the scheme."""
         self.sums += 1
         self.sum_bytes += size
         self.seconds.append(seconds)
+
+    def sampled(self, number: int, sample: dict[str, Any]) -> None:
+        """Keep a sample of a sum by the scheme."""
+        self.samples.append({"step": number, "sample": sample})
 
     def left_to_gloo(self, tensors: Any) -> None:
         """A call with these tensors, in lists or alone."""

@@ -36,11 +36,13 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
+from hosts.calls import Calls
 from hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Operation, Sum
 from hosts.epoch import NONE, draw
 from hosts.notes import Notes
 from hosts.pending import PendingAll, PendingSum, Waiting
 from hosts.place import Place, Pulse
+from hosts.sampling import ScriptSampling
 from hosts.tally import tally
 from hosts.tcp.kernel import connections_from, count_segments
 
@@ -48,6 +50,7 @@ PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
 stores: list[Any] = []  # of all groups so far
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
+COLLECTIVE = (Operation.SUM, Operation.KEEP)  # all workers begin them together
 SUMMED = (torch.float32, torch.float16, torch.int32)
 
 
@@ -57,13 +60,16 @@ class Options:
 
     place: Place
     pulse: Pulse = None  # tells a reason to give up, see hosts.stream.stream.Stream
+    notes: Notes | None = None  # where the workers note their calls for each other, see hosts.calls
+    sampling: ScriptSampling | None = None  # of the sums that are compared with what was given, see hosts.sampling
 
     @classmethod
     def from_environment(cls) -> Options:
         """As `inalab launch` says it; raises RuntimeError where it does not."""
         if PLACE not in os.environ:
             raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
-        return cls(Place.loads(os.environ[PLACE]), Notes.from_environment().reason)
+        notes = Notes.from_environment()
+        return cls(Place.loads(os.environ[PLACE]), notes.reason, notes, ScriptSampling.from_environment())
 
 
 class InaProcessGroup(dist.ProcessGroup):
@@ -75,8 +81,9 @@ class InaProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self.place = options.place
-        self.pulse, self.timeout = options.pulse, timeout.total_seconds()
+        self.pulse, self.timeout, self.sampling = options.pulse, timeout.total_seconds(), options.sampling
         self.under_way: list[tuple[PendingSum, Sum]] = []
+        self.calls: Calls | None = None
         self.collective = self._join(store, options)
         self.waiting = Waiting()
         if self.collective is not None:
@@ -93,6 +100,8 @@ class InaProcessGroup(dist.ProcessGroup):
         if (epoch := _agree(PrefixStore("ina", store), rank, size, not joined)) == NONE:
             return None
         joined.append(self)
+        if options.notes is not None:
+            self.calls = Calls(options.notes.folder, epoch, rank, size)
         try:
             return place.scheme.join(place, epoch, self._reason if options.pulse else None)
         except BaseException:
@@ -100,9 +109,11 @@ class InaProcessGroup(dist.ProcessGroup):
             raise
 
     def _reason(self) -> str | None:
-        """A reason to give up: somebody's, or that a sum has taken longer than the group's timeout, which Gloo keeps itself."""
+        """A reason to give up: somebody's, calls that differ, or a sum longer than the group's timeout, which Gloo keeps itself."""
         if self.pulse and (reason := self.pulse()):
             return reason
+        if self.calls and (difference := self.calls.difference()):
+            return difference
         if self.under_way and time.monotonic() - self.under_way[0][0].started > self.timeout:
             return f"it was not over after {self.timeout:g} s, the timeout of the group"
         return None
@@ -126,7 +137,7 @@ class InaProcessGroup(dist.ProcessGroup):
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
-            gloo = _noted(self.gloo, given)
+            gloo = self._noted(f"{_described(given[0])} over Gloo" if len(given) == 1 else "all_reduce", self.gloo, given)
             return gloo.allreduce(given, opts) if opts is not None else gloo.allreduce(given)
         return self.sum(given[0])
 
@@ -136,78 +147,88 @@ class InaProcessGroup(dist.ProcessGroup):
         if self.collective is None or not _summable(tensor):
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
-            return _noted(self.gloo, [tensor]).allreduce([tensor])
+            return self._noted(f"{_described(tensor)} over Gloo", self.gloo, [tensor]).allreduce([tensor])
+        if self.calls and operation in COLLECTIVE:
+            self.calls.note(f"{_described(tensor)} over {self.place.scheme.name}")
         pending = PendingSum(tensor, label, operation)
         self.waiting.put(pending)
         return pending
 
     def allreduce_coalesced(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_reduce_coalesced."""
-        return _noted(self.gloo, tensors).allreduce_coalesced(tensors, opts)
+        return self._noted("all_reduce_coalesced", self.gloo, tensors).allreduce_coalesced(tensors, opts)
 
     def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.broadcast."""
-        return _noted(self.gloo, tensors).broadcast(tensors, opts)
+        return self._noted("broadcast", self.gloo, tensors).broadcast(tensors, opts)
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """See torch.distributed.all_gather."""
-        return _noted(self.gloo, inputs).allgather(outputs, inputs, opts or AllgatherOptions())
+        return self._noted("all_gather", self.gloo, inputs).allgather(outputs, inputs, opts or AllgatherOptions())
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Several of torch.distributed.all_gather_into_tensor at once."""
-        pairs = zip(outputs, inputs, strict=True)
-        return PendingAll([_noted(self.gloo, i)._allgather_base(o, i, opts or AllgatherOptions()) for o, i in pairs])
+        gloo, pairs = self._noted("all_gather_into_tensor", self.gloo, inputs), zip(outputs, inputs, strict=True)
+        return PendingAll([gloo._allgather_base(o, i, opts or AllgatherOptions()) for o, i in pairs])
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce_scatter."""
-        return _noted(self.gloo, inputs).reduce_scatter(outputs, inputs, opts or ReduceScatterOptions())
+        return self._noted("reduce_scatter", self.gloo, inputs).reduce_scatter(outputs, inputs, opts or ReduceScatterOptions())
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Several of torch.distributed.reduce_scatter_tensor at once."""
-        pairs = zip(outputs, inputs, strict=True)
-        return PendingAll([_noted(self.gloo, i)._reduce_scatter_base(o, i, opts or ReduceScatterOptions()) for o, i in pairs])
+        gloo, pairs = self._noted("reduce_scatter_tensor", self.gloo, inputs), zip(outputs, inputs, strict=True)
+        return PendingAll([gloo._reduce_scatter_base(o, i, opts or ReduceScatterOptions()) for o, i in pairs])
 
     def all_to_all_single(self, output: Any, given: Any, out_sizes: Any, sizes: Any, opts: Any = None) -> Any:
         """See torch.distributed.all_to_all_single."""
-        return _noted(self.gloo, given).alltoall_base(output, given, out_sizes, sizes, opts or AllToAllOptions())
+        gloo = self._noted("all_to_all_single", self.gloo, given)
+        return gloo.alltoall_base(output, given, out_sizes, sizes, opts or AllToAllOptions())
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.send."""
-        return _noted(self.gloo, tensors).send(tensors, rank, tag)
+        return self._noted("", self.gloo, tensors).send(tensors, rank, tag)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.recv."""
-        return _noted(self.gloo, []).recv(tensors, rank, tag)
+        return self._noted("", self.gloo, []).recv(tensors, rank, tag)
 
     def barrier(self, opts: Any = None) -> Any:
         """See torch.distributed.barrier."""
-        return _noted(self.gloo, []).barrier(opts or BarrierOptions())
+        return self._noted("barrier", self.gloo, []).barrier(opts or BarrierOptions())
 
     # the following release the lock by themselves: they are only noted
 
     def all_gather_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_gather_into_tensor."""
-        return _noted(super(), given).all_gather_single(output, given, *options, **named)
+        return self._noted("all_gather_into_tensor", super(), given).all_gather_single(output, given, *options, **named)
 
     def reduce_scatter_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce_scatter_tensor."""
-        return _noted(super(), given).reduce_scatter_single(output, given, *options, **named)
+        return self._noted("reduce_scatter_tensor", super(), given).reduce_scatter_single(output, given, *options, **named)
 
     def reduce(self, tensors: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce."""
-        return _noted(super(), tensors).reduce(tensors, *options, **named)
+        return self._noted("reduce", super(), tensors).reduce(tensors, *options, **named)
 
     def gather(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.gather."""
-        return _noted(super(), inputs).gather(outputs, inputs, *options, **named)
+        return self._noted("gather", super(), inputs).gather(outputs, inputs, *options, **named)
 
     def scatter(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.scatter."""
-        return _noted(super(), inputs).scatter(outputs, inputs, *options, **named)
+        return self._noted("scatter", super(), inputs).scatter(outputs, inputs, *options, **named)
 
     def alltoall(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_to_all."""
-        return _noted(super(), inputs).alltoall(outputs, inputs, *options, **named)
+        return self._noted("all_to_all", super(), inputs).alltoall(outputs, inputs, *options, **named)
+
+    def _noted(self, call: str, carrier: Any, tensors: Any) -> Any:
+        """What carries a call with these tensors, Gloo or torch's own way to it, once it is noted; "" is one of a worker alone."""
+        tally.left_to_gloo(tensors)
+        if self.calls and call:
+            self.calls.note(call)
+        return carrier
 
     def _sum_in_turn(self, collective: Collective) -> None:
         """The thread: sums start as they come. After one that failed, all that have not ended fail likewise.
@@ -225,6 +246,8 @@ class InaProcessGroup(dist.ProcessGroup):
                 while any(_overlap(pending.tensor, earlier.tensor) for earlier, _ in under_way):
                     _advance_first(collective, under_way, NEVER)
                 with _reporting(pending):
+                    if self.sampling and pending.operation in COLLECTIVE:
+                        pending.sample = self.sampling.before(pending.tensor)
                     then, pending.started = partial(_keep, pending), time.monotonic()
                     started = collective.start(_values(pending.tensor), True, pending.label, then, pending.operation)
                     under_way.append((pending, started))
@@ -240,13 +263,10 @@ class InaProcessGroup(dist.ProcessGroup):
             self.thread.join(timeout=5)
             tally.count(self.collective.counters)
             self.collective = None
+            if self.calls:
+                self.calls.close()
+                self.calls = None
             joined.clear()
-
-
-def _noted(carrier: Any, tensors: Any) -> Any:
-    """What carries a call with these tensors, Gloo or torch's own way to it; the tally notes the call."""
-    tally.left_to_gloo(tensors)
-    return carrier
 
 
 def _advance_first(collective: Collective, under_way: list[tuple[PendingSum, Sum]], interrupt: int) -> None:
@@ -275,6 +295,12 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
         everybody = all(int(store.get(f"free/{other}")) for other in range(size))
         store.set("epoch", str(draw() if everybody else NONE))
     return int(store.get("epoch"))
+
+
+def _described(tensor: torch.Tensor) -> str:
+    """An all-reduce of it, as a note; float16 is summed as float32."""
+    dtype = torch.float32 if tensor.dtype == torch.float16 else tensor.dtype
+    return f"all_reduce of {tensor.numel()} {str(dtype).removeprefix('torch.')}"
 
 
 def _summable(tensor: torch.Tensor) -> bool:
@@ -311,6 +337,9 @@ def _keep(pending: PendingSum, started: Sum) -> None:
     tensor, total = pending.tensor, torch.from_numpy(started.total)
     pending.version, pending.update = started.version, started.update
     with _reporting(pending):
+        if pending.sample is not None:
+            number, sample = pending.sample
+            tally.sampled(number, sample.record([total.reshape(-1)]))
         if total.data_ptr() != tensor.data_ptr():
             with torch.no_grad():
                 tensor.copy_(total.view_as(tensor))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from hosts.sampling import Sample, Sampling
 from hosts.training.exchange import Exchange
 from hosts.training.layers import Layer, layers_of, whole
-from hosts.training.sampling import Sample, Sampling
 from hosts.training.workloads import find
 
 MOMENTUM = 0.9

@@ -13,12 +13,12 @@ import torch
 import torch.distributed as dist
 
 from hosts.collective import Counters
+from hosts.sampling import Sample, Sampling
 from hosts.training.exchange import BeginSum, Exchange
 from hosts.training.layers import FORWARD
 from hosts.training.pace import Pace, padded_sleep
 from hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, scheduled
 from hosts.training.replica import MOMENTUM, Replica
-from hosts.training.sampling import Sample, Sampling
 from hosts.training.stragglers import Straggler
 
 NICENESS = 10  # of the threads that compute
@@ -92,7 +92,7 @@ class Trainer:
         then; busy: the virtual compute time; compute: what was really computed (the update of the step before, and the gradient);
         padding: from then until the first gradient was due, negative if that was too early; rtt: the mean round trip of the
         step's packets, 0 where the scheme does not know. `layers`, where there are several: when each one's forward pass begins
-        and ends, and its sum begins and ends. `sample`, of some steps: see hosts.training.sampling. On evaluated steps, where it is
+        and ends, and its sum begins and ends. `sample`, of some steps: see hosts.sampling. On evaluated steps, where it is
         asked for, `error`: the distance of the sum from the one in float64, relative to that one's norm.
         """
         with ThreadPoolExecutor(1, "compute", _give_way) as processor:
@@ -172,7 +172,7 @@ class Trainer:
         if step.own is not None:
             record["error"] = _relative_error(step.own, torch.cat(sums))
         if step.sample is not None:
-            record["sample"] = Sampling.after(step.sample, sums)
+            record["sample"] = step.sample.record(sums)
         if step.evaluation is not None:
             record |= step.evaluation.result()
         return summed, record

@@ -16,9 +16,11 @@ import zipfile
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from hosts.collective import workers
 from hosts.notes import FOLDER, Notes
+from hosts.sampling import SEED
 from hosts.tally import Tally
 from hosts.torch_backend import PLACE
 from hosts.training.pace import VARIABLE
@@ -30,6 +32,7 @@ from testbed.trial.configuration import commands_for
 from testbed.trial.hosted import on_host
 from testbed.trial.load import LinkBytes
 from testbed.trial.places import place_of, rendezvous
+from testbed.trial.sampled import compared
 from testbed.trial.servers import beside, spawn_servers
 from testbed.trial.watch import Watch, ended
 from topologies import isolation
@@ -47,12 +50,15 @@ GRACE = 10.0  # seconds that the others have to end after one has failed
 MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum with it then gives up
 
 
-def launch(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool) -> int:
-    """Run a script with its arguments on every host; what they print comes with their ranks. The first exit code that is not 0."""
+def launch(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool, check_sums: bool) -> int:
+    """Run a script with its arguments on every host; what they print comes with their ranks. The first exit code that is not 0.
+
+    With `check_sums` it is 1 if the scheme gave a worker a sum that is none, and 0 otherwise: see hosts.sampling.
+    """
     check_script(Path(script[0]))
     if not torchrun:
         importlib.import_module(OF_DDP)
-    pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun))
+    pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun, check_sums))
     try:
         return isolation.wait(pid)
     except BaseException:
@@ -90,7 +96,7 @@ def check_script(path: Path) -> None:
         raise SettingsError(f"the script {path} is no Python source: {error}") from None
 
 
-def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed: int) -> dict[str, str]:
+def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed: int, check_sums: bool = False) -> dict[str, str]:
     """What a process on a host finds in its environment.
 
     The workers meet on the management network. What Gloo carries is on the data network, as what the scheme carries is.
@@ -103,10 +109,11 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed
         PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.topology.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
         "GLOO_SOCKET_IFNAME": host.data_interface, "OMP_NUM_THREADS": "1", VARIABLE: json.dumps(pace),
+        **({SEED: str(seed)} if check_sums else {}),
     }  # fmt: skip
 
 
-def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool) -> int:
+def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool, check_sums: bool) -> int:
     """The first process of the network's namespaces."""
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)
@@ -115,12 +122,17 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         beacon.leave(settings)
         scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
         network = Network(plan, target, commands, scratch, seed)
-        launched = _Launch(network, settings, seed, Notes(notes))
+        launched = _Launch(network, settings, seed, Notes(notes), check_sums)
         carried = LinkBytes(network, {"hosts": [host.name for host in plan.hosts]})
         code = launched.run(script, torchrun)
         network.stop()
-        for sentence in summary(launched.tallies(), settings, carried.metrics()["hosts"]) if code == 0 else ():
+        tallies = launched.tallies()
+        for sentence in summary(list(tallies.values()), settings, carried.metrics()["hosts"]) if code == 0 else ():
             _say(sentence)
+        if check_sums:
+            found = checked_sums(tallies, settings)
+            _say(found.sentence)
+            code = code or int(found.wrong)
         return code
     except (NetworkError, SwitchError, ControlError) as error:
         print(f"inalab: {error}", file=sys.stderr)
@@ -130,8 +142,8 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
 class _Launch:
     """A script under way on all hosts, seen from inside the network's namespaces."""
 
-    def __init__(self, network: Network, settings: TrialSettings, seed: int, notes: Notes) -> None:
-        self.network, self.settings, self.seed, self.notes = network, settings, seed, notes
+    def __init__(self, network: Network, settings: TrialSettings, seed: int, notes: Notes, check_sums: bool) -> None:
+        self.network, self.settings, self.seed, self.notes, self.check_sums = network, settings, seed, notes, check_sums
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
         self.failed = 0  # the exit code of what failed first
@@ -167,14 +179,14 @@ class _Launch:
                 _say(f"{workers(ranks[1:])} failed in the same way as worker {ranks[0]}")
         return self.failed
 
-    def tallies(self) -> list[Tally]:
-        """What the workers' collectives used, of those that have come to their end."""
-        left = (self.notes.tally(host.rank) for host in self.network.plan.hosts)
-        return [Tally(**json.loads(text)) for text in left if text is not None]
+    def tallies(self) -> dict[int, Tally]:
+        """What the workers' collectives used, by rank, of those that have come to their end."""
+        left = {host.rank: self.notes.tally(host.rank) for host in self.network.plan.hosts}
+        return {rank: Tally(**json.loads(text)) for rank, text in left.items() if text is not None}
 
     def _start(self, host: HostPlan, script: list[str], torchrun: bool) -> None:
         reader, writer = os.pipe()
-        given = environment(self.settings, self.network.plan, host, self.seed) | {FOLDER: str(self.notes.folder)}
+        given = environment(self.settings, self.network.plan, host, self.seed, self.check_sums) | {FOLDER: str(self.notes.folder)}
         self.ranks[self.network.spawn(host.rank, partial(on_host, writer, given, script, torchrun))] = host.rank
         os.close(writer)
         self.outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
@@ -246,6 +258,27 @@ def summary(tallies: list[Tally], settings: TrialSettings, carried: list[dict[st
     if whole.late:
         said.append(f"{whole.late} of {whole.paced} steps computed for longer than their virtual time: raise compute_ms")
     return said
+
+
+class Checked(NamedTuple):
+    """What comparing a script's sums has found, and whether one is wrong."""
+
+    sentence: str
+    wrong: bool
+
+
+def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
+    """Compare what the workers, by rank, have sampled of their sums with what they gave."""
+    scheme, size = settings.of_scheme(), settings.plan().topology.size
+    records = [{"rank": rank} | sample for rank, tally in tallies.items() for sample in tally.samples]
+    sums = len({record["step"] for record in records})
+    compared_elements, wrong = compared(records, size, scheme, settings.scheme_settings(), "sum")
+    if wrong:
+        return Checked(f"a sum is wrong: {wrong}", True)
+    if not compared_elements:
+        return Checked("no sum was checked: none was over the scheme, or not all workers came to the script's end", False)
+    elements = _counted(compared_elements, "element")
+    return Checked(f"{elements} of {_counted(sums, 'sum')} checked: as exact as {scheme.name} states", False)
 
 
 def _counted(number: int, what: str) -> str:

@@ -9,14 +9,17 @@ import numpy as np
 
 from schemes.scheme import Scheme
 
-SAMPLE = "sample"  # of a step's record, see hosts.training.sampling
+LARGEST = 2.0**31  # from here on a sum of int32 wraps, or saturates
+SAMPLE = "sample"  # of a step's record, see hosts.sampling
 
 
-def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settings: Any) -> tuple[int, str]:
+def compared(
+    records: list[dict[str, Any]], workers: int, scheme: Scheme, settings: Any, what: str = "step"
+) -> tuple[int, str]:  # fmt: skip
     """How many sampled elements of the records, which lose them, were compared; and what is wrong with the first wrong one, or "".
 
-    A sum is wrong where it is farther from the one in float64 than the scheme states. Steps that not all workers tell of, and
-    those with a number that is not finite, are left out.
+    A sum is wrong where it is farther from the one in float64 than the scheme states, or of integers and not equal to it. Steps
+    (or `what` a record is of) that not all workers tell of, and those with a number that is not finite, are left out.
     """
     steps: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
     for record in records:
@@ -29,6 +32,8 @@ def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settin
         if len(samples) < workers or not np.isfinite(largest):
             continue
         expected, allowed = given.sum(axis=0), scheme.sum_error(settings, workers, largest, np.abs(given).sum(axis=0))
+        if any(sample["integers"] for sample in samples.values()):
+            allowed = np.where(np.abs(expected) < LARGEST, 0.0, np.inf)
         for rank, sample in sorted(samples.items()):
             got = np.array(sample["got"])
             count += int(np.isfinite(allowed).sum())
@@ -36,7 +41,7 @@ def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settin
             if len(off) and not wrong:
                 at = off[0]
                 wrong = (
-                    f"in step {step + 1} element {sample['elements'][at]} of the sum is {got[at]:.9g} at worker {rank}, and the "
+                    f"in {what} {step + 1} element {sample['elements'][at]} of the sum is {got[at]:.9g} at worker {rank}, and the "
                     f"workers gave {expected[at]:.9g} in all: {scheme.name} does not sum as exactly as it states"
                 )
     return count, wrong

@@ -88,3 +88,16 @@ def test_a_scheme_that_computes_something_else_is_not_valid(tmp_path: Path) -> N
     (trial,) = map(json.loads, made.read_text().splitlines())
     assert not trial["valid"] and trial["metrics"]["sampled"] > 100 and "sample" not in trial["steps"][0]
     assert [p for p in trial["problems"] if "mean does not sum as exactly as it states" in p], trial["problems"]
+
+
+@pytest.mark.parametrize(("scheme", "code"), [("mean.py", 1), ("switchml", 0)])
+def test_a_launch_compares_sums_on_request(tmp_path: Path, scheme: str, code: int) -> None:
+    (tmp_path / "mean.py").write_text(MEAN)
+    named = str(tmp_path / scheme) if scheme == "mean.py" else scheme
+    words = ["--scheme", named, "--set", "racks=1", "--set", "workers=2", "--set", "host_rate=50", "--check-sums"]
+    done = inalab("launch", *words, "--", "experiments/scripts/train_ddp.py", "--steps", "3", timeout=200)
+    assert done.returncode == code, done.stderr
+    if code:
+        assert re.search(r"^inalab: a sum is wrong: in sum 1 element \d+ of the sum is .*mean does not sum as", done.stderr, re.M)
+    else:
+        assert re.search(r"^inalab: [\d,]+ elements of \d+ sums checked: as exact as switchml states$", done.stderr, re.M)

@@ -164,3 +164,12 @@ def short() -> Scenario:
     whole = ETHERNET + struct.pack(">BBHBBHH", 1, 0, 2, 0, 0, 0, 0)
     packets = [(port, whole[:n]) for port in (0, 3) for n in range(14, len(whole) + 1)]
     return Scenario("short", PROGRAMS / "ports.p4", packets)
+
+
+def endings() -> Scenario:
+    """Parsers that do not accept within others, and externs that set standard metadata which is then copied out."""
+    commands = ["mirroring_add 100 3", "mc_mgrp_create 1", "mc_node_create 0 2 4", "mc_node_associate 1 0"]
+    packets = [(0, ETHERNET + bytes([1, 0, 0, 0, 0, 0, 0, 0, inner]) + tail) for inner in range(6) for tail in (b"tail", b"")]
+    packets += [(0, ETHERNET + bytes([0, kind, 0, 0, 0, 0, 0, 0])) for kind in range(13)]
+    packets += [(0, ETHERNET + bytes([0, 0, then, 0, 0, 0, 0, 0])) for then in range(10)]
+    return Scenario("endings", PROGRAMS / "endings.p4", packets, commands)

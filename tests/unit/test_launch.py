@@ -99,10 +99,24 @@ def test_the_command_hands_on_what_it_was_given(monkeypatch: pytest.MonkeyPatch)
     launched: list[Any] = []
     monkeypatch.setattr("testbed.command.runner.need_namespaces", lambda: None)
     monkeypatch.setattr("testbed.trial.launch.launch", lambda *given: launched.append(given) or 7)
-    words = ["launch", "--scheme", "gloo", "--seed", "5", "--set", "workers=2", "--torchrun", "--", "x.py", "--seed", "3"]
+    words = [
+        "launch",
+        "--scheme",
+        "gloo",
+        "--seed",
+        "5",
+        "--set",
+        "workers=2",
+        "--torchrun",
+        "--check-sums",
+        "--",
+        "x.py",
+        "--seed",
+        "3",
+    ]
     done = CliRunner().invoke(cli.application, words)
-    ((settings, seed, _, script, torchrun),) = launched
-    assert (done.exit_code, settings.scheme, settings.workers, seed, torchrun) == (7, "gloo", 2, 5, True)
+    ((settings, seed, _, script, torchrun, check_sums),) = launched
+    assert (done.exit_code, settings.scheme, settings.workers, seed, torchrun, check_sums) == (7, "gloo", 2, 5, True, True)
     assert script == ["x.py", "--seed", "3"]
 
 
@@ -122,10 +136,10 @@ def test_a_network_ends_with_the_command(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(launch.isolation, "wait", wait)
     monkeypatch.setattr(launch.os, "kill", lambda pid, how: done.append((how, pid)))
     target: Any = None
-    assert launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True) == 3
+    assert launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True, check_sums=False) == 3
     assert done.pop() == ("wait", 4711)
     with pytest.raises(KeyboardInterrupt):
-        launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True)
+        launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True, check_sums=False)
     assert done == [("wait", 4711), (signal.SIGKILL, 4711), ("wait", 4711)]
 
 

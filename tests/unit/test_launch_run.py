@@ -69,7 +69,7 @@ class Hosts:
 
     def run(self) -> tuple[int, _Launch]:
         network: Any = self
-        launched = _Launch(network, self.settings, 1, self.notes)
+        launched = _Launch(network, self.settings, 1, self.notes, False)
         return launched.run(["train.py"], False), launched
 
 
@@ -181,4 +181,4 @@ def test_workers_that_came_to_their_end_have_left_what_they_used(hosts: Make) ->
     made = hosts([b""] * 3, [(0, 0)] * 3)
     made.notes.leave_tally(0, '{"sums": 3}')
     made.notes.leave_tally(2, '{"sums": 5, "sent": 1}')
-    assert made.run()[1].tallies() == [Tally(sums=3), Tally(sums=5, sent=1)]
+    assert made.run()[1].tallies() == {0: Tally(sums=3), 2: Tally(sums=5, sent=1)}

@@ -9,18 +9,21 @@ import numpy as np
 import pytest
 import torch
 
+from hosts.sampling import ELEMENTS, SEED, STEPS, Sampling, ScriptSampling
 from hosts.stream import quantization
-from hosts.training.sampling import ELEMENTS, STEPS, Sampling
+from hosts.tally import Tally
 from schemes import registry
+from testbed.plan.settings import TrialSettings
+from testbed.trial.launch import checked_sums
 from testbed.trial.sampled import compared
 
 RING, SWITCHML, ATP = (registry.find(name) for name in ("ring", "switchml", "atp"))
 
 
-def records(given: list[list[float]], got: list[list[float]], step: int = 3) -> list[dict[str, Any]]:
+def records(given: list[list[float]], got: list[list[float]], step: int = 3, integers: bool = False) -> list[dict[str, Any]]:
     """Of workers that gave these elements of a tensor, and got these."""
     return [
-        {"step": step, "rank": rank, "sample": {"elements": [7 + n for n in range(len(own))], "given": own, "largest": 8.0, "got": its}}
+        {"step": step, "rank": rank, "sample": {"elements": [7 + n for n in range(len(own))], "given": own, "largest": 8.0, "got": its, "integers": integers}}
         for rank, (own, its) in enumerate(zip(given, got, strict=True))
     ]  # fmt: skip
 
@@ -89,10 +92,10 @@ def test_a_fixed_factor_states_nothing_for_switchml_and_half_a_step_each_for_atp
 def test_all_workers_draw_the_same_steps_and_elements_and_other_seeds_others() -> None:
     drawn = [Sampling(seed, 100, 5000).of_step for seed in (1, 1, 2)]
     assert drawn[0].keys() == drawn[1].keys() != drawn[2].keys()
-    assert all(np.array_equal(drawn[0][step], drawn[1][step]) for step in drawn[0])
+    assert drawn[0] == drawn[1]
     assert len(drawn[0]) == STEPS and max(drawn[0]) < 100
     for elements in drawn[0].values():
-        assert len(set(elements.tolist())) == len(elements) <= ELEMENTS and {0, 4999} <= set(elements.tolist())
+        assert sorted(set(elements)) == elements and len(elements) <= ELEMENTS and {0, 4999} <= set(elements)
 
 
 @pytest.mark.parametrize(("steps", "elements"), [(1, 1), (2, 3), (4, 63)])
@@ -107,7 +110,79 @@ def test_a_sample_is_of_the_layers_one_behind_the_other() -> None:
     assert sample is not None and sampling.before(7, layers) is None
     for layer in layers:
         layer *= 2  # as sums are written over what was given
-    told = Sampling.after(sample, layers)
-    assert told == {
+    assert sample.record(layers) == {
         "elements": [0, 1, 2, 3, 4], "given": [1.0, -9.0, 3.0, 4.0, 5.0], "largest": 9.0, "got": [2.0, -18.0, 6.0, 8.0, 10.0],
+        "integers": False,
     }  # fmt: skip
+
+
+# --- a script's sums
+
+
+def test_all_workers_draw_the_same_sums_of_a_script_the_first_ones_and_ever_fewer() -> None:
+    here, there = ScriptSampling(1), ScriptSampling(1)
+    for number in range(400):
+        elements = 1 + 37 * number % 500
+        drawn = [sampling.before(torch.full((elements,), float(rank))) for rank, sampling in enumerate((here, there))]
+        if drawn[0] is None or drawn[1] is None:
+            assert number >= STEPS and drawn == [None, None]
+            continue
+        assert [begun for begun, _ in drawn] == [number, number]
+        assert drawn[0][1].elements == drawn[1][1].elements and max(drawn[0][1].elements) == elements - 1
+        assert drawn[0][1].given == [0.0] * len(drawn[0][1].elements)
+    again = ScriptSampling(2)
+    chosen = [number for number in range(4000) if again.before(torch.ones(1))]
+    assert chosen[:STEPS] == list(range(STEPS)) and STEPS + 8 < len(chosen) < 60 and max(chosen) > 400
+
+
+def test_sums_without_elements_are_counted_and_a_sample_is_of_the_tensor_as_it_looks() -> None:
+    sampling = ScriptSampling(1)
+    assert sampling.before(torch.ones(3, 0)) is None
+    drawn = sampling.before(torch.arange(6, dtype=torch.int32).view(2, 3).t())
+    assert drawn is not None and drawn[0] == 1
+    assert drawn[1].given == [0, 3, 1, 4, 2, 5] and drawn[1].integers
+
+
+def test_a_script_is_sampled_where_its_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ScriptSampling.from_environment.__wrapped__
+    monkeypatch.delenv(SEED, raising=False)
+    assert made() is None
+    monkeypatch.setenv(SEED, "7")
+    first, second = made(), ScriptSampling(7)
+    assert first is not None and first.draw.random() == second.draw.random()
+
+
+def tallies(got: list[list[float]], given: list[list[float]], integers: bool = False) -> dict[int, Tally]:
+    """Of workers that had one sum, their first."""
+    made = {}
+    for record in records(given, got, 0, integers):
+        made[record["rank"]] = Tally()
+        made[record["rank"]].sampled(0, record["sample"])
+    return made
+
+
+def test_a_wrong_sum_of_a_script_is_told_with_its_number() -> None:
+    settings = TrialSettings(racks=1, workers=2, scheme="ring")
+    right = checked_sums(tallies([[3.0, 1.0], [3.0, 1.0]], [[1.0, 2.0], [2.0, -1.0]]), settings)
+    assert right == ("4 elements of 1 sum checked: as exact as ring states", False)
+    wrong = checked_sums(tallies([[3.0, 1.0], [1.5, 0.5]], [[1.0, 2.0], [2.0, -1.0]]), settings)
+    assert wrong.wrong and wrong.sentence == (
+        "a sum is wrong: in sum 1 element 7 of the sum is 1.5 at worker 1, and the workers gave 3 in all: "
+        "ring does not sum as exactly as it states"
+    )
+
+
+def test_sums_of_integers_are_exact_until_they_wrap() -> None:
+    settings = TrialSettings(racks=1, workers=2, scheme="ring")
+    assert checked_sums(
+        tallies([[2.0**30 + 1]] * 2, [[2.0**30], [0.0]], integers=True), settings
+    ).wrong  # 2^30, and one more was got
+    assert checked_sums(tallies([[-(2.0**31)]] * 2, [[2.0**30], [2.0**30]], integers=True), settings) == (
+        "no sum was checked: none was over the scheme, or not all workers came to the script's end", False
+    )  # fmt: skip
+
+
+def test_where_a_worker_is_missing_no_sum_was_checked() -> None:
+    settings = TrialSettings(racks=1, workers=3, scheme="ring")
+    for found in ({}, tallies([[9.0]] * 2, [[1.0]] * 2)):
+        assert checked_sums(found, settings).sentence.startswith("no sum was checked: none was over the scheme")

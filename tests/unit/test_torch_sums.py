@@ -61,7 +61,7 @@ def sum_in_turn(collective: Doubling, tensors: list[torch.Tensor]) -> list[Pendi
     pending = [PendingSum(tensor) for tensor in tensors]
     for item in [*pending, None]:
         waiting.put(item)
-    group: Any = SimpleNamespace(waiting=waiting, under_way=[])
+    group: Any = SimpleNamespace(waiting=waiting, under_way=[], sampling=None)
     InaProcessGroup._sum_in_turn(group, collective)
     return pending
 
@@ -119,7 +119,7 @@ def test_a_sum_that_comes_later_is_started_beside_the_one_under_way() -> None:
             super()._advance(started, interrupt)
 
     first, second = PendingSum(torch.ones(2)), PendingSum(torch.ones(2) * 5)
-    group: Any = SimpleNamespace(waiting=Waiting(), under_way=[])
+    group: Any = SimpleNamespace(waiting=Waiting(), under_way=[], sampling=None)
     group.waiting.put(first)
     collective = Slow()
     thread = threading.Thread(target=InaProcessGroup._sum_in_turn, args=(group, collective), daemon=True)
@@ -216,7 +216,7 @@ def test_a_sum_has_its_label_and_operation_and_its_version_is_told() -> None:
     pending, waiting = PendingSum(torch.ones(2), Label("weights", 3), Operation.CHANGE), Waiting()
     for item in (pending, None):
         waiting.put(item)
-    group: Any = SimpleNamespace(waiting=waiting, under_way=[])
+    group: Any = SimpleNamespace(waiting=waiting, under_way=[], sampling=None)
     InaProcessGroup._sum_in_turn(group, Keeping())
     assert pending.wait() and pending.begun <= pending.ended
     assert told == [(Label("weights", 3), Operation.CHANGE)]
@@ -232,12 +232,15 @@ def test_several_pieces_of_work_are_over_when_all_are() -> None:
 
 def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     """It counts from when the scheme was given it; what somebody else knows comes first."""
-    pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed"]
-    group: Any = SimpleNamespace(pulse=lambda: why[0], timeout=6.0, under_way=[(pending, None)])
+    pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed", "the workers differ"]
+    calls = SimpleNamespace(difference=lambda: why[1])
+    group: Any = SimpleNamespace(pulse=lambda: why[0], timeout=6.0, under_way=[(pending, None)], calls=calls)
     pending.begun -= 100
     pending.started -= 7
     assert InaProcessGroup._reason(group) == "worker 1 was killed"
     why[0] = ""
+    assert InaProcessGroup._reason(group) == "the workers differ"
+    why[1] = ""
     assert InaProcessGroup._reason(group) == "it was not over after 6 s, the timeout of the group"
     pending.started += 6
     assert InaProcessGroup._reason(group) is None
@@ -256,6 +259,7 @@ def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) 
 def group_at(options: Options, rank: int = 0, size: int = 1) -> Any:
     """A group that may have joined the scheme, as its constructor makes it."""
     made: Any = SimpleNamespace(place=options.place, rank=lambda: rank, size=lambda: size, waiting=Waiting(), under_way=[])
+    made.sampling, made.calls = options.sampling, None
     made._reason = made
     made.collective = InaProcessGroup._join(made, dist.HashStore(), options)
     if made.collective is not None:
@@ -355,8 +359,8 @@ class GlooCalls:
 def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
     tally: Tally, tensors: list[torch.Tensor], op: Any, own: bool
 ) -> None:
-    group: Any = SimpleNamespace(collective=Doubling(), gloo=GlooCalls(), waiting=Waiting())
-    group.sum = partial(InaProcessGroup.sum, group)
+    group: Any = SimpleNamespace(collective=Doubling(), gloo=GlooCalls(), waiting=Waiting(), calls=None)
+    group.sum, group._noted = partial(InaProcessGroup.sum, group), partial(InaProcessGroup._noted, group)
     options = SimpleNamespace(reduceOp=op)
     pending = InaProcessGroup.allreduce(group, tensors, options)
     if own:
@@ -371,7 +375,8 @@ def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
 
 
 def test_gloo_keeps_no_weights() -> None:
-    group: Any = SimpleNamespace(collective=None, gloo=GlooCalls())
+    group: Any = SimpleNamespace(collective=None, gloo=GlooCalls(), calls=None)
+    group._noted = partial(InaProcessGroup._noted, group)
     assert InaProcessGroup.sum(group, torch.ones(1)) == "gloo"
     with pytest.raises(ValueError, match="Gloo sums, and keeps nothing: it has no CHANGE"):
         InaProcessGroup.sum(group, torch.ones(1), Label("weights"), Operation.CHANGE)

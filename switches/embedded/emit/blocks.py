@@ -70,9 +70,12 @@ def apply(c: Context, instance: checked.Instance, node: s.Call) -> None:
     for parameter in instance.parameters:
         if parameter.direction == "out" and not isinstance(parameter.type, ExternType):
             clear(c, c.places[parameter], parameter.type)
-    c.emit(states.application(name) if instance.kind == "parser" else f"{name}();")
+    run, ended = states.application(name) if instance.kind == "parser" else (f"{name}();", "")
+    c.emit(run)
     for parameter, to in targets:
         store(c, to, str(c.places[parameter]))
+    if ended:
+        c.emit(ended)
     calls.check_exit(c)
 
 

@@ -36,9 +36,13 @@ def function(c: Context, parser: checked.Instance, name: str) -> None:
         c.emit("return error$;")
 
 
-def application(name: str) -> str:
-    """The C statement that runs a parser within another, which ends with it unless it accepts, as p4c's inlining has it."""
-    return f"if ((error$ = {name}()) != 0) {FAIL}"
+def application(name: str) -> tuple[str, str]:
+    """The C statements that run a parser within another, and that end this one, too, unless it accepts.
+
+    Results are copied out between them, also where it does not accept: p4c inlines parsers, and has most parameters stand for
+    their arguments.
+    """
+    return f"error$ = {name}();", f"if (error$ != 0) {FAIL}"
 
 
 def _state(c: Context, state: checked.State, names: list[str]) -> None:

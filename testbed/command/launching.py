@@ -1,0 +1,47 @@
+"""The command `inalab launch`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def launch(
+    script: Annotated[list[str], typer.Argument(metavar="-- SCRIPT [ARGUMENTS]", help="a Python script, and its arguments")],
+    scheme: Annotated[
+        str,
+        typer.Option(
+            help='what init_process_group("ina") sums over: a name, as `inalab list` shows it, or a file such as ./mine.py'
+        ),
+    ] = "switchml",
+    target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers, host_rate, k, loss, ...")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses and stragglers")] = 1,
+    torchrun: Annotated[bool, typer.Option(help="start the script by torchrun on each host")] = False,
+    check_sums: Annotated[
+        bool, typer.Option("--check-sums", help="compare samples of the scheme's sums with what the workers gave")
+    ] = False,
+) -> None:
+    """Run a PyTorch script on every host of a network, one process a host."""
+    from testbed.command.runner import need_namespaces
+    from testbed.plan.effect import refuse_idle
+    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
+    from testbed.plan.targets import real_defaults, real_target_for
+    from testbed.trial.launch import launch as launch_on_hosts
+    from testbed.trial.launch import refuse_training
+
+    chosen = named_scheme(scheme)
+    given = parse_overrides(set_ or [], TrialSettings)
+    if "scheme" in given:
+        raise SettingsError("the scheme of a launch is chosen by --scheme")
+    settings = make_settings(TrialSettings, real_defaults(target) | given | {"scheme": chosen})
+    refuse_training(settings)
+    settings.check()
+    settings.check_switches()
+    refuse_idle(settings, given)
+    need_namespaces()
+    chosen_target = real_target_for(target, settings.running(), settings.k)
+    raise typer.Exit(launch_on_hosts(settings, seed, chosen_target, script, torchrun, check_sums))
