@@ -263,10 +263,10 @@ class InaProcessGroup(dist.ProcessGroup):
             self.thread.join(timeout=5)
             tally.count(self.collective.counters)
             self.collective = None
+            joined.clear()
             if self.calls:
                 self.calls.close()
                 self.calls = None
-            joined.clear()
 
 
 def _advance_first(collective: Collective, under_way: list[tuple[PendingSum, Sum]], interrupt: int) -> None:

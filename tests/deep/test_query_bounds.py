@@ -1,7 +1,7 @@
 """How many queries losses can cause, over trees, rates, latencies and losses in virtual time, up to 1,024 workers.
 
 A loss can leave every worker without one result. Who asks about it, and is not answered, waits twice as long each time before the
-next query. So each worker has a few queries for a loss, however long it lasts. Without any, links that are slower than the first
+next query. So each worker has a few queries for a loss: from the shortest wait to a second are eight doublings. Without any, links that are slower than the first
 timeouts let each worker ask about some of its first chunks.
 """
 
@@ -21,7 +21,7 @@ from tests.replay import DELAY
 
 def most_queries(workers: int, lost: int) -> int:
     """Of all workers, for two tensors of 8,000 elements, where so many packets are lost."""
-    return workers * (12 + 4 * lost)
+    return workers * (12 + 8 * lost)
 
 
 def check(elements: int, latency: float, seed: int, **changes: Any) -> None:
