@@ -69,7 +69,12 @@ class Options:
         if PLACE not in os.environ:
             raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
         notes = Notes.from_environment()
-        return cls(Place.loads(os.environ[PLACE]), notes.reason, notes, ScriptSampling.from_environment())
+        return cls(
+            Place.loads(os.environ[PLACE]),
+            notes.reason,
+            notes if notes.folder.is_dir() else None,
+            ScriptSampling.from_environment(),
+        )
 
 
 class InaProcessGroup(dist.ProcessGroup):

@@ -10,6 +10,7 @@ import numpy as np
 from schemes.scheme import Scheme
 
 LARGEST = 2.0**31  # from here on a sum of int32 wraps, or saturates
+LARGEST_FLOAT = float(np.finfo(np.float32).max)  # from here on a sum of float32 may be infinite
 SAMPLE = "sample"  # of a step's record, see hosts.sampling
 
 
@@ -34,6 +35,7 @@ def compared(
         expected, allowed = given.sum(axis=0), scheme.sum_error(settings, workers, largest, np.abs(given).sum(axis=0))
         if any(sample["integers"] for sample in samples.values()):
             allowed = np.where(np.abs(expected) < LARGEST, 0.0, np.inf)
+        allowed = np.where(np.abs(given).sum(axis=0) < LARGEST_FLOAT, allowed, np.inf)
         for rank, sample in sorted(samples.items()):
             got = np.array(sample["got"])
             count += int(np.isfinite(allowed).sum())

@@ -183,7 +183,8 @@ def test_the_first_reason_is_what_the_pulse_tells(notes: Notes) -> None:
 def test_without_a_launcher_the_pulse_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PLACE, PLACED.dumps())
     monkeypatch.delenv(FOLDER, raising=False)
-    assert Options.from_environment().pulse() is None
+    given = Options.from_environment()
+    assert given.pulse() is None and given.notes is None
 
 
 @pytest.mark.parametrize("group", [None, Counters(sent=9, retransmissions=2)])

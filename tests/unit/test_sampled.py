@@ -186,3 +186,8 @@ def test_where_a_worker_is_missing_no_sum_was_checked() -> None:
     settings = TrialSettings(racks=1, workers=3, scheme="ring")
     for found in ({}, tallies([[9.0]] * 2, [[1.0]] * 2)):
         assert checked_sums(found, settings).sentence.startswith("no sum was checked: none was over the scheme")
+
+
+def test_sums_that_float32_cannot_hold_are_left_out() -> None:
+    assert judged([[3e38], [3e38]], [[np.inf], [np.inf]]) == (0, "")
+    assert judged([[3e38], [-3e38]], [[np.inf], [np.inf]]) == (0, "")
