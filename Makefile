@@ -42,7 +42,7 @@ figures: $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1:
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
 # side by side, because tests wait for timers and processes; those that must be alone take their turn
-# The first test that needs the simulator's loops compiles them, which may take minutes beside others: its time counts.
+# The first test that needs the simulator's loops compiles them, which may take minutes beside others and counts as its own time.
 USUAL = -n $(TESTS_AT_A_TIME) --dist worksteal --target $(TARGET) --timeout=900
 PYTEST = $(BIN)/python -m pytest $(USUAL) $(if $(SLOWEST),--durations=$(SLOWEST))
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections import defaultdict
 from pathlib import Path
 
 from hosts.collective import workers
 
-RECENT = 64  # calls of a worker that can be read
+RECENT = 1024  # calls of a worker that can be read
 WIDTH = 64  # bytes of each
+QUIET = 10.0  # seconds without a new call after which workers whose calls differ are stuck
 
 
 class Calls:
@@ -23,6 +25,8 @@ class Calls:
         self.files = [folder / f"calls-{group}-{other}" for other in range(size)]
         self.own = os.open(self.files[rank], os.O_CREAT | os.O_WRONLY, 0o600)
         self.numbers = itertools.count(1)
+        self.seen: list[bytes] = []  # what all workers had noted when difference() was called last,
+        self.since = 0.0  # and since when they had
 
     def note(self, call: str) -> None:
         """Begin a call."""
@@ -30,29 +34,34 @@ class Calls:
         os.pwrite(self.own, f"{number} {call}".encode()[:WIDTH].ljust(WIDTH), number % RECENT * WIDTH)
 
     def difference(self) -> str | None:
-        """The first call in which workers differ, as a sentence. Those that have not come to it yet are not in it."""
-        found = self._first_difference()
-        return found if found == self._first_difference() else None  # otherwise a note was being written
+        """The first call in which workers differ, as a sentence. Those that have not come to it yet are not in it.
+
+        Only once no worker has begun a call for QUIET seconds: where threads of a script call the scheme and Gloo side by side,
+        the two may take turns in another way on each worker, and all go on.
+        """
+        noted, now = [file.read_bytes() if file.exists() else b"" for file in self.files], time.monotonic()
+        if noted != self.seen:
+            self.seen, self.since = noted, now
+        return _first_difference(noted) if now - self.since >= QUIET else None
 
     def close(self) -> None:
         os.close(self.own)
 
-    def _first_difference(self) -> str | None:
-        noted: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for rank, file in enumerate(self.files):
-            for number, call in _calls(file):
-                noted[number][call].append(rank)
-        for number, calls in sorted(noted.items()):
-            if len(calls) > 1:
-                told = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())
-                return f"the workers differ in call {number} of the group: {told}"
-        return None
+
+def _first_difference(noted: list[bytes]) -> str | None:
+    """Of what is in the workers' files, by rank."""
+    ranks_of: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for rank, octets in enumerate(noted):
+        for number, call in _calls(octets):
+            ranks_of[number][call].append(rank)
+    for number, calls in sorted(ranks_of.items()):
+        if len(calls) > 1:
+            told = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())
+            return f"the workers differ in call {number} of the group: {told}"
+    return None
 
 
-def _calls(file: Path) -> list[tuple[int, str]]:
-    """What is in a worker's file, by number; nothing before the worker has joined the group."""
-    if not file.exists():
-        return []
-    octets = file.read_bytes()
-    notes = (octets[at : at + WIDTH].rstrip(b" \0").decode() for at in range(0, len(octets), WIDTH))
+def _calls(octets: bytes) -> list[tuple[int, str]]:
+    """What is in a worker's file, with its numbers."""
+    notes = (octets[at : at + WIDTH].rstrip(b" \0").decode(errors="replace") for at in range(0, len(octets), WIDTH))
     return [(int(number), call) for number, _, call in (note.partition(" ") for note in notes if note)]

@@ -117,7 +117,7 @@ class InaProcessGroup(dist.ProcessGroup):
         """A reason to give up: somebody's, calls that differ, or a sum longer than the group's timeout, which Gloo keeps itself."""
         if self.pulse and (reason := self.pulse()):
             return reason
-        if self.calls and (difference := self.calls.difference()):
+        if (calls := self.calls) and (difference := calls.difference()):
             return difference
         if self.under_way and time.monotonic() - self.under_way[0][0].started > self.timeout:
             return f"it was not over after {self.timeout:g} s, the timeout of the group"

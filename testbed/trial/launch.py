@@ -53,7 +53,7 @@ MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum
 def launch(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool, check_sums: bool) -> int:
     """Run a script with its arguments on every host; what they print comes with their ranks. The first exit code that is not 0.
 
-    With `check_sums` it is 1 if the scheme gave a worker a sum that is none, and 0 otherwise: see hosts.sampling.
+    With `check_sums` it is 1, too, if the script ended well and the scheme gave a worker a sum that is none: see hosts.sampling.
     """
     check_script(Path(script[0]))
     if not torchrun:
