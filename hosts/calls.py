@@ -52,7 +52,7 @@ def _first_difference(noted: list[bytes]) -> str | None:
     """Of what is in the workers' files, by rank."""
     ranks_of: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for rank, octets in enumerate(noted):
-        for number, call in _calls(octets):
+        for number, call in noted_calls(octets):
             ranks_of[number][call].append(rank)
     for number, calls in sorted(ranks_of.items()):
         if len(calls) > 1:
@@ -61,7 +61,7 @@ def _first_difference(noted: list[bytes]) -> str | None:
     return None
 
 
-def _calls(octets: bytes) -> list[tuple[int, str]]:
+def noted_calls(octets: bytes) -> list[tuple[int, str]]:
     """What is in a worker's file, with its numbers."""
     notes = (octets[at : at + WIDTH].rstrip(b" \0").decode(errors="replace") for at in range(0, len(octets), WIDTH))
     return [(int(number), call) for number, _, call in (note.partition(" ") for note in notes if note)]

@@ -58,11 +58,11 @@ class ScriptSampling:
 
     The nth is drawn with probability STEPS / n, so of n sums some STEPS (1 + ln(n / STEPS)).
 
-    A number is drawn for each, so that all workers draw the same ones.
+    A number is drawn for each, so that all workers draw the same ones, also after one whose tensors differ in size.
     """
 
     def __init__(self, seed: int) -> None:
-        self.draw = np.random.default_rng([seed, STREAM])
+        self.seed, self.draw = seed, np.random.default_rng([seed, STREAM])
         self.begun = 0
 
     @staticmethod
@@ -76,8 +76,9 @@ class ScriptSampling:
         self.begun += 1
         if self.draw.random() * self.begun >= STEPS or not tensor.numel():
             return None
-        given = tensor.detach().reshape(-1)
-        return self.begun - 1, Sample.given_in([given], _drawn(self.draw, given.numel()))
+        number, given = self.begun - 1, tensor.detach().reshape(-1)
+        elements = _drawn(np.random.default_rng([self.seed, STREAM, number]), given.numel())
+        return number, Sample.given_in([given], elements)
 
 
 def _drawn(draw: np.random.Generator, elements: int) -> list[int]:

@@ -88,6 +88,7 @@ class InaProcessGroup(dist.ProcessGroup):
         self.place = options.place
         self.pulse, self.timeout, self.sampling = options.pulse, timeout.total_seconds(), options.sampling
         self.under_way: list[tuple[PendingSum, Sum]] = []
+        self.turn = threading.Lock()  # a script's threads note their sums in the order in which they start
         self.calls: Calls | None = None
         self.collective = self._join(store, options)
         self.waiting = Waiting()
@@ -110,7 +111,7 @@ class InaProcessGroup(dist.ProcessGroup):
         try:
             return place.scheme.join(place, epoch, self._reason if options.pulse else None)
         except BaseException:
-            joined.clear()
+            self._leave()
             raise
 
     def _reason(self) -> str | None:
@@ -142,7 +143,7 @@ class InaProcessGroup(dist.ProcessGroup):
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
-            gloo = self._noted(f"{_described(given[0])} over Gloo" if len(given) == 1 else "all_reduce", self.gloo, given)
+            gloo = self._noted(_described(given[0]) if len(given) == 1 else "all_reduce", self.gloo, given)
             return gloo.allreduce(given, opts) if opts is not None else gloo.allreduce(given)
         return self.sum(given[0])
 
@@ -152,11 +153,12 @@ class InaProcessGroup(dist.ProcessGroup):
         if self.collective is None or not _summable(tensor):
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
-            return self._noted(f"{_described(tensor)} over Gloo", self.gloo, [tensor]).allreduce([tensor])
-        if self.calls and operation in COLLECTIVE:
-            self.calls.note(f"{_described(tensor)} over {self.place.scheme.name}")
-        pending = PendingSum(tensor, label, operation)
-        self.waiting.put(pending)
+            return self._noted(_described(tensor), self.gloo, [tensor]).allreduce([tensor])
+        with self.turn:
+            if self.calls and operation in COLLECTIVE:
+                self.calls.note(_described(tensor, self.place.scheme.name))
+            pending = PendingSum(tensor, label, operation)
+            self.waiting.put(pending)
         return pending
 
     def allreduce_coalesced(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
@@ -268,10 +270,14 @@ class InaProcessGroup(dist.ProcessGroup):
             self.thread.join(timeout=5)
             tally.count(self.collective.counters)
             self.collective = None
-            joined.clear()
-            if self.calls:
-                self.calls.close()
-                self.calls = None
+            self._leave()
+
+    def _leave(self) -> None:
+        """The next group of all workers may have the scheme."""
+        joined.clear()
+        if self.calls:
+            self.calls.close()
+            self.calls = None
 
 
 def _advance_first(collective: Collective, under_way: list[tuple[PendingSum, Sum]], interrupt: int) -> None:
@@ -302,10 +308,10 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
     return int(store.get("epoch"))
 
 
-def _described(tensor: torch.Tensor) -> str:
-    """An all-reduce of it, as a note; float16 is summed as float32."""
-    dtype = torch.float32 if tensor.dtype == torch.float16 else tensor.dtype
-    return f"all_reduce of {tensor.numel()} {str(dtype).removeprefix('torch.')}"
+def _described(tensor: torch.Tensor, carrier: str = "Gloo") -> str:
+    """An all-reduce of it, as a note. A scheme sums float16 as float32: the two are one call."""
+    dtype = torch.float32 if tensor.dtype == torch.float16 and carrier != "Gloo" else tensor.dtype
+    return f"all_reduce of {tensor.numel()} {str(dtype).removeprefix('torch.')} over {carrier}"
 
 
 def _summable(tensor: torch.Tensor) -> bool:

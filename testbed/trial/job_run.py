@@ -81,7 +81,7 @@ class JobRun:
     def finish(self, started: float) -> None:
         """Order the steps, compare what was sampled of their sums, and count all times from the trial's start."""
         scheme = self.settings.of_scheme()
-        self.sampled, self.wrong = compared(self.steps, self.plan.size, scheme, self.settings.scheme_settings())
+        _, self.sampled, self.wrong = compared(self.steps, self.plan.size, scheme, self.settings.scheme_settings())
         for record in self.steps:
             record["begun"] -= started
             record["ended"] -= started

@@ -271,14 +271,15 @@ def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
     """Compare what the workers, by rank, have sampled of their sums with what they gave."""
     scheme, size = settings.of_scheme(), settings.plan().topology.size
     records = [{"rank": rank} | sample for rank, tally in tallies.items() for sample in tally.samples]
-    sums = len({record["step"] for record in records})
-    compared_elements, wrong = compared(records, size, scheme, settings.scheme_settings(), "sum")
-    if wrong:
-        return Checked(f"a sum is wrong: {wrong}", True)
-    if not compared_elements:
-        return Checked("no sum was checked: none was over the scheme, or not all workers came to the script's end", False)
-    elements = _counted(compared_elements, "element")
-    return Checked(f"{elements} of {_counted(sums, 'sum')} checked: as exact as {scheme.name} states", False)
+    found = compared(records, size, scheme, settings.scheme_settings(), "sum")
+    if found.wrong:
+        return Checked(f"a sum is wrong: {found.wrong}", True)
+    if not records:
+        return Checked(f"no sum was checked: none went over {scheme.name} to its end", False)
+    if not found.sums:
+        return Checked(f"no sum was checked: of those that were drawn {scheme.name} states nothing, or not all workers tell", False)
+    elements, sums = _counted(found.elements, "element"), _counted(found.sums, "sum")
+    return Checked(f"{elements} of {sums} checked: as exact as {scheme.name} states", False)
 
 
 def _counted(number: int, what: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hosts.sampling import Sample
 from schemes.scheme import Scheme
 
 LARGEST = 2.0**31  # from here on a sum of int32 wraps, or saturates
@@ -14,36 +16,70 @@ LARGEST_FLOAT = float(np.finfo(np.float32).max)  # from here on a sum of float32
 SAMPLE = "sample"  # of a step's record, see hosts.sampling
 
 
-def compared(
-    records: list[dict[str, Any]], workers: int, scheme: Scheme, settings: Any, what: str = "step"
-) -> tuple[int, str]:  # fmt: skip
-    """How many sampled elements of the records, which lose them, were compared; and what is wrong with the first wrong one, or "".
+class Comparison(NamedTuple):
+    """Of sampled sums with what the workers gave: how many were compared, in how many elements, and what is wrong with the first
+    wrong one, or ""."""
 
-    A sum is wrong where it is farther from the one in float64 than the scheme states, or of integers and not equal to it. Steps
-    (or `what` a record is of) that not all workers tell of, and those with a number that is not finite, are left out.
+    sums: int
+    elements: int
+    wrong: str
+
+
+def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settings: Any, what: str = "step") -> Comparison:
+    """Compare the samples of the records, which lose them.
+
+    A sum is wrong where it is farther from the one in float64 than the scheme states; one of integers where it is not equal to
+    it, unless it wraps. Steps (or `what` a record is of) that not all workers tell of are left out, as are those with a number
+    that is not finite, and those of which the scheme states nothing. Tensors of different sizes have no sum.
     """
-    steps: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
+    steps: dict[int, dict[int, Sample]] = defaultdict(dict)
     for record in records:
         if sample := record.pop(SAMPLE, None):
-            steps[record["step"]][record["rank"]] = sample
-    count, wrong = 0, ""
+            steps[record["step"]][record["rank"]] = Sample(**sample)
+    sums = elements = 0
+    wrong = ""
     for step, samples in sorted(steps.items()):
-        given = np.array([sample["given"] for sample in samples.values()])
-        largest = float(np.max([sample["largest"] for sample in samples.values()]))  # NaN where any is
+        largest = float(np.max([sample.largest for sample in samples.values()]))  # NaN where any is
         if len(samples) < workers or not np.isfinite(largest):
             continue
-        expected, allowed = given.sum(axis=0), scheme.sum_error(settings, workers, largest, np.abs(given).sum(axis=0))
-        if any(sample["integers"] for sample in samples.values()):
-            allowed = np.where(np.abs(expected) < LARGEST, 0.0, np.inf)
-        allowed = np.where(np.abs(given).sum(axis=0) < LARGEST_FLOAT, allowed, np.inf)
-        for rank, sample in sorted(samples.items()):
-            got = np.array(sample["got"])
-            count += int(np.isfinite(allowed).sum())
-            off = np.flatnonzero(~(np.abs(got - expected) <= allowed))
-            if len(off) and not wrong:
-                at = off[0]
-                wrong = (
-                    f"in {what} {step + 1} element {sample['elements'][at]} of the sum is {got[at]:.9g} at worker {rank}, and the "
-                    f"workers gave {expected[at]:.9g} in all: {scheme.name} does not sum as exactly as it states"
-                )
-    return count, wrong
+        if _sizes_differ(samples):
+            wrong = wrong or f"in {what} {step + 1} the workers gave tensors of different sizes"
+            continue
+        total = _total(samples, largest, scheme, settings)
+        stated = int(np.isfinite(total.allowed).sum())
+        sums += bool(stated)
+        elements += len(samples) * stated
+        wrong = wrong or _first_wrong(samples, total, f"{what} {step + 1}", scheme)
+    return Comparison(sums, elements, wrong)
+
+
+class Total(NamedTuple):
+    """What the workers gave in all, in float64, and how far from it a sum may be; infinitely where nothing is stated."""
+
+    expected: NDArray[np.float64]
+    allowed: NDArray[np.float64]
+
+
+def _sizes_differ(samples: dict[int, Sample]) -> bool:
+    """The elements that are drawn depend on the size alone, and the last one is among them."""
+    return len({tuple(sample.elements) for sample in samples.values()}) > 1
+
+
+def _total(samples: dict[int, Sample], largest: float, scheme: Scheme, settings: Any) -> Total:
+    given = np.array([sample.given for sample in samples.values()])
+    expected, magnitudes = given.sum(axis=0), np.abs(given).sum(axis=0)
+    allowed = scheme.sum_error(settings, len(samples), largest, magnitudes)
+    if any(sample.integers for sample in samples.values()):
+        allowed = np.where(np.abs(expected) < LARGEST, 0.0, np.inf)
+    return Total(expected, np.where(magnitudes < LARGEST_FLOAT, allowed, np.inf))
+
+
+def _first_wrong(samples: dict[int, Sample], total: Total, where: str, scheme: Scheme) -> str:
+    for rank, sample in sorted(samples.items()):
+        got = np.array(sample.got)
+        for at in np.flatnonzero(np.isfinite(total.allowed) & ~(np.abs(got - total.expected) <= total.allowed))[:1]:
+            return (
+                f"in {where} element {sample.elements[at]} of the sum is {got[at]:.9g} at worker {rank}, and the workers gave "
+                f"{total.expected[at]:.9g} in all: {scheme.name} does not sum as exactly as it states"
+            )
+    return ""

@@ -1,8 +1,8 @@
 """How many queries losses can cause, over trees, rates, latencies and losses in virtual time, up to 1,024 workers.
 
 A loss can leave every worker without one result. Who asks about it, and is not answered, waits twice as long each time before the
-next query. So each worker has a few queries for a loss: from the shortest wait to a second are eight doublings. Without any, links that are slower than the first
-timeouts let each worker ask about some of its first chunks.
+next query. So each worker has a few queries for a loss: it takes eight doublings from the shortest wait to a second. Even without
+losses, where a link is so slow that first timeouts expire, a worker asks about some of its first chunks.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from hosts.training.trainer import TrainingSettings
 from testbed.record import steps
 from tests.fake_network import Clock
 from tests.unit.test_byteps import Hosts
-from tests.unit.test_torch_sums import Doubling
+from tests.torch_groups import Doubling
 
 WEIGHTS = Label("weights")
 

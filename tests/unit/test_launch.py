@@ -18,6 +18,7 @@ import torch.distributed as dist
 from typer.testing import CliRunner
 
 from hosts import torch_backend
+from hosts.sampling import SEED
 from hosts.collective import AggregationError, Counters, Membership
 from hosts.notes import FOLDER, Notes
 from hosts.place import Place
@@ -149,6 +150,7 @@ def test_every_worker_finds_its_place_its_pace_and_the_others(scheme: str) -> No
     plan = settings.plan()
     for rank, host in enumerate(plan.hosts):
         found = launch.environment(settings, plan, host, 9)
+        assert SEED not in found and launch.environment(settings, plan, host, 9, check_sums=True)[SEED] == "9"
         assert (found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"], found["LOCAL_WORLD_SIZE"]) == (f"{rank}", "4", "0", "1")
         assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == (plan.hosts[0].management_ip, f"{RENDEZVOUS_PORT}")
         assert found["GLOO_SOCKET_IFNAME"] == host.data_interface != host.management_interface

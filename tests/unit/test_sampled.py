@@ -15,7 +15,7 @@ from hosts.tally import Tally
 from schemes import registry
 from testbed.plan.settings import TrialSettings
 from testbed.trial.launch import checked_sums
-from testbed.trial.sampled import compared
+from testbed.trial.sampled import Comparison, compared
 
 RING, SWITCHML, ATP = (registry.find(name) for name in ("ring", "switchml", "atp"))
 
@@ -28,20 +28,20 @@ def records(given: list[list[float]], got: list[list[float]], step: int = 3, int
     ]  # fmt: skip
 
 
-def judged(given: list[list[float]], got: list[list[float]], scheme: Any = RING, workers: int = 2) -> tuple[int, str]:
+def judged(given: list[list[float]], got: list[list[float]], scheme: Any = RING, workers: int = 2) -> Comparison:
     return compared(records(given, got), workers, scheme, scheme.Settings())
 
 
 def test_a_sum_is_a_sum() -> None:
-    assert judged([[1.0, 2.0], [3.0, -2.0]], [[4.0, 0.0]] * 2) == (4, "")
+    assert judged([[1.0, 2.0], [3.0, -2.0]], [[4.0, 0.0]] * 2) == (1, 4, "")
     tenth, third = np.float32(0.1), np.float32(1 / 3)
-    assert judged([[float(tenth)], [float(third)]], [[float(tenth + third)]] * 2) == (2, "")
+    assert judged([[float(tenth)], [float(third)]], [[float(tenth + third)]] * 2) == (1, 2, "")
 
 
 @pytest.mark.parametrize("wrong", [2.0, 4.001, -4.0, math.nan, math.inf])
 def test_what_is_no_sum_is_told_with_step_element_worker_and_both_values(wrong: float) -> None:
-    count, told = judged([[1.0, 2.0], [3.0, 2.0]], [[4.0, 4.0], [4.0, wrong]])
-    assert count == 4
+    sums, elements, told = judged([[1.0, 2.0], [3.0, 2.0]], [[4.0, 4.0], [4.0, wrong]])
+    assert (sums, elements) == (1, 4)
     assert told == (
         f"in step 4 element 8 of the sum is {wrong:.9g} at worker 1, and the workers gave 4 in all: "
         "ring does not sum as exactly as it states"
@@ -50,18 +50,25 @@ def test_what_is_no_sum_is_told_with_step_element_worker_and_both_values(wrong: 
 
 def test_the_first_wrong_step_is_told_and_the_records_lose_their_samples() -> None:
     both = [*records([[1.0], [1.0]], [[1.0], [1.0]], step=9), *records([[1.0], [1.0]], [[2.0], [1.0]], step=2)]
-    count, told = compared(both, 2, RING, RING.Settings())
-    assert count == 4 and told.startswith("in step 3 element 7 of the sum is 1 at worker 1")
+    sums, elements, told = compared(both, 2, RING, RING.Settings())
+    assert (sums, elements) == (2, 4) and told.startswith("in step 3 element 7 of the sum is 1 at worker 1")
     assert not [record for record in both if "sample" in record]
 
 
 def test_steps_of_a_worker_that_died_and_of_a_model_that_diverged_are_left_out() -> None:
-    assert judged([[1.0], [1.0]], [[9.0], [9.0]], workers=3) == (0, "")
+    assert judged([[1.0], [1.0]], [[9.0], [9.0]], workers=3) == (0, 0, "")
     for rank, largest in ((0, math.inf), (0, math.nan), (1, math.nan)):
         diverged = records([[1.0], [1.0]], [[9.0], [9.0]])
         diverged[rank]["sample"]["largest"] = largest
-        assert compared(diverged, 2, RING, RING.Settings()) == (0, "")
-    assert compared([{"step": 0, "rank": 0}], 2, RING, RING.Settings()) == (0, "")
+        assert compared(diverged, 2, RING, RING.Settings()) == (0, 0, "")
+    assert compared([{"step": 0, "rank": 0}], 2, RING, RING.Settings()) == (0, 0, "")
+
+
+def test_tensors_of_different_sizes_have_no_sum_and_the_others_are_compared_all_the_same() -> None:
+    for right in (0, 3):
+        both = [*records([[1.0, 2.0], [1.0]], [[2.0], [2.0]], step=1), *records([[1.0], [1.0]], [[2.0], [2.0]], step=right)]
+        told = "in step 2 the workers gave tensors of different sizes"
+        assert compared(both, 2, RING, RING.Settings()) == (1, 2, told)
 
 
 @pytest.mark.parametrize("workers", [2, 8, 64])
@@ -84,7 +91,7 @@ def test_block_exponents_are_as_exact_as_switchml_states_and_hardly_more(workers
 def test_a_fixed_factor_states_nothing_for_switchml_and_half_a_step_each_for_atp() -> None:
     one = np.ones(1)
     assert SWITCHML.sum_error(SWITCHML.Settings(scaling=1e3), 4, 1.0, one) == math.inf
-    assert compared(records([[1.0], [1.0]], [[9.0], [9.0]]), 2, SWITCHML, SWITCHML.Settings(scaling=1e3)) == (0, "")
+    assert compared(records([[1.0], [1.0]], [[9.0], [9.0]]), 2, SWITCHML, SWITCHML.Settings(scaling=1e3)) == (0, 0, "")
     assert ATP.sum_error(ATP.Settings(), 4, 1.0, 0 * one) == pytest.approx(4 / 2 / 1e8)
     assert ATP.sum_error(ATP.Settings(scaling=1e3), 4, 1.0, 0 * one) == pytest.approx(4 / 2 / 1e3)
 
@@ -135,6 +142,15 @@ def test_all_workers_draw_the_same_sums_of_a_script_the_first_ones_and_ever_fewe
     assert chosen[:STEPS] == list(range(STEPS)) and STEPS + 8 < len(chosen) < 60 and max(chosen) > 400
 
 
+def test_a_sum_of_different_sizes_has_different_elements_and_does_not_change_those_of_the_next() -> None:
+    drawn = []
+    for size in (5000, 5001):
+        sampling = ScriptSampling(1)
+        drawn.append([given for elements in (size, 7000) if (given := sampling.before(torch.ones(elements)))])
+    (here, next_here), (there, next_there) = drawn
+    assert here[1].elements != there[1].elements and next_here[1].elements == next_there[1].elements
+
+
 def test_sums_without_elements_are_counted_and_a_sample_is_of_the_tensor_as_it_looks() -> None:
     sampling = ScriptSampling(1)
     assert sampling.before(torch.ones(3, 0)) is None
@@ -161,33 +177,50 @@ def tallies(got: list[list[float]], given: list[list[float]], integers: bool = F
     return made
 
 
+RIGHT = [[3.0, 1.0]] * 2, [[1.0, 2.0], [2.0, -1.0]]
+SETTINGS = TrialSettings(racks=1, workers=2, scheme="ring")
+NOTHING_STATED = "no sum was checked: of those that were drawn ring states nothing, or not all workers tell"
+
+
 def test_a_wrong_sum_of_a_script_is_told_with_its_number() -> None:
-    settings = TrialSettings(racks=1, workers=2, scheme="ring")
-    right = checked_sums(tallies([[3.0, 1.0], [3.0, 1.0]], [[1.0, 2.0], [2.0, -1.0]]), settings)
-    assert right == ("4 elements of 1 sum checked: as exact as ring states", False)
-    wrong = checked_sums(tallies([[3.0, 1.0], [1.5, 0.5]], [[1.0, 2.0], [2.0, -1.0]]), settings)
+    assert checked_sums(tallies(*RIGHT), SETTINGS) == ("4 elements of 1 sum checked: as exact as ring states", False)
+    wrong = checked_sums(tallies([[3.0, 1.0], [1.5, 0.5]], RIGHT[1]), SETTINGS)
     assert wrong.wrong and wrong.sentence == (
         "a sum is wrong: in sum 1 element 7 of the sum is 1.5 at worker 1, and the workers gave 3 in all: "
         "ring does not sum as exactly as it states"
     )
 
 
+def test_tensors_of_different_sizes_in_a_script_are_told() -> None:
+    found = checked_sums(tallies([[3.0], [3.0]], [[1.0, 2.0], [2.0]]), SETTINGS)
+    assert found == ("a sum is wrong: in sum 1 the workers gave tensors of different sizes", True)
+
+
+def test_sums_of_which_nothing_is_stated_are_not_counted() -> None:
+    found = tallies(*RIGHT)
+    for tally in found.values():
+        tally.sampled(1, records([[3e38, 1.0]], [[0.0, 0.0]])[0]["sample"])
+        tally.sampled(2, records([[3e38]], [[0.0]])[0]["sample"])
+    assert checked_sums(found, SETTINGS).wrong  # in sum 2 element 8 is 0, and the workers gave 2
+    found = tallies(*RIGHT)
+    for tally in found.values():
+        tally.sampled(1, records([[3e38]], [[math.nan]])[0]["sample"])
+    assert checked_sums(found, SETTINGS) == ("4 elements of 1 sum checked: as exact as ring states", False)
+
+
 def test_sums_of_integers_are_exact_until_they_wrap() -> None:
-    settings = TrialSettings(racks=1, workers=2, scheme="ring")
-    assert checked_sums(
-        tallies([[2.0**30 + 1]] * 2, [[2.0**30], [0.0]], integers=True), settings
-    ).wrong  # 2^30, and one more was got
-    assert checked_sums(tallies([[-(2.0**31)]] * 2, [[2.0**30], [2.0**30]], integers=True), settings) == (
-        "no sum was checked: none was over the scheme, or not all workers came to the script's end", False
-    )  # fmt: skip
+    one_more = checked_sums(tallies([[2.0**30 + 1]] * 2, [[2.0**30], [0.0]], integers=True), SETTINGS)
+    assert one_more.wrong
+    wrapped = checked_sums(tallies([[-(2.0**31)]] * 2, [[2.0**30], [2.0**30]], integers=True), SETTINGS)
+    assert wrapped == (NOTHING_STATED, False)
 
 
 def test_where_a_worker_is_missing_no_sum_was_checked() -> None:
-    settings = TrialSettings(racks=1, workers=3, scheme="ring")
-    for found in ({}, tallies([[9.0]] * 2, [[1.0]] * 2)):
-        assert checked_sums(found, settings).sentence.startswith("no sum was checked: none was over the scheme")
+    three = TrialSettings(racks=1, workers=3, scheme="ring")
+    assert checked_sums(tallies([[9.0]] * 2, [[1.0]] * 2), three) == (NOTHING_STATED, False)
+    assert checked_sums({}, three) == ("no sum was checked: none went over ring to its end", False)
 
 
 def test_sums_that_float32_cannot_hold_are_left_out() -> None:
-    assert judged([[3e38], [3e38]], [[np.inf], [np.inf]]) == (0, "")
-    assert judged([[3e38], [-3e38]], [[np.inf], [np.inf]]) == (0, "")
+    assert judged([[3e38], [3e38]], [[np.inf], [np.inf]]) == (0, 0, "")
+    assert judged([[3e38], [-3e38]], [[np.inf], [np.inf]]) == (0, 0, "")

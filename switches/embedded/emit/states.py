@@ -37,9 +37,9 @@ def function(c: Context, parser: checked.Instance, name: str) -> None:
 
 
 def application(name: str) -> tuple[str, str]:
-    """The C statements that run a parser within another, and that end this one, too, unless it accepts.
+    """The C statements that run a parser within another, and that end the other one, too, where it does not accept.
 
-    Results are copied out between them, also where it does not accept: p4c inlines parsers, and has most parameters stand for
+    Results are copied out between them in both cases: p4c inlines parsers, and has most parameters stand for
     their arguments.
     """
     return f"error$ = {name}();", f"if (error$ != 0) {FAIL}"

@@ -1,0 +1,96 @@
+"""Groups of the torch backend without a network: what stands for the scheme, for Gloo, and for the group itself."""
+
+from __future__ import annotations
+
+import select
+import threading
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing
+from hosts.pending import Waiting
+from hosts.tally import Tally
+from hosts.torch_backend import InaProcessGroup
+
+METHODS = ("allreduce", "sum", "shutdown", "_noted", "_sum_in_turn", "_reason", "_join", "_leave")
+
+
+class Doubling(Summing):
+    """A collective of two equal workers, which fails in the sums whose numbers are in `fails`."""
+
+    def __init__(self, fails: set[int] | None = None, error: Exception | None = None) -> None:
+        super().__init__()
+        self.fails, self.error = fails or set(), error
+        self.sums = self.under_way = self.most = self.interruptions = 0
+        self.closed = False
+        self.counters = Counters()
+
+    def _start(self, started: Sum) -> None:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+
+    def _advance(self, started: Sum, interrupt: int) -> None:
+        if interrupt != NEVER and select.select([interrupt], [], [], 0)[0]:
+            self.interruptions += 1
+            return
+        self.under_way -= 1
+        self.sums += 1
+        if self.sums - 1 in self.fails:
+            raise self.error or AggregationError("worker 1 is missing")
+        self._over(started, self.doubled(started))
+
+    def doubled(self, started: Sum) -> Any:
+        """The sum."""
+        return 2 * started.flat
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class InPlace(Doubling):
+    """One that writes the sum over the tensor, where it may."""
+
+    def doubled(self, started: Sum) -> Any:
+        if not started.overwrite:
+            return super().doubled(started)
+        started.flat *= 2
+        return started.flat
+
+
+class GlooCalls:
+    """Stands for Gloo, and keeps what is handed on to it."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> str:
+        self.given.append(tensors)
+        return "gloo"
+
+
+def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) -> Any:
+    scheme = SimpleNamespace(name="doubling", native=native, join=join or (lambda place, epoch, pulse: Doubling()))
+    return SimpleNamespace(scheme=scheme, membership=Membership(0, rank, size))
+
+
+def bare(**given: Any) -> Any:
+    """A group with these attributes that has neither a thread nor a Gloo group of its own."""
+    made = SimpleNamespace(
+        gloo=GlooCalls(), collective=None, calls=None, sampling=None, place=place(), waiting=Waiting(), under_way=[],
+        turn=threading.Lock(), rank=lambda: 0, size=lambda: 1,
+    )  # fmt: skip
+    for name in METHODS:
+        setattr(made, name, partial(getattr(InaProcessGroup, name), made))
+    vars(made).update(given)
+    return made
+
+
+def fresh_tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
+    """What is counted from now on."""
+    made = Tally()
+    for module in ("pending", "torch_backend"):
+        monkeypatch.setattr(f"hosts.{module}.tally", made)
+    return made
