@@ -24,8 +24,8 @@ from hosts.training.stragglers import Straggler
 from hosts.training.trainer import TrainingSettings
 from testbed.record import steps
 from tests.fake_network import Clock
-from tests.unit.test_byteps import Hosts
 from tests.torch_groups import Doubling
+from tests.unit.test_byteps import Hosts
 
 WEIGHTS = Label("weights")
 

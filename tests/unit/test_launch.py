@@ -18,10 +18,10 @@ import torch.distributed as dist
 from typer.testing import CliRunner
 
 from hosts import torch_backend
-from hosts.sampling import SEED
 from hosts.collective import AggregationError, Counters, Membership
 from hosts.notes import FOLDER, Notes
 from hosts.place import Place
+from hosts.sampling import SEED
 from hosts.tally import Tally
 from hosts.torch_backend import PLACE, Options
 from hosts.training.pace import VARIABLE
