@@ -19,7 +19,7 @@ from hosts.byteps.worker import BytePS
 from hosts.collective import AggregationError, Label, Operation, Update
 from hosts.training.asynchronous import AsynchronousTrainer
 from hosts.training.pipeline import ASYNCHRONOUS
-from hosts.training.replica import Replica
+from hosts.training.replica import Replica, preload
 from hosts.training.stragglers import Straggler
 from hosts.training.trainer import TrainingSettings
 from testbed.record import steps
@@ -227,6 +227,7 @@ def test_workers_that_pulled_different_weights_at_the_end_pull_again() -> None:
         list(trainer.run(partial(begin, rank)))
         return trainer.digest()
 
+    preload("digits-mlp")  # what it imports, two threads must not import at once
     with ThreadPoolExecutor(2) as pool:
         digests = list(pool.map(train, range(2)))
     assert digests[0] == digests[1] and pulls == [2, 2]
