@@ -78,7 +78,7 @@ programs: $(READY_EXTRAS) ## compare PROGRAMS=100 random P4 programs with an int
 	@$(BIN)/python -m tests.p4_comparison $(if $(filter bmv2,$(TARGET)),--bmv2) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
 
 bench: $(READY) ## measure packets/s of the switch and ATE/s of workers
-	@$(BIN)/python -m testbed.command.bench
+	@$(BIN)/python -m inalab.testbed.command.bench
 
 lint: $(READY_EXTRAS) ## check format, rules and types
 	@$(BIN)/ruff format --check .
@@ -93,7 +93,7 @@ doctor: $(READY) ## tell what this machine has and lacks
 	@$(BIN)/inalab doctor
 
 lock: $(READY_EXTRAS) ## write requirements.lock and requirements-extras.lock from what .venv has
-	@$(BIN)/python -m testbed.command.lock
+	@$(BIN)/python -m inalab.testbed.command.lock
 
 clean: ## remove .venv and caches; results stay
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

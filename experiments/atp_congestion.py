@@ -12,13 +12,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from schemes.scheme import Look
-from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import ATE, metric, retransmitted
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import ATE, metric, retransmitted
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
 
 CONTROL = {"on": "marks", "off": "none"}
 LOOKS = {

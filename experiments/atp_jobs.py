@@ -12,13 +12,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, words
-from testbed.draw.plots import new_figure
-from testbed.measures import parts
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
-from testbed.record.runs import Run
+from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import parts
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
 
 TARGET = 0.9  # accuracy
 

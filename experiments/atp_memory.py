@@ -13,14 +13,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
-from testbed.draw.plots import new_figure, readable
-from testbed.measures import ATE, collisions, into_servers, parts
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.plan.sweep import Integers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure, readable
+from inalab.testbed.measures import ATE, collisions, into_servers, parts
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 ALLOCATIONS = {"dynamic": "atp", "static": "switchml"}
 LOOKS = {

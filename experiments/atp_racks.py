@@ -12,8 +12,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from schemes.scheme import Look
-from testbed.draw.curves import (
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import (
     bound_line,
     by_name,
     curve,
@@ -25,13 +25,13 @@ from testbed.draw.curves import (
     not_valid,
     words,
 )
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import ATE, into_servers, of_bound
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.plan.sweep import Integers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import ATE, into_servers, of_bound
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 VARIANTS = ("switchml", "atp, one server", "atp, a server a rack")
 LOOKS = {

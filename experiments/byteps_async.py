@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
-from testbed.draw.curves import estimate, matching, not_valid, ratio, values, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import Measure, time_to_accuracy
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.record.statistics import median_interval
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
+from inalab.testbed.draw.curves import estimate, matching, not_valid, ratio, values, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import Measure, time_to_accuracy
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import median_interval
 
 SLOW = 1  # the rank of the slow worker; the last one evaluates
 MODES = {BLOCKING: "synchronous", ASYNCHRONOUS: "asynchronous"}

@@ -14,14 +14,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.byteps.admission import FIFO, PRIORITY
-from hosts.training.pipeline import BARRIER, BLOCKING, CROSS_BARRIER
-from testbed.draw.curves import Tolerance, estimate, matching, not_valid, ratio, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import PERIOD, critical_path
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, SweepSettings, Words, paired
-from testbed.record.runs import Run
+from inalab.hosts.byteps.admission import FIFO, PRIORITY
+from inalab.hosts.training.pipeline import BARRIER, BLOCKING, CROSS_BARRIER
+from inalab.testbed.draw.curves import Tolerance, estimate, matching, not_valid, ratio, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import PERIOD, critical_path
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
 
 WAYS = [(BLOCKING, FIFO), *((pipeline, order) for pipeline in (BARRIER, CROSS_BARRIER) for order in (FIFO, PRIORITY))]
 OF_PATH = Tolerance(0.98, 1.15)

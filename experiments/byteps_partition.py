@@ -14,14 +14,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
-from testbed.draw.plots import COLOURS, MARKERS, new_figure, readable
-from testbed.measures import GOODPUT, PERIOD, critical_path, of_bound
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
+from inalab.testbed.draw.plots import COLOURS, MARKERS, new_figure, readable
+from inalab.testbed.measures import GOODPUT, PERIOD, critical_path, of_bound
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 OVERLAPPED: dict[str, Any] = {"pipeline": "cross-barrier", "host_rate": 25.0, "compute_ms": 400.0, "steps": 10}
 

@@ -14,14 +14,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
-from testbed.draw.plots import new_figure
-from testbed.measures import ATE, of_bound, up_busiest_uplink, uplink_in_closed_form
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import ATE, of_bound, up_busiest_uplink, uplink_in_closed_form
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 BYTEPS = look_of("byteps")
 LOOKS = {

@@ -13,15 +13,15 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.byteps.assignment import BY_BYTES, BY_HASH
-from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
-from testbed.draw.plots import new_figure
-from testbed.measures import GOODPUT, of_bound
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Point, Sizes, SweepSettings, Words, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.hosts.byteps.assignment import BY_BYTES, BY_HASH
+from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import GOODPUT, of_bound
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Integers, Point, Sizes, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 LOOKS = {BY_BYTES: look_of("byteps"), BY_HASH: replace(look_of("byteps"), label="BytePS, by hash", colour="#c4a08d", marker="p")}
 BESIDE = {"ring": {}, "ps": {"ps.servers": 1}, "switchml": {}}

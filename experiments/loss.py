@@ -12,13 +12,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import curve, estimate, in_order, levels, look_of, not_valid, over_base, ratio, words
-from testbed.draw.plots import new_figure, readable
-from testbed.measures import metric, packets_lost
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired
-from testbed.record.runs import Run
-from testbed.record.statistics import Interval
+from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, not_valid, over_base, ratio, words
+from inalab.testbed.draw.plots import new_figure, readable
+from inalab.testbed.measures import metric, packets_lost
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import Interval
 
 TAT = metric("tat_mean")
 KINDS = {"Bernoulli": 1.0, "bursts of 4": 4.0}  # mean burst

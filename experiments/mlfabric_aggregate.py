@@ -12,13 +12,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from testbed.draw.curves import bound_line, curve, estimate, levels, look_of, not_valid, ratio, words
-from testbed.draw.plots import new_figure
-from testbed.measures import mean_completion, tensors_into_server, transfers_to_server
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, Sizes, SweepSettings, paired
-from testbed.record.runs import Run
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import mean_completion, tensors_into_server, transfers_to_server
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, paired
+from inalab.testbed.record.runs import Run
 
 LOOK = look_of("mlfabric")
 LOOKS = {False: replace(LOOK, label="one by one", colour="#8c8c8c", marker="o"), True: replace(LOOK, label="aggregated")}

@@ -16,14 +16,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from schemes.scheme import Look
-from testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, values, words
-from testbed.draw.plots import new_figure
-from testbed.measures import delays, each_delay, share_dropped, updates_to_accuracy
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired, slow_links
-from testbed.record.runs import Run
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, values, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import delays, each_delay, share_dropped, updates_to_accuracy
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired, slow_links
+from inalab.testbed.record.runs import Run
 
 BOUNDED = ("#8e2f5c", "#5b2a86", "#2f4b8e", "#1f6f8b")  # colours, from the loosest bound to the tightest
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
-from testbed.draw.plots import new_figure
-from testbed.measures import completions, mean_completion, update_seconds
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, Sizes, SweepSettings, paired
-from testbed.record.runs import Run
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import completions, mean_completion, update_seconds
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, paired
+from inalab.testbed.record.runs import Run
 
 WAYS = {"async": "fair", "mlfabric": "ordered"}
 OF_CLOSED_FORM = Tolerance(0.9, 1.1)

@@ -15,14 +15,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from schemes.scheme import Look
-from testbed.draw.curves import bar, bound_line, estimate, look_of, matching, not_valid, ratio, values, words
-from testbed.draw.plots import new_figure
-from testbed.measures import distances, metric, per_update, takeover, when_applied
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import bar, bound_line, estimate, look_of, matching, not_valid, ratio, values, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import distances, metric, per_update, takeover, when_applied
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
 
 LOOK = look_of("mlfabric")
 BOUNDED = ("#8e2f5c", "#2f4b8e", "#1f6f8b")  # colours, from the loosest bound to the tightest

@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
-from testbed.draw.curves import bar, estimate, look_of, matching, not_valid, ratio, values, words
-from testbed.draw.plots import new_figure
-from testbed.measures import delays, time_to_accuracy
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, SweepSettings, paired, slow_links
-from testbed.record.runs import Run
-from testbed.record.statistics import median_interval
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
+from inalab.testbed.draw.curves import bar, estimate, look_of, matching, not_valid, ratio, values, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import delays, time_to_accuracy
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, SweepSettings, paired, slow_links
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import median_interval
 
 BOUND = "mlfabric, bounded"
 LOOKS = {

@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import (
+from inalab.testbed.draw.curves import (
     bound_line,
     curve,
     estimate,
@@ -26,12 +26,12 @@ from testbed.draw.curves import (
     ratio,
     words,
 )
-from testbed.draw.plots import new_figure
-from testbed.measures import metric, of_bound, update_seconds
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired, slow_links
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import metric, of_bound, update_seconds
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired, slow_links
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 TAT = metric("tat_median")  # s
 

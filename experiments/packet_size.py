@@ -8,15 +8,15 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.switchml import wire
-from schemes.scheme import Look
-from testbed.draw.curves import bound_line, curve, estimate, levels, matching, near_bound, not_valid, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import metric
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Integers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.hosts.switchml import wire
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, matching, near_bound, not_valid, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 PAPER = {64: 75.7, 256: 92.6}  # network efficiency in %, on the talk's slides
 MEASURED, PAYLOAD = Look("measured", COLOURS[0]), Look("share of the values in a packet", COLOURS[5])

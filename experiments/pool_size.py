@@ -11,16 +11,16 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.switchml import wire
-from schemes.scheme import Look
-from testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, matching, not_valid, words
-from testbed.draw.plots import COLOURS, new_figure, readable
-from testbed.measures import metric
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import TrialSettings
-from testbed.plan.sweep import Integers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.hosts.switchml import wire
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, matching, not_valid, words
+from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.measures import metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 MEASURED = Look("measured", COLOURS[0])
 OF_LAW = Tolerance(0.95, 1.4)  # what a worker does between a result and the next packet is in no round trip

@@ -11,11 +11,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from testbed.draw import plots
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import TrialSettings
-from testbed.record.runs import Run
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.testbed.draw import plots
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.runs import Run
 
 Settings = TrialSettings
 QUICK: dict[str, Any] = {"steps": 20}

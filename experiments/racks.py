@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import (
+from inalab.testbed.draw.curves import (
     Tolerance,
     bound_line,
     by_name,
@@ -25,13 +25,13 @@ from testbed.draw.curves import (
     not_valid,
     words,
 )
-from testbed.draw.plots import new_figure
-from testbed.measures import ATE, of_bound, up_busiest_uplink, uplink_in_closed_form
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import ATE, of_bound, up_busiest_uplink, uplink_in_closed_form
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 OF_FORM = Tolerance(0.98, 1.15)  # over TCP, acknowledgements for what comes down go up too
 

@@ -14,13 +14,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from schemes.scheme import Look
-from testbed.draw.curves import curve, estimate, in_order, levels, matching, not_valid, over_base, ratio, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import Measure, metric, packets_lost
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import curve, estimate, in_order, levels, matching, not_valid, over_base, ratio, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import Measure, metric, packets_lost
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
 
 LOOKS = {"ask": Look("asking first", COLOURS[0], "o"), "paper": Look("retransmitting (the paper's)", COLOURS[1], "D")}
 TAT = metric("tat_mean")

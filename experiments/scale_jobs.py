@@ -13,16 +13,16 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from switches.sizes import MAX_WORKERS
-from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, words
-from testbed.draw.plots import new_figure
-from testbed.draw.simulated import draw_alike, shade
-from testbed.measures import collisions, metric
-from testbed.plan.arrivals import arriving
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
-from testbed.record.runs import Run
+from inalab.switches.sizes import MAX_WORKERS
+from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.simulated import draw_alike, shade
+from inalab.testbed.measures import collisions, metric
+from inalab.testbed.plan.arrivals import arriving
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
 
 RUNS_ON = "simulated"
 TAT = metric("tat_median", 1000)

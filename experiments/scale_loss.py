@@ -12,14 +12,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from schemes.scheme import Look
-from testbed.draw.curves import curve, estimate, levels, matching, not_valid, over_base, words
-from testbed.draw.plots import COLOURS, new_figure, readable
-from testbed.draw.simulated import draw_measured_losses, shade
-from testbed.measures import metric
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, in_racks, paired
-from testbed.record.runs import Run
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import curve, estimate, levels, matching, not_valid, over_base, words
+from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.draw.simulated import draw_measured_losses, shade
+from inalab.testbed.measures import metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, in_racks, paired
+from inalab.testbed.record.runs import Run
 
 RUNS_ON = "simulated"
 TAT = metric("tat_mean")

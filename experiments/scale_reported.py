@@ -12,13 +12,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from experiments.workers import PAPER, PAPER_BOUND
-from testbed.draw.curves import curve, estimate, levels, look_of, not_valid
-from testbed.draw.plots import new_figure
-from testbed.measures import metric
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
-from testbed.record.runs import Run
+from inalab.experiments.workers import PAPER, PAPER_BOUND
+from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
 
 RUNS_ON = "simulated"
 GIGA = metric("ate_per_second", 1e-9)

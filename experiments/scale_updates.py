@@ -14,15 +14,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from schemes.scheme import Look
-from testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
-from testbed.draw.plots import new_figure, readable
-from testbed.draw.simulated import draw_alike, shade
-from testbed.measures import delays, metric
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, Sizes, SweepSettings, in_racks, paired
-from testbed.record.runs import Run
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure, readable
+from inalab.testbed.draw.simulated import draw_alike, shade
+from inalab.testbed.measures import delays, metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, in_racks, paired
+from inalab.testbed.record.runs import Run
 
 RUNS_ON = "simulated"
 TAT = metric("tat_median")

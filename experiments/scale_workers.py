@@ -13,16 +13,16 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.atp.tree import BITS
-from testbed.draw.curves import curve, levels, look_of, not_valid, ratio, words
-from testbed.draw.plots import new_figure
-from testbed.draw.simulated import draw_measured, shade
-from testbed.measures import ATE
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Integers, Numbers, Point, Sizes, SweepSettings, Words, paired, racks_of
-from testbed.record.runs import Run
-from topologies.topology import MAX_RACKS
+from inalab.hosts.atp.tree import BITS
+from inalab.testbed.draw.curves import curve, levels, look_of, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.simulated import draw_measured, shade
+from inalab.testbed.measures import ATE
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Integers, Numbers, Point, Sizes, SweepSettings, Words, paired, racks_of
+from inalab.testbed.record.runs import Run
+from inalab.topologies.topology import MAX_RACKS
 
 RUNS_ON = "simulated"
 BY_NUMBER = ("switchml", "ps", "tree")  # whose packets or messages grow with the number of workers

@@ -14,13 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from schemes.scheme import Look
-from testbed.draw.curves import curve, estimate, not_valid, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import Measure, metric
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import curve, estimate, not_valid, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import Measure, metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
 
 FIXED, ADAPTIVE = Look("fixed factor", COLOURS[0]), Look("block exponents", COLOURS[2])
 SIZES = {"digits-mlp": 20.0, "characters": 45.0}  # workloads, and a step's virtual compute time in ms

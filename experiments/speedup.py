@@ -13,13 +13,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
-from testbed.draw.plots import new_figure
-from testbed.measures import Measure
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, SweepSettings, Words, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import Measure
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 MODELS = {"digits-cnn": 40.0, "digits-mlp": 20.0, "characters": 60.0, "digits-mlp-large": 60.0}  # and compute in ms
 OF_PREDICTED = Tolerance(0.8, 1.05)  # of the throughput that compute and bounds allow

@@ -12,17 +12,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.training.pipeline import BLOCKING
-from schemes.scheme import Look
-from testbed.draw.curves import Tolerance, bound_line, by_name, curve, levels, matching, not_valid, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import Measure, metric, time_to_accuracy
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.record.statistics import median_interval
-from testbed.theory import bounds
+from inalab.hosts.training.pipeline import BLOCKING
+from inalab.schemes.scheme import Look
+from inalab.testbed.draw.curves import Tolerance, bound_line, by_name, curve, levels, matching, not_valid, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import Measure, metric, time_to_accuracy
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import median_interval
+from inalab.testbed.theory import bounds
 
 TARGET = 0.9  # accuracy that the time is taken to
 MEASURED = Look("measured", COLOURS[0])

@@ -14,16 +14,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hosts.stream.timeline import BIN
-from hosts.switchml import wire
-from testbed.draw.curves import by_name, not_valid, words
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.measures import metric
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.plan.sweep import Numbers, Point, SweepSettings, paired
-from testbed.record.runs import Run
-from testbed.record.statistics import median_interval
+from inalab.hosts.stream.timeline import BIN
+from inalab.hosts.switchml import wire
+from inalab.testbed.draw.curves import by_name, not_valid, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.measures import metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import median_interval
 
 BEFORE, AFTER = 0.2, 1.0  # seconds around the outage's beginning that are shown
 SERIES = ("first transmissions", "retransmissions", "results", "outstanding")

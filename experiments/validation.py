@@ -14,16 +14,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from testbed.draw.curves import look_of, not_valid
-from testbed.draw.plots import new_figure
-from testbed.plan.arrivals import arriving
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, Words, paired
-from testbed.record.runs import Run
-from testbed.simulator import costs
-from testbed.simulator.target import PACKETS, UPDATES
-from testbed.simulator.validation import compare, measured, verdicts
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.testbed.draw.curves import look_of, not_valid
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.plan.arrivals import arriving
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.simulator import costs
+from inalab.testbed.simulator.target import PACKETS, UPDATES
+from inalab.testbed.simulator.validation import compare, measured, verdicts
 
 FITTED = (2, 4)  # workers
 NAMED = 0.05  # errors, without signs, from which on the figure names the point

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from testbed.draw.curves import (
+from inalab.testbed.draw.curves import (
     Tolerance,
     bound_line,
     curve,
@@ -25,12 +25,12 @@ from testbed.draw.curves import (
     ratio,
     words,
 )
-from testbed.draw.plots import new_figure
-from testbed.measures import ATE, of_bound
-from testbed.plan.experiment import Trial
-from testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import ATE, of_bound
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 # read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s
 PAPER = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26, 16: 0.97}}

@@ -6,7 +6,7 @@ import socket
 import time
 from pathlib import Path
 
-from hosts.ethernet import PHYSICAL_BYTES, UDP_OVERHEAD_BYTES
+from inalab.hosts.ethernet import PHYSICAL_BYTES, UDP_OVERHEAD_BYTES
 
 DISCARD_PORT = 9
 TICK = 0.004  # seconds between two bursts, at least

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from hosts.collective import workers
+from inalab.hosts.collective import workers
 
 RECENT = 1024  # calls of a worker that can be read
 WIDTH = 64  # bytes of each

@@ -23,10 +23,10 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
-PACKAGE = Path(__file__).parent
-ROOT = PACKAGE.parent
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "inalab"  # in which the folders of ROOT are imported
 LOOPS = ("hosts", "testbed/simulator")  # folders of ROOT whose modules have compiled loops
-PREFIXES = tuple(f"{folder.replace('/', '.')}." for folder in LOOPS)
+PREFIXES = tuple(f"{PACKAGE}.{folder.replace('/', '.')}." for folder in LOOPS)
 log = logging.getLogger("inalab")
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -58,7 +58,7 @@ def compiled(signature: Any, inline: bool = False) -> Callable[[Function], Funct
 
 def compile_all(*folders: str) -> None:
     """Compile the loops of these folders of ROOT, by default of all, on every processor that this process may use."""
-    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in _modules(*(folders or LOOPS))]
+    modules = [".".join((PACKAGE, *path.relative_to(ROOT).with_suffix("").parts)) for path in _modules(*(folders or LOOPS))]
     count = min(len(os.sched_getaffinity(0)), len(modules))
     fork = multiprocessing.get_context("fork")
     others = [fork.Process(target=_import_from, args=(modules, len(modules) * n // count), daemon=True) for n in range(1, count)]
@@ -184,6 +184,6 @@ def _imports(source: Path) -> list[Path]:
     paths = []
     for node in ast.walk(ast.parse(source.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(PREFIXES):
-            base = ROOT.joinpath(*node.module.split("."))
+            base = ROOT.joinpath(*node.module.split(".")[1:])
             paths += [base.with_suffix(".py"), *(base / f"{name.name}.py" for name in node.names)]
     return paths

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from multiprocessing.connection import Connection
 
-from hosts.tcp.kernel import notice_silence
+from inalab.hosts.tcp.kernel import notice_silence
 
 SILENCE = 6.0  # seconds without an answer after which the kernel ends a connection
 CONNECT_SECONDS = 30.0

@@ -6,8 +6,8 @@ import re
 
 import torch.distributed as dist
 
-from hosts.collective import node_name
-from hosts.place import Place
+from inalab.hosts.collective import node_name
+from inalab.hosts.place import Place
 
 SOURCE = re.compile(r"^\[\S*gloo\S*\.(?:cc|h):\d+\] ")  # Gloo's own file and line, before what it has to tell
 PEER = re.compile(r"\[(?:::ffff:)?([\d.]+)\]:\d+")

@@ -11,9 +11,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from hosts.collective import UNNAMED, Label, Operation, Update
-from hosts.sampling import Sample
-from hosts.tally import tally
+from inalab.hosts.collective import UNNAMED, Label, Operation, Update
+from inalab.hosts.sampling import Sample
+from inalab.hosts.tally import tally
 
 
 class PendingSum(dist.Work):

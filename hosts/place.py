@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from hosts.collective import AggregationError, Collective, Membership
-from hosts.plugins import load
+from inalab.hosts.collective import AggregationError, Collective, Membership
+from inalab.hosts.plugins import load
 
 Pulse = Callable[[], str | None] | None
 Over = Callable[[], bool]

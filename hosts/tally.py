@@ -7,8 +7,8 @@ import os
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from hosts.collective import Counters
-from hosts.notes import Notes
+from inalab.hosts.collective import Counters
+from inalab.hosts.notes import Notes
 
 
 @dataclass

@@ -36,15 +36,15 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
-from hosts.calls import Calls
-from hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Operation, Sum
-from hosts.epoch import NONE, draw
-from hosts.notes import Notes
-from hosts.pending import PendingAll, PendingSum, Waiting
-from hosts.place import Place, Pulse
-from hosts.sampling import ScriptSampling
-from hosts.tally import tally
-from hosts.tcp.kernel import connections_from, count_segments
+from inalab.hosts.calls import Calls
+from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Operation, Sum
+from inalab.hosts.epoch import NONE, draw
+from inalab.hosts.notes import Notes
+from inalab.hosts.pending import PendingAll, PendingSum, Waiting
+from inalab.hosts.place import Place, Pulse
+from inalab.hosts.sampling import ScriptSampling
+from inalab.hosts.tally import tally
+from inalab.hosts.tcp.kernel import connections_from, count_segments
 
 PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme

@@ -18,6 +18,6 @@ def register() -> None:
 
 
 def _create(*given: Any) -> Any:
-    from hosts.torch_backend import create
+    from inalab.hosts.torch_backend import create
 
     return create(*given)

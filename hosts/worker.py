@@ -14,17 +14,17 @@ from typing import Any
 
 import torch.distributed as dist
 
-from hosts.collective import AggregationError
-from hosts.coordination import LOST, connect
-from hosts.gloo import explain
-from hosts.messages import Abort, Done, Failure, Hello, Start, Step
-from hosts.place import Place, serve
-from hosts.stream.stream import Stream
-from hosts.stream.timeline import Timeline
-from hosts.torch_backend import InaProcessGroup, Options
-from hosts.training.asynchronous import AsynchronousTrainer
-from hosts.training.pipeline import ASYNCHRONOUS
-from hosts.training.trainer import Trainer, TrainingSettings
+from inalab.hosts.collective import AggregationError
+from inalab.hosts.coordination import LOST, connect
+from inalab.hosts.gloo import explain
+from inalab.hosts.messages import Abort, Done, Failure, Hello, Start, Step
+from inalab.hosts.place import Place, serve
+from inalab.hosts.stream.stream import Stream
+from inalab.hosts.stream.timeline import Timeline
+from inalab.hosts.torch_backend import InaProcessGroup, Options
+from inalab.hosts.training.asynchronous import AsynchronousTrainer
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.hosts.training.trainer import Trainer, TrainingSettings
 
 JOIN_PATIENCE = timedelta(seconds=30)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemes.model_server import OneModelServer
-from schemes.scheme import Look
+from inalab.schemes.model_server import OneModelServer
+from inalab.schemes.scheme import Look
 
 
 class Async(OneModelServer):

@@ -7,21 +7,21 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from hosts.atp import wire
-from hosts.atp.congestion import CONTROLS, NONE, PAPER
-from hosts.atp.server import AtpServer, gather
-from hosts.atp.tree import Tree
-from hosts.atp.worker import DEFAULT_SCALING, AtpWorker
-from hosts.collective import Collective, Membership
-from hosts.place import Over, Place, Pulse, Serving
-from schemes.scheme import Admitted, Cells, Conditions, Look, one_of
-from schemes.streaming import P4, Streaming, StreamSettings
-from switches import atp
-from switches.control import Control
-from switches.sizes import MAX_WORKERS
-from topologies.jobs import JobPlan
-from topologies.plan import NetworkPlan
-from topologies.topology import Topology
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.congestion import CONTROLS, NONE, PAPER
+from inalab.hosts.atp.server import AtpServer, gather
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.atp.worker import DEFAULT_SCALING, AtpWorker
+from inalab.hosts.collective import Collective, Membership
+from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, one_of
+from inalab.schemes.streaming import P4, Streaming, StreamSettings
+from inalab.switches import atp
+from inalab.switches.control import Control
+from inalab.switches.sizes import MAX_WORKERS
+from inalab.topologies.jobs import JobPlan
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.topology import Topology
 
 AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches
 PACE = 0.98  # of a link's rate

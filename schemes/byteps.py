@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from hosts.byteps.admission import ORDERS, PRIORITY
-from hosts.byteps.assignment import ASSIGNMENTS, BY_BYTES, Assignment, ByBytes, ByHash, shares
-from hosts.byteps.service import Service
-from hosts.byteps.worker import BytePS
-from hosts.collective import Collective
-from hosts.place import Over, Place, Pulse, Serving
-from schemes.scheme import Admitted, Look, Scheme, SchemeSettings, Transfers, one_of
-from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
-from topologies.plan import Hop, NetworkPlan
+from inalab.hosts.byteps.admission import ORDERS, PRIORITY
+from inalab.hosts.byteps.assignment import ASSIGNMENTS, BY_BYTES, Assignment, ByBytes, ByHash, shares
+from inalab.hosts.byteps.service import Service
+from inalab.hosts.byteps.worker import BytePS
+from inalab.hosts.collective import Collective
+from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.schemes.scheme import Admitted, Look, Scheme, SchemeSettings, Transfers, one_of
+from inalab.schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
+from inalab.topologies.plan import Hop, NetworkPlan
 
 KILO = 1000
 DUST = 1e-9  # a share that is nothing but rounding

@@ -8,20 +8,20 @@ from typing import Any
 
 from pydantic import Field
 
-from hosts.collective import Collective
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.group import Ranks
-from hosts.mlfabric.replica import Replica
-from hosts.mlfabric.replication import Replication
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.scheduler import Scheduler
-from hosts.mlfabric.server import OrderedServer
-from hosts.mlfabric.worker import MLfabric
-from hosts.place import Over, Place, Pulse, Serving
-from schemes.model_server import OneModelServer
-from schemes.scheme import Admitted, Look, SchemeSettings
-from schemes.tcp import TCP_OVERHEAD
-from topologies.plan import NetworkPlan
+from inalab.hosts.collective import Collective
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.group import Ranks
+from inalab.hosts.mlfabric.replica import Replica
+from inalab.hosts.mlfabric.replication import Replication
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.scheduler import Scheduler
+from inalab.hosts.mlfabric.server import OrderedServer
+from inalab.hosts.mlfabric.worker import MLfabric
+from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.schemes.model_server import OneModelServer
+from inalab.schemes.scheme import Admitted, Look, SchemeSettings
+from inalab.schemes.tcp import TCP_OVERHEAD
+from inalab.topologies.plan import NetworkPlan
 
 BYTES = 1e6 / 8  # per second in a Mbit/s
 

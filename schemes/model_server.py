@@ -6,15 +6,15 @@ from typing import Any
 
 from pydantic import Field
 
-from hosts.collective import Collective
-from hosts.place import Over, Place, Pulse, Serving
-from hosts.tcp.schedules import Move, Schedule
-from hosts.updates.server import ModelServer
-from hosts.updates.worker import ModelWorker
-from schemes import oracle
-from schemes.scheme import Scheme, SchemeSettings
-from schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
-from topologies.plan import NetworkPlan
+from inalab.hosts.collective import Collective
+from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.hosts.tcp.schedules import Move, Schedule
+from inalab.hosts.updates.server import ModelServer
+from inalab.hosts.updates.worker import ModelWorker
+from inalab.schemes import oracle
+from inalab.schemes.scheme import Scheme, SchemeSettings
+from inalab.schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
+from inalab.topologies.plan import NetworkPlan
 
 
 class ModelServerSettings(SchemeSettings):

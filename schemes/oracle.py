@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hosts.tcp.schedules import Schedule, blocks
-from topologies.plan import Hop, NetworkPlan
+from inalab.hosts.tcp.schedules import Schedule, blocks
+from inalab.topologies.plan import Hop, NetworkPlan
 
 
 def load(schedule: Schedule, plan: NetworkPlan, size: float) -> list[Counter[Hop]]:

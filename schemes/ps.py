@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import Field
 
-from hosts.tcp.schedules import Nodes, Schedule, dedicated_servers
-from schemes.scheme import Look, SchemeSettings
-from schemes.tcp import Scheduled
+from inalab.hosts.tcp.schedules import Nodes, Schedule, dedicated_servers
+from inalab.schemes.scheme import Look, SchemeSettings
+from inalab.schemes.tcp import Scheduled
 
 
 class Settings(SchemeSettings):

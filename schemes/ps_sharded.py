@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hosts.tcp.schedules import Nodes, Schedule, sharded_server
-from schemes.scheme import Look
-from schemes.tcp import Scheduled
+from inalab.hosts.tcp.schedules import Nodes, Schedule, sharded_server
+from inalab.schemes.scheme import Look
+from inalab.schemes.tcp import Scheduled
 
 
 class ShardedParameterServer(Scheduled):

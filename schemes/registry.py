@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import schemes
-from hosts.plugins import PluginError, is_file, load
-from schemes.scheme import Look, Scheme, SchemeSettings
+from inalab import schemes
+from inalab.hosts.plugins import PluginError, is_file, load
+from inalab.schemes.scheme import Look, Scheme, SchemeSettings
 
 REQUIRED = ("name", "look")
 
@@ -35,7 +35,7 @@ def _known() -> dict[str, Scheme]:
     """By name."""
     found = {}
     for info in pkgutil.iter_modules(schemes.__path__):
-        source = f"schemes.{info.name}"
+        source = f"inalab.schemes.{info.name}"
         scheme = getattr(importlib.import_module(source), "SCHEME", None)
         if scheme is not None:
             scheme.source = source
@@ -76,12 +76,14 @@ def add(source: str) -> Scheme:
         raise SchemeError(str(error)) from error.__cause__
     if not isinstance(scheme, Scheme):
         raise SchemeError(
-            f"SCHEME of {source} is a {type(scheme).__name__}: make it an instance of a subclass of schemes.scheme.Scheme"
+            f"SCHEME of {source} is a {type(scheme).__name__}: make it an instance of a subclass of inalab.schemes.scheme.Scheme"
         )
     if lacks := [name for name in REQUIRED if not hasattr(scheme, name)]:
         raise SchemeError(f"SCHEME of {source} lacks {' and '.join(lacks)}")
     if not (isinstance(scheme.Settings, type) and issubclass(scheme.Settings, SchemeSettings)):
-        raise SchemeError(f"Settings of {source} is no class of settings: make it a subclass of schemes.scheme.SchemeSettings")
+        raise SchemeError(
+            f"Settings of {source} is no class of settings: make it a subclass of inalab.schemes.scheme.SchemeSettings"
+        )
     members = ((name, getattr(type(scheme), name)) for name in dir(type(scheme)))
     if lacks := [f"{name}()" for name, member in members if getattr(member, "__isabstractmethod__", False)]:
         raise SchemeError(f"scheme {scheme.name} of {source} lacks {', '.join(lacks)}")

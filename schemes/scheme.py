@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from hosts.collective import Collective
-from hosts.place import Over, Place, Pulse, Serving
-from switches.control import Control
-from topologies.jobs import JobPlan
-from topologies.plan import NetworkPlan
+from inalab.hosts.collective import Collective
+from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.switches.control import Control
+from inalab.topologies.jobs import JobPlan
+from inalab.topologies.plan import NetworkPlan
 
 
 @dataclass(frozen=True)

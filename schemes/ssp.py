@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from schemes.model_server import ModelServerSettings, OneModelServer
-from schemes.scheme import Look
+from inalab.schemes.model_server import ModelServerSettings, OneModelServer
+from inalab.schemes.scheme import Look
 
 
 class Settings(ModelServerSettings):

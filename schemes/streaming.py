@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from hosts.ethernet import PHYSICAL_BYTES
-from hosts.stream.quantization import LARGEST
-from hosts.stream.recovery import RECOVERIES
-from schemes.scheme import Scheme, SchemeSettings, one_of
-from switches import switchml
-from topologies.plan import NetworkPlan
+from inalab.hosts.ethernet import PHYSICAL_BYTES
+from inalab.hosts.stream.quantization import LARGEST
+from inalab.hosts.stream.recovery import RECOVERIES
+from inalab.schemes.scheme import Scheme, SchemeSettings, one_of
+from inalab.switches import switchml
+from inalab.topologies.plan import NetworkPlan
 
 P4 = Path(__file__).resolve().parent.parent / "p4"
 K_CHOICES = (32, 64, 256)

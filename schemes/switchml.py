@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hosts.collective import Collective
-from hosts.place import Place, Pulse
-from hosts.switchml import wire
-from hosts.switchml.worker import SwitchML
-from schemes.scheme import Admitted, Cells, Conditions, Look
-from schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
-from switches import switchml
-from switches.control import Control
-from topologies.jobs import JobPlan
-from topologies.plan import NetworkPlan
+from inalab.hosts.collective import Collective
+from inalab.hosts.place import Place, Pulse
+from inalab.hosts.switchml import wire
+from inalab.hosts.switchml.worker import SwitchML
+from inalab.schemes.scheme import Admitted, Cells, Conditions, Look
+from inalab.schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
+from inalab.switches import switchml
+from inalab.switches.control import Control
+from inalab.topologies.jobs import JobPlan
+from inalab.topologies.plan import NetworkPlan
 
 
 class Settings(StreamSettings):

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hosts.collective import Collective
-from hosts.ethernet import PHYSICAL_BYTES
-from hosts.place import Over, Place, Pulse, Serving
-from hosts.tcp.pairwise import Pairwise, Server
-from hosts.tcp.schedules import Nodes, Schedule, blocks
-from schemes import oracle
-from schemes.scheme import Scheme, Transfers
-from topologies.plan import HostPlan, NetworkPlan
+from inalab.hosts.collective import Collective
+from inalab.hosts.ethernet import PHYSICAL_BYTES
+from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.hosts.tcp.pairwise import Pairwise, Server
+from inalab.hosts.tcp.schedules import Nodes, Schedule, blocks
+from inalab.schemes import oracle
+from inalab.schemes.scheme import Scheme, Transfers
+from inalab.topologies.plan import HostPlan, NetworkPlan
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
 TCP_FRAME = SEGMENT + 66  # Ethernet, IP and TCP headers with it

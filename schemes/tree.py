@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hosts.tcp.schedules import Nodes, Schedule
-from hosts.tcp.trees import tree
-from schemes.scheme import Look
-from schemes.tcp import Scheduled
+from inalab.hosts.tcp.schedules import Nodes, Schedule
+from inalab.hosts.tcp.trees import tree
+from inalab.schemes.scheme import Look
+from inalab.schemes.tcp import Scheduled
 
 
 class AggregationTree(Scheduled):

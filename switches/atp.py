@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from switches.control import Control
-from switches.forwarding import Station
-from switches.sizes import MAX_JOBS, MAX_WORKERS
+from .control import Control
+from .forwarding import Station
+from .sizes import MAX_JOBS, MAX_WORKERS
 
 UDP_PORT = 48866
 FIRST_JOB_GROUP = 100

@@ -1,4 +1,4 @@
-"""Commands to a running embedded switch: python -m switches.cli NAME_OR_SOCKET 'register_read seen 0' [...].
+"""Commands to a running embedded switch: python -m inalab.switches.cli NAME_OR_SOCKET 'register_read seen 0' [...].
 
 Without a command, reads commands from standard input, one a line. As simple_switch_CLI does, it goes on after one that is refused.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 
-from switches.control import CommandError, ControlError
-from switches.embedded.control import SocketControl
-from switches.sockets import running, socket_path
+from .control import CommandError, ControlError
+from .embedded.control import SocketControl
+from .sockets import running, socket_path
 
-USAGE = """usage: python -m switches.cli NAME_OR_SOCKET [COMMAND ...]
+USAGE = """usage: python -m inalab.switches.cli NAME_OR_SOCKET [COMMAND ...]
 The commands are those of simple_switch_CLI; docs/embedded-switch.md lists them. For example:
   show_tables                     table_info TABLE          table_dump TABLE
   table_add TABLE ACTION KEY... => ARGUMENT... [PRIORITY]   table_delete TABLE HANDLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switches.control import Control
+from .control import Control
 
 DIRECTIONS = ("loss_in", "loss_out")  # the programs' instances: into the switch, out of it
 

@@ -1,4 +1,4 @@
-"""Simple test framework cases on the embedded switch: python -m switches.stf CASE.stf PROGRAM.p4
+"""Simple test framework cases on the embedded switch: python -m inalab.switches.stf CASE.stf PROGRAM.p4
 
 A case is what p4c's tests and test generators write: commands to the switch, packets in, and the packets expected out. It passes if
 every port that it names sends exactly the packets that it expects there, in that order.
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.errors import CompileError
-from switches.embedded.offline import OfflineSwitch
+from .control import ControlError
+from .embedded.build import build
+from .embedded.errors import CompileError
+from .embedded.offline import OfflineSwitch
 
 HIGHEST_PRIORITY = 10_000  # a case's larger numbers go first, simple_switch's smaller ones
 DIGIT_BITS = {"0x": 4, "0b": 1, "0o": 3}
@@ -208,7 +208,7 @@ def play(case: Path, program: Path, defines: dict[str, str] | None = None, inclu
 
 def main() -> None:
     """Play a case, and print what went wrong; the exit code is 1 then."""
-    parser = argparse.ArgumentParser(prog="python -m switches.stf", description="Play an STF case on the embedded switch.")
+    parser = argparse.ArgumentParser(prog="python -m inalab.switches.stf", description="Play an STF case on the embedded switch.")
     parser.add_argument("case", type=Path, help="the packets and commands")
     parser.add_argument("program", type=Path, help="P4_16 program for v1model")
     parser.add_argument("-D", dest="defines", metavar="NAME=VALUE", action="append", default=[], help="define a macro")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switches.control import Control
-from switches.forwarding import Station
-from switches.sizes import MAX_JOBS, MAX_WORKERS
+from .control import Control
+from .forwarding import Station
+from .sizes import MAX_JOBS, MAX_WORKERS
 
 UDP_PORT = 48864
 FIRST_JOB_GROUP = 100

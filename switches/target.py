@@ -9,7 +9,7 @@ from mininet.link import Intf
 from mininet.net import Mininet
 from mininet.topo import Topo
 
-from switches.control import Control
+from .control import Control
 
 
 class SwitchError(RuntimeError):

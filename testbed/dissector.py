@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemes import registry
-from schemes.scheme import Scheme
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.compiler import check_p4
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import EnumType, Header, Struct, Type, as_bits, bit_width
+from inalab.schemes import registry
+from inalab.schemes.scheme import Scheme
+from inalab.switches.embedded import checked
+from inalab.switches.embedded import syntax as s
+from inalab.switches.embedded.compiler import check_p4
+from inalab.switches.embedded.errors import CompileError, Position
+from inalab.switches.embedded.types import EnumType, Header, Struct, Type, as_bits, bit_width
 
 ENGINE = Path(__file__).with_suffix(".lua")
 HEADING = "-- Made by `inalab dissector` from the headers and parsers of P4 programs. Open it with: wireshark -X lua_script:FILE"

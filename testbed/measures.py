@@ -6,10 +6,10 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from schemes.tcp import TCP_OVERHEAD
-from testbed.plan.settings import TrialSettings
-from testbed.record.metrics import number
-from testbed.theory import bounds
+from inalab.schemes.tcp import TCP_OVERHEAD
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.metrics import number
+from inalab.testbed.theory import bounds
 
 Record = dict[str, Any]
 Measure = Callable[[Record], float]

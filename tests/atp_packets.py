@@ -10,10 +10,10 @@ from scapy.fields import BitField, ByteField, FieldListField, IntField, ShortFie
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_layers
 
-from hosts.atp import wire
-from switches import atp
-from switches.embedded.build import build
-from switches.forwarding import Station, forwarding
+from inalab.hosts.atp import wire
+from inalab.switches import atp
+from inalab.switches.embedded.build import build
+from inalab.switches.forwarding import Station, forwarding
 from tests.packets import EPOCH, K, datagram, payload, worker_station
 
 SWITCH = Station("02:00:00:00:00:fe", "10.0.0.254")

@@ -20,11 +20,11 @@ from typing import Self
 
 import psutil
 
-from hosts.tally import Tally, tally
-from testbed.trial import launch
-from topologies import isolation
+from inalab.hosts.tally import Tally, tally
+from inalab.testbed.trial import launch
+from inalab.topologies import isolation
 
-LOADED = {"launch": ("testbed.command.runner", launch.OF_DDP), "run": ("testbed.command.runner",)}
+LOADED = {"launch": ("inalab.testbed.command.runner", launch.OF_DDP), "run": ("inalab.testbed.command.runner",)}
 
 
 class Command:
@@ -128,9 +128,9 @@ def _main(
     if cwd is not None:
         os.chdir(cwd)
     sys.argv = ["inalab", *words]
-    sys.modules.pop("testbed.command.cli", None)  # its console has read the environment
+    sys.modules.pop("inalab.testbed.command.cli", None)  # its console has read the environment
     vars(tally).update(vars(Tally()))  # sums of other tests are none of this command's
-    from testbed.command import cli
+    from inalab.testbed.command import cli
 
     try:
         cli.main()

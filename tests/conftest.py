@@ -22,14 +22,14 @@ import pytest
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 os.environ["NUMBA_BOUNDSCHECK"] = "1"  # of compiled loops, also in commands that tests run
 
+from inalab.topologies import isolation
 from tests import tiers
 from tests.properties import register_profiles
 from tests.supervision import INSIDE, Leftovers, again, needed
 from tests.turns import only, turn
-from topologies import isolation
 
 if TYPE_CHECKING:
-    from switches.target import Target
+    from inalab.switches.target import Target
 
 LEFTOVERS = pytest.StashKey[Leftovers]()
 REAL = ("embedded", "bmv2")  # the targets that make networks
@@ -148,7 +148,7 @@ def small_target(request: pytest.FixtureRequest) -> Target:
 
 
 def _switchml(request: pytest.FixtureRequest, k: str) -> Target:
-    from testbed.plan.targets import make_target
+    from inalab.testbed.plan.targets import make_target
 
     return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": k})
 
@@ -156,7 +156,7 @@ def _switchml(request: pytest.FixtureRequest, k: str) -> Target:
 @pytest.fixture(scope="session")
 def atp_target(request: pytest.FixtureRequest) -> Target:
     """The target under test with p4/atp.p4 at 64 integers a packet."""
-    from schemes import registry
-    from testbed.plan.targets import real_target_for
+    from inalab.schemes import registry
+    from inalab.testbed.plan.targets import real_target_for
 
     return real_target_for(request.config.getoption("target"), registry.find("atp"), 64)

@@ -14,9 +14,9 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from testbed.campaign import dask_machines, machine
-from testbed.campaign.dask_machines import DaskMachines
-from testbed.campaign.machines import Ended, Gone, MachinesError
+from inalab.testbed.campaign import dask_machines, machine
+from inalab.testbed.campaign.dask_machines import DaskMachines
+from inalab.testbed.campaign.machines import Ended, Gone, MachinesError
 
 FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 1, "all_cores": 2}
 

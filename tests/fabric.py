@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemes import registry
-from schemes.scheme import Admitted
-from switches.embedded.offline import OfflineSwitch
-from switches.loss import Loss
-from switches.sizes import MAX_PORTS
-from testbed.trial.configuration import switch_commands
-from topologies.jobs import JobPlan
-from topologies.plan import HostPlan, NetworkPlan
+from inalab.schemes import registry
+from inalab.schemes.scheme import Admitted
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.loss import Loss
+from inalab.switches.sizes import MAX_PORTS
+from inalab.testbed.trial.configuration import switch_commands
+from inalab.topologies.jobs import JobPlan
+from inalab.topologies.plan import HostPlan, NetworkPlan
 
 Arrival = tuple[str, bytes]  # at a host
 

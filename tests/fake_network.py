@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.atp import wire as atp_wire
-from hosts.stream.datagrams import Datagrams
-from hosts.switchml import wire
+from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.switchml import wire
 
 SIZES = ((wire.KIND_STATUS, wire.STATUS.itemsize), (atp_wire.KIND_STATUS, atp_wire.HEADER.itemsize))  # of SwitchML's, of ATP's
 Answer = Callable[[np.ndarray, int], list[tuple[float, np.ndarray]]]  # to a packet for a peer: (seconds, packet) each
@@ -88,7 +88,7 @@ def play(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> Clock:
     def made(local: Any, peers: Any, record: np.dtype, send_rows: int, receive_rows: int, segments: int = 1) -> FakeSocket:
         return FakeSocket(clock, answer, record, send_rows, receive_rows)
 
-    monkeypatch.setattr("hosts.stream.stream.BatchSocket", made)
-    for module in ("hosts.stream.stream", "hosts.switchml.worker", "hosts.atp.worker"):
+    monkeypatch.setattr("inalab.hosts.stream.stream.BatchSocket", made)
+    for module in ("inalab.hosts.stream.stream", "inalab.hosts.switchml.worker", "inalab.hosts.atp.worker"):
         monkeypatch.setattr(f"{module}.time", clock)
     return clock

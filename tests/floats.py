@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hosts.stream.quantization import BIAS, CODE_NOT_FINITE, CODE_ZERO
+from inalab.hosts.stream.quantization import BIAS, CODE_NOT_FINITE, CODE_ZERO
 
 
 def exponents(x: np.ndarray) -> np.ndarray:

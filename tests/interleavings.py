@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.topologies.racks import Racks
 from tests.atp_packets import AtpJob
 from tests.packets import K, TestJob
 from tests.unit import test_atp_program, test_atp_system, test_switchml_bag, test_switchml_program
-from topologies.racks import Racks
 
 LONGEST = 200  # steps of a script
 EPOCHS = (1, 2**31 - 2, 2**32 - 3)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hosts.atp import wire
-from hosts.atp.merger import Merger
-from hosts.stream.datagrams import Datagrams
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.merger import Merger
+from inalab.hosts.stream.datagrams import Datagrams
 from tests.fake_network import rows_of
 
 

@@ -8,9 +8,9 @@ from collections import defaultdict
 from itertools import count
 from typing import Any
 
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Drop, Fetch, Pass, Push, Skip
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.transfers import Drop, Fetch, Pass, Push, Skip
 
 RATE = 1.0
 PULSE = 0.5  # seconds between two looks at what is late

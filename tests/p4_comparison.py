@@ -12,15 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from switches.embedded import checked
-from switches.embedded.build import build
-from switches.embedded.check import check
-from switches.embedded.offline import OfflineSwitch
-from switches.embedded.parse import parse
-from switches.embedded.preprocess import preprocess
-from switches.embedded.types import bit_width
-from testbed.plan.settings import SettingsError
-from testbed.plan.targets import make_target
+from inalab.switches.embedded import checked
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.check import check
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.parse import parse
+from inalab.switches.embedded.preprocess import preprocess
+from inalab.switches.embedded.types import bit_width
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.targets import make_target
+from inalab.topologies import isolation
 from tests.golden.record import play
 from tests.p4_interpreter import Interpreter
 from tests.p4_machine import Machine, emitted, read
@@ -29,7 +30,6 @@ from tests.p4_programs import CASES, Writer
 from tests.p4_values import Fields, zero
 from tests.probe import INCLUDES
 from tests.scenarios import ETHERNET, Scenario
-from topologies import isolation
 
 PACKETS = 4  # for each block of a program
 PIPELINE_PACKETS = 60

@@ -10,9 +10,9 @@ import binascii
 from copy import deepcopy
 from typing import Any
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.types import BOOL, Bits, EnumType, Header, HeaderUnion, TupleOf, Type, as_bits
+from inalab.switches.embedded import checked
+from inalab.switches.embedded import syntax as s
+from inalab.switches.embedded.types import BOOL, Bits, EnumType, Header, HeaderUnion, TupleOf, Type, as_bits
 from tests.p4_values import Fields, computed, fit, same, written, zero
 
 

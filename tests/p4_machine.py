@@ -12,9 +12,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.types import Bits, Header, Stack, bit_width
+from inalab.switches.embedded import checked
+from inalab.switches.embedded import syntax as s
+from inalab.switches.embedded.types import Bits, Header, Stack, bit_width
 from tests.p4_interpreter import Interpreter, Nowhere, Reference
 from tests.p4_values import Fields, fit, written, zero
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from switches.embedded.types import BOOL, Bits, Header, Stack, Struct, TupleOf, Type, bit_width
+from inalab.switches.embedded.types import BOOL, Bits, Header, Stack, Struct, TupleOf, Type, bit_width
 
 
 @dataclass

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from p4.config.v1.p4info_pb2 import P4Info
 
-from switches.embedded.build import build
-from switches.embedded.compiler import check_p4
-from switches.embedded.offline import OfflineSwitch
-from switches.p4runtime.p4info import p4info
-from switches.p4runtime.server import P4RuntimeServer
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.compiler import check_p4
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.p4runtime.p4info import p4info
+from inalab.switches.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_client import Client
 
 PROGRAM = Path("tests/programs/runtime.p4").resolve()

@@ -11,10 +11,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
-from hosts.switchml import wire
-from switches.embedded.build import build
-from switches.forwarding import Station
-from switches.switchml import Child, Parent, Pool, job
+from inalab.hosts.switchml import wire
+from inalab.switches.embedded.build import build
+from inalab.switches.forwarding import Station
+from inalab.switches.switchml import Child, Parent, Pool, job
 
 K = 32
 EPOCH = 7  # of packets that say no other

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from switches.embedded.build import build
-from switches.embedded.compiler import compile_p4
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.compiler import compile_p4
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.scenarios import ETHERNET
 
 INCLUDES = [Path("tests/programs").resolve()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from hosts.switchml import wire
+from inalab.hosts.switchml import wire
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector
 
 

@@ -19,29 +19,29 @@ import pytest
 import typer
 from scapy.packet import Raw
 
-from hosts.atp import wire
-from hosts.atp.server import NAP, AtpServer
-from hosts.collective import Collective
-from hosts.ethernet import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
-from hosts.place import Place
-from hosts.stream.datagrams import Datagrams
-from hosts.stream.stream import Absence
-from hosts.tcp.meeting import Meeting
-from testbed.plan.settings import TrialSettings, make_settings, parse_overrides
-from testbed.theory import bounds
-from testbed.trial.places import place_of
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.server import NAP, AtpServer
+from inalab.hosts.collective import Collective
+from inalab.hosts.ethernet import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
+from inalab.hosts.place import Place
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.stream.stream import Absence
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.testbed.plan.settings import TrialSettings, make_settings, parse_overrides
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial.places import place_of
+from inalab.topologies.plan import NetworkPlan
 from tests import atp_packets, packets
 from tests.fabric import Fabric
 from tests.virtual_time import FOR_EVER, VirtualTime
-from topologies.plan import NetworkPlan
 
 EPOCH = 5
 DELAY = 80e-6  # seconds that a packet takes from one node's link to the next node, beside its time on the link
 TIMED = (
-    "hosts.stream.stream",
-    "hosts.switchml.worker",
-    "hosts.atp.worker",
-    "hosts.atp.server",
+    "inalab.hosts.stream.stream",
+    "inalab.hosts.switchml.worker",
+    "inalab.hosts.atp.worker",
+    "inalab.hosts.atp.server",
 )  # modules whose clock is the replay's
 HEADERS = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
 
@@ -234,10 +234,12 @@ class _Replay:
         self.settings, self.elements, self.seed = settings, elements, seed
         for module in TIMED:
             patch.setattr(f"{module}.time", self.time)
-        for module in ("hosts.stream.stream", "hosts.atp.server"):
+        for module in ("inalab.hosts.stream.stream", "inalab.hosts.atp.server"):
             patch.setattr(f"{module}.BatchSocket", self.net.socket)
-        patch.setattr("hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))  # TCP is not replayed, so nobody asks a server over it
-        patch.setattr("hosts.atp.worker.AtpWorker._who_is_missing", lambda *_: Absence("a replay does not ask its server"))
+        patch.setattr(
+            "inalab.hosts.atp.worker.meet", lambda *_: Meeting(EPOCH)
+        )  # TCP is not replayed, so nobody asks a server over it
+        patch.setattr("inalab.hosts.atp.worker.AtpWorker._who_is_missing", lambda *_: Absence("a replay does not ask its server"))
         self.workers: list[Collective] = []
         self.spans: list[list[list[tuple[float, float]]]] = [[[] for _ in range(settings.steps)] for _ in self.net.admitted]
 

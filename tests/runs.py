@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from testbed.plan.settings import TrialSettings
-from testbed.record.runs import Run, add_trial, create_run
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.runs import Run, add_trial, create_run
 
 
 def record(**change: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from hosts.tcp.schedules import Nodes, Schedule
-from schemes import registry
-from schemes.tcp import Scheduled
+from inalab.hosts.tcp.schedules import Nodes, Schedule
+from inalab.schemes import registry
+from inalab.schemes.tcp import Scheduled
 
 
 def _in_one_rack(scheme: Scheduled, workers: int, servers: int) -> Schedule:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.atp import wire
-from hosts.atp.server import NAP, AtpServer
-from hosts.atp.tree import BITS
-from hosts.atp.worker import AtpWorker
-from hosts.collective import Membership
-from hosts.stream.datagrams import Datagrams
-from hosts.tcp.meeting import Meeting
-from schemes.atp import AGGREGATOR_LIFETIME
-from testbed.simulator.costs import Costs
-from testbed.simulator.simulation import Job, Network
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.server import NAP, AtpServer
+from inalab.hosts.atp.tree import BITS
+from inalab.hosts.atp.worker import AtpWorker
+from inalab.hosts.collective import Membership
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.schemes.atp import AGGREGATOR_LIFETIME
+from inalab.testbed.simulator.costs import Costs
+from inalab.testbed.simulator.simulation import Job, Network
 from tests.atp_reference import Gradient, ModelAtpSwitch, Query, Status
 from tests.simulated_switchml import EPOCH, UP, Clock, K, Twin, Worker
 
@@ -99,9 +99,9 @@ class AtpTwin(Twin):
         self.paces = np.zeros((len(network.links), 2)) if network.paces is None else network.paces
         self.starts: dict[tuple[int, int], list[float]] = {}  # by link and way: when its packets left the queue
         self.network = network
-        for module in ("hosts.atp.worker", "hosts.atp.server"):
+        for module in ("inalab.hosts.atp.worker", "inalab.hosts.atp.server"):
             patch.setattr(f"{module}.time", Clock(self))
-        patch.setattr("hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))
+        patch.setattr("inalab.hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))
         super().__init__(patch, network, jobs, costs)
 
     def _admit(self, patch: pytest.MonkeyPatch, number: int, job: Job) -> None:
@@ -132,7 +132,7 @@ class AtpTwin(Twin):
             worker = Worker(first + rank, number, tensors, job.compute[rank])
             self.workers.append(worker)
             patch.setattr(
-                "hosts.stream.stream.BatchSocket",
+                "inalab.hosts.stream.stream.BatchSocket",
                 lambda local, peers, record, send_rows, *_, worker=worker: Socket(
                     self, worker, record, send_rows, [int(ip) for ip, _ in peers]
                 ),
@@ -144,7 +144,7 @@ class AtpTwin(Twin):
             self.at(job.compute[rank, 0], self.start, worker)
         for i, server in enumerate(mine):
             patch.setattr(
-                "hosts.atp.server.BatchSocket",
+                "inalab.hosts.atp.server.BatchSocket",
                 lambda local, peers, record, send_rows, *_, server=server: Socket(
                     self, server, record, send_rows, [int(ip) for ip, _ in peers]
                 ),

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.collective import Membership, Sum
-from hosts.stream import rows as loops
-from hosts.stream.datagrams import Datagrams
-from hosts.switchml import wire
-from hosts.switchml.worker import SwitchML
-from switches.loss import Loss, link_seed, mix, threshold
-from testbed.simulator.costs import Costs
-from testbed.simulator.simulation import Job, Network, Simulated
+from inalab.hosts.collective import Membership, Sum
+from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.switchml import wire
+from inalab.hosts.switchml.worker import SwitchML
+from inalab.switches.loss import Loss, link_seed, mix, threshold
+from inalab.testbed.simulator.costs import Costs
+from inalab.testbed.simulator.simulation import Job, Network, Simulated
 from tests.reference import QUERY, RESULT, STATUS, UPDATE, Message, ModelSwitch
 
 EPOCH = 5
@@ -172,7 +172,7 @@ class Twin:
         self.children: dict[tuple[int, int], list[int]] = {}
         self.above: dict[tuple[int, int], tuple[int, int]] = {}  # by job and node: the node above it, and the link
         self.workers: list[Worker] = []
-        for module in ("hosts.stream.stream", "hosts.switchml.worker"):
+        for module in ("inalab.hosts.stream.stream", "inalab.hosts.switchml.worker"):
             patch.setattr(f"{module}.time", Clock(self))
         for number, job in enumerate(jobs):
             self._admit(patch, number, job)
@@ -199,7 +199,7 @@ class Twin:
             mine = Worker(begin + rank, number, tensors, job.compute[rank])
             self.workers.append(mine)
             patch.setattr(
-                "hosts.stream.stream.BatchSocket",
+                "inalab.hosts.stream.stream.BatchSocket",
                 lambda local, peers, record, send_rows, receive_rows, segments, mine=mine: Socket(self, mine, record, send_rows),
             )
             others: list[list[int]] = [[]] if job.above and len(racks) == 1 else []  # racks without workers of the job
@@ -282,7 +282,7 @@ class Twin:
             with pytest.MonkeyPatch.context() as patch:
                 clock = Clock(self)
                 clock.sleep = nap.append  # type: ignore[attr-defined]
-                patch.setattr("hosts.stream.stream.time", clock)
+                patch.setattr("inalab.hosts.stream.stream.time", clock)
                 mine.worker._nap(outstanding)
             self.at(max(self.now, mine.busy) + nap[0], self.look, mine)
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from testbed.simulator.costs import Known
-from testbed.simulator.losses import mix
-from testbed.simulator.tcp import HEADER, WINDOWS
-from testbed.simulator.traffic import Then, Traffic
-from topologies.links import burst
-from topologies.plan import NetworkPlan
+from inalab.testbed.simulator.costs import Known
+from inalab.testbed.simulator.losses import mix
+from inalab.testbed.simulator.tcp import HEADER, WINDOWS
+from inalab.testbed.simulator.traffic import Then, Traffic
+from inalab.topologies.links import burst
+from inalab.topologies.plan import NetworkPlan
 
 DATA, HEADERS = 1448, 90  # bytes of a full segment, and on the wire beside its data
 

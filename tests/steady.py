@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from topologies import isolation
+from inalab.topologies import isolation
 
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 BUSY = "while True: pass"

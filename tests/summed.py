@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from hosts.training.exchange import Exchange
-from hosts.training.replica import Replica
+from inalab.hosts.training.exchange import Exchange
+from inalab.hosts.training.replica import Replica
 
 
 class Over:

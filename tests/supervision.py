@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from topologies import isolation
+from inalab.topologies import isolation
 
 INSIDE = "INALAB_TESTS_INSIDE"
 TEMPORARY = Path("/dev/shm")  # a short path, which sockets need

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing
-from hosts.pending import Waiting
-from hosts.tally import Tally
-from hosts.torch_backend import InaProcessGroup
+from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing
+from inalab.hosts.pending import Waiting
+from inalab.hosts.tally import Tally
+from inalab.hosts.torch_backend import InaProcessGroup
 
 METHODS = ("allreduce", "sum", "shutdown", "_noted", "_sum_in_turn", "_reason", "_join", "_leave")
 
@@ -92,5 +92,5 @@ def fresh_tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
     """What is counted from now on."""
     made = Tally()
     for module in ("pending", "torch_backend"):
-        monkeypatch.setattr(f"hosts.{module}.tally", made)
+        monkeypatch.setattr(f"inalab.hosts.{module}.tally", made)
     return made

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from topologies.dumbbell import Dumbbell
-from topologies.leaf_spine import LeafSpine
-from topologies.mixed_rates import MixedRates
-from topologies.pods import Pods
-from topologies.racks import Racks
-from topologies.topology import Topology, TopologyError
+from inalab.topologies.dumbbell import Dumbbell
+from inalab.topologies.leaf_spine import LeafSpine
+from inalab.topologies.mixed_rates import MixedRates
+from inalab.topologies.pods import Pods
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import Topology, TopologyError
 
 TOPOLOGIES: dict[str, type[Topology]] = {
     "racks": Racks,

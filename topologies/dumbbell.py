@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from topologies.plan import NetworkPlan
-from topologies.topology import Topology, TopologyError
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.topology import Topology, TopologyError
 
 
 class Dumbbell(Topology):

@@ -13,8 +13,8 @@ import struct
 
 from mininet.link import Intf
 
-from topologies import isolation
-from topologies.errors import NetworkError
+from inalab.topologies import isolation
+from inalab.topologies.errors import NetworkError
 
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFHWADDR = 0x8913, 0x8914, 0x8916, 0x891C, 0x8924
 SIOCETHTOOL = 0x8946

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.topology import TopologyError
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.topology import TopologyError
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.plan import NetworkPlan
-from topologies.topology import MAX_RACKS, Topology, TopologyError
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.topology import MAX_RACKS, Topology, TopologyError
 
 MAX_SPINES = 8
 

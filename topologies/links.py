@@ -10,8 +10,8 @@ from typing import Any
 from mininet.link import Link
 from mininet.node import Node
 
-from topologies.errors import NetworkError
-from topologies.interfaces import Interface
+from inalab.topologies.errors import NetworkError
+from inalab.topologies.interfaces import Interface
 
 PHYSICAL_BYTES = 24  # preamble, FCS and gap, which HTB is told to count with every frame
 BURST_SECONDS = 0.001

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from topologies.racks import Racks
-from topologies.topology import TopologyError, check_rate
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import TopologyError, check_rate
 
 
 @dataclass(frozen=True)

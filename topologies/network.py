@@ -9,12 +9,12 @@ from pathlib import Path
 from mininet.link import Link
 from mininet.node import Node
 
-from switches.control import Control, ControlError
-from switches.target import RunningSwitch, SwitchError, Target, tell
-from topologies import isolation
-from topologies.interfaces import Interface
-from topologies.links import run_all
-from topologies.plan import NetworkPlan
+from inalab.switches.control import Control, ControlError
+from inalab.switches.target import RunningSwitch, SwitchError, Target, tell
+from inalab.topologies import isolation
+from inalab.topologies.interfaces import Interface
+from inalab.topologies.links import run_all
+from inalab.topologies.plan import NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
 

@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
-from topologies.topology import TopologyError
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import TopologyError
 
 TOPOLOGIES = {"rack": Racks(1, 4), "racks": Racks(2, 4)}
 # what makes P4-utils run the embedded switch
 EMBEDDED = {
-    "switch_node": {"module_name": "switches.embedded.p4utils", "object_name": "EmbeddedP4Switch"},
-    "client_module": {"module_name": "switches.embedded.p4utils", "object_name": "EmbeddedClient"},
+    "switch_node": {"module_name": "inalab.switches.embedded.p4utils", "object_name": "EmbeddedP4Switch"},
+    "client_module": {"module_name": "inalab.switches.embedded.p4utils", "object_name": "EmbeddedClient"},
 }
 
 
@@ -54,7 +54,7 @@ def _p4app(plan: NetworkPlan, program: Path, defines: dict[str, str], target: st
     compiler: dict[str, Any] = {"options": {"opts": f"--target bmv2 --arch v1model --std p4-16{macros}"}}
     chosen: dict[str, Any] = {}
     if target == "embedded":
-        compiler |= {"module_name": "switches.embedded.p4utils", "object_name": "EmbeddedCompiler"}
+        compiler |= {"module_name": "inalab.switches.embedded.p4utils", "object_name": "EmbeddedCompiler"}
         chosen = EMBEDDED
     switches = {name: {"cli_input": str(folder / "commands" / f"{name}.txt")} for name in plan.switches}
     return {

@@ -10,9 +10,9 @@ from functools import cached_property
 import networkx
 from mininet.topo import Topo
 
-from switches.forwarding import Station, forwarding
-from topologies.links import RateLink
-from topologies.topology import Topology, TopologyError
+from inalab.switches.forwarding import Station, forwarding
+from inalab.topologies.links import RateLink
+from inalab.topologies.topology import Topology, TopologyError
 
 
 @dataclass(frozen=True)

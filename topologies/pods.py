@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.plan import NetworkPlan
-from topologies.topology import Topology, TopologyError, check_rate
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.topology import Topology, TopologyError, check_rate
 
 
 @dataclass(frozen=True)

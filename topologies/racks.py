@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from topologies.plan import NetworkPlan
-from topologies.topology import Topology
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.topology import Topology
 
 
 class Racks(Topology):

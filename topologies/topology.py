@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from switches.sizes import MAX_PORTS, MAX_WORKERS
+from inalab.switches.sizes import MAX_PORTS, MAX_WORKERS
 
 if TYPE_CHECKING:
-    from topologies.plan import NetworkPlan
+    from inalab.topologies.plan import NetworkPlan
 
 MAX_RACKS = 32
 MAX_SERVERS = 32

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
 
-from hosts.training.cross_barrier import CrossBarrier
+from inalab.hosts.training.cross_barrier import CrossBarrier
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
+from inalab.hosts.compiled import compiled
 
 WORD, HALF = np.uint64(0xFFFFFFFF), np.uint64(16)
 OF_JOB, OF_ATTEMPT = np.uint64(0x9E3779B1), np.uint64(0x85EBCA77)

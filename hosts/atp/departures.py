@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
+from inalab.hosts.compiled import compiled
 
 NOBODY = -1
 URGENT, ALL = range(2)  # of the times of `occupy`: what is urgent leaves before everything else

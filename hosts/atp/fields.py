@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import wire
-from hosts.compiled import compiled
-from hosts.stream.datagrams import lead
-from hosts.stream.octets import number, offset, put
+from inalab.hosts.atp import wire
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.datagrams import lead
+from inalab.hosts.stream.octets import number, offset, put
 
 LEAD = lead(wire.packet(1))
 SIZE = wire.HEADER.itemsize

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import allocation, succession, wire
-from hosts.atp import sums as loops
-from hosts.atp.tree import Tree
-from hosts.stream.datagrams import Datagrams
+from inalab.hosts.atp import allocation, succession, wire
+from inalab.hosts.atp import sums as loops
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.stream.datagrams import Datagrams
 
 
 class Taken(NamedTuple):

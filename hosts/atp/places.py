@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import fields, wire
-from hosts.atp.fields import asker, chunk_near, put_owner, put_short, short
-from hosts.compiled import compiled
-from hosts.stream.octets import number, put, swap
-from hosts.stream.quantization import LARGEST, quantize
+from inalab.hosts.atp import fields, wire
+from inalab.hosts.atp.fields import asker, chunk_near, put_owner, put_short, short
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.octets import number, put, swap
+from inalab.hosts.stream.quantization import LARGEST, quantize
 
 KINDS = 6
 SUM, OVERFLOWING, NEEDLESS, STATUS, OUTDATED, MALFORMED = range(KINDS)  # what a datagram may be; the first three are results

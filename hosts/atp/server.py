@@ -10,14 +10,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import wire
-from hosts.atp.departures import Departures
-from hosts.atp.merger import Merger
-from hosts.atp.tree import Tree
-from hosts.atp.worker import CONTROL_PORT, QUESTION
-from hosts.collective import AggregationError, Membership, node_name
-from hosts.stream.datagrams import BatchSocket
-from hosts.tcp.meeting import Meeting, MeetingError, await_group
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.departures import Departures
+from inalab.hosts.atp.merger import Merger
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.atp.worker import CONTROL_PORT, QUESTION
+from inalab.hosts.collective import AggregationError, Membership, node_name
+from inalab.hosts.stream.datagrams import BatchSocket
+from inalab.hosts.tcp.meeting import Meeting, MeetingError, await_group
 
 NAP = 0.001  # seconds that packets may wait to be handled in one batch
 RELEASE_BATCH = 64  # packets that are confirmed before more are sent

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import fields, wire
-from hosts.compiled import compiled
-from hosts.stream.octets import number, put
+from inalab.hosts.atp import fields, wire
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.octets import number, put
 
 NOBODY = 0xFFFFFFFF  # no sequence number
 

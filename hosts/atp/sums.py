@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import fields, wire
-from hosts.atp.allocation import following
-from hosts.atp.fields import chunk_near, put_owner, put_short, short
-from hosts.compiled import compiled
-from hosts.stream.octets import number, put, swap
+from inalab.hosts.atp import fields, wire
+from inalab.hosts.atp.allocation import following
+from inalab.hosts.atp.fields import chunk_near, put_owner, put_short, short
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.octets import number, put, swap
 
 KINDS = 5
 SUMMAND, OWN_VALUES, QUESTION, OUTDATED, FOREIGN = range(KINDS)  # what a datagram may be

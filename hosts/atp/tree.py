@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership
+from inalab.hosts.collective import Membership
 
 BITS = 32
 

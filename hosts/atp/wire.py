@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts import ethernet
+from inalab.hosts import ethernet
 
 UDP_PORT = 48866
 

@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import places as loops
-from hosts.atp import succession, wire
-from hosts.atp.allocation import beginning
-from hosts.atp.congestion import MARKS, CongestionWindow
-from hosts.atp.tree import Tree
-from hosts.collective import AggregationError, Membership, Sum, node_name, workers
-from hosts.gauge import Gauge
-from hosts.stream.datagrams import Datagrams
-from hosts.stream.recovery import Asking, Resending
-from hosts.stream.stream import Absence, Stream, UnderWay
-from hosts.tcp.meeting import MeetingError, meet
+from inalab.hosts.atp import places as loops
+from inalab.hosts.atp import succession, wire
+from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.congestion import MARKS, CongestionWindow
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.collective import AggregationError, Membership, Sum, node_name, workers
+from inalab.hosts.gauge import Gauge
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.stream.recovery import Asking, Resending
+from inalab.hosts.stream.stream import Absence, Stream, UnderWay
+from inalab.hosts.tcp.meeting import MeetingError, meet
 
 CONTROL_PORT = 48866  # TCP: who is there, and what a server lacks
 QUESTION = struct.Struct(">Q")  # a chunk; the answer is a byte for each worker, 1 where it is missing

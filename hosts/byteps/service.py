@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.byteps import wire
-from hosts.byteps.wire import Header
-from hosts.collective import Membership, node_name, workers
-from hosts.floats import add
-from hosts.tcp.meeting import Meeting
-from hosts.tcp.parts import Parts
-from hosts.tcp.serving import GroupServer
+from inalab.hosts.byteps import wire
+from inalab.hosts.byteps.wire import Header
+from inalab.hosts.collective import Membership, node_name, workers
+from inalab.hosts.floats import add
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.parts import Parts
+from inalab.hosts.tcp.serving import GroupServer
 
 
 def service_name(rank: int, size: int) -> str:

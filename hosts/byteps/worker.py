@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.byteps import wire
-from hosts.byteps.admission import FIFO, Admission, Partition
-from hosts.byteps.assignment import Assignment
-from hosts.byteps.service import service_name
-from hosts.byteps.wire import Header
-from hosts.collective import Membership, Operation, Sum, Update
-from hosts.tcp.connected import Connected
-from hosts.tcp.meeting import MeetingError, reach
-from hosts.tcp.serving import reason_of
+from inalab.hosts.byteps import wire
+from inalab.hosts.byteps.admission import FIFO, Admission, Partition
+from inalab.hosts.byteps.assignment import Assignment
+from inalab.hosts.byteps.service import service_name
+from inalab.hosts.byteps.wire import Header
+from inalab.hosts.collective import Membership, Operation, Sum, Update
+from inalab.hosts.tcp.connected import Connected
+from inalab.hosts.tcp.meeting import MeetingError, reach
+from inalab.hosts.tcp.serving import reason_of
 
 MEETING = 8.0  # seconds for all services to be there
 SERVICES = "all services"

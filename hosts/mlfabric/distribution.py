@@ -10,9 +10,9 @@ import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.planner import Link, seconds
-from hosts.mlfabric.transfers import Job, What
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.planner import Link, seconds
+from inalab.hosts.mlfabric.transfers import Job, What
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hosts.mlfabric.planner import Link, Path
+from inalab.hosts.mlfabric.planner import Link, Path
 
 LEARNS = 0.3  # how much of a link's rate one transfer can change
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hosts import collective
-from hosts.collective import Membership
-from hosts.tcp.meeting import Meeting, MeetingError, reach
+from inalab.hosts import collective
+from inalab.hosts.collective import Membership
+from inalab.hosts.tcp.meeting import Meeting, MeetingError, reach
 
 PORT = 48868  # the scheduler's
 

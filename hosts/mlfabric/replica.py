@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership
-from hosts.mlfabric.group import Ranks
-from hosts.mlfabric.replication import MODEL
-from hosts.mlfabric.server import OrderedServer
-from hosts.tcp.meeting import Meeting
-from hosts.updates import wire
-from hosts.updates.model import Model
-from hosts.updates.wire import Header
+from inalab.hosts.collective import Membership
+from inalab.hosts.mlfabric.group import Ranks
+from inalab.hosts.mlfabric.replication import MODEL
+from inalab.hosts.mlfabric.server import OrderedServer
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.model import Model
+from inalab.hosts.updates.wire import Header
 
 
 class Replica(OrderedServer):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
 
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.planner import Link, Network, seconds
-from hosts.mlfabric.transfers import Job, What
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.planner import Link, Network, seconds
+from inalab.hosts.mlfabric.transfers import Job, What
 
 LATE = 2.0  # seconds beyond twice the time that a transfer should take, or that its worker's last update took: then it is late
 

@@ -23,12 +23,12 @@ import math
 from collections import Counter
 from dataclasses import replace
 
-from hosts.mlfabric.distribution import Ahead, Distribution
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.planner import Link, Request, Standing, Transfer, plan
-from hosts.mlfabric.replication import Replication
-from hosts.mlfabric.reservations import Reservations
-from hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Job, Pass, Push, Replicate, Skip, What
+from inalab.hosts.mlfabric.distribution import Ahead, Distribution
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.planner import Link, Request, Standing, Transfer, plan
+from inalab.hosts.mlfabric.replication import Replication
+from inalab.hosts.mlfabric.reservations import Reservations
+from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Job, Pass, Push, Replicate, Skip, What
 
 
 class Schedule:

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from selectors import EVENT_READ
 
-from hosts.collective import Membership
-from hosts.mlfabric.group import PORT, Ranks
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Pass, Push, Replicate, Skip
-from hosts.tcp.meeting import Meeting
-from hosts.tcp.serving import GroupServer
-from hosts.updates import wire
-from hosts.updates.wire import Header
+from inalab.hosts.collective import Membership
+from inalab.hosts.mlfabric.group import PORT, Ranks
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Pass, Push, Replicate, Skip
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.serving import GroupServer
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.wire import Header
 
 log = logging.getLogger("inalab")
 

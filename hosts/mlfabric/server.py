@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership
-from hosts.mlfabric.group import Ranks, with_node, with_scheduler
-from hosts.mlfabric.replication import MODEL
-from hosts.tcp.kernel import pace
-from hosts.tcp.meeting import Meeting, MeetingError
-from hosts.updates import wire
-from hosts.updates.model import Model
-from hosts.updates.server import ModelServer
-from hosts.updates.wire import Header, Member
+from inalab.hosts.collective import Membership
+from inalab.hosts.mlfabric.group import Ranks, with_node, with_scheduler
+from inalab.hosts.mlfabric.replication import MODEL
+from inalab.hosts.tcp.kernel import pace
+from inalab.hosts.tcp.meeting import Meeting, MeetingError
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.model import Model
+from inalab.hosts.updates.server import ModelServer
+from inalab.hosts.updates.wire import Header, Member
 
 ORDERS = (wire.SKIP, wire.HELD, wire.REPLICATE, wire.ALONE)  # what the scheduler tells a server
 

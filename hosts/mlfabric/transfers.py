@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hosts.mlfabric.planner import Path
+from inalab.hosts.mlfabric.planner import Path
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership, workers
-from hosts.mlfabric.group import Ranks, with_scheduler
-from hosts.mlfabric.server import Came, copy_of
-from hosts.tcp.kernel import pace
-from hosts.tcp.meeting import Meeting, meet
-from hosts.updates import wire
-from hosts.updates.wire import Header, Member
-from hosts.updates.worker import Change, ModelWorker, dtype_of
+from inalab.hosts.collective import Membership, workers
+from inalab.hosts.mlfabric.group import Ranks, with_scheduler
+from inalab.hosts.mlfabric.server import Came, copy_of
+from inalab.hosts.tcp.kernel import pace
+from inalab.hosts.tcp.meeting import Meeting, meet
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.wire import Header, Member
+from inalab.hosts.updates.worker import Change, ModelWorker, dtype_of
 
 WORD = 5.0  # seconds in which the scheduler says who takes the server's place
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import workers
+from inalab.hosts.collective import workers
 
 CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
 NAMES = {code: str(dtype) for dtype, code in CODES.items()}

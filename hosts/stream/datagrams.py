@@ -13,8 +13,8 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
-from hosts.stream.octets import offset
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.octets import offset
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

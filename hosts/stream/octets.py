@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
+from inalab.hosts.compiled import compiled
 
 assert sys.byteorder == "little"  # as on all that torch has wheels for: vectors are swapped
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
+from inalab.hosts.compiled import compiled
 
 CODE_ZERO = 0
 CODE_NOT_FINITE = 254

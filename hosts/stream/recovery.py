@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.stream import rows as loops
-from hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
+from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
 
 if TYPE_CHECKING:
-    from hosts.stream.stream import Stream
+    from inalab.hosts.stream.stream import Stream
 
 RECOVERIES = ("ask", "paper")
 NEVER = np.full(MOST_BACKOFF + 1, np.inf)  # timeouts by number of tries

@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
+from inalab.hosts.compiled import compiled
 
 REMEMBERED = 64  # batches whose round trips are compared
 MOST_GROWTH = 4  # times the shortest of them

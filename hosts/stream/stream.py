@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import AggregationError, Counters, Membership, Sum, Summing
-from hosts.stream import rows as loops
-from hosts.stream.announcement import announce, differences
-from hosts.stream.datagrams import BatchSocket
-from hosts.stream.recovery import Recovery
-from hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
-from hosts.stream.timeline import Timeline
+from inalab.hosts.collective import AggregationError, Counters, Membership, Sum, Summing
+from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream.announcement import announce, differences
+from inalab.hosts.stream.datagrams import BatchSocket
+from inalab.hosts.stream.recovery import Recovery
+from inalab.hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
+from inalab.hosts.stream.timeline import Timeline
 
 MAX_ROWS = 1 << 15
 SHORTEST_NAP, LONGEST_NAP = 0.001, 0.005  # seconds that results may wait to be handled in one batch

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
-from hosts.stream.octets import number, offset, put, swap
-from hosts.stream.quantization import CODE_UNKNOWN, CODE_ZERO, block_exponent, dequantize, quantize
-from hosts.switchml import wire
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.octets import number, offset, put, swap
+from inalab.hosts.stream.quantization import CODE_UNKNOWN, CODE_ZERO, block_exponent, dequantize, quantize
+from inalab.hosts.switchml import wire
 
 KINDS = 5
 FRESH, NEEDLESS, STATUS, OUTDATED, MALFORMED = range(KINDS)  # what a datagram may be

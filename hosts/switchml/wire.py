@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hosts import ethernet
+from inalab.hosts import ethernet
 
 UDP_PORT = 48864
 

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership, Sum, workers
-from hosts.stream.datagrams import Datagrams
-from hosts.stream.quantization import CODE_UNKNOWN, scale, scales, steps, unscale
-from hosts.stream.recovery import Asking, Resending
-from hosts.stream.stream import Absence, Stream, UnderWay
-from hosts.switchml import slots as loops
-from hosts.switchml import wire
+from inalab.hosts.collective import Membership, Sum, workers
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.stream.quantization import CODE_UNKNOWN, scale, scales, steps, unscale
+from inalab.hosts.stream.recovery import Asking, Resending
+from inalab.hosts.stream.stream import Absence, Stream, UnderWay
+from inalab.hosts.switchml import slots as loops
+from inalab.hosts.switchml import wire
 
 LEVELS = 3  # of switches, at most
 HEARD = 4  # queries about a chunk in vain after which this worker asks further up than its own switch itself

@@ -11,10 +11,10 @@ from dataclasses import replace
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Generic
 
-from hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, workers
-from hosts.tcp.channel import Channel, Channels, Header
-from hosts.tcp.kernel import count_segments, notice_silence
-from hosts.tcp.meeting import Meeting
+from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, workers
+from inalab.hosts.tcp.channel import Channel, Channels, Header
+from inalab.hosts.tcp.kernel import count_segments, notice_silence
+from inalab.hosts.tcp.meeting import Meeting
 
 PULSE = 0.5  # seconds after which the pulse is felt again
 SILENCE = 4.0  # seconds without a byte after which a node is asked whom it lacks

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hosts.collective import Counters
+from inalab.hosts.collective import Counters
 
 CUBIC = b"cubic"
 SO_MAX_PACING_RATE = 47  # of <asm-generic/socket.h>

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from hosts.epoch import newer
-from hosts.tcp.kernel import control_congestion
+from inalab.hosts.epoch import newer
+from inalab.hosts.tcp.kernel import control_congestion
 
 GREETING = struct.Struct(">II")  # rank and epoch
 ATTEMPT = 2.5  # seconds

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
-from hosts.floats import add
-from hosts.tcp.kernel import count_segments, notice_silence
-from hosts.tcp.meeting import Meeting, MeetingError, await_group, meet
-from hosts.tcp.schedules import Move, Schedule, blocks
+from inalab.hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
+from inalab.hosts.floats import add
+from inalab.hosts.tcp.kernel import count_segments, notice_silence
+from inalab.hosts.tcp.meeting import Meeting, MeetingError, await_group, meet
+from inalab.hosts.tcp.schedules import Move, Schedule, blocks
 
 TCP_PORT = 48865
 ANNOUNCEMENT = struct.Struct(">cxxxQ")  # before the first data of a sum: dtype and elements of the tensor

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hosts.floats import add
+from inalab.hosts.floats import add
 
 
 @dataclass

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import ClassVar, Generic
 
-from hosts.collective import AggregationError, Membership, node_name
-from hosts.tcp.channel import Channels, Header
-from hosts.tcp.meeting import Meeting, MeetingError, await_group
+from inalab.hosts.collective import AggregationError, Membership, node_name
+from inalab.hosts.tcp.channel import Channels, Header
+from inalab.hosts.tcp.meeting import Meeting, MeetingError, await_group
 
 LAST_WORDS = 2.0  # seconds to send why the group cannot go on
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hosts.tcp.schedules import Move, Schedule
+from inalab.hosts.tcp.schedules import Move, Schedule
 
 PIECES = 64  # the more, the sooner the pipeline is full; each costs a message to every neighbour
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import torch
 
-from hosts.collective import Counters, Label, Operation
-from hosts.training.exchange import BeginSum
-from hosts.training.pace import padded_sleep
-from hosts.training.trainer import Trainer, TrainingSettings
+from inalab.hosts.collective import Counters, Label, Operation
+from inalab.hosts.training.exchange import BeginSum
+from inalab.hosts.training.pace import padded_sleep
+from inalab.hosts.training.trainer import Trainer, TrainingSettings
 
 WEIGHTS = Label("weights")
 PULLS = 3  # of the last weights, at most; each after the first means that what kept them has died

@@ -1,6 +1,6 @@
 """A script's next forward pass waits for sums layer by layer, the most urgent first (ByteScheduler, SOSP '19; BytePS, OSDI '20).
 
-    from hosts.training.cross_barrier import CrossBarrier
+    from inalab.hosts.training.cross_barrier import CrossBarrier
 
     training = CrossBarrier(model, lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
     for x, y in batches:
@@ -28,8 +28,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from hosts.collective import Label
-from hosts.torch_backend import InaProcessGroup
+from inalab.hosts.collective import Label
+from inalab.hosts.torch_backend import InaProcessGroup
 
 MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 

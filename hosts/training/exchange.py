@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from hosts.collective import Label
-from hosts.training.layers import Layer
+from inalab.hosts.collective import Label
+from inalab.hosts.training.layers import Layer
 
 BeginSum = Callable[..., Any]  # hosts.torch_backend.InaProcessGroup.sum
 

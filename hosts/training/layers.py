@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from hosts.training.workloads import Workload
+from inalab.hosts.training.workloads import Workload
 
 FORWARD = 1 / 3  # of a layer's compute time
 

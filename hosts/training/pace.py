@@ -1,6 +1,6 @@
 """Virtual compute time and stragglers for any script that `inalab launch` runs.
 
-    from hosts.training.pace import pace
+    from inalab.hosts.training.pace import pace
 
     for x, y in batches:
         with pace.compute():
@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 
-from hosts.tally import tally
-from hosts.training.stragglers import Straggler
+from inalab.hosts.tally import tally
+from inalab.hosts.training.stragglers import Straggler
 
 VARIABLE = "INALAB_PACE"  # the environment variable: compute_ms, seed, rank, and the straggler's parameters
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from hosts.sampling import Sample, Sampling
-from hosts.training.exchange import Exchange
-from hosts.training.layers import Layer, layers_of, whole
-from hosts.training.workloads import find
+from inalab.hosts.sampling import Sample, Sampling
+from inalab.hosts.training.exchange import Exchange
+from inalab.hosts.training.layers import Layer, layers_of, whole
+from inalab.hosts.training.workloads import find
 
 MOMENTUM = 0.9
 

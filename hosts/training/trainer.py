@@ -12,14 +12,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from hosts.collective import Counters
-from hosts.sampling import Sample, Sampling
-from hosts.training.exchange import BeginSum, Exchange
-from hosts.training.layers import FORWARD
-from hosts.training.pace import Pace, padded_sleep
-from hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, scheduled
-from hosts.training.replica import MOMENTUM, Replica
-from hosts.training.stragglers import Straggler
+from inalab.hosts.collective import Counters
+from inalab.hosts.sampling import Sample, Sampling
+from inalab.hosts.training.exchange import BeginSum, Exchange
+from inalab.hosts.training.layers import FORWARD
+from inalab.hosts.training.pace import Pace, padded_sleep
+from inalab.hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, scheduled
+from inalab.hosts.training.replica import MOMENTUM, Replica
+from inalab.hosts.training.stragglers import Straggler
 
 NICENESS = 10  # of the threads that compute
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from hosts.training.datasets import VOCABULARY, Dataset, digits, noise, text
+from inalab.hosts.training.datasets import VOCABULARY, Dataset, digits, noise, text
 
 CONTEXT = 32  # characters that the language model sees
 TEST_SEQUENCES = 64

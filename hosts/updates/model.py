@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.floats import add
-from hosts.updates.wire import Member
+from inalab.hosts.floats import add
+from inalab.hosts.updates.wire import Member
 
 
 @dataclass

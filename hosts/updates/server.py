@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership, workers
-from hosts.tcp.kernel import pace
-from hosts.tcp.meeting import Meeting
-from hosts.tcp.parts import Parts
-from hosts.tcp.serving import GroupServer
-from hosts.updates import wire
-from hosts.updates.model import Model, behind, correction
-from hosts.updates.wire import Header, Member
+from inalab.hosts.collective import Membership, workers
+from inalab.hosts.tcp.kernel import pace
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.parts import Parts
+from inalab.hosts.tcp.serving import GroupServer
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.model import Model, behind, correction
+from inalab.hosts.updates.wire import Header, Member
 
 
 @dataclass

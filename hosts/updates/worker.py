@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Membership, Operation, Sum, Update, node_name
-from hosts.tcp.connected import DEAD, Connected
-from hosts.tcp.meeting import Meeting, MeetingError, reach
-from hosts.tcp.serving import reason_of
-from hosts.updates import wire
-from hosts.updates.wire import Header, Member
+from inalab.hosts.collective import Membership, Operation, Sum, Update, node_name
+from inalab.hosts.tcp.connected import DEAD, Connected
+from inalab.hosts.tcp.meeting import Meeting, MeetingError, reach
+from inalab.hosts.tcp.serving import reason_of
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.wire import Header, Member
 
 KINDS = {Operation.SUM: wire.GIVE, Operation.KEEP: wire.KEEP}
 

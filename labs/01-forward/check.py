@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from scapy.all import IP, Ether, Packet, Raw
 
-from testbed.lab.lab import Lab
-from testbed.lab.packets import parsed, wire
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.lab import Lab
+from inalab.testbed.lab.packets import parsed, wire
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("Forward a packet", language="P4", hours=2, files=["forward.p4"])
 

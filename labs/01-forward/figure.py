@@ -6,13 +6,13 @@ from typing import Any
 from check import H1, SWITCH, packet
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.lab.figures import beside
-from testbed.lab.lab import Failure, Plot
-from testbed.lab.network import OVERHEAD, Link, Network
-from testbed.lab.packets import wire
-from testbed.lab.scripted import Source
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Failure, Plot
+from inalab.testbed.lab.network import OVERHEAD, Link, Network
+from inalab.testbed.lab.packets import wire
+from inalab.testbed.lab.scripted import Source
+from inalab.testbed.lab.workbench import Workbench
 
 LINK = Link(rate=100.0, delay=5.0)
 HOPS = range(1, 9)

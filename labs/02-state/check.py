@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from scapy.all import ByteField, Ether, IntField, Packet, Raw, ShortField, bind_layers
 
-from testbed.lab.lab import Failure, Lab
-from testbed.lab.packets import wire
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.lab import Failure, Lab
+from inalab.testbed.lab.packets import wire
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("State", language="P4", hours=2, files=["state.p4"])
 

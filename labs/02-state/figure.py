@@ -6,13 +6,13 @@ from typing import Any
 from check import NUMBER, Probe, probe
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.network import Network, Packet, losing
-from testbed.lab.packets import parsed, wire
-from testbed.lab.scripted import Source
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.network import Network, Packet, losing
+from inalab.testbed.lab.packets import parsed, wire
+from inalab.testbed.lab.scripted import Source
+from inalab.testbed.lab.workbench import Workbench
 
 PACKETS = 400
 LOSSES = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)

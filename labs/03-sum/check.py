@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from scapy.all import Ether, Raw
 
-from testbed.lab.aggregation import RESULT, group, result, sum_of, update, vector
-from testbed.lab.lab import Lab
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.aggregation import RESULT, group, result, sum_of, update, vector
+from inalab.testbed.lab.lab import Lab
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("Sum in the switch", language="P4", hours=4, files=["sum.p4"], given=["headers.p4"])
 

@@ -6,13 +6,13 @@ from typing import Any
 from check import started
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.lab.aggregation import LANES, Update, read, write
-from testbed.lab.figures import beside
-from testbed.lab.lab import Failure, Plot
-from testbed.lab.network import Device, HostOn, Network
-from testbed.lab.scripted import Answering
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.lab.aggregation import LANES, Update, read, write
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Failure, Plot
+from inalab.testbed.lab.network import Device, HostOn, Network
+from inalab.testbed.lab.scripted import Answering
+from inalab.testbed.lab.workbench import Workbench
 
 CHUNKS = 64  # vectors of a worker's tensor, one after the other
 WORKERS = (2, 3, 4, 6, 8, 12, 16)

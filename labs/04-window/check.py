@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from testbed.lab.aggregation import LANES, Update, result, sum_of, update, vector
-from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.network import Network
-from testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Scripted, Tensor, echoed, summed, switch_commands, tensors
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.aggregation import LANES, Update, result, sum_of, update, vector
+from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.network import Network
+from inalab.testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Scripted, Tensor, echoed, summed, switch_commands, tensors
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab(
     "Slots and a window", language="P4, Python", hours=5, files=["pool.p4", "worker.py"], given=["headers.p4", "wire.py"]

@@ -6,12 +6,12 @@ from typing import Any
 from check import bound_of, started
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure, readable
-from testbed.lab.aggregation import LANES
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.summing import ROUND_TRIP, WIRE_TIME, summed, tensors
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.lab.aggregation import LANES
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.summing import ROUND_TRIP, WIRE_TIME, summed, tensors
+from inalab.testbed.lab.workbench import Workbench
 
 CHUNKS = 256
 SLOTS = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from scapy.all import Packet
 
-from testbed.lab.aggregation import EVERYBODY, LANES, Update, address, result, sum_of, update, vector
-from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.network import Loss, Network, losing, losing_these
-from testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Scripted, check_sums, echoed, summed, switch_commands, tensors
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.aggregation import EVERYBODY, LANES, Update, address, result, sum_of, update, vector
+from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.network import Loss, Network, losing, losing_these
+from inalab.testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Scripted, check_sums, echoed, summed, switch_commands, tensors
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab(
     "Loss",

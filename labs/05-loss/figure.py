@@ -7,11 +7,11 @@ from typing import Any
 from check import run
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure, readable
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.network import losing
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.network import losing
+from inalab.testbed.lab.workbench import Workbench
 
 LOSSES = (0.001, 0.003, 0.01, 0.03, 0.1)
 SEEDS = (1, 2, 3)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.student import StudentModule, expect_array
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.student import StudentModule, expect_array
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("Quantize", language="Python", hours=3, files=["quantize.py"])
 

@@ -6,10 +6,10 @@ from typing import Any
 from check import trained
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.workbench import Workbench
 
 EXPONENTS = list(range(-12, 37, 4))
 

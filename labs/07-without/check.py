@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.network import OVERHEAD, Link, Network
-from testbed.lab.student import expect_array
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.network import OVERHEAD, Link, Network
+from inalab.testbed.lab.student import expect_array
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("Without a switch", language="Python", hours=5, files=["allreduce.py"], given=["node.py"])
 

@@ -6,11 +6,11 @@ from typing import Any
 from check import LINK, optimum, run, tensors
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.network import Network
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.network import Network
+from inalab.testbed.lab.workbench import Workbench
 
 WORKERS, LENGTH = 4, 56_000
 SPARES = (0, 1, 2, 3, 4)

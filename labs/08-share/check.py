@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from scapy.all import ByteField, Ether, FieldListField, IntField, Packet, ShortField, SignedIntField, bind_layers
 
-from testbed.lab.aggregation import LANES, SECRET, sum_of, vector
-from testbed.lab.confinement import GIVEN
-from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.network import Link, Loss, Network, losing
-from testbed.lab.summing import Tensor, check_sums, tensors
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.aggregation import LANES, SECRET, sum_of, vector
+from inalab.testbed.lab.confinement import GIVEN
+from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.network import Link, Loss, Network, losing
+from inalab.testbed.lab.summing import Tensor, check_sums, tensors
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab(
     "Share a switch",

@@ -6,10 +6,10 @@ from typing import Any
 from check import run, three_jobs
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure, readable
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.workbench import Workbench
 
 AGGREGATORS = (1, 4, 16, 64, 256)
 CHUNKS = 60

@@ -5,13 +5,13 @@ from typing import Any
 
 from scapy.all import Ether, Packet
 
-from testbed.lab.aggregation import EVERYBODY, LANES, SWITCH, Aggregation, address, group, result, sum_of, update, vector
-from testbed.lab.confinement import LABS
-from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.network import Loss, Network, losing, losing_these
-from testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Tensor, check_sums, shown, tensors
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.aggregation import EVERYBODY, LANES, SWITCH, Aggregation, address, group, result, sum_of, update, vector
+from inalab.testbed.lab.confinement import LABS
+from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.network import Loss, Network, losing, losing_these
+from inalab.testbed.lab.summing import LINK, ROUND_TRIP, WIRE_TIME, Tensor, check_sums, shown, tensors
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("Two racks", language="P4", hours=5, files=["racks.p4"], given=["headers.p4"])
 

@@ -6,13 +6,13 @@ from typing import Any
 from check import run
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import COLOURS, new_figure
-from testbed.lab.aggregation import LANES
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.network import losing
-from testbed.lab.summing import FRAME, tensors
-from testbed.lab.workbench import Workbench
+from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.lab.aggregation import LANES
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.network import losing
+from inalab.testbed.lab.summing import FRAME, tensors
+from inalab.testbed.lab.workbench import Workbench
 
 CHUNKS = 60
 WORKERS = (1, 2, 3, 4, 6, 8)

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from testbed.lab import room
-from testbed.lab.confinement import GIVEN, python
-from testbed.lab.lab import Failure, Lab, Share, by_degrees
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab import room
+from inalab.testbed.lab.confinement import GIVEN, python
+from inalab.testbed.lab.lab import Failure, Lab, Share, by_degrees
+from inalab.testbed.lab.workbench import Workbench
 
 lab = Lab("Your own scheme", language="Python", hours=15, files=["scheme.py"], given=["all_reduce.py"], real_trials=True)
 
@@ -59,7 +59,7 @@ def facts(bench: Workbench) -> Facts:
     """What the scheme says of itself."""
 
     def ask() -> Facts:
-        command = python("testbed.lab.scheme_facts", YOURS, str(WORKERS), str(LARGE))
+        command = python("inalab.testbed.lab.scheme_facts", YOURS, str(WORKERS), str(LARGE))
         code, text = room.run(command, bench.submission, LONGEST)
         if code:
             raise Failure("the scheme is refused", text.strip()[-3000:])

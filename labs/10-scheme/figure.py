@@ -6,11 +6,11 @@ from typing import Any
 from check import LARGE, YOURS, facts, took, trial
 from matplotlib.figure import Figure
 
-from schemes import registry
-from testbed.draw.plots import new_figure
-from testbed.lab.figures import beside
-from testbed.lab.lab import Plot
-from testbed.lab.workbench import Workbench
+from inalab.schemes import registry
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.lab.figures import beside
+from inalab.testbed.lab.lab import Plot
+from inalab.testbed.lab.workbench import Workbench
 
 SIZES = (2, 4, 8)
 OTHERS = ("switchml", "ring")

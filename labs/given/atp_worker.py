@@ -6,7 +6,7 @@ import zlib
 import atp_wire
 import numpy as np
 
-from testbed.lab.host import Host
+from inalab.testbed.lab.host import Host
 
 
 class Worker(Host):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.lab.host import Host
+from inalab.testbed.lab.host import Host
 
 TYPE = 0x88B7  # EtherType
 MOST = 350  # floats of a packet

@@ -15,8 +15,8 @@ from p4utils.utils.thrift_API import MatchType, ResType, UIn_Error
 from thrift.protocol import TBinaryProtocol, TMultiplexedProtocol
 from thrift.transport import TSocket, TTransport
 
-from switches.bmv2 import profiles
-from switches.control import ControlError
+from ..control import ControlError
+from . import profiles
 
 TIMEOUT_MS = 10_000
 

@@ -9,9 +9,9 @@ from typing import Any
 import psutil
 from p4utils.mininetlib.node import P4Switch
 
-from switches.bmv2.control import ThriftControl
-from switches.control import ControlError
-from switches.target import SwitchError, last_lines
+from ..control import ControlError
+from ..target import SwitchError, last_lines
+from .control import ThriftControl
 
 PORTS_SECONDS = 3.0  # in which ports come up
 

@@ -17,11 +17,11 @@ from p4utils.mininetlib.net import P4Mininet
 from p4utils.mininetlib.network_API import NetworkAPI
 from p4utils.utils.compiler import P4C, CompilationError
 
-from switches.bmv2 import installation
-from switches.bmv2.switch import Bmv2Switch
-from switches.cache import cache_directory
-from switches.embedded.compiler import preprocess_p4
-from switches.embedded.errors import CompileError
+from ..cache import cache_directory
+from ..embedded.compiler import preprocess_p4
+from ..embedded.errors import CompileError
+from . import installation
+from .switch import Bmv2Switch
 
 FIRST_THRIFT_PORT = 9090
 

@@ -1,4 +1,4 @@
-"""The embedded switch on its own: python -m switches.embedded PROGRAM.p4 -i PORT@IFACE [...]."""
+"""The embedded switch on its own: python -m inalab.switches.embedded PROGRAM.p4 -i PORT@IFACE [...]."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import sys
 from pathlib import Path
 
-from switches.embedded.build import build
-from switches.embedded.compiler import compile_p4
-from switches.embedded.errors import CompileError
-from switches.sockets import claim_socket
+from ..sockets import claim_socket
+from .build import build
+from .compiler import compile_p4
+from .errors import CompileError
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m switches.embedded", description="A v1model switch on real interfaces.")
+    parser = argparse.ArgumentParser(prog="python -m inalab.switches.embedded", description="A v1model switch on real interfaces.")
     parser.add_argument("program", type=Path, help="P4_16 program for v1model")
     parser.add_argument(
         "-i", dest="interfaces", metavar="PORT@IFACE", action="append", default=[],
@@ -30,7 +30,7 @@ def _arguments() -> argparse.ArgumentParser:
         type=int,
         help="clones, resubmissions and recirculations that one packet may cause (default: no bound)",
     )
-    parser.add_argument("--name", help="name for `python -m switches.cli NAME` (default: the program's)")
+    parser.add_argument("--name", help="name for `python -m inalab.switches.cli NAME` (default: the program's)")
     parser.add_argument("--socket", metavar="PATH", type=Path, help="control socket, instead of one by name")
     parser.add_argument("--trace", action="store_true", help="record each packet's statements, which the command show_trace prints")
     parser.add_argument("--emit-c", action="store_true", help="print the C that would run, and stop")

@@ -14,9 +14,9 @@ from contextlib import contextmanager, redirect_stderr, suppress
 from functools import cache
 from pathlib import Path
 
-from switches.cache import cache_directory
-from switches.embedded.compiler import compile_source, preprocess_p4
-from switches.embedded.errors import CompileError
+from ..cache import cache_directory
+from .compiler import compile_source, preprocess_p4
+from .errors import CompileError
 
 RUNTIME = Path(__file__).parent / "runtime"
 COMMON = ["-march=native", "-std=gnu11", "-Wall", "-Wno-unused"]

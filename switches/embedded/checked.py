@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from switches.embedded import syntax as s
-from switches.embedded.errors import Position
-from switches.embedded.types import ExternType, Header, Struct, Type
+from . import syntax as s
+from .errors import Position
+from .types import ExternType, Header, Struct, Type
 
 SELECTOR = "selector"  # the match kind of what an action_selector hashes
 

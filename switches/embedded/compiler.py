@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from switches.embedded import checked
-from switches.embedded.check import check
-from switches.embedded.emit.program import emit
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.parse import parse
-from switches.embedded.preprocess import Source, preprocess
+from . import checked
+from .check import check
+from .emit.program import emit
+from .errors import CompileError, Position
+from .parse import parse
+from .preprocess import Source, preprocess
 
 DEEPEST = 20_000  # Python frames
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from switches.control import CommandError, ControlError
+from ..control import CommandError, ControlError
 
 
 class Reads(ABC):

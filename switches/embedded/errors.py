@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from switches.embedded.text import one_line
+from .text import one_line
 
 LONGEST = 500  # characters of a message
 

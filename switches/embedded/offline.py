@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from switches.control import CommandError, ControlError
-from switches.embedded.control import Reads
+from ..control import CommandError, ControlError
+from .control import Reads
 
 COMMAND, ANSWER, REFUSAL, END = 0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3
 HEAD = struct.Struct(">HI")

@@ -1,7 +1,7 @@
 """The embedded switch for users of P4-utils: change one import, and keep the network, the programs and the controllers.
 
-    from switches.embedded.p4utils import NetworkAPI              # was: from p4utils.mininetlib.network_API
-    from switches.embedded.p4utils import SimpleSwitchThriftAPI   # was: from p4utils.utils.sswitch_thrift_API
+    from inalab.switches.embedded.p4utils import NetworkAPI              # was: from p4utils.mininetlib.network_API
+    from inalab.switches.embedded.p4utils import SimpleSwitchThriftAPI   # was: from p4utils.utils.sswitch_thrift_API
 
 A p4app.json names the classes instead: `inalab export-p4app --target embedded` writes one that does. Errors that P4-utils
 prints and forgets are raised. P4-utils' clean-up of the whole machine is left out: call `mn -c` yourself if you want it.
@@ -24,11 +24,11 @@ from p4utils.utils.client import ThriftClient
 from p4utils.utils.compiler import P4C, P4InfoDisabled
 from p4utils.utils.helper import wait_condition
 
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.control import SocketControl
-from switches.sockets import is_alive, socket_path
-from switches.target import SwitchError, last_lines
+from ..control import ControlError
+from ..sockets import is_alive, socket_path
+from ..target import SwitchError, last_lines
+from .build import build
+from .control import SocketControl
 
 STOP_SECONDS = 5
 
@@ -126,7 +126,7 @@ class EmbeddedP4Switch(P4Switch):
 
     def describe(self) -> None:
         """How to talk to the switch."""
-        network_API.output(f"{self.name} -> python -m switches.cli {self.name} COMMAND\n")
+        network_API.output(f"{self.name} -> python -m inalab.switches.cli {self.name} COMMAND\n")
 
 
 class EmbeddedClient(ThriftClient):

@@ -12,13 +12,13 @@ from typing import Any
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
-from switches.cache import cache_directory
-from switches.embedded import syntax as s
-from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.preprocess import Source
-from switches.embedded.syntax_errors import explained
-from switches.embedded.text import unescape
-from switches.embedded.tokens import LackingFeatureError, TokenFilter
+from ..cache import cache_directory
+from . import syntax as s
+from .errors import CompileError, Position, unsupported
+from .preprocess import Source
+from .syntax_errors import explained
+from .text import unescape
+from .tokens import LackingFeatureError, TokenFilter
 
 GRAMMAR = Path(__file__).parent / "grammar.lark"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pcpp import Action, OutputDirective, Preprocessor
 
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.text import is_identifier
+from .errors import CompileError, Position
+from .text import is_identifier
 
 SYSTEM_INCLUDES = Path(__file__).parent / "include"
 MARK = "\x04line"  # begins a line directive of pcpp's output; no source can hold it

@@ -6,9 +6,9 @@ import re
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from switches.embedded.advice import declared_nowhere, keyword
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.preprocess import Source
+from .advice import declared_nowhere, keyword
+from .errors import CompileError, Position
+from .preprocess import Source
 
 BRACKETED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.S)  # comments and strings
 ONLY = {"SEMICOLON": "';'", "RPAR": "')'", "RBRACE": "'}'", "LBRACE": "'{'"}

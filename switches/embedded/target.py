@@ -12,11 +12,11 @@ from mininet.net import Mininet
 from mininet.node import Host, Switch
 from mininet.topo import Topo
 
-from switches.control import ControlError
-from switches.embedded.build import build, c_compiler
-from switches.embedded.control import SocketControl
-from switches.sockets import packets_path, socket_path
-from switches.target import SwitchError, last_lines
+from ..control import ControlError
+from ..sockets import packets_path, socket_path
+from ..target import SwitchError, last_lines
+from .build import build, c_compiler
+from .control import SocketControl
 
 START_SECONDS = 10.0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from lark import Token
 
-from switches.embedded.text import is_identifier
+from .text import is_identifier
 
 TAKES_ANGLES = {"bit", "int", "varbit", "tuple", "value_set"}
 OPENS_ARGUMENTS = TAKES_ANGLES - {"value_set"} | {"bool", "error", "_"}  # beside types: what begins a list of type arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from switches.embedded import syntax as s
+from . import syntax as s
 
 
 def walk(node: object) -> Iterator[s.Node]:

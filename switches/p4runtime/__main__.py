@@ -1,4 +1,7 @@
-"""Serve a running embedded switch to P4Runtime clients: python -m switches.p4runtime SWITCH PROGRAM.p4 [--address ADDRESS]."""
+"""Serve a running embedded switch to P4Runtime clients.
+
+python -m inalab.switches.p4runtime SWITCH PROGRAM.p4 [--address ADDRESS]
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,19 @@ import signal
 import sys
 from pathlib import Path
 
-from switches.control import ControlError
-from switches.embedded.compiler import check_p4
-from switches.embedded.control import SocketControl
-from switches.embedded.errors import CompileError
-from switches.sockets import socket_path
+from ..control import ControlError
+from ..embedded.compiler import check_p4
+from ..embedded.control import SocketControl
+from ..embedded.errors import CompileError
+from ..sockets import socket_path
 
 ADDRESS = "127.0.0.1:50051"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m switches.p4runtime", description="A P4Runtime server for an embedded switch.")
+    parser = argparse.ArgumentParser(
+        prog="python -m inalab.switches.p4runtime", description="A P4Runtime server for an embedded switch."
+    )
     parser.add_argument("switch", help="the switch's name, or the path of its control socket")
     parser.add_argument("program", type=Path, help="the P4 program that it runs")
     parser.add_argument(
@@ -32,8 +37,8 @@ def main() -> None:
     try:
         from google.protobuf import text_format
 
-        from switches.p4runtime.p4info import p4info
-        from switches.p4runtime.server import P4RuntimeServer
+        from .p4info import p4info
+        from .server import P4RuntimeServer
     except ImportError as error:
         sys.exit(f'error: {error.name} is missing: pip install -e ".[p4runtime]"')
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from switches.p4runtime.bytestrings import decode
-from switches.p4runtime.errors import invalid
-from switches.p4runtime.pipeline import Pipeline, require
+from .bytestrings import decode
+from .errors import invalid
+from .pipeline import Pipeline, require
 
 
 def words_of(pipeline: Pipeline, action: Any) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switches.p4runtime.errors import invalid, not_found, unimplemented
+from .errors import invalid, not_found, unimplemented
 
 
 class Client:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switches.p4runtime.errors import P4RuntimeError, invalid
+from .errors import P4RuntimeError, invalid
 
 SHOWN = 32  # bytes of a number in a message
 OUT_OF_RANGE = 11  # google.rpc.code_pb2.OUT_OF_RANGE

@@ -7,10 +7,10 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switches.p4runtime.bytestrings import decode, encode
-from switches.p4runtime.errors import unimplemented
-from switches.p4runtime.pipeline import Pipeline, require
-from switches.p4runtime.tables import Tables, check_counts, counted, rates
+from .bytestrings import decode, encode
+from .errors import unimplemented
+from .pipeline import Pipeline, require
+from .tables import Tables, check_counts, counted, rates
 
 MODIFY = p4runtime_pb2.Update.MODIFY
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switches.control import Control
-from switches.p4runtime.cells import Cells
-from switches.p4runtime.errors import unimplemented
-from switches.p4runtime.notifications import Digests, IdleEntries
-from switches.p4runtime.pipeline import Pipeline, require
-from switches.p4runtime.profiles import DELETE, INSERT, MODIFY, Profiles
-from switches.p4runtime.replication import Replication
-from switches.p4runtime.tables import Tables
+from ..control import Control
+from .cells import Cells
+from .errors import unimplemented
+from .notifications import Digests, IdleEntries
+from .pipeline import Pipeline, require
+from .profiles import DELETE, INSERT, MODIFY, Profiles
+from .replication import Replication
+from .tables import Tables
 
 CELLS = ("counter_entry", "direct_counter_entry", "meter_entry", "direct_meter_entry", "register_entry", "value_set_entry")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from p4.config.v1 import p4info_pb2
 
-from switches.p4runtime.bytestrings import decode, encode
-from switches.p4runtime.errors import invalid
-from switches.p4runtime.pipeline import require
+from .bytestrings import decode, encode
+from .errors import invalid
+from .pipeline import require
 
 KINDS = p4info_pb2.MatchField
 ORDERED = {KINDS.TERNARY, KINDS.RANGE, KINDS.OPTIONAL}  # tables with such keys order their entries by priority

@@ -8,11 +8,11 @@ from typing import Any
 
 from p4.v1 import p4data_pb2, p4runtime_pb2
 
-from switches.p4runtime.bytestrings import encode
-from switches.p4runtime.errors import already_exists, not_found
-from switches.p4runtime.pipeline import Pipeline, require
-from switches.p4runtime.profiles import DELETE, INSERT
-from switches.p4runtime.tables import Tables
+from .bytestrings import encode
+from .errors import already_exists, not_found
+from .pipeline import Pipeline, require
+from .profiles import DELETE, INSERT
+from .tables import Tables
 
 
 class IdleEntries:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from p4.config.v1 import p4info_pb2
 
-from switches.embedded import syntax as s
-from switches.embedded.errors import CompileError
+from ..embedded import syntax as s
+from ..embedded.errors import CompileError
 
 IDS = p4info_pb2.P4Ids
 HASHED = 0xFFFFFF

@@ -11,13 +11,13 @@ from typing import Any
 
 from p4.config.v1 import p4info_pb2, p4types_pb2
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import action_profiles
-from switches.embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, as_bits, bit_width
-from switches.embedded.walk import walk
-from switches.p4runtime.bytestrings import encode
-from switches.p4runtime.numbering import IDS, Numbering, field_ids
+from ..embedded import checked
+from ..embedded import syntax as s
+from ..embedded.check import action_profiles
+from ..embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, as_bits, bit_width
+from ..embedded.walk import walk
+from .bytestrings import encode
+from .numbering import IDS, Numbering, field_ids
 
 MATCHES = p4info_pb2.MatchField
 SCOPES = p4info_pb2.ActionRef

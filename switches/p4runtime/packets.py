@@ -11,9 +11,9 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switches.p4runtime.bytestrings import decode, encode
-from switches.p4runtime.errors import P4RuntimeError, invalid
-from switches.p4runtime.pipeline import require
+from .bytestrings import decode, encode
+from .errors import P4RuntimeError, invalid
+from .pipeline import require
 
 MOST_BYTES = 10240  # that the switch takes (runtime/program.h)
 UNAVAILABLE = 14  # google.rpc.code_pb2.UNAVAILABLE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from switches.control import CommandError, Control
-from switches.p4runtime.errors import P4RuntimeError, invalid, not_found
+from ..control import CommandError, Control
+from .errors import P4RuntimeError, invalid, not_found
 
 UNKNOWN = 2  # google.rpc.code_pb2.UNKNOWN
 KINDS = ("tables", "actions", "action_profiles", "counters", "direct_counters", "meters", "direct_meters", "registers",

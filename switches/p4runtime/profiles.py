@@ -10,9 +10,9 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switches.p4runtime import actions
-from switches.p4runtime.errors import already_exists, not_found, unimplemented
-from switches.p4runtime.pipeline import Pipeline, require
+from . import actions
+from .errors import already_exists, not_found, unimplemented
+from .pipeline import Pipeline, require
 
 INSERT, MODIFY, DELETE = p4runtime_pb2.Update.INSERT, p4runtime_pb2.Update.MODIFY, p4runtime_pb2.Update.DELETE
 HEAVIEST = 1024  # members that one group may come to

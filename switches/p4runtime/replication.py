@@ -8,10 +8,10 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from switches.p4runtime.bytestrings import decode
-from switches.p4runtime.errors import P4RuntimeError, already_exists, not_found, unimplemented
-from switches.p4runtime.pipeline import Pipeline, require
-from switches.p4runtime.profiles import DELETE, INSERT
+from .bytestrings import decode
+from .errors import P4RuntimeError, already_exists, not_found, unimplemented
+from .pipeline import Pipeline, require
+from .profiles import DELETE, INSERT
 
 SESSIONS = 1 << 15  # groups from here on belong to clone sessions
 MOST_PORTS = 511

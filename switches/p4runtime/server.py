@@ -13,12 +13,12 @@ import grpc
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
-from switches.control import Control, ControlError
-from switches.p4runtime.arbitration import Arbitration, Client
-from switches.p4runtime.entities import Entities
-from switches.p4runtime.errors import P4RuntimeError, denied, invalid, not_found, status_of, unimplemented
-from switches.p4runtime.packets import ControllerPort, packet_in, packet_out
-from switches.p4runtime.pipeline import difference, require
+from ..control import Control, ControlError
+from .arbitration import Arbitration, Client
+from .entities import Entities
+from .errors import P4RuntimeError, denied, invalid, not_found, status_of, unimplemented
+from .packets import ControllerPort, packet_in, packet_out
+from .pipeline import difference, require
 
 API_VERSION = "1.4.0"
 STREAMS, REQUESTS = 64, 8  # clients, each of which keeps a thread, and requests at a time

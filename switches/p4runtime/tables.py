@@ -9,11 +9,11 @@ from typing import Any
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2
 
-from switches.p4runtime import actions, matches
-from switches.p4runtime.errors import P4RuntimeError, already_exists, denied, not_found, unimplemented
-from switches.p4runtime.matches import Key
-from switches.p4runtime.pipeline import Pipeline, require
-from switches.p4runtime.profiles import DELETE, INSERT, Group, Profiles
+from . import actions, matches
+from .errors import P4RuntimeError, already_exists, denied, not_found, unimplemented
+from .matches import Key
+from .pipeline import Pipeline, require
+from .profiles import DELETE, INSERT, Group, Profiles
 
 NS_PER_MS = 1_000_000
 LONGEST_NS = (2**32 - 1) * NS_PER_MS

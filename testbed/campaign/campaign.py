@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.campaign import one
-from testbed.campaign.machines import Ended, Machines
-from testbed.campaign.schedule import Schedule, Work
-from testbed.campaign.store import Store
-from testbed.plan.experiment import Trial
-from testbed.record.clock import time_left
-from testbed.record.runs import ResultsError, lock, rounded, write_whole
+from inalab.testbed.campaign import one
+from inalab.testbed.campaign.machines import Ended, Machines
+from inalab.testbed.campaign.schedule import Schedule, Work
+from inalab.testbed.campaign.store import Store
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.record.clock import time_left
+from inalab.testbed.record.runs import ResultsError, lock, rounded, write_whole
 
 KIND = ("processor", "kernel", "cores")  # of a machine's fingerprint, what tells kinds of machines apart
 LOOKS = 1.0  # seconds between two updates of the status

@@ -15,8 +15,8 @@ from distributed import Client, Future
 from distributed.comm.addressing import get_address_host_port
 from distributed.comm.core import CommClosedError
 
-from testbed.campaign import machine, one
-from testbed.campaign.machines import Ended, Gone, MachinesError
+from inalab.testbed.campaign import machine, one
+from inalab.testbed.campaign.machines import Ended, Gone, MachinesError
 
 RESOURCE = "trial"  # of a worker, 1: trials that measure time share no cores
 CONNECTING = 5.0  # seconds

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from testbed.plan.settings import SettingsError
+from inalab.testbed.plan.settings import SettingsError
 
 
 class RunWords(BaseModel):

@@ -8,16 +8,16 @@ import os
 from functools import cache
 from typing import Any
 
-from hosts.plugins import is_file
-from testbed.plan.experiment import Trial
-from testbed.record.foreign import Foreign
-from testbed.record.provenance import code_digest
-from testbed.record.runs import ROOT
+from inalab.hosts.plugins import is_file
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.record.foreign import Foreign
+from inalab.testbed.record.provenance import code_digest
+from inalab.testbed.record.runs import ROOT
 
 # whatever takes part in a trial; how it is planned, drawn and told of does not
 CODE = (
-    "hosts", "p4", "requirements.lock", "schemes", "switches", "testbed/plan/groups.py", "testbed/plan/settings.py",
-    "testbed/record", "testbed/simulator", "testbed/theory", "testbed/trial", "topologies",
+    "hosts", "inalab/__init__.py", "p4", "requirements.lock", "schemes", "switches", "testbed/plan/groups.py",
+    "testbed/plan/settings.py", "testbed/record", "testbed/simulator", "testbed/theory", "testbed/trial", "topologies",
 )  # fmt: skip
 
 

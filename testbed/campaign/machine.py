@@ -10,8 +10,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from testbed.campaign import identity
-from testbed.record.provenance import processor
+from inalab.testbed.campaign import identity
+from inalab.testbed.record.provenance import processor
 
 MEASURE = """
 import hashlib, time

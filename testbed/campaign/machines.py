@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from testbed.campaign import machine, one
+from inalab.testbed.campaign import machine, one
 
 
 class MachinesError(RuntimeError):

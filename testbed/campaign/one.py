@@ -16,14 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from testbed.campaign.identity import foreign_files, scheme_files
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
-from testbed.plan.targets import target_for
-from testbed.record.provenance import digest_of
-from testbed.trial.coordinator import run_trial
-from testbed.trial.errors import TrialError
-from topologies import isolation
+from inalab.testbed.campaign.identity import foreign_files, scheme_files
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
+from inalab.testbed.plan.targets import target_for
+from inalab.testbed.record.provenance import digest_of
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.errors import TrialError
+from inalab.topologies import isolation
 
 LOOKS = 0.2  # seconds between two looks whether to stop
 Stop = Callable[[], bool]
@@ -73,7 +73,7 @@ class Runner:
         if self.process is None or self.errors is None or self.process.poll() is not None:
             self.end()
             self.errors = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (as long as the process)
-            command = [sys.executable, "-m", "testbed.campaign.one_process", str(os.getpid())]
+            command = [sys.executable, "-m", "inalab.testbed.campaign.one_process", str(os.getpid())]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True
             )

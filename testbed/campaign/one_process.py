@@ -1,4 +1,4 @@
-"""The process in which testbed.campaign.one has trials run: python -m testbed.campaign.one_process PARENT.
+"""The process in which testbed.campaign.one has trials run: python -m inalab.testbed.campaign.one_process PARENT.
 
 It ends with the PARENT, a pid, that began it, and its trial with it; also while it imports what a trial needs, which takes long.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 
-from topologies import isolation
+from inalab.topologies import isolation
 
 
 def main() -> None:
     isolation.die_with_parent()
     if os.getppid() != int(sys.argv[1]):
         return  # it died before
-    from testbed.campaign.one import answer
+    from inalab.testbed.campaign.one import answer
 
     answer()
 

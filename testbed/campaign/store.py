@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.record.runs import ResultsError
+from inalab.testbed.record.runs import ResultsError
 
 
 class Store:

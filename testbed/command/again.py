@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.command.runner import conclude
-from testbed.command.terminal import Terminal
-from testbed.plan import experiment as registry
-from testbed.plan.settings import named_scheme
-from testbed.record.provenance import digest_of
-from testbed.record.runs import ResultsError, load_run
+from inalab.testbed.command.runner import conclude
+from inalab.testbed.command.terminal import Terminal
+from inalab.testbed.plan import experiment as registry
+from inalab.testbed.plan.settings import named_scheme
+from inalab.testbed.record.provenance import digest_of
+from inalab.testbed.record.runs import ResultsError, load_run
 
 
 def report_again(folder: Path, experiment: str | None, schemes: Sequence[str], console: Terminal) -> bool:

@@ -18,25 +18,25 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from hosts.mlfabric import planner
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Fetch, Pass
-from hosts.switchml import wire
-from schemes.switchml import SCHEME
-from switches.bmv2 import installation
-from switches.cache import cache_directory
-from switches.embedded.build import c_compiler
-from switches.forwarding import Station
-from switches.switchml import Child, Pool, job
-from switches.target import Target, on_interfaces, tell
-from testbed.command.terminal import Terminal
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from testbed.plan.targets import real_target_for
-from testbed.record.runs import ROOT
-from testbed.trial.harness import Job, all_reduce, as_tensors
-from topologies import isolation
-from topologies.racks import Racks
+from inalab.hosts.mlfabric import planner
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.transfers import Fetch, Pass
+from inalab.hosts.switchml import wire
+from inalab.schemes.switchml import SCHEME
+from inalab.switches.bmv2 import installation
+from inalab.switches.cache import cache_directory
+from inalab.switches.embedded.build import c_compiler
+from inalab.switches.forwarding import Station
+from inalab.switches.switchml import Child, Pool, job
+from inalab.switches.target import Target, on_interfaces, tell
+from inalab.testbed.command.terminal import Terminal
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.plan.targets import real_target_for
+from inalab.testbed.record.runs import ROOT
+from inalab.testbed.trial.harness import Job, all_reduce, as_tensors
+from inalab.topologies import isolation
+from inalab.topologies.racks import Racks
 
 GENERATOR = ROOT / "switches" / "bench" / "generator.c"
 SECONDS = 3.0
@@ -202,8 +202,8 @@ def simulating(racks: int, workers: int, elements: int) -> tuple[int, float]:
     size = {"racks": racks, "workers": workers, "k": 256, "slots": 128, "host_rate": 1e5, "uplink_rate": 1e5, "steps": 1}
     settings = make_settings(TrialSettings, size)
     plan = settings.plan()
-    from testbed.simulator.plans import job_of, network_of  # whose loops take minutes to compile
-    from testbed.simulator.simulation import simulate
+    from inalab.testbed.simulator.plans import job_of, network_of  # whose loops take minutes to compile
+    from inalab.testbed.simulator.simulation import simulate
 
     network = network_of(settings, plan, 1, SCHEME.bits_on_wire(settings.k))
     (admitted,) = settings.admitted(plan)

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from testbed.command.terminal import Terminal
-from topologies import isolation
+from inalab.testbed.command.terminal import Terminal
+from inalab.topologies import isolation
 
 console = Terminal(soft_wrap=True)
 INTERRUPTED = 130
@@ -50,8 +50,8 @@ def run(
     again: Annotated[Again | None, typer.Option(help="run trials whose results are not valid once more, and replace these")] = None,
 ) -> None:
     """Run a campaign, or go on with one: what has a result is not run again."""
-    from testbed.campaign.file import read
-    from testbed.command.campaigner import conduct
+    from inalab.testbed.campaign.file import read
+    from inalab.testbed.command.campaigner import conduct
 
     raise typer.Exit(conduct(file.stem, read(file).run, on, results, console, again is not None))
 
@@ -59,8 +59,8 @@ def run(
 @application.command()
 def status(file: File, results: Results = Path("results")) -> None:
     """Tell what of a campaign is there, what runs where, and how long the rest takes."""
-    from testbed.campaign.campaign import read_status
-    from testbed.command.campaigner import FOLDER
+    from inalab.testbed.campaign.campaign import read_status
+    from inalab.testbed.command.campaigner import FOLDER
 
     told, running = read_status(results / FOLDER / file.stem)
     console.print(f"{file.stem}: {told.done} of {told.trials} trials are there, {len(told.failed)} failed")
@@ -84,7 +84,7 @@ def worker(
     dask = Path(sys.executable).with_name("dask")
     if not dask.exists():
         raise typer.BadParameter("Dask is missing, which campaigns over machines need: EXTRAS=1 make setup")
-    from testbed.campaign.dask_machines import checked
+    from inalab.testbed.campaign.dask_machines import checked
 
     checked(address)
     words = [str(dask), "worker", address, "--nworkers", "1", "--nthreads", "1", "--resources", "trial=1", "--no-dashboard"]

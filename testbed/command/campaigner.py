@@ -16,19 +16,19 @@ from types import ModuleType
 
 from rich.console import Console
 
-from testbed.campaign.campaign import Campaign, Planned
-from testbed.campaign.file import RunWords
-from testbed.campaign.identity import foreign_files, identity
-from testbed.campaign.machines import Here, Machines, MachinesError
-from testbed.command.runner import INTERRUPTED, conclude, entry_of, need_namespaces, new_record
-from testbed.plan.asking import Asked, understood
-from testbed.plan.effect import checked_plan
-from testbed.plan.experiment import short
-from testbed.plan.settings import named_scheme
-from testbed.plan.targets import check_trials, target_for
-from testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
-from testbed.simulator.target import SimulatedTarget
-from testbed.theory import bounds
+from inalab.testbed.campaign.campaign import Campaign, Planned
+from inalab.testbed.campaign.file import RunWords
+from inalab.testbed.campaign.identity import foreign_files, identity
+from inalab.testbed.campaign.machines import Here, Machines, MachinesError
+from inalab.testbed.command.runner import INTERRUPTED, conclude, entry_of, need_namespaces, new_record
+from inalab.testbed.plan.asking import Asked, understood
+from inalab.testbed.plan.effect import checked_plan
+from inalab.testbed.plan.experiment import short
+from inalab.testbed.plan.settings import named_scheme
+from inalab.testbed.plan.targets import check_trials, target_for
+from inalab.testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.theory import bounds
 
 FOLDER = "campaigns"  # below the results
 
@@ -76,7 +76,7 @@ def _machines(on: str | None, campaign: str) -> Machines:
 def _dask() -> ModuleType:
     """What is imported takes half a second, and may be missing."""
     try:
-        return importlib.import_module("testbed.campaign.dask_machines")
+        return importlib.import_module("inalab.testbed.campaign.dask_machines")
     except ImportError as error:
         raise MachinesError(f"campaigns over several machines need {error.name}, which is missing: EXTRAS=1 make setup") from None
 

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from switches.cache import cache_directory
-from testbed.command import campaign, lab, launching
-from testbed.command.terminal import Terminal
+from inalab.switches.cache import cache_directory
+from inalab.testbed.command import campaign, lab, launching
+from inalab.testbed.command.terminal import Terminal
 
 application = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="In-network aggregation lab."
@@ -58,13 +58,13 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment, or all, and write results, plots and report."""
-    from testbed.command.runner import INTERRUPTED, run_experiment
-    from testbed.plan import captures
-    from testbed.plan import experiment as registry
-    from testbed.plan.asking import Asked, understood
-    from testbed.plan.effect import checked_plan
-    from testbed.plan.settings import SettingsError, named_scheme
-    from testbed.plan.targets import check_trials
+    from inalab.testbed.command.runner import INTERRUPTED, run_experiment
+    from inalab.testbed.plan import captures
+    from inalab.testbed.plan import experiment as registry
+    from inalab.testbed.plan.asking import Asked, understood
+    from inalab.testbed.plan.effect import checked_plan
+    from inalab.testbed.plan.settings import SettingsError, named_scheme
+    from inalab.testbed.plan.targets import check_trials
 
     if on is not None:
         raise typer.Exit(_on_machines(on, experiment, target or "", scheme, list(set_ or []), seed, results, quick, bool(capture)))
@@ -97,10 +97,10 @@ def _on_machines(
     captures: bool,
 ) -> int:  # fmt: skip
     """Run an experiment as a campaign of its own name; the exit code."""
-    from testbed.campaign.file import RunWords
-    from testbed.command.campaigner import conduct
-    from testbed.plan.experiment import short
-    from testbed.plan.settings import SettingsError
+    from inalab.testbed.campaign.file import RunWords
+    from inalab.testbed.command.campaigner import conduct
+    from inalab.testbed.plan.experiment import short
+    from inalab.testbed.plan.settings import SettingsError
 
     if captures or experiment == "all":
         raise SettingsError("--on takes one experiment, and no --capture: a campaign's file can name several")
@@ -116,9 +116,9 @@ def dissector(
     ] = None,
 ) -> None:
     """Write a Wireshark dissector, in Lua, for the packets of all schemes that have a P4 program."""
-    from testbed.dissector import write
-    from testbed.plan.settings import named_scheme
-    from testbed.record.runs import ResultsError
+    from inalab.testbed.dissector import write
+    from inalab.testbed.plan.settings import named_scheme
+    from inalab.testbed.record.runs import ResultsError
 
     for name in scheme or []:
         named_scheme(name)
@@ -133,7 +133,7 @@ def dissector(
 @application.command("list")
 def list_(name: Annotated[str | None, typer.Argument(help="an experiment or a scheme, to see its settings")] = None) -> None:
     """Show the experiments and the schemes, or the settings of one of them."""
-    from testbed.command.listing import show_all, show_settings
+    from inalab.testbed.command.listing import show_all, show_settings
 
     if name is None:
         show_all(console)
@@ -153,11 +153,11 @@ def export_p4app(
     out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
-    from testbed.plan.effect import refuse_idle
-    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-    from testbed.plan.targets import real_defaults
-    from testbed.trial.configuration import commands_for
-    from topologies.p4app import export, named
+    from inalab.testbed.plan.effect import refuse_idle
+    from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+    from inalab.testbed.plan.targets import real_defaults
+    from inalab.testbed.trial.configuration import commands_for
+    from inalab.topologies.p4app import export, named
 
     asked = parse_overrides(set_ or [], TrialSettings)
     if taken := {"racks", "workers"} & set(asked):
@@ -193,8 +193,8 @@ def p4run(
     logs: Annotated[Path, typer.Option(help="folder of the switches' logs")] = Path("logs"),
 ) -> None:
     """Boot an exercise of p4lang/tutorials on the embedded switch. Run it in the exercise's folder."""
-    from testbed.command.p4run import p4run as boot
-    from topologies.exercise import ExerciseError, read
+    from inalab.testbed.command.p4run import p4run as boot
+    from inalab.topologies.exercise import ExerciseError, read
 
     exercise = read(topology, Path.cwd(), program)
     if hosts and (command or not any(host.run for host in exercise.hosts.values())):
@@ -218,15 +218,15 @@ def watch(
     It reads the embedded switches of the newest trial of yours while packets flow, which takes them some time: do not watch
     what you measure.
     """
-    from testbed.command.watch import newest
-    from testbed.command.watch import watch as look
-    from testbed.plan.settings import named_scheme
+    from inalab.testbed.command.watch import newest
+    from inalab.testbed.command.watch import watch as look
+    from inalab.testbed.plan.settings import named_scheme
 
     if scheme:
         named_scheme(scheme)
     if pace is None:
         raise typer.Exit(look(Terminal(), seconds, once))
-    from testbed.command.stepping import step_through
+    from inalab.testbed.command.stepping import step_through
 
     raise typer.Exit(step_through(Terminal(soft_wrap=True), newest(), switch, pace))
 
@@ -246,9 +246,9 @@ def simulate(
     ] = None,
 ) -> None:
     """Compute how long a trial's sums take, without running a network (docs/simulator.md)."""
-    from testbed.command import simulate as command
-    from testbed.plan.effect import refuse_idle
-    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides, refuse_others
+    from inalab.testbed.command import simulate as command
+    from inalab.testbed.plan.effect import refuse_idle
+    from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides, refuse_others
 
     if write is not None and not validate:
         raise SettingsError("--write is of --validate: give both")
@@ -266,7 +266,7 @@ def simulate(
 @application.command()
 def doctor() -> None:
     """Tell what this machine has and lacks, what that means and how to get it."""
-    from testbed.command.doctor import examine
+    from inalab.testbed.command.doctor import examine
 
     raise typer.Exit(examine(console))
 
@@ -278,7 +278,7 @@ def report(
     scheme: Annotated[list[str] | None, typer.Option(metavar="FILE", help="of a scheme of one's own; may be repeated")] = None,
 ) -> None:
     """Draw a run's plots and write its report again. A run is data: no code that it names is run."""
-    from testbed.command.again import report_again
+    from inalab.testbed.command.again import report_again
 
     raise typer.Exit(int(not report_again(folder, experiment, scheme or [], console)))
 
@@ -289,8 +289,8 @@ def export_csv(
     out: Annotated[Path | None, typer.Option(help="file to write; default: trials.csv in the run's folder")] = None,
 ) -> None:
     """Write a run's trials as comma-separated values, one line per trial; docs/results.md has the columns."""
-    from testbed.record.runs import ResultsError, load_run, write_whole
-    from testbed.record.table import write_csv
+    from inalab.testbed.record.runs import ResultsError, load_run, write_whole
+    from inalab.testbed.record.table import write_csv
 
     path = out or folder / "trials.csv"
     loaded, text = load_run(folder), io.StringIO(newline="")
@@ -308,7 +308,7 @@ def export_csv(
 @application.command()
 def index(results: Annotated[Path, typer.Option(help="folder that runs are kept in")] = Path("results")) -> None:
     """Write index.html over all runs of a results folder."""
-    from testbed.report.index import write_index
+    from inalab.testbed.report.index import write_index
 
     console.print(f"index of all runs: {write_index(results)}", soft_wrap=True)
 
@@ -325,8 +325,8 @@ def compare(
     it; it is 0 if no difference was found, also where there are too few seeds to find one, which the output says. Other
     settings, versions or machines are told, and are no difference by themselves.
     """
-    from testbed.record.runs import load_run
-    from testbed.report.compare import show_comparison
+    from inalab.testbed.record.runs import load_run
+    from inalab.testbed.report.compare import show_comparison
 
     raise typer.Exit(show_comparison(load_run(first), load_run(second), console, every))
 
@@ -357,18 +357,20 @@ def _run() -> int | str:
             return f"inalab: {error}"
         if isinstance(error, OSError) and error.filename and error.strerror:  # what the system does not let be read or written
             return f"inalab: {error.filename}: {error.strerror}"
+        if isinstance(error, ModuleNotFoundError) and error.name == "mininet":
+            return "inalab: Mininet is not installed: sudo apt-get install mininet (inalab doctor tells what else is missing)"
         raise
 
 
 def _what_a_user_can_mend() -> tuple[type[Exception], ...]:
     """Imported late, because help should come at once, and these modules take seconds."""
-    from switches.embedded.errors import CompileError
-    from testbed.campaign.machines import MachinesError
-    from testbed.lab.lab import LabError
-    from testbed.plan.settings import SettingsError
-    from testbed.record.runs import ResultsError
-    from topologies.exercise import ExerciseError
-    from topologies.topology import TopologyError
+    from inalab.switches.embedded.errors import CompileError
+    from inalab.testbed.campaign.machines import MachinesError
+    from inalab.testbed.lab.lab import LabError
+    from inalab.testbed.plan.settings import SettingsError
+    from inalab.testbed.record.runs import ResultsError
+    from inalab.topologies.exercise import ExerciseError
+    from inalab.topologies.topology import TopologyError
 
     return LabError, SettingsError, ResultsError, TopologyError, ExerciseError, CompileError, MachinesError
 

@@ -14,11 +14,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from hosts.stream.datagrams import SOCKET_BUFFER, granted_buffer
-from switches.bmv2 import installation
-from testbed.command.terminal import styled
-from testbed.lab import confinement
-from topologies import isolation
+from inalab.hosts.stream.datagrams import SOCKET_BUFFER, granted_buffer
+from inalab.switches.bmv2 import installation
+from inalab.testbed.command.terminal import styled
+from inalab.testbed.lab import confinement
+from inalab.topologies import isolation
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from testbed.command.terminal import Terminal, styled
-from testbed.lab import catalogue, confinement
-from testbed.lab.lab import LabError, Outcome, Report
+from inalab.testbed.command.terminal import Terminal, styled
+from inalab.testbed.lab import catalogue, confinement
+from inalab.testbed.lab.lab import LabError, Outcome, Report
 
 application = typer.Typer(
     add_completion=False, no_args_is_help=True, help="A course in labs: start one, check it, draw its figure, grade."
@@ -56,7 +56,7 @@ def check(
 
     The exit code is 3 if points are missing.
     """
-    from testbed.lab.check import check as outcomes
+    from inalab.testbed.lab.check import check as outcomes
 
     name = catalogue.named(lab, folder)
     if not confinement.possible():
@@ -99,7 +99,7 @@ def figure(
     lab: Which = None,
 ) -> None:
     """Draw the lab's figure from your own work, beside the reference."""
-    from testbed.lab.figures import draw
+    from inalab.testbed.lab.figures import draw
 
     name = catalogue.named(lab, folder)
     console.print(f"figure: {draw(name, folder, out or folder / 'figure.png')}")
@@ -117,7 +117,7 @@ def grade(
     ] = False,
 ) -> None:
     """Check many submissions: a table, and files for a grade book."""
-    from testbed.lab import grading
+    from inalab.testbed.lab import grading
 
     if not confinement.possible() and not unconfined:
         raise LabError(

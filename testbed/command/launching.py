@@ -26,12 +26,12 @@ def launch(
     ] = False,
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
-    from testbed.command.runner import need_namespaces
-    from testbed.plan.effect import refuse_idle
-    from testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
-    from testbed.plan.targets import real_defaults, real_target_for
-    from testbed.trial.launch import launch as launch_on_hosts
-    from testbed.trial.launch import refuse_training
+    from inalab.testbed.command.runner import need_namespaces
+    from inalab.testbed.plan.effect import refuse_idle
+    from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
+    from inalab.testbed.plan.targets import real_defaults, real_target_for
+    from inalab.testbed.trial.launch import launch as launch_on_hosts
+    from inalab.testbed.trial.launch import refuse_training
 
     chosen = named_scheme(scheme)
     given = parse_overrides(set_ or [], TrialSettings)

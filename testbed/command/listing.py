@@ -11,13 +11,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from hosts.plugins import defines, is_file
-from schemes import registry
-from testbed.command.terminal import styled
-from testbed.plan import experiment as experiments
-from testbed.plan.groups import GROUPS
-from testbed.plan.settings import SettingsError, TrialSettings, named_scheme, own_names
-from testbed.plan.sweep import SweepSettings
+from inalab.hosts.plugins import defines, is_file
+from inalab.schemes import registry
+from inalab.testbed.command.terminal import styled
+from inalab.testbed.plan import experiment as experiments
+from inalab.testbed.plan.groups import GROUPS
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, named_scheme, own_names
+from inalab.testbed.plan.sweep import SweepSettings
 
 Row = tuple[str, str, str, str]  # name, default, range, description
 

@@ -22,19 +22,19 @@ from mininet.node import Host
 from mininet.topo import Topo
 from rich.console import Console
 
-from switches import runtime_json
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.target import EmbeddedSwitch
-from switches.runtime_json import RuntimeJsonError
-from switches.target import SwitchError
-from testbed.command.scratch import scratch
-from testbed.command.servers import Servers
-from topologies import isolation
-from topologies.errors import NetworkError
-from topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
-from topologies.interfaces import OFFLOADS, Interface
-from topologies.links import limit_rate, run
+from inalab.switches import runtime_json
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.target import EmbeddedSwitch
+from inalab.switches.runtime_json import RuntimeJsonError
+from inalab.switches.target import SwitchError
+from inalab.testbed.command.scratch import scratch
+from inalab.testbed.command.servers import Servers
+from inalab.topologies import isolation
+from inalab.topologies.errors import NetworkError
+from inalab.topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json
+from inalab.topologies.interfaces import OFFLOADS, Interface
+from inalab.topologies.links import limit_rate, run
 
 HOST_INTERFACE = "eth0"  # what the exercises call a host's interface
 # what net-tools' two commands of the exercises are in iproute2, where net-tools are not installed
@@ -228,5 +228,5 @@ def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console
             with open(reader) as nobody, open(writer, "w"):  # Mininet would read /dev/null over and over while a command runs
                 CLI(network, stdin=nobody, script=script.name)
         return
-    console.print(f"Logs are in {logs}. A switch's commands: sh python -m switches.cli SWITCH")
+    console.print(f"Logs are in {logs}. A switch's commands: sh python -m inalab.switches.cli SWITCH")
     CLI(network, stdin=sys.stdin)  # as it is now, not when Mininet was imported

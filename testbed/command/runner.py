@@ -18,23 +18,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hosts.messages import Hello, Lost, Message, Step
-from hosts.plugins import is_file
-from schemes import registry
-from schemes.scheme import Look
-from switches.target import Target
-from testbed.command.terminal import plain, styled
-from testbed.draw.lanes import lanes
-from testbed.plan import captures
-from testbed.plan.asking import Asked
-from testbed.plan.effect import checked_plan
-from testbed.plan.experiment import Experiment, Trial, short, summary
-from testbed.plan.settings import SettingsError
-from testbed.plan.targets import check_trials, target_for
-from testbed.record.clock import time_left
-from testbed.record.foreign import Foreign
-from testbed.record.provenance import CODE, digest_of, environment
-from testbed.record.runs import (
+from inalab.hosts.messages import Hello, Lost, Message, Step
+from inalab.hosts.plugins import is_file
+from inalab.schemes import registry
+from inalab.schemes.scheme import Look
+from inalab.switches.target import Target
+from inalab.testbed.command.terminal import plain, styled
+from inalab.testbed.draw.lanes import lanes
+from inalab.testbed.plan import captures
+from inalab.testbed.plan.asking import Asked
+from inalab.testbed.plan.effect import checked_plan
+from inalab.testbed.plan.experiment import Experiment, Trial, short, summary
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.targets import check_trials, target_for
+from inalab.testbed.record.clock import time_left
+from inalab.testbed.record.foreign import Foreign
+from inalab.testbed.record.provenance import CODE, digest_of, environment
+from inalab.testbed.record.runs import (
     ResultsError,
     Run,
     add_trial,
@@ -45,14 +45,14 @@ from testbed.record.runs import (
     release,
     save_record,
 )
-from testbed.record.statistics import median_interval
-from testbed.report.page import write_report
-from testbed.simulator.target import SimulatedTarget
-from testbed.theory import bounds
-from testbed.trial.capture import Capture
-from testbed.trial.coordinator import run_trial
-from testbed.trial.errors import TrialError
-from topologies import isolation
+from inalab.testbed.record.statistics import median_interval
+from inalab.testbed.report.page import write_report
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial.capture import Capture
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.errors import TrialError
+from inalab.topologies import isolation
 
 REFRESH_SECONDS = 0.1
 LINE_SECONDS = 10.0  # between progress lines where there is no terminal

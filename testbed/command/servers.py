@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from switches.embedded.compiler import check_p4
-from switches.sockets import is_alive, packets_path
-from switches.target import SwitchError, last_lines
-from topologies.exercise import Exercise, ExerciseError
+from inalab.switches.embedded.compiler import check_p4
+from inalab.switches.sockets import is_alive, packets_path
+from inalab.switches.target import SwitchError, last_lines
+from inalab.topologies.exercise import Exercise, ExerciseError
 
 FIRST_PORT = 50051
 START_SECONDS = 30.0
@@ -104,7 +104,7 @@ class Servers:
             words += ["--packets", packets_path(name)]
         with open(self._log(name), "w") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "switches.p4runtime", *words],
+                [sys.executable, "-m", "inalab.switches.p4runtime", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -134,7 +134,7 @@ def _write_build(exercise: Exercise, folder: Path) -> None:
     try:
         from google.protobuf import text_format
 
-        from switches.p4runtime.p4info import p4info
+        from inalab.switches.p4runtime.p4info import p4info
     except ImportError as error:
         raise ExerciseError(f'P4Runtime needs {error.name}, which is missing: pip install -e ".[p4runtime]"') from None
     for program in {switch.program for switch in exercise.switches.values()}:

@@ -8,12 +8,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.record.runs import ResultsError, load_run
-from testbed.simulator import calibration, costs, validation
-from testbed.simulator.target import PACKETS, SimulatedTarget
-from testbed.theory import bounds
-from testbed.trial.errors import TrialError
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.record.runs import ResultsError, load_run
+from inalab.testbed.simulator import calibration, costs, validation
+from inalab.testbed.simulator.target import PACKETS, SimulatedTarget
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial.errors import TrialError
 
 EXPERIMENT = "validation"
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from schemes.scheme import Admitted
-from switches.control import ControlError
-from switches.embedded.compiler import check_p4
-from switches.embedded.control import SocketControl
-from switches.embedded.types import EnumType, Header, bit_width
-from testbed.command.terminal import styled
-from testbed.plan.settings import SettingsError
-from testbed.trial.beacon import RunningTrial
+from inalab.schemes.scheme import Admitted
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.compiler import check_p4
+from inalab.switches.embedded.control import SocketControl
+from inalab.switches.embedded.types import EnumType, Header, bit_width
+from inalab.testbed.command.terminal import styled
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.trial.beacon import RunningTrial
 
 ARRIVES = 1.0  # seconds that a step waits for a packet
 LOOKS = 0.005  # seconds between two looks whether one has come

@@ -12,14 +12,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from schemes.scheme import Admitted, Cells
-from switches import loss as losses
-from switches.control import ControlError
-from switches.embedded.control import SocketControl
-from testbed.command.terminal import styled
-from testbed.plan.settings import SettingsError
-from testbed.trial.beacon import RunningTrial, trials
-from topologies.plan import NetworkPlan
+from inalab.schemes.scheme import Admitted, Cells
+from inalab.switches import loss as losses
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.control import SocketControl
+from inalab.testbed.command.terminal import styled
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.trial.beacon import RunningTrial, trials
+from inalab.topologies.plan import NetworkPlan
 
 WIDTH = 64  # slots in a line
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from schemes import registry
-from schemes.scheme import Look
-from testbed.measures import Measure, Record
-from testbed.record.runs import Run
-from testbed.record.statistics import Interval, median_interval
+from inalab.schemes import registry
+from inalab.schemes.scheme import Look
+from inalab.testbed.measures import Measure, Record
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import Interval, median_interval
 
 
 def look_of(scheme: str) -> Look:

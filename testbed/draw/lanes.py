@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from testbed.draw.plots import new_figure
-from testbed.record.runs import Run
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.record.runs import Run
 
 MOST = 9  # trials that are shown
 COMPUTE, BACKWARD, SUM = "#9db7d5", "#5f86b3", "#d1762d"

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
-from testbed.record import steps
-from testbed.record.metrics import number
-from testbed.record.runs import Run
-from testbed.theory import bounds
+from inalab.testbed.record import steps
+from inalab.testbed.record.metrics import number
+from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import bounds
 
 COLOURS = ("#3b6ea8", "#4f9d69", "#d1762d", "#b0413e", "#7d5ba6", "#6b6b6b", "#2a9d9d", "#c9a227")
 MARKERS = "osD^vP*X"

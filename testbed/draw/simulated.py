@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from testbed.draw.curves import levels, look_of, matching
-from testbed.plan.settings import TrialSettings
-from testbed.record.runs import Run
-from testbed.simulator.calibration import measured
-from testbed.simulator.validation import Measured
+from inalab.testbed.draw.curves import levels, look_of, matching
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.runs import Run
+from inalab.testbed.simulator.calibration import measured
+from inalab.testbed.simulator.validation import Measured
 
 ALIKE = ("k", "slots", "workload", "host_rate")  # settings that a measured point has in common with a run whose figure it is in
 

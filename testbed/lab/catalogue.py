@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from testbed.lab.confinement import GIVEN, LABS
-from testbed.lab.lab import Lab, LabError, Plot
+from inalab.testbed.lab.confinement import GIVEN, LABS
+from inalab.testbed.lab.lab import Lab, LabError, Plot
 
 SOLUTIONS = LABS / "solutions"
 LONGEST_NOTE = 10_000  # characters

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.lab import Failure, Lab, Outcome, Task
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.lab import Failure, Lab, Outcome, Task
+from inalab.testbed.lab.workbench import Workbench
 
 LONGEST = 20_000  # characters of a text that is kept
 

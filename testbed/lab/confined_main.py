@@ -1,4 +1,4 @@
-"""The student's side: python -m testbed.lab.confined_main FILE, confined, with the check's socket as standard input.
+"""The student's side: python -m inalab.testbed.lab.confined_main FILE, confined, with the check's socket as standard input.
 
 The file is imported once. Each message asks for a process of its own: a copy of this one, whose socket comes with it. The
 copy makes a host, or calls functions, as it is asked; so no host shares memory with another, as on a network.
@@ -16,9 +16,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from testbed.lab import messages
-from testbed.lab.confinement import GIVEN
-from testbed.lab.host import Host
+from inalab.testbed.lab import messages
+from inalab.testbed.lab.confinement import GIVEN
+from inalab.testbed.lab.host import Host
 
 MOST_PROCESSES = 256
 

@@ -16,9 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import inalab
+
 SUBMISSION = Path("/submission")  # where the student's folder is inside
-ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("testbed", "switches", "hosts", "topologies", "schemes", "experiments")  # of ROOT, and nothing else of it
+ROOT = Path(__file__).resolve().parents[2]
+IMPORTED_FROM = Path(inalab.__file__).resolve().parents[1]  # the folder in which Python finds inalab
+PACKAGES = ("inalab", "testbed", "switches", "hosts", "topologies", "schemes", "experiments")  # of ROOT, and nothing else of it
 LABS = ROOT / "labs"
 GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20
@@ -60,7 +63,7 @@ def confined(submission: Path | None, limits: Limits = Limits(), read: Sequence[
 
 def python(module: str, *words: str) -> list[str]:
     """The command that runs a module of this copy of inalab; isolated, so that no file of a submission is a module of its."""
-    return [sys.executable, "-I", "-B", "-c", START, str(ROOT), module, *words]
+    return [sys.executable, "-I", "-B", "-c", START, str(IMPORTED_FROM), module, *words]
 
 
 def place(submission: Path, name: str) -> str:

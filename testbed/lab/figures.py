@@ -12,10 +12,10 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 
-from testbed.lab import catalogue
-from testbed.lab.confinement import LABS
-from testbed.lab.lab import Failure, LabError
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab import catalogue
+from inalab.testbed.lab.confinement import LABS
+from inalab.testbed.lab.lab import Failure, LabError
+from inalab.testbed.lab.workbench import Workbench
 
 REFERENCE = "reference.json"  # in a lab's folder: what `measure` gave for the solution
 LONGEST = 300.0  # seconds that a measurement may take

@@ -14,9 +14,9 @@ from typing import Any
 
 from rich.table import Table
 
-from testbed.lab import catalogue
-from testbed.lab.check import check
-from testbed.lab.lab import LabError, Outcome, Report
+from inalab.testbed.lab import catalogue
+from inalab.testbed.lab.check import check
+from inalab.testbed.lab.lab import LabError, Outcome, Report
 
 GRADES = "grades.json"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from testbed.lab.workbench import Workbench
+    from inalab.testbed.lab.workbench import Workbench
 
 
 class LabError(Exception):

@@ -1,4 +1,6 @@
-"""A lab's host on a real interface, in real time: python -m testbed.lab.live FILE CLASS [NAME=VALUE…], on a host of `inalab p4run`.
+"""A lab's host on a real interface, in real time, on a host of `inalab p4run`.
+
+python -m inalab.testbed.lab.live FILE CLASS [NAME=VALUE…]
 
 `start` gets the named values. With --tensor LENGTH and --of RANK/WORKERS it gets a tensor, too, and the sum is compared with
 that of all workers' tensors.
@@ -19,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from testbed.lab.confined_main import imported, made
-from testbed.lab.host import Host
-from testbed.lab.lab import Failure
-from testbed.lab.summing import tensors
+from inalab.testbed.lab.confined_main import imported, made
+from inalab.testbed.lab.host import Host
+from inalab.testbed.lab.lab import Failure
+from inalab.testbed.lab.summing import tensors
 
 INTERFACE = "eth0"
 TYPES = range(0x88B5, 0x88B9)  # EtherTypes of the labs
@@ -145,7 +147,7 @@ def _value(word: str) -> tuple[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m testbed.lab.live", description="Run a lab's host on a real interface.")
+    parser = argparse.ArgumentParser(prog="python -m inalab.testbed.lab.live", description="Run a lab's host on a real interface.")
     parser.add_argument("file", type=Path)
     parser.add_argument("name", metavar="CLASS")
     parser.add_argument("given", metavar="NAME=VALUE", type=_value, nargs="*", help="what start() gets")

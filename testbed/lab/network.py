@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from testbed.lab.lab import Failure
+from inalab.testbed.lab.lab import Failure
 
 OVERHEAD = 24  # bytes of preamble, check sequence and gap that a frame takes beside its own
 SHORTEST = 60  # bytes of a frame without its check sequence

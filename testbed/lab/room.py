@@ -20,11 +20,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from hosts.compiled import kept
-from testbed.lab import guard
-from testbed.lab.confinement import ROOT, SUBMISSION, readable, system_folders
-from testbed.lab.lab import Failure
-from topologies import isolation
+from inalab.hosts.compiled import kept
+from inalab.testbed.lab import guard
+from inalab.testbed.lab.confinement import ROOT, SUBMISSION, readable, system_folders
+from inalab.testbed.lab.lab import Failure
+from inalab.topologies import isolation
 
 _libc = ctypes.CDLL(None, use_errno=True)
 MS_BIND, MNT_DETACH = 0x1000, 2

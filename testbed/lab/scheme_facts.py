@@ -1,12 +1,12 @@
-"""What a student's scheme says of itself, as JSON: python -m testbed.lab.scheme_facts FILE WORKERS ELEMENTS, confined."""
+"""What a student's scheme says of itself, as JSON: python -m inalab.testbed.lab.scheme_facts FILE WORKERS ELEMENTS, confined."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from schemes import registry
-from testbed.plan.settings import TrialSettings, make_settings, named_scheme
+from inalab.schemes import registry
+from inalab.testbed.plan.settings import TrialSettings, make_settings, named_scheme
 
 
 def main() -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.lab import messages
-from testbed.lab.confinement import confined, place, python
-from testbed.lab.lab import Failure
+from inalab.testbed.lab import messages
+from inalab.testbed.lab.confinement import confined, place, python
+from inalab.testbed.lab.lab import Failure
 
 PATIENCE = 15.0  # seconds that one call may take
 MOST_OUTPUT = 4000  # characters that are shown
@@ -35,7 +35,7 @@ class StudentModule:
         self.file, self.deadline = file, deadline
         self.written = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
         self.control, theirs = socket.socketpair()
-        command = [*confined(submission), *python("testbed.lab.confined_main", place(submission, file))]
+        command = [*confined(submission), *python("inalab.testbed.lab.confined_main", place(submission, file))]
         self.process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=self.written, stderr=self.written)
         theirs.close()
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.lab.aggregation import LANES, SWITCH, Update, group, read, write
-from testbed.lab.lab import Failure
-from testbed.lab.network import OVERHEAD, Device, Link, Loss, Network, Packet
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab.aggregation import LANES, SWITCH, Update, group, read, write
+from inalab.testbed.lab.lab import Failure
+from inalab.testbed.lab.network import OVERHEAD, Device, Link, Loss, Network, Packet
+from inalab.testbed.lab.workbench import Workbench
 
 Tensor = NDArray[np.int32]
 FRAME = 14 + 10 + 4 * LANES  # bytes of a packet

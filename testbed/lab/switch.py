@@ -12,17 +12,17 @@ from typing import BinaryIO
 
 from scapy.packet import Packet
 
-from switches.cache import cache_directory
-from switches.control import CommandError, ControlError
-from switches.embedded.build import RUNTIME, build_c, compiler_command, digest_of_c, objects_of, runtime_objects
-from switches.embedded.errors import CompileError
-from switches.embedded.offline import OfflineSwitch
-from switches.embedded.parse import grammar_tables
-from testbed.lab import steps, trace
-from testbed.lab.confinement import GIVEN, Limits, confined, place, possible, python
-from testbed.lab.lab import Failure
-from testbed.lab.packets import parsed, wire
-from topologies.isolation import ending
+from inalab.switches.cache import cache_directory
+from inalab.switches.control import CommandError, ControlError
+from inalab.switches.embedded.build import RUNTIME, build_c, compiler_command, digest_of_c, objects_of, runtime_objects
+from inalab.switches.embedded.errors import CompileError
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.parse import grammar_tables
+from inalab.testbed.lab import steps, trace
+from inalab.testbed.lab.confinement import GIVEN, Limits, confined, place, possible, python
+from inalab.testbed.lab.lab import Failure
+from inalab.testbed.lab.packets import parsed, wire
+from inalab.topologies.isolation import ending
 
 COMPILING = 60  # seconds
 RUNNING = Limits(memory=1024)
@@ -42,7 +42,7 @@ def compiled(submission: Path, program: str, defines: Mapping[str, str]) -> Path
     options = [word for name, value in defines.items() for word in ("-D", f"{name}={value}")]
     cached = grammar_tables()
     command = [*confined(submission, read=[cached]), f"XDG_CACHE_HOME={cached.parent.parent}"]
-    command += python("switches.embedded", place(submission, program), *options, "-I", str(GIVEN), "--trace", "--emit-c")
+    command += python("inalab.switches.embedded", place(submission, program), *options, "-I", str(GIVEN), "--trace", "--emit-c")
     c = _output(command, program)
     try:
         if not possible():

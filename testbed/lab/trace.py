@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from scapy.packet import Packet
 
-from testbed.lab.packets import MOST_SHOWN, compared, described, same
-from testbed.lab.steps import FORWARDING, NAMES, Step, last_writer, of_copy
+from inalab.testbed.lab.packets import MOST_SHOWN, compared, described, same
+from inalab.testbed.lab.steps import FORWARDING, NAMES, Step, last_writer, of_copy
 
 Sent = tuple[int, Packet]  # a packet at a port
 Show = Callable[[Step], str | None]

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from testbed.lab.guard import Guard
-from testbed.lab.lab import Failure
-from testbed.lab.student import StudentHost, StudentModule
-from testbed.lab.switch import StudentSwitch, compiled
+from inalab.testbed.lab.guard import Guard
+from inalab.testbed.lab.lab import Failure
+from inalab.testbed.lab.student import StudentHost, StudentModule
+from inalab.testbed.lab.switch import StudentSwitch, compiled
 
 LONGEST = 120.0  # seconds that a task may take
 

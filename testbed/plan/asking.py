@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.plan import experiment as registry
-from testbed.plan.effect import refuse_without_effect
-from testbed.plan.experiment import Experiment
-from testbed.plan.settings import make_settings, parse_overrides, with_scheme
-from testbed.plan.targets import defaults
+from inalab.testbed.plan import experiment as registry
+from inalab.testbed.plan.effect import refuse_without_effect
+from inalab.testbed.plan.experiment import Experiment
+from inalab.testbed.plan.settings import make_settings, parse_overrides, with_scheme
+from inalab.testbed.plan.targets import defaults
 
 
 @dataclass(frozen=True)

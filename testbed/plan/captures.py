@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from topologies.plan import LinkPlan, NetworkPlan
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 ALL = "all"
 

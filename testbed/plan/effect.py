@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from testbed.plan.experiment import Experiment, Trial
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, owners, refuse_others
+from inalab.testbed.plan.experiment import Experiment, Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, owners, refuse_others
 
 
 def checked_plan(experiment: Experiment, settings: Any, seed: int) -> list[Trial]:

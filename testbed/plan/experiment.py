@@ -11,10 +11,10 @@ from typing import Any, Protocol, cast
 
 from matplotlib.figure import Figure
 
-import experiments
-from hosts.plugins import PluginError, is_file, load_module
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.record.runs import Run
+from inalab import experiments
+from inalab.hosts.plugins import PluginError, is_file, load_module
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.record.runs import Run
 
 PARTS = ("Settings", "QUICK", "trials", "figures", "findings")
 
@@ -70,7 +70,7 @@ def load(name: str) -> Experiment:
     known = names()
     if name not in known:
         raise SettingsError(f"there is no experiment {name}: choose one of {', '.join(known)}, or give a file, such as ./{name}.py")
-    return cast(Experiment, importlib.import_module(f"experiments.{name}"))
+    return cast(Experiment, importlib.import_module(f"inalab.experiments.{name}"))
 
 
 def target_of(experiment: Experiment) -> str:

@@ -10,14 +10,14 @@ from dataclasses import fields
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hosts.training.layers import FORWARD
-from hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, PIPELINES
-from hosts.training.replica import MOMENTUM
-from hosts.training.stragglers import KINDS, PARAMETERS, Straggler
-from hosts.training.workloads import PROFILES, WORKLOADS
-from switches.loss import Loss
-from topologies.catalog import TOPOLOGIES, find, own_fields
-from topologies.topology import Topology, TopologyError
+from inalab.hosts.training.layers import FORWARD
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, PIPELINES
+from inalab.hosts.training.replica import MOMENTUM
+from inalab.hosts.training.stragglers import KINDS, PARAMETERS, Straggler
+from inalab.hosts.training.workloads import PROFILES, WORKLOADS
+from inalab.switches.loss import Loss
+from inalab.topologies.catalog import TOPOLOGIES, find, own_fields
+from inalab.topologies.topology import Topology, TopologyError
 
 
 class Group(BaseModel):

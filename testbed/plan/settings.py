@@ -18,14 +18,14 @@ from pydantic import (
     model_validator,
 )
 
-from hosts.plugins import is_file
-from hosts.training.pipeline import ASYNCHRONOUS, PIPELINES
-from hosts.training.workloads import find
-from schemes import registry
-from schemes.scheme import Admitted, Scheme
-from schemes.streaming import StreamSettings
-from switches.sizes import MAX_JOBS
-from testbed.plan.groups import (
+from inalab.hosts.plugins import is_file
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, PIPELINES
+from inalab.hosts.training.workloads import find
+from inalab.schemes import registry
+from inalab.schemes.scheme import Admitted, Scheme
+from inalab.schemes.streaming import StreamSettings
+from inalab.switches.sizes import MAX_JOBS
+from inalab.testbed.plan.groups import (
     GROUPS,
     DeathSettings,
     LossSettings,
@@ -36,9 +36,9 @@ from testbed.plan.groups import (
     WorkSettings,
     ungrouped,
 )
-from topologies.jobs import JobPlan, deal
-from topologies.plan import NetworkPlan
-from topologies.topology import TopologyError
+from inalab.topologies.jobs import JobPlan, deal
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.topology import TopologyError
 
 MOST_JOBS = 256
 

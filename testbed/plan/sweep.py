@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from schemes import registry
-from schemes.streaming import StreamSettings
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings, owners
+from inalab.schemes import registry
+from inalab.schemes.streaming import StreamSettings
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, owners
 
 
 def _words(value: Any) -> Any:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemes.scheme import Scheme
-from switches.bmv2 import installation
-from switches.embedded.errors import CompileError
-from switches.embedded.target import EmbeddedTarget
-from switches.target import Target
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError
-from testbed.simulator import target as simulated
-from testbed.simulator.target import SimulatedTarget
+from inalab.schemes.scheme import Scheme
+from inalab.switches.bmv2 import installation
+from inalab.switches.embedded.errors import CompileError
+from inalab.switches.embedded.target import EmbeddedTarget
+from inalab.switches.target import Target
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.simulator import target as simulated
+from inalab.testbed.simulator.target import SimulatedTarget
 
 MOST_HOSTS = 256  # of a network on one machine
 
@@ -95,7 +95,7 @@ def _bmv2(program: Path, defines: dict[str, str]) -> Target:
         )
     if not program.is_file():
         raise SettingsError(f"there is no program {program}")
-    from switches.bmv2.target import Bmv2Target, CompilationError  # importable only with P4-utils
+    from inalab.switches.bmv2.target import Bmv2Target, CompilationError  # importable only with P4-utils
 
     try:
         return Bmv2Target(program, defines)

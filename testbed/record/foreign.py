@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from hosts.plugins import is_file
-from schemes.scheme import Scheme
-from switches.embedded.compiler import preprocess_p4
-from switches.embedded.errors import CompileError
-from testbed.record.provenance import digest_of
-from testbed.record.runs import ROOT
+from inalab.hosts.plugins import is_file
+from inalab.schemes.scheme import Scheme
+from inalab.switches.embedded.compiler import preprocess_p4
+from inalab.switches.embedded.errors import CompileError
+from inalab.testbed.record.provenance import digest_of
+from inalab.testbed.record.runs import ROOT
 
 BY_NAME = ("import_module", "__import__")  # functions that import
 

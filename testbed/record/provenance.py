@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 from mininet.net import VERSION as MININET  # Debian's package is no distribution that Python knows
 
-from hosts.stream.datagrams import granted_buffer
-from testbed.record.runs import ROOT
+from inalab.hosts.stream.datagrams import granted_buffer
+from inalab.testbed.record.runs import ROOT
 
 RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
 CODE = (
-    "experiments", "testbed", "schemes", "hosts", "switches", "topologies", "p4", "Makefile", "setup.sh", "pyproject.toml",
-    "requirements.lock",
+    "inalab", "experiments", "testbed", "schemes", "hosts", "switches", "topologies", "p4", "Makefile", "setup.sh",
+    "pyproject.toml", "requirements.lock",
 )  # fmt: skip
 TOP_MODULES = ":(glob)*.py"  # Python finds these before any package of the same name
 CACHES = ("__pycache__/", ".egg-info/")

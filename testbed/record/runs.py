@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testbed.record import schema
+from inalab.testbed.record import schema
 
 LARGEST = 1e300  # number that a record can have
 ROOT = Path(__file__).resolve().parents[2]

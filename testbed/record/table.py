@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import Any, TextIO
 
-from testbed.record.runs import Run
+from inalab.testbed.record.runs import Run
 
 FIRST = ("name", "seed", "valid", "problems")
 NESTED = ("factors", "settings", "metrics")  # whose entries become columns, the name and a dot before theirs

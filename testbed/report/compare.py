@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from testbed.record import steps
-from testbed.record.metrics import COMPARED, MISSING, Metric, named
-from testbed.record.runs import Run
-from testbed.record.significance import CONFIDENCE, Evidence, by_pairs, by_ranks, judged
-from testbed.record.statistics import FEWEST, Interval, median_interval
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.testbed.record import steps
+from inalab.testbed.record.metrics import COMPARED, MISSING, Metric, named
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.significance import CONFIDENCE, Evidence, by_pairs, by_ranks, judged
+from inalab.testbed.record.statistics import FEWEST, Interval, median_interval
 
 EQUAL, DIFFERENT = 0, 3  # exit codes
 Key = tuple[str, str]  # a trial's name, and its factors as JSON

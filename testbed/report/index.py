@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from testbed.record.metrics import MISSING
-from testbed.record.runs import ResultsError, Run, load_run, write_whole
-from testbed.report.templates import render
+from inalab.testbed.record.metrics import MISSING
+from inalab.testbed.record.runs import ResultsError, Run, load_run, write_whole
+from inalab.testbed.report.templates import render
 
 
 def write_index(results: Path) -> Path:

@@ -11,13 +11,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from testbed.plan.groups import ungrouped
-from testbed.record.metrics import MISSING
-from testbed.record.provenance import described
-from testbed.record.runs import ResultsError, Run, save_record, write_whole
-from testbed.report.index import write_index
-from testbed.report.tables import seed_table, trial_table, verdict
-from testbed.report.templates import render
+from inalab.testbed.plan.groups import ungrouped
+from inalab.testbed.record.metrics import MISSING
+from inalab.testbed.record.provenance import described
+from inalab.testbed.record.runs import ResultsError, Run, save_record, write_whole
+from inalab.testbed.report.index import write_index
+from inalab.testbed.report.tables import seed_table, trial_table, verdict
+from inalab.testbed.report.templates import render
 
 DPI = 144
 LARGEST_SVG = 2_000_000  # bytes; a plot beyond is shown as PNG

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.record import metrics
-from testbed.record.metrics import MISSING, Metric
-from testbed.record.runs import Run
-from testbed.record.statistics import median_interval
+from inalab.testbed.record import metrics
+from inalab.testbed.record.metrics import MISSING, Metric
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import median_interval
 
 
 @dataclass(frozen=True)

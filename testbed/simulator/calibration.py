@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from testbed.record.runs import Run, write_whole
-from testbed.simulator import costs, validation
-from testbed.simulator.target import PACKETS
-from testbed.simulator.validation import Compared, Measured
+from inalab.testbed.record.runs import Run, write_whole
+from inalab.testbed.simulator import costs, validation
+from inalab.testbed.simulator.target import PACKETS
+from inalab.testbed.simulator.validation import Compared, Measured
 
 MEASURED = Path(__file__).parent / "measured.json"
 FIRST = {"host": 5e-6, "batch": 2e-4, "switch": 5e-6, "delay": 1e-5}  # seconds

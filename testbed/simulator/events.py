@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.compiled import compiled
+from inalab.hosts.compiled import compiled
 
 
 @compiled("b1(f8, i8, f8, i8)")

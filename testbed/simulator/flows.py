@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
-from schemes.tcp import TCP_OVERHEAD
-from testbed.simulator.costs import Known
-from testbed.simulator.plans import capacities_of, way_of
-from testbed.simulator.traffic import Then, Traffic
-from topologies.plan import NetworkPlan
+from inalab.hosts.compiled import compiled
+from inalab.schemes.tcp import TCP_OVERHEAD
+from inalab.testbed.simulator.costs import Known
+from inalab.testbed.simulator.plans import capacities_of, way_of
+from inalab.testbed.simulator.traffic import Then, Traffic
+from inalab.topologies.plan import NetworkPlan
 
 ALIKE = 1e-9  # moments that differ by less are one, as a share of the time until then; a flow of which less is left has ended
 

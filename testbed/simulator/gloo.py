@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.simulator.sums import Spans
-from testbed.simulator.traffic import Traffic, nobody_waits
+from inalab.testbed.simulator.sums import Spans
+from inalab.testbed.simulator.traffic import Traffic, nobody_waits
 
 PHASES = 2  # reduce-scatter, all-gather
 SEGMENTS = 2  # for each rank, at least; and as many are under way

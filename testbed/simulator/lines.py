@@ -5,10 +5,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from hosts.atp.wire import ECN
-from hosts.compiled import compiled
-from testbed.simulator.losses import loses
-from testbed.simulator.world import (
+from inalab.hosts.atp.wire import ECN
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.losses import loses
+from inalab.testbed.simulator.world import (
     ABOVE,
     DOWN,
     EVENTS,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hosts.compiled import compiled
-from testbed.simulator.world import WORLD, B, World, Z
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.world import WORLD, B, World, Z
 
 WORD = 0xFFFFFFFF
 OTHER = 0x5BD1E995  # makes a second draw of the first

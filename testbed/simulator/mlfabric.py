@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Action, Drop, Fetch, Pass, Push
-from schemes.scheme import Admitted
-from schemes.tcp import TCP_OVERHEAD
-from testbed.simulator.traffic import Traffic
-from testbed.simulator.updates import Updates
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Pass, Push
+from inalab.schemes.scheme import Admitted
+from inalab.schemes.tcp import TCP_OVERHEAD
+from inalab.testbed.simulator.traffic import Traffic
+from inalab.testbed.simulator.updates import Updates
 
 NORM = 0.0  # of an update that has no elements; only a replica would be sent updates by their norms
 

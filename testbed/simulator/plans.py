@@ -8,18 +8,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hosts.atp.wire import HEADER
-from hosts.ethernet import bits_on_wire
-from hosts.switchml.wire import STATUS
-from hosts.training.layers import whole
-from hosts.training.pace import Pace
-from hosts.training.workloads import Aggregation, find
-from schemes import atp
-from schemes.scheme import Admitted, Conditions
-from testbed.plan.settings import TrialSettings
-from testbed.simulator.simulation import Job, Link, Network
-from testbed.trial.configuration import QUEUE_DEPTH
-from topologies.plan import LinkPlan, NetworkPlan
+from inalab.hosts.atp.wire import HEADER
+from inalab.hosts.ethernet import bits_on_wire
+from inalab.hosts.switchml.wire import STATUS
+from inalab.hosts.training.layers import whole
+from inalab.hosts.training.pace import Pace
+from inalab.hosts.training.workloads import Aggregation, find
+from inalab.schemes import atp
+from inalab.schemes.scheme import Admitted, Conditions
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.simulator.simulation import Job, Link, Network
+from inalab.testbed.trial.configuration import QUEUE_DEPTH
+from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 UNLIMITED = 1e18  # bits a second: of links that have no rate
 BIT = 1e-6  # seconds that a bit takes at 1 Mbit/s

@@ -9,13 +9,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
-from hosts.stream import rows as loops
-from hosts.stream.recovery import GAP, LONGEST_BACKOFF, LONGEST_WAIT, UNSAMPLED
-from testbed.simulator.atp.congestion import lost_one
-from testbed.simulator.sending import send_chunk, send_query
-from testbed.simulator.timers import BY_RESULT, BY_STATUS, STREAM, URGENT, needless, sample
-from testbed.simulator.world import (
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream.recovery import GAP, LONGEST_BACKOFF, LONGEST_WAIT, UNSAMPLED
+from inalab.testbed.simulator.atp.congestion import lost_one
+from inalab.testbed.simulator.sending import send_chunk, send_query
+from inalab.testbed.simulator.timers import BY_RESULT, BY_STATUS, STREAM, URGENT, needless, sample
+from inalab.testbed.simulator.world import (
     ASKED,
     ASKED_AT,
     ATP,

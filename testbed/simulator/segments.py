@@ -15,11 +15,11 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 import numba
 import numpy as np
 
-from hosts.compiled import compiled
-from hosts.ethernet import PHYSICAL_BYTES
-from schemes.tcp import SEGMENT, TCP_FRAME
-from testbed.simulator.events import pop, push
-from testbed.simulator.world import Integers, R, Reals, Z, records
+from inalab.hosts.compiled import compiled
+from inalab.hosts.ethernet import PHYSICAL_BYTES
+from inalab.schemes.tcp import SEGMENT, TCP_FRAME
+from inalab.testbed.simulator.events import pop, push
+from inalab.testbed.simulator.world import Integers, R, Reals, Z, records
 
 HEADERS = TCP_FRAME + PHYSICAL_BYTES - SEGMENT  # bytes on the wire beside a segment's data; an acknowledgment's have none
 BITS, HEADER_BITS = 8.0 * SEGMENT, 8.0 * HEADERS

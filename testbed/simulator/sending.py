@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numba
 
-from hosts.atp import wire
-from hosts.compiled import compiled
-from hosts.switchml.wire import MARK_INSISTS
-from hosts.switchml.worker import HEARD
-from testbed.simulator.lines import HOST, cross_from_host, send_up
-from testbed.simulator.world import (
+from inalab.hosts.atp import wire
+from inalab.hosts.compiled import compiled
+from inalab.hosts.switchml.wire import MARK_INSISTS
+from inalab.hosts.switchml.worker import HEARD
+from inalab.testbed.simulator.lines import HOST, cross_from_host, send_up
+from inalab.testbed.simulator.world import (
     ASKED,
     CHUNK,
     INDEX,

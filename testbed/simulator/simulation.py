@@ -15,24 +15,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp.allocation import beginning
-from hosts.atp.congestion import CONTROLS, MARKS
-from hosts.atp.tree import BITS
-from hosts.compiled import compiled
-from hosts.stream.retransmission import MOST_BACKOFF, REMEMBERED
-from switches.atp import EVENTS as HAPPENINGS
-from switches.loss import Loss, link_seed, threshold
-from testbed.simulator.atp import server
-from testbed.simulator.atp.aggregators import TRANSIT
-from testbed.simulator.atp.aggregators import take_at_switch as take_at_atp_switch
-from testbed.simulator.costs import Costs
-from testbed.simulator.events import pop
-from testbed.simulator.lines import arrives, is_due
-from testbed.simulator.switchml.pool import NOBODY
-from testbed.simulator.switchml.pool import take_at_switch as take_at_switchml_switch
-from testbed.simulator.timers import STREAM, URGENT, set_timeouts
-from testbed.simulator.worker import arrive, begin, look, ring
-from testbed.simulator.world import (
+from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.congestion import CONTROLS, MARKS
+from inalab.hosts.atp.tree import BITS
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.retransmission import MOST_BACKOFF, REMEMBERED
+from inalab.switches.atp import EVENTS as HAPPENINGS
+from inalab.switches.loss import Loss, link_seed, threshold
+from inalab.testbed.simulator.atp import server
+from inalab.testbed.simulator.atp.aggregators import TRANSIT
+from inalab.testbed.simulator.atp.aggregators import take_at_switch as take_at_atp_switch
+from inalab.testbed.simulator.costs import Costs
+from inalab.testbed.simulator.events import pop
+from inalab.testbed.simulator.lines import arrives, is_due
+from inalab.testbed.simulator.switchml.pool import NOBODY
+from inalab.testbed.simulator.switchml.pool import take_at_switch as take_at_switchml_switch
+from inalab.testbed.simulator.timers import STREAM, URGENT, set_timeouts
+from inalab.testbed.simulator.worker import arrive, begin, look, ring
+from inalab.testbed.simulator.world import (
     AGGREGATOR_FIELDS,
     ATP,
     CELL_FIELDS,

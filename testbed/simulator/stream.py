@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numba
 
-from hosts.compiled import compiled
-from hosts.stream import rows as loops
-from hosts.stream.stream import LONGEST_NAP, SHORTEST_NAP
-from testbed.simulator.lines import NAP
-from testbed.simulator.recovery import outstanding, paths_of, rows_of
-from testbed.simulator.timers import STREAM
-from testbed.simulator.world import CHUNK, DEADLINE, EVENTS, START, TIMER, WORLD, R, World, Z, schedule
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream.stream import LONGEST_NAP, SHORTEST_NAP
+from inalab.testbed.simulator.lines import NAP
+from inalab.testbed.simulator.recovery import outstanding, paths_of, rows_of
+from inalab.testbed.simulator.timers import STREAM
+from inalab.testbed.simulator.world import CHUNK, DEADLINE, EVENTS, START, TIMER, WORLD, R, World, Z, schedule
 
 
 @compiled(numba.void(WORLD, Z, R), inline=True)

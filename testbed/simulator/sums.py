@@ -7,8 +7,8 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from schemes.scheme import Transfers
-from testbed.simulator.traffic import Traffic, nobody_waits
+from inalab.schemes.scheme import Transfers
+from inalab.testbed.simulator.traffic import Traffic, nobody_waits
 
 Spans = tuple[NDArray[np.float64], NDArray[np.float64]]  # when each worker came to each sum, and had it: (workers, sums)
 

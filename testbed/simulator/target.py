@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.training.pipeline import BLOCKING
-from schemes.scheme import Scheme
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.simulator import costs
-from testbed.trial.errors import TrialError
+from inalab.hosts.training.pipeline import BLOCKING
+from inalab.schemes.scheme import Scheme
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.simulator import costs
+from inalab.testbed.trial.errors import TrialError
 
 PACKETS = ("switchml", "atp")  # schemes that are simulated packet by packet
 UPDATES = ("async", "ssp", "mlfabric")  # whose workers' updates are, one by one
@@ -79,7 +79,7 @@ class SimulatedTarget:
 
         Raises SettingsError for what is not simulated, and TrialError for what would take too long.
         """
-        from testbed.simulator.trial import compute  # compiled loops, which take a moment to load
+        from inalab.testbed.simulator.trial import compute  # compiled loops, which take a moment to load
 
         settings.check()
         check(settings)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemes.tcp import SEGMENT
-from testbed.simulator.costs import Known
-from testbed.simulator.losses import mix
-from testbed.simulator.plans import UNLIMITED, capacities_of, way_of
-from testbed.simulator.segments import (
+from inalab.schemes.tcp import SEGMENT
+from inalab.testbed.simulator.costs import Known
+from inalab.testbed.simulator.losses import mix
+from inalab.testbed.simulator.plans import UNLIMITED, capacities_of, way_of
+from inalab.testbed.simulator.segments import (
     CONNECTION_FIELDS,
     FREE,
     FULL,
@@ -30,9 +30,9 @@ from testbed.simulator.segments import (
     go,
     pump,
 )
-from testbed.simulator.traffic import Then, Traffic
-from topologies.links import burst
-from topologies.plan import NetworkPlan
+from inalab.testbed.simulator.traffic import Then, Traffic
+from inalab.topologies.links import burst
+from inalab.topologies.plan import NetworkPlan
 
 WINDOWS = 18, 22  # segments: the least and the greatest, drawn for each connection (docs/validation.md says where from)
 MOST_CROSSINGS = 300_000_000  # of links by packets: some minutes

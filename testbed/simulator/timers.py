@@ -6,10 +6,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
-from hosts.stream.recovery import MOST_URGENT_GROWTH, SHORTEST_URGENT
-from hosts.stream.retransmission import MOST_BACKOFF, MOST_GROWTH, REMEMBERED, median_distance, upper_median
-from testbed.simulator.world import WORLD, R, World, Z
+from inalab.hosts.compiled import compiled
+from inalab.hosts.stream.recovery import MOST_URGENT_GROWTH, SHORTEST_URGENT
+from inalab.hosts.stream.retransmission import MOST_BACKOFF, MOST_GROWTH, REMEMBERED, median_distance, upper_median
+from inalab.testbed.simulator.world import WORLD, R, World, Z
 
 BY_STATUS, BY_RESULT, STREAM = range(3)  # of World.timers: of urgent queries, and the stream's, by path from there on
 URGENT = STREAM  # of World.urgent_backoffs, beside those of the first two: what is waited for

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from hosts.collective import workers as named
-from testbed.simulator.costs import Known
-from topologies.plan import NetworkPlan
+from inalab.hosts.collective import workers as named
+from inalab.testbed.simulator.costs import Known
+from inalab.topologies.plan import NetworkPlan
 
 MOST_EVENTS = 3_000_000  # some minutes
 Then = Callable[[], None]

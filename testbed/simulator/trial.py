@@ -8,28 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Counters
-from hosts.messages import Done
-from schemes.mlfabric import MLfabricScheme, schedule_of
-from schemes.model_server import OneModelServer
-from schemes.scheme import Admitted
-from switches.atp import EVENTS
-from testbed.plan.settings import TrialSettings
-from testbed.simulator import costs
-from testbed.simulator.flows import FairTraffic
-from testbed.simulator.gloo import GlooRing
-from testbed.simulator.mlfabric import ScheduledUpdates
-from testbed.simulator.plans import begins_at_zero, compute_times, elements_of, job_of, network_of
-from testbed.simulator.simulation import Simulated, Summed, simulate
-from testbed.simulator.sums import Sums
-from testbed.simulator.target import PACKETS, UPDATES
-from testbed.simulator.tcp import TcpTraffic
-from testbed.simulator.traffic import Traffic
-from testbed.simulator.updates import ELEMENT, Updates, records
-from testbed.trial.job_run import JobRun, together
-from testbed.trial.places import place_of
-from testbed.trial.validity import queue_problems
-from topologies.plan import NetworkPlan
+from inalab.hosts.collective import Counters
+from inalab.hosts.messages import Done
+from inalab.schemes.mlfabric import MLfabricScheme, schedule_of
+from inalab.schemes.model_server import OneModelServer
+from inalab.schemes.scheme import Admitted
+from inalab.switches.atp import EVENTS
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.simulator import costs
+from inalab.testbed.simulator.flows import FairTraffic
+from inalab.testbed.simulator.gloo import GlooRing
+from inalab.testbed.simulator.mlfabric import ScheduledUpdates
+from inalab.testbed.simulator.plans import begins_at_zero, compute_times, elements_of, job_of, network_of
+from inalab.testbed.simulator.simulation import Simulated, Summed, simulate
+from inalab.testbed.simulator.sums import Sums
+from inalab.testbed.simulator.target import PACKETS, UPDATES
+from inalab.testbed.simulator.tcp import TcpTraffic
+from inalab.testbed.simulator.traffic import Traffic
+from inalab.testbed.simulator.updates import ELEMENT, Updates, records
+from inalab.testbed.trial.job_run import JobRun, together
+from inalab.testbed.trial.places import place_of
+from inalab.testbed.trial.validity import queue_problems
+from inalab.topologies.plan import NetworkPlan
 
 
 def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str, Any]:

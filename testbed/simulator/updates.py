@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import node_name
-from hosts.updates.wire import MEMBER
-from schemes.scheme import Admitted
-from testbed.simulator.traffic import Traffic, nobody_waits
+from inalab.hosts.collective import node_name
+from inalab.hosts.updates.wire import MEMBER
+from inalab.schemes.scheme import Admitted
+from inalab.testbed.simulator.traffic import Traffic, nobody_waits
 
 ELEMENT = 4  # bytes
 

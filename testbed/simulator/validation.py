@@ -8,11 +8,11 @@ from itertools import combinations
 from statistics import median
 from typing import Any
 
-from testbed.plan.settings import TrialSettings
-from testbed.record.runs import Run
-from testbed.record.statistics import Interval, median_interval
-from testbed.simulator.costs import Known
-from testbed.simulator.target import PACKETS, SimulatedTarget
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import Interval, median_interval
+from inalab.testbed.simulator.costs import Known
+from inalab.testbed.simulator.target import PACKETS, SimulatedTarget
 
 MOST_ERROR = 0.1  # the median of a scheme's held-out errors, without their signs
 TIE = 0.01  # simulated times that differ by less, as a share, have no order

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from hosts.compiled import compiled
-from testbed.simulator.atp.worker import receive as receive_atp
-from testbed.simulator.atp.worker import release as release_atp
-from testbed.simulator.lines import BATCH, HOST, NAP
-from testbed.simulator.recovery import asking_expired, latest, resending_expired, rows_of
-from testbed.simulator.stream import nap, set_timer
-from testbed.simulator.switchml.worker import receive as receive_switchml
-from testbed.simulator.switchml.worker import release as release_switchml
-from testbed.simulator.world import CHUNK, DEADLINE, EVENTS, FULL, SWITCHML, WAKE, WORLD, R, World, Z, drop, schedule
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.atp.worker import receive as receive_atp
+from inalab.testbed.simulator.atp.worker import release as release_atp
+from inalab.testbed.simulator.lines import BATCH, HOST, NAP
+from inalab.testbed.simulator.recovery import asking_expired, latest, resending_expired, rows_of
+from inalab.testbed.simulator.stream import nap, set_timer
+from inalab.testbed.simulator.switchml.worker import receive as receive_switchml
+from inalab.testbed.simulator.switchml.worker import release as release_switchml
+from inalab.testbed.simulator.world import CHUNK, DEADLINE, EVENTS, FULL, SWITCHML, WAKE, WORLD, R, World, Z, drop, schedule
 
 
 @compiled(numba.void(WORLD, Z, R))

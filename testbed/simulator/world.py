@@ -14,8 +14,8 @@ import numba.extending
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
-from testbed.simulator.events import push
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.events import push
 
 UP, DOWN = 0, 1
 START, WAKE, TIMER, PACKET = range(4)  # what an event is: (number of a worker or packet) * EVENTS + which

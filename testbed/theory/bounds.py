@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hosts.plugins import is_file
-from hosts.training.pipeline import ASYNCHRONOUS, LAYERED
-from schemes.streaming import Streaming
-from testbed.plan.settings import TrialSettings
-from testbed.theory import pipelines
-from topologies.plan import NetworkPlan
+from inalab.hosts.plugins import is_file
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, LAYERED
+from inalab.schemes.streaming import Streaming
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.theory import pipelines
+from inalab.topologies.plan import NetworkPlan
 
 
 def seconds(settings: TrialSettings, elements: int) -> float:

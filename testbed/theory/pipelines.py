@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hosts.training.layers import layers_of, whole
-from hosts.training.pipeline import ASYNCHRONOUS, LAYERED, Pass, ready, scheduled
-from hosts.training.workloads import find
-from testbed.plan.settings import TrialSettings
+from inalab.hosts.training.layers import layers_of, whole
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, LAYERED, Pass, ready, scheduled
+from inalab.hosts.training.workloads import find
+from inalab.testbed.plan.settings import TrialSettings
 
 STEPS = 20  # after which a step takes what all later ones take
 

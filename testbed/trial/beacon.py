@@ -18,12 +18,12 @@ from pathlib import Path
 
 import psutil
 
-from hosts import gauge
-from schemes import registry
-from schemes.scheme import Admitted
-from switches.sockets import socket_directory
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from topologies.plan import NetworkPlan
+from inalab.hosts import gauge
+from inalab.schemes import registry
+from inalab.schemes.scheme import Admitted
+from inalab.switches.sockets import socket_directory
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.topologies.plan import NetworkPlan
 
 BEACON = Path("/run/inalab-trial.json")  # the trial's own /run
 MOST_BYTES = 1 << 20

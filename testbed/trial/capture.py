@@ -16,13 +16,13 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from testbed.plan.captures import chosen
-from testbed.trial import pcapng
-from testbed.trial.errors import TrialError
-from testbed.trial.packet_ring import RETIRE_MS, PacketRing
-from topologies import isolation
-from topologies.network import Network
-from topologies.plan import LinkPlan, NetworkPlan
+from inalab.testbed.plan.captures import chosen
+from inalab.testbed.trial import pcapng
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.packet_ring import RETIRE_MS, PacketRing
+from inalab.topologies import isolation
+from inalab.topologies.network import Network
+from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 MOST, LEAST, TOGETHER = 64, 4, 1024  # blocks in the ring of one link, and in all rings
 LAST_BLOCKS = 5 * RETIRE_MS / 1000  # seconds until what has passed is readable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schemes.scheme import Admitted, Conditions
-from switches.loss import Loss, link_seed, set_loss
-from testbed.plan.settings import TrialSettings
-from topologies.plan import NetworkPlan
+from inalab.schemes.scheme import Admitted, Conditions
+from inalab.switches.loss import Loss, link_seed, set_loss
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.topologies.plan import NetworkPlan
 
 QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in silence
 

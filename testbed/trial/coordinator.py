@@ -16,33 +16,33 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from hosts import background
-from hosts.ethernet import PHYSICAL_BYTES
-from hosts.messages import Message
-from hosts.training.pipeline import LAYERED
-from hosts.training.replica import preload
-from switches import loss as losses
-from switches.control import Control, ControlError
-from switches.target import SwitchError, Target
-from testbed.plan.settings import TrialSettings
-from testbed.simulator.target import SimulatedTarget
-from testbed.trial import beacon
-from testbed.trial.capture import Capture, Files, capturing, opened
-from testbed.trial.configuration import commands_for
-from testbed.trial.death import Death
-from testbed.trial.door import Door
-from testbed.trial.errors import TrialError
-from testbed.trial.job_run import JobRun, together
-from testbed.trial.load import LinkBytes, LoadMeter
-from testbed.trial.outage import Outage
-from testbed.trial.places import place_of
-from testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
-from testbed.trial.validity import judge
-from testbed.trial.watch import Watch
-from testbed.trial.workers import Workers
-from topologies import isolation
-from topologies.errors import NetworkError
-from topologies.network import MANAGEMENT_ADDRESS, Network
+from inalab.hosts import background
+from inalab.hosts.ethernet import PHYSICAL_BYTES
+from inalab.hosts.messages import Message
+from inalab.hosts.training.pipeline import LAYERED
+from inalab.hosts.training.replica import preload
+from inalab.switches import loss as losses
+from inalab.switches.control import Control, ControlError
+from inalab.switches.target import SwitchError, Target
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.trial import beacon
+from inalab.testbed.trial.capture import Capture, Files, capturing, opened
+from inalab.testbed.trial.configuration import commands_for
+from inalab.testbed.trial.death import Death
+from inalab.testbed.trial.door import Door
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.job_run import JobRun, together
+from inalab.testbed.trial.load import LinkBytes, LoadMeter
+from inalab.testbed.trial.outage import Outage
+from inalab.testbed.trial.places import place_of
+from inalab.testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
+from inalab.testbed.trial.validity import judge
+from inalab.testbed.trial.watch import Watch
+from inalab.testbed.trial.workers import Workers
+from inalab.topologies import isolation
+from inalab.topologies.errors import NetworkError
+from inalab.topologies.network import MANAGEMENT_ADDRESS, Network
 
 COORDINATOR_PORT = 29500
 START_DELAY = 0.2  # seconds between the last hello and the common start

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
 
-from hosts.coordination import SILENCE
-from hosts.tcp.kernel import notice_silence
+from inalab.hosts.coordination import SILENCE
+from inalab.hosts.tcp.kernel import notice_silence
 
 ROOM = 16  # connections without the secret, beyond one for each worker; the oldest makes way for another
 BACKLOG = 1024  # connections that the kernel keeps while nobody looks

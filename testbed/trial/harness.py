@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.collective import Collective
-from hosts.epoch import draw
-from hosts.place import Place
-from schemes import registry
-from schemes.scheme import Admitted
-from switches.loss import Loss
-from switches.target import Target
-from testbed.trial.configuration import network_commands
-from testbed.trial.places import place_of
-from testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
-from topologies import isolation
-from topologies.jobs import deal
-from topologies.network import Network
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.racks import Racks
+from inalab.hosts.collective import Collective
+from inalab.hosts.epoch import draw
+from inalab.hosts.place import Place
+from inalab.schemes import registry
+from inalab.schemes.scheme import Admitted
+from inalab.switches.loss import Loss
+from inalab.switches.target import Target
+from inalab.testbed.trial.configuration import network_commands
+from inalab.testbed.trial.places import place_of
+from inalab.testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
+from inalab.topologies import isolation
+from inalab.topologies.jobs import deal
+from inalab.topologies.network import Network
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
 
 
 class HarnessError(RuntimeError):

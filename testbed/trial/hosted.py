@@ -1,6 +1,6 @@
 """A script on a host: the process that runs it, by itself or below torchrun, and what it tells when it fails.
 
-`python -m testbed.trial.hosted SCRIPT [ARGUMENTS]` is what torchrun starts.
+`python -m inalab.testbed.trial.hosted SCRIPT [ARGUMENTS]` is what torchrun starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hosts.notes import Notes
+from inalab.hosts.notes import Notes
 
 CAUSE_SECONDS = 1.0
 GLOO_THREADS = "pt_gloo"  # how their names begin
@@ -48,7 +48,7 @@ def _below_torchrun(given: dict[str, str], script: list[str]) -> int:
     where += ["--master-addr", given["MASTER_ADDR"], "--master-port", given["MASTER_PORT"]]
     where += ["--log-dir", str(Notes.from_environment().folder / f"torchrun-{given['RANK']}")]
     try:
-        torchrun.run(torchrun.parse_args([*where, "-m", "testbed.trial.hosted", *script]))  # type: ignore[no-untyped-call]
+        torchrun.run(torchrun.parse_args([*where, "-m", "inalab.testbed.trial.hosted", *script]))  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
         code = error.get_first_failure()[1].exitcode
         return code if code >= 0 else 128 - code
@@ -63,7 +63,7 @@ def _to_the_end(script: list[str]) -> int:
     """
     import torch  # which loads the backend, and cannot be loaded by it
 
-    from hosts.torch_backend import leave_tally
+    from inalab.hosts.torch_backend import leave_tally
 
     torch.set_num_threads(1)
     _wait_for_idle_gloo_threads()
@@ -133,10 +133,10 @@ def run(script: list[str]) -> int:
 
 def _told(error: BaseException, script: str) -> str:
     """The traceback from the script on; for a sum or another collective that failed the script's line and a sentence."""
-    from hosts.collective import AggregationError
-    from hosts.gloo import explain
-    from hosts.place import Place
-    from hosts.torch_backend import PLACE
+    from inalab.hosts.collective import AggregationError
+    from inalab.hosts.gloo import explain
+    from inalab.hosts.place import Place
+    from inalab.hosts.torch_backend import PLACE
 
     own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
     where = f"{script}, line {own[-1]}: " if own else ""

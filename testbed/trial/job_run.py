@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from statistics import mean, median
 from typing import Any
 
-from hosts.messages import Done, Failure, FromWorker, Step
-from testbed.plan.settings import TrialSettings
-from testbed.record import steps
-from testbed.trial.sampled import compared
-from topologies.jobs import JobPlan
+from inalab.hosts.messages import Done, Failure, FromWorker, Step
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record import steps
+from inalab.testbed.trial.sampled import compared
+from inalab.topologies.jobs import JobPlan
 
 SUMS = ("elements", "sampled", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
 HIGHEST, LOWEST = ("duration", "delay_max", "distance_max"), ("padding_min", "single_from")

@@ -18,27 +18,27 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from hosts.collective import workers
-from hosts.notes import FOLDER, Notes
-from hosts.sampling import SEED
-from hosts.tally import Tally
-from hosts.torch_backend import PLACE
-from hosts.training.pace import VARIABLE
-from switches.control import ControlError
-from switches.target import SwitchError, Target
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.trial import beacon
-from testbed.trial.configuration import commands_for
-from testbed.trial.hosted import on_host
-from testbed.trial.load import LinkBytes
-from testbed.trial.places import place_of, rendezvous
-from testbed.trial.sampled import compared
-from testbed.trial.servers import beside, spawn_servers
-from testbed.trial.watch import Watch, ended
-from topologies import isolation
-from topologies.errors import NetworkError
-from topologies.network import Network
-from topologies.plan import HostPlan, NetworkPlan
+from inalab.hosts.collective import workers
+from inalab.hosts.notes import FOLDER, Notes
+from inalab.hosts.sampling import SEED
+from inalab.hosts.tally import Tally
+from inalab.hosts.torch_backend import PLACE
+from inalab.hosts.training.pace import VARIABLE
+from inalab.switches.control import ControlError
+from inalab.switches.target import SwitchError, Target
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.trial import beacon
+from inalab.testbed.trial.configuration import commands_for
+from inalab.testbed.trial.hosted import on_host
+from inalab.testbed.trial.load import LinkBytes
+from inalab.testbed.trial.places import place_of, rendezvous
+from inalab.testbed.trial.sampled import compared
+from inalab.testbed.trial.servers import beside, spawn_servers
+from inalab.testbed.trial.watch import Watch, ended
+from inalab.topologies import isolation
+from inalab.topologies.errors import NetworkError
+from inalab.topologies.network import Network
+from inalab.topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
     "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "outage_ms", "timeline", "jobs",
@@ -254,7 +254,8 @@ def summary(tallies: list[Tally], settings: TrialSettings, carried: list[dict[st
         )
     paced = settings.beyond_default(("compute_ms", "straggler"))
     if paced and not whole.paced:
-        said.append(f"{' and '.join(paced)} had no effect: the script has no block of hosts.training.pace, see docs/torch.md")
+        lacking = "the script has no block of inalab.hosts.training.pace, see docs/torch.md"
+        said.append(f"{' and '.join(paced)} had no effect: {lacking}")
     if whole.late:
         said.append(f"{whole.late} of {whole.paced} steps computed for longer than their virtual time: raise compute_ms")
     return said

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.trial import processors
-from testbed.trial.processors import PROCESSORS, Spent, shares
-from topologies.network import Network
+from inalab.testbed.trial import processors
+from inalab.testbed.trial.processors import PROCESSORS, Spent, shares
+from inalab.topologies.network import Network
 
 WINDOW = 0.1  # seconds, at least
 COST = 0.05  # share of the time that measuring may take: windows are longer where there are many processes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from switches.control import Control, ControlError
-from switches.loss import DIRECTIONS, Loss, prepare_loss, switch_loss
-from testbed.plan.settings import TrialSettings
+from inalab.switches.control import Control, ControlError
+from inalab.switches.loss import DIRECTIONS, Loss, prepare_loss, switch_loss
+from inalab.testbed.plan.settings import TrialSettings
 
 PORT = 0  # of the first rack's switch: worker 0's link
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hosts.collective import Membership
-from hosts.place import Place
-from hosts.worker import Rendezvous
-from schemes.scheme import Admitted, Scheme
-from topologies.jobs import JobPlan
-from topologies.plan import HostPlan, NetworkPlan
+from inalab.hosts.collective import Membership
+from inalab.hosts.place import Place
+from inalab.hosts.worker import Rendezvous
+from inalab.schemes.scheme import Admitted, Scheme
+from inalab.topologies.jobs import JobPlan
+from inalab.topologies.plan import HostPlan, NetworkPlan
 
 RENDEZVOUS_PORT = 29501
 

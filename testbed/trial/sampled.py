@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.sampling import Sample
-from schemes.scheme import Scheme
+from inalab.hosts.sampling import Sample
+from inalab.schemes.scheme import Scheme
 
 LARGEST = 2.0**31  # from here on a sum of int32 wraps, or saturates
 LARGEST_FLOAT = float(np.finfo(np.float32).max)  # from here on a sum of float32 may be infinite

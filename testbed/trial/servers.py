@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from hosts.place import Place
-from hosts.worker import run_server
-from schemes.scheme import Admitted
-from topologies.network import Network
-from topologies.plan import HostPlan
+from inalab.hosts.place import Place
+from inalab.hosts.worker import run_server
+from inalab.schemes.scheme import Admitted
+from inalab.topologies.network import Network
+from inalab.topologies.plan import HostPlan
 
 SERVERS_END = 12.0  # seconds, longer than a server takes to release what its job holds
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.plan.settings import TrialSettings
-from testbed.trial.processors import PROCESSORS
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.processors import PROCESSORS
 
 MOST_SATURATED = 0.1  # share of the time in which somebody could do no more; beyond, the machine was the bottleneck
 MOST_NEEDLESS = 0.01  # share of retransmissions where nothing is lost and nobody is slow

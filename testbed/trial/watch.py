@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Sequence
 
-from hosts.collective import node_name
-from hosts.messages import Lost
-from testbed.trial.servers import Server
-from topologies import isolation
-from topologies.jobs import JobPlan
-from topologies.network import Network
+from inalab.hosts.collective import node_name
+from inalab.hosts.messages import Lost
+from inalab.testbed.trial.servers import Server
+from inalab.topologies import isolation
+from inalab.topologies.jobs import JobPlan
+from inalab.topologies.network import Network
 
 EVERY = 0.1  # seconds between two looks
 CUT_SECONDS = 3.0  # that a management link is down before it counts as cut: TCP outlives a shorter fault

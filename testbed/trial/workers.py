@@ -8,20 +8,20 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
 
-from hosts.collective import workers
-from hosts.coordination import LOST
-from hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Lost, Start
-from hosts.place import Place
-from hosts.training.trainer import TrainingSettings
-from hosts.worker import WorkerSettings, run_worker
-from testbed.trial.door import Door
-from testbed.trial.errors import TrialError
-from testbed.trial.job_run import JobRun
-from testbed.trial.load import WINDOW
-from testbed.trial.places import rendezvous
-from testbed.trial.watch import Watch, ended
-from topologies import isolation
-from topologies.network import Network
+from inalab.hosts.collective import workers
+from inalab.hosts.coordination import LOST
+from inalab.hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Lost, Start
+from inalab.hosts.place import Place
+from inalab.hosts.training.trainer import TrainingSettings
+from inalab.hosts.worker import WorkerSettings, run_worker
+from inalab.testbed.trial.door import Door
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.job_run import JobRun
+from inalab.testbed.trial.load import WINDOW
+from inalab.testbed.trial.places import rendezvous
+from inalab.testbed.trial.watch import Watch, ended
+from inalab.topologies import isolation
+from inalab.topologies.network import Network
 
 JOIN_SECONDS = 60.0
 GRACE = 5.0  # seconds that workers have to explain themselves after one has died

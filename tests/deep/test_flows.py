@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from schemes.scheme import Transfers
-from schemes.tcp import TCP_OVERHEAD
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from testbed.simulator.costs import Costs, Known
-from testbed.simulator.flows import FairTraffic, share
-from testbed.simulator.sums import Sums
-from testbed.simulator.target import SimulatedTarget
-from testbed.theory import bounds
+from inalab.schemes.scheme import Transfers
+from inalab.schemes.tcp import TCP_OVERHEAD
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.simulator.costs import Costs, Known
+from inalab.testbed.simulator.flows import FairTraffic, share
+from inalab.testbed.simulator.sums import Sums
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.theory import bounds
 
 RATE = 1e7  # bits a second
 ELEMENTS = 48_000

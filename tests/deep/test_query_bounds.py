@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.plan.settings import TrialSettings, make_settings
-from testbed.simulator.costs import Costs, Known
-from testbed.simulator.target import SimulatedTarget
+from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.simulator.costs import Costs, Known
+from inalab.testbed.simulator.target import SimulatedTarget
 from tests.replay import DELAY
 
 

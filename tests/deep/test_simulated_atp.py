@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemes.atp import AGGREGATOR_LIFETIME
-from switches.atp import EVENTS
-from switches.loss import Loss
-from testbed.plan.settings import TrialSettings, make_settings
-from testbed.simulator.atp.aggregators import LIFETIME
-from testbed.simulator.costs import Costs, Known
-from testbed.simulator.plans import elements_of, network_of
-from testbed.simulator.simulation import Job, Link, Network, Simulated, simulate
-from testbed.simulator.target import SimulatedTarget
-from testbed.simulator.world import DOWN, UP
-from testbed.theory import bounds
-from testbed.trial.configuration import commands_for
+from inalab.schemes.atp import AGGREGATOR_LIFETIME
+from inalab.switches.atp import EVENTS
+from inalab.switches.loss import Loss
+from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.simulator.atp.aggregators import LIFETIME
+from inalab.testbed.simulator.costs import Costs, Known
+from inalab.testbed.simulator.plans import elements_of, network_of
+from inalab.testbed.simulator.simulation import Job, Link, Network, Simulated, simulate
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.simulator.world import DOWN, UP
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial.configuration import commands_for
 from tests.deep.test_simulator import costs_, losses
 from tests.replay import DELAY, replay
 from tests.simulated_atp import AtpTwin

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schemes.tcp import SEGMENT
-from testbed.plan.settings import TrialSettings, make_settings
-from testbed.simulator import costs, tcp
-from testbed.simulator.gloo import GlooRing
-from testbed.simulator.plans import compute_times
-from testbed.simulator.segments import UNDER_WAY
-from testbed.simulator.sums import Sums
-from testbed.simulator.tcp import TcpTraffic
-from testbed.simulator.traffic import Traffic
-from testbed.simulator.updates import Updates
+from inalab.schemes.tcp import SEGMENT
+from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.simulator import costs, tcp
+from inalab.testbed.simulator.gloo import GlooRing
+from inalab.testbed.simulator.plans import compute_times
+from inalab.testbed.simulator.segments import UNDER_WAY
+from inalab.testbed.simulator.sums import Sums
+from inalab.testbed.simulator.tcp import TcpTraffic
+from inalab.testbed.simulator.traffic import Traffic
+from inalab.testbed.simulator.updates import Updates
+from inalab.topologies.links import burst
+from inalab.topologies.plan import NetworkPlan
 from tests.simulated_tcp import TcpTwin
-from topologies.links import burst
-from topologies.plan import NetworkPlan
 
 RATE = 10.0  # Mbit/s
 TIME = 8 * 1538 / RATE / 1e6  # of a full segment on a link

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switches.loss import Loss
-from testbed.plan.settings import TrialSettings, make_settings
-from testbed.simulator.costs import Costs, Known
-from testbed.simulator.events import pop, push
-from testbed.simulator.plans import elements_of
-from testbed.simulator.simulation import IDEAL, Job, Link, Network, simulate
-from testbed.simulator.target import SimulatedTarget
-from testbed.theory import bounds
+from inalab.switches.loss import Loss
+from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.simulator.costs import Costs, Known
+from inalab.testbed.simulator.events import pop, push
+from inalab.testbed.simulator.plans import elements_of
+from inalab.testbed.simulator.simulation import IDEAL, Job, Link, Network, simulate
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.theory import bounds
 from tests.replay import DELAY, replay
 from tests.simulated_switchml import Twin, assert_alike
 

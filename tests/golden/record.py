@@ -13,11 +13,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from switches.target import SwitchError, Target, on_interfaces, tell
-from testbed.plan.targets import make_target
+from inalab.switches.target import SwitchError, Target, on_interfaces, tell
+from inalab.testbed.plan.targets import make_target
+from inalab.topologies import isolation
 from tests.interfaces import far_end
 from tests.scenarios import Scenario, scenarios
-from topologies import isolation
 
 GOLDEN = Path(__file__).parent
 PORTS = 8

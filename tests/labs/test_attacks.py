@@ -13,13 +13,13 @@ from threading import Timer
 import psutil
 import pytest
 
-from switches.embedded.build import c_compiler
-from testbed.lab import catalogue, grading, guard, messages, steps, switch
-from testbed.lab.check import check
-from testbed.lab.lab import Failure, Lab, LabError, Outcome, Share
-from testbed.lab.student import StudentModule
-from testbed.lab.switch import StudentSwitch
-from testbed.lab.workbench import Workbench
+from inalab.switches.embedded.build import c_compiler
+from inalab.testbed.lab import catalogue, grading, guard, messages, steps, switch
+from inalab.testbed.lab.check import check
+from inalab.testbed.lab.lab import Failure, Lab, LabError, Outcome, Share
+from inalab.testbed.lab.student import StudentModule
+from inalab.testbed.lab.switch import StudentSwitch
+from inalab.testbed.lab.workbench import Workbench
 
 SECRET = "the-exam-of-next-week"
 SHADOWS = ("colorsys", "random", "copy", "token", "lark", "numpy", "json", "socket", "pcpp", "scapy", "typing")

@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testbed.lab import catalogue, figures, grading, room
-from testbed.lab.check import check
-from testbed.lab.confinement import LABS, SUBMISSION
-from testbed.lab.lab import Failure, Lab, Outcome, Share
-from testbed.lab.summing import check_sums, tensors
-from testbed.lab.workbench import Workbench
+from inalab.testbed.lab import catalogue, figures, grading, room
+from inalab.testbed.lab.check import check
+from inalab.testbed.lab.confinement import LABS, SUBMISSION
+from inalab.testbed.lab.lab import Failure, Lab, Outcome, Share
+from inalab.testbed.lab.summing import check_sums, tensors
+from inalab.testbed.lab.workbench import Workbench
 
 PYTHON = Lab("Python", "Python", 1, ["work.py"])
 HOST = "from testbed.lab.host import Host\n\n\nclass Worker(Host):\n"
@@ -43,7 +43,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Callable[[Workbench], Share]:
 
     def call(bench: Workbench) -> Share:
         assert bench.module().names
-        monkeypatch.setattr("testbed.lab.student.PATIENCE", 1.0)
+        monkeypatch.setattr("inalab.testbed.lab.student.PATIENCE", 1.0)
         return called(bench)
 
     return call
@@ -207,7 +207,7 @@ def work():
 
 
 def test_a_compilation_that_waits_for_ever_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("testbed.lab.switch.COMPILING", 3)
+    monkeypatch.setattr("inalab.testbed.lab.switch.COMPILING", 3)
     os.mkfifo(tmp_path / "wait.p4")
     (tmp_path / "one.p4").write_text('#include "wait.p4"\n')
     found = outcome(tmp_path, "", lambda bench: bench.switch(), ("one.p4",))

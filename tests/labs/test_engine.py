@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from scapy.all import IP, Ether, Raw
 
-from testbed.command import lab
-from testbed.lab import catalogue, confinement, grading, steps, trace
-from testbed.lab.lab import Failure, LabError, Outcome, Report
-from testbed.lab.network import OVERHEAD, SHORTEST, Link, Network, losing_these
-from testbed.lab.packets import parsed, wire
-from testbed.lab.scripted import Answering, Source
+from inalab.testbed.command import lab
+from inalab.testbed.lab import catalogue, confinement, grading, steps, trace
+from inalab.testbed.lab.lab import Failure, LabError, Outcome, Report
+from inalab.testbed.lab.network import OVERHEAD, SHORTEST, Link, Network, losing_these
+from inalab.testbed.lab.packets import parsed, wire
+from inalab.testbed.lab.scripted import Answering, Source
 from tests.command_line import inalab
 
 STEPS = [

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from testbed.lab import catalogue, figures
-from testbed.lab.check import check
-from testbed.lab.confinement import GIVEN, possible
+from inalab.testbed.lab import catalogue, figures
+from inalab.testbed.lab.check import check
+from inalab.testbed.lab.confinement import GIVEN, possible
 from tests.labs.wrong import Wrong, all_wrong, write
 
 LABS = catalogue.names()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import catalogue
+from inalab.testbed.lab import catalogue
+from inalab.topologies.exercise import read
 from tests.command_line import inalab
-from topologies.exercise import read
 
 TOPOLOGIES = {path.parent.parent.name: path.read_text() for path in sorted(Path("labs").glob("*/starter/topology.json"))}
 WITH_HOSTS = [name for name, text in TOPOLOGIES.items() if '"run"' in text]

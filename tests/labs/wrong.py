@@ -11,7 +11,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.lab.catalogue import SOLUTIONS
+from inalab.testbed.lab.catalogue import SOLUTIONS
 
 LISTS = Path(__file__).parent / "wrong"
 

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from inalab.topologies import isolation
 from tests.mutants import report
 from tests.mutants.copies import CopyError
 from tests.mutants.lists import ListError, Mutant, read_lists, share
 from tests.mutants.trials import UnsoundError, mutation_run
-from topologies import isolation
 
 INTERRUPTED = 130
 console = Console(width=None if sys.stdout.isatty() else 100, soft_wrap=True, highlight=False, markup=False)

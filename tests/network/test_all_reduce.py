@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from switches.loss import Loss
-from switches.target import Target
-from testbed.trial.harness import HarnessError, Job, all_reduce, in_network, on_hosts
+from inalab.switches.loss import Loss
+from inalab.switches.target import Target
+from inalab.testbed.trial.harness import HarnessError, Job, all_reduce, in_network, on_hosts
+from inalab.topologies.network import Network
+from inalab.topologies.plan import HostPlan
+from inalab.topologies.pods import Pods
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import Topology
 from tests.floats import dequantized, exponents, quantized
-from topologies.network import Network
-from topologies.plan import HostPlan
-from topologies.pods import Pods
-from topologies.racks import Racks
-from topologies.topology import Topology
 
 FAST = {"host_rate": None, "uplink_rate": None}
 
@@ -156,7 +156,7 @@ def test_a_silent_worker_is_named_across_pods(small_target: Target, silent: int,
 
 def test_rates_hold(target: Target) -> None:
     """Two workers at 5 Mbit/s do not beat the line-rate bound; make bench tells how near they come."""
-    from hosts.switchml import wire
+    from inalab.hosts.switchml import wire
 
     elements = 60_000
     tensors = [np.ones(elements, np.float32)] * 2
@@ -168,8 +168,8 @@ def test_rates_hold(target: Target) -> None:
 
 def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) -> None:
     """A link of 0.3 Mbit/s has a quarter of a second of packets to carry when the urgent one comes."""
-    from hosts.stream.datagrams import BatchSocket
-    from hosts.switchml.wire import packet
+    from inalab.hosts.stream.datagrams import BatchSocket
+    from inalab.hosts.switchml.wire import packet
 
     job, rows = Job(Racks(1, 2, 0.3, 0.3), settings={"k": 32}), 50
 

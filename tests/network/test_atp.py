@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.atp.worker import AtpWorker
-from hosts.messages import Message, Step
-from switches.loss import Loss
-from switches.target import Target
-from testbed.plan.settings import TrialSettings
-from testbed.trial.coordinator import run_trial
-from testbed.trial.errors import TrialError
-from testbed.trial.harness import (
+from inalab.hosts.atp.worker import AtpWorker
+from inalab.hosts.messages import Message, Step
+from inalab.switches.loss import Loss
+from inalab.switches.target import Target
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.harness import (
     SERVERS_END,
     HarnessError,
     Job,
@@ -28,10 +28,10 @@ from testbed.trial.harness import (
     on_hosts,
     spawn_servers,
 )
+from inalab.topologies.network import Network
+from inalab.topologies.plan import HostPlan
+from inalab.topologies.racks import Racks
 from tests.network.test_trials import SMALL, worker_pid
-from topologies.network import Network
-from topologies.plan import HostPlan
-from topologies.racks import Racks
 
 FAST = {"host_rate": None, "uplink_rate": None}
 

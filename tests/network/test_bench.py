@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from switches.target import Target
-from testbed.command import bench
+from inalab.switches.target import Target
+from inalab.testbed.command import bench
 
 
 def test_the_generators_packets_are_aggregated(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

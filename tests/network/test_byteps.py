@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.byteps.assignment import ByBytes, shares
-from hosts.messages import Step
-from switches.loss import Loss
-from switches.target import Target
-from testbed.plan.settings import TrialSettings
-from testbed.trial.coordinator import run_trial
-from testbed.trial.harness import Job, all_reduce, as_tensors
+from inalab.hosts.byteps.assignment import ByBytes, shares
+from inalab.hosts.messages import Step
+from inalab.switches.loss import Loss
+from inalab.switches.target import Target
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.harness import Job, all_reduce, as_tensors
+from inalab.topologies.racks import Racks
 from tests.network.test_endings import fails, family, kill
 from tests.network.test_trials import SMALL, name_of
-from topologies.racks import Racks
 
 SCHEME: dict[str, Any] = {"scheme": "byteps", "byteps.partition": 8, "byteps.credit": 200}
 

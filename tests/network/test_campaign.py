@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from testbed.campaign.campaign import read_status
-from topologies import isolation
+from inalab.testbed.campaign.campaign import read_status
+from inalab.topologies import isolation
 
 pytestmark = [pytest.mark.network, pytest.mark.quiet, pytest.mark.timeout(600)]
 
-INALAB = [sys.executable, "-m", "testbed.command.cli"]
+INALAB = [sys.executable, "-m", "inalab.testbed.command.cli"]
 DASK = str(Path(sys.executable).with_name("dask"))
 SMALL = ["racks=1", "workers=2", "steps=2", "compute_ms=1", "host_rate=50"]
 MEASURED = {"tat", "ended", "begun", "compute", "padding", "busy"}  # what no two runs have in common

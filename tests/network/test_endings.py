@@ -17,21 +17,21 @@ from typing import Any
 import psutil
 import pytest
 
-from hosts.messages import Forked, Hello, Message, Step
-from hosts.place import Place
-from hosts.worker import WorkerSettings, run_worker
-from switches.target import Target
-from testbed.plan.settings import TrialSettings
-from testbed.trial import coordinator as trials
-from testbed.trial import workers
-from testbed.trial.coordinator import run_trial
-from testbed.trial.errors import TrialError
-from testbed.trial.servers import Server, spawn_servers
+from inalab.hosts.messages import Forked, Hello, Message, Step
+from inalab.hosts.place import Place
+from inalab.hosts.worker import WorkerSettings, run_worker
+from inalab.switches.target import Target
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial import coordinator as trials
+from inalab.testbed.trial import workers
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.servers import Server, spawn_servers
+from inalab.topologies.network import MANAGEMENT_ADDRESS, Network
+from inalab.topologies.plan import HostPlan
 from tests.command_line import Command
 from tests.network.leftovers import Leftovers
 from tests.network.test_trials import SMALL, name_of
-from topologies.network import MANAGEMENT_ADDRESS, Network
-from topologies.plan import HostPlan
 
 CONSEQUENCES = ("Broken pipe", "cannot be completed", "does not answer", "said nothing", "closed the connection")
 

@@ -62,8 +62,8 @@ def test_an_experiment_from_a_file_runs_and_is_reported(folder: Path) -> None:
 
 MEAN = """
 import numpy as np
-from schemes.ring import Ring
-from schemes.scheme import Look
+from inalab.schemes.ring import Ring
+from inalab.schemes.scheme import Look
 
 class Mean(Ring):
     name, look = "mean", Look("mean", "#000000")

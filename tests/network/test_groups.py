@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.epoch import draw
-from switches.loss import Loss
-from switches.target import Target
-from testbed.trial.harness import Job, in_network, on_hosts
-from testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
+from inalab.hosts.epoch import draw
+from inalab.switches.loss import Loss
+from inalab.switches.target import Target
+from inalab.testbed.trial.harness import Job, in_network, on_hosts
+from inalab.testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
+from inalab.topologies.network import Network
+from inalab.topologies.plan import HostPlan
+from inalab.topologies.racks import Racks
 from tests.network.test_torch_backend import launch
-from topologies.network import Network
-from topologies.plan import HostPlan
-from topologies.racks import Racks
 
 
 @pytest.mark.parametrize(

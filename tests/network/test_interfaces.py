@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from inalab.topologies.errors import NetworkError
+from inalab.topologies.interfaces import OFFLOADS, Interface
 from tests.network.test_offloads import HostProcess, end, run_at
 from tests.network.test_ptf_scenarios import isolated_test
-from topologies.errors import NetworkError
-from topologies.interfaces import OFFLOADS, Interface
 
 # what the ioctl leaves on and the program turns off, with the program's summary: of no effect without tx-tcp-segmentation
 LEFT_ON = {"tx-tcp-accecn-segmentation", "tcp-segmentation-offload"}

@@ -32,7 +32,7 @@ def test_a_script_that_does_not_use_the_switches_is_told_so() -> None:
     assert done.returncode == 0, done.stderr
     assert "inalab: nothing was summed by switchml: all-reduces by SUM use it after init_process_group" in done.stderr
     assert "inalab: a worker's data link carried" in done.stderr  # by a group that is Gloo's own
-    assert "inalab: straggler had no effect: the script has no block of hosts.training.pace" in done.stderr
+    assert "inalab: straggler had no effect: the script has no block of inalab.hosts.training.pace" in done.stderr
 
 
 def test_a_scripts_steps_have_a_virtual_time_and_stragglers() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.control import SocketControl
-from switches.embedded.target import EmbeddedSwitch, EmbeddedTarget
-from switches.target import on_interfaces, tell
+from inalab.switches.embedded.control import SocketControl
+from inalab.switches.embedded.target import EmbeddedSwitch, EmbeddedTarget
+from inalab.switches.target import on_interfaces, tell
 from tests.interfaces import ETH_P_ALL, SOL_PACKET, far_end
 from tests.network.test_ptf_scenarios import isolated_test
 from tests.network.wire import MACS, WIRE, passes, received, run, wire

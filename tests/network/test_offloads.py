@@ -17,8 +17,8 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, PadN
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
 
-from switches.embedded.target import EmbeddedSwitch, EmbeddedTarget
-from switches.target import on_interfaces
+from inalab.switches.embedded.target import EmbeddedSwitch, EmbeddedTarget
+from inalab.switches.target import on_interfaces
 from tests.interfaces import SOL_PACKET
 from tests.network.test_ptf_scenarios import isolated_test
 from tests.network.wire import MACS, WIRE, passes, received, run, wire

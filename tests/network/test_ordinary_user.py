@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from switches.target import Target
-from testbed.plan.settings import TrialSettings
-from testbed.plan.targets import target_for
-from testbed.trial.coordinator import run_trial
+from inalab.switches.target import Target
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.plan.targets import target_for
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.topologies import isolation
 from tests.network.test_trials import SMALL, trial
-from topologies import isolation
 
 NOBODY = 65534
 PR_SET_DUMPABLE = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies import isolation
+from inalab.topologies import isolation
 
 PAGE = Path("docs/own-p4.md")
 ROOT = Path.cwd()

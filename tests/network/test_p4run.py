@@ -20,7 +20,7 @@ from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
-from switches.target import Target
+from inalab.switches.target import Target
 from tests.command_line import Command, inalab
 from tests.p4runtime_client import Client
 

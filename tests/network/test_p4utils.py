@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switches.bmv2 import installation
-from switches.sockets import socket_directory
-from testbed.trial.harness import Job, on_hosts
+from inalab.switches.bmv2 import installation
+from inalab.switches.sockets import socket_directory
+from inalab.testbed.trial.harness import Job, on_hosts
+from inalab.topologies import isolation
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
 from tests.network.test_ptf_scenarios import isolated_test
-from topologies import isolation
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.racks import Racks
 
 pytestmark = [
     pytest.mark.usefixtures("ports"),  # P4-utils has one topology on a machine
@@ -85,7 +85,17 @@ class P4Run:
 @contextmanager
 def booted(target: str) -> Iterator[P4Run]:
     environment = private_machine()
-    exported = [sys.executable, "-m", "testbed.command.cli", "export-p4app", "2x2", "--target", target, "--out", str(HERE / "app")]
+    exported = [
+        sys.executable,
+        "-m",
+        "inalab.testbed.command.cli",
+        "export-p4app",
+        "2x2",
+        "--target",
+        target,
+        "--out",
+        str(HERE / "app"),
+    ]
     subprocess.run([*exported, "--set", "slots=8"], check=True, capture_output=True, env=environment)
     network = P4Run(HERE / "app" / "p4app.json", environment)
     yield network
@@ -113,7 +123,7 @@ from p4utils.mininetlib.network_API import NetworkAPI
 from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
 """
 OURS = """
-from switches.embedded.p4utils import NetworkAPI, SimpleSwitchThriftAPI
+from inalab.switches.embedded.p4utils import NetworkAPI, SimpleSwitchThriftAPI
 """
 COURSE = """
 import sys
@@ -186,7 +196,7 @@ def test_calls_have_the_names_and_parameters_of_p4utils() -> None:
         pytest.skip("BMv2's Python modules are not installed (inalab doctor)")
     from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI as Real
 
-    from switches.embedded.p4utils import SimpleSwitchThriftAPI as Ours
+    from inalab.switches.embedded.p4utils import SimpleSwitchThriftAPI as Ours
 
     for name, ours in inspect.getmembers(Ours, inspect.isfunction):
         if not name.startswith("_"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemes.oracle import seconds
-from switches.target import Target
-from testbed.trial.harness import HarnessError, Job, all_reduce, as_tensors, in_network, on_hosts
+from inalab.schemes.oracle import seconds
+from inalab.switches.target import Target
+from inalab.testbed.trial.harness import HarnessError, Job, all_reduce, as_tensors, in_network, on_hosts
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
 from tests.scheduled import SCHEDULES
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.racks import Racks
 
 FAST = {"host_rate": None, "uplink_rate": None}
 # of the oracle's rate. Acknowledgements wait behind data in the one queue of a link, the more so the more partners a worker

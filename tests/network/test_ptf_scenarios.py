@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from hosts.switchml import wire
-from switches.sockets import socket_path
-from switches.target import Target, on_interfaces, tell
+from inalab.hosts.switchml import wire
+from inalab.switches.sockets import socket_path
+from inalab.switches.target import Target, on_interfaces, tell
+from inalab.topologies import isolation
 from tests.interfaces import far_end
 from tests.packets import PARENT_PORT, TestJob, read, vector
 from tests.ptf import SCENARIOS, Bench
-from topologies import isolation
 
 SILENCE = 0.05  # seconds after which nothing more is expected
 PATIENCE = 2.0
@@ -136,7 +136,7 @@ def test_several_jobs(small_target: Target) -> None:
 
 
 def test_the_switch_as_a_command() -> None:
-    """python -m switches.embedded prints ready, takes commands by name, and ends cleanly on SIGTERM."""
+    """python -m inalab.switches.embedded prints ready, takes commands by name, and ends cleanly on SIGTERM."""
 
     def body() -> None:
         subprocess.run(["ip", "link", "add", "a0", "type", "veth", "peer", "name", "a1"], check=True)
@@ -146,7 +146,7 @@ def test_the_switch_as_a_command() -> None:
         words = [
             sys.executable,
             "-m",
-            "switches.embedded",
+            "inalab.switches.embedded",
             "p4/switchml.p4",
             "-i",
             "0@a0",
@@ -158,7 +158,7 @@ def test_the_switch_as_a_command() -> None:
         switch = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert switch.stdout is not None
         assert switch.stdout.readline() == "ready\n"
-        tell = [sys.executable, "-m", "switches.cli", "switchml"]
+        tell = [sys.executable, "-m", "inalab.switches.cli", "switchml"]
         done = subprocess.run([*tell, "register_read seen 3", "register_read seen 4"], capture_output=True, text=True, check=True)
         assert done.stdout == "seen[3]= 5\nseen[4]= 0\n"
         refused = subprocess.run([*tell, "register_read seen 99999"], capture_output=True, text=True, check=False)

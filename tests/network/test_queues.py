@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.target import EmbeddedTarget
-from switches.target import on_interfaces, tell
+from inalab.switches.embedded.target import EmbeddedTarget
+from inalab.switches.target import on_interfaces, tell
 from tests.interfaces import far_end
 from tests.network.test_ptf_scenarios import isolated_test
 from tests.unit.test_runtime import PROBE, QUEUES, probe

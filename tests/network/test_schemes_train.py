@@ -8,17 +8,17 @@ import time
 
 import pytest
 
-from hosts.messages import Message, Step
-from schemes import registry
-from switches.target import Target
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.theory import bounds
-from testbed.trial import workers
-from testbed.trial.coordinator import run_trial
-from testbed.trial.errors import TrialError
-from testbed.trial.watch import ended
+from inalab.hosts.messages import Message, Step
+from inalab.schemes import registry
+from inalab.switches.target import Target
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial import workers
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.watch import ended
+from inalab.topologies.catalog import TOPOLOGIES
 from tests.network.test_trials import SMALL, trial, worker_pid
-from topologies.catalog import TOPOLOGIES
 
 
 @pytest.mark.parametrize("scheme", [name for name in registry.names() if name != "switchml" and registry.find(name).sums])

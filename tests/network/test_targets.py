@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ControlError
-from switches.loss import Loss, link_seed, set_loss
-from switches.target import SwitchError, Target, on_interfaces, tell
+from inalab.switches.control import ControlError
+from inalab.switches.loss import Loss, link_seed, set_loss
+from inalab.switches.target import SwitchError, Target, on_interfaces, tell
 from tests.interfaces import far_end
 from tests.network.test_ptf_scenarios import isolated_test
 from tests.packets import TestJob

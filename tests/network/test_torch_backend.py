@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemes import registry
+from inalab.schemes import registry
 from tests.command_line import inalab
 
 SHAPE = ["--set", "racks=2", "--set", "workers=2", "--set", "host_rate=100", "--set", "uplink_rate=100"]

@@ -15,13 +15,13 @@ import psutil
 import pytest
 import torch
 
-from hosts.messages import Message, Step
-from hosts.training.replica import Replica
-from switches.target import Target
-from testbed.plan.settings import TrialSettings
-from testbed.trial.configuration import switch_commands
-from testbed.trial.coordinator import run_trial
-from testbed.trial.errors import TrialError
+from inalab.hosts.messages import Message, Step
+from inalab.hosts.training.replica import Replica
+from inalab.switches.target import Target
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.configuration import switch_commands
+from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.errors import TrialError
 from tests.command_line import Command
 from tests.floats import dequantized, exponents, quantized
 from tests.network.leftovers import Leftovers, interfaces
@@ -76,7 +76,7 @@ def test_the_model_is_bit_for_bit_the_one_that_a_single_process_computes(target:
 def test_copies_that_a_full_queue_drops_make_a_trial_invalid(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """simple_switch drops them in silence: the program's own counters tell of it."""
     slow = ["set_queue_rate 2000", "set_queue_depth 2"]
-    monkeypatch.setattr("testbed.trial.configuration.switch_commands", lambda *of: [*switch_commands(*of), *slow])
+    monkeypatch.setattr("inalab.testbed.trial.configuration.switch_commands", lambda *of: [*switch_commands(*of), *slow])
     result = trial(target, racks=1, workers=3, steps=2)
     assert result["metrics"]["queue_drops"] > 0
     assert [p for p in result["problems"] if "dropped in queues" in p]

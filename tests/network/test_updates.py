@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.messages import Lost, Message, Step
-from switches.target import Target
-from testbed.plan.settings import TrialSettings
-from testbed.trial.coordinator import run_trial
+from inalab.hosts.messages import Lost, Message, Step
+from inalab.switches.target import Target
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.coordinator import run_trial
 from tests.network.test_byteps import process
 from tests.network.test_endings import fails, kill
 from tests.network.test_trials import SMALL

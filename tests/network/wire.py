@@ -7,8 +7,8 @@ import struct
 import subprocess
 from pathlib import Path
 
-from switches.embedded.target import EmbeddedSwitch, EmbeddedTarget
-from switches.target import on_interfaces
+from inalab.switches.embedded.target import EmbeddedSwitch, EmbeddedTarget
+from inalab.switches.target import on_interfaces
 from tests.interfaces import SOL_PACKET, far_end
 
 WIRE = Path("tests/programs/wire.p4")

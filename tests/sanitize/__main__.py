@@ -11,8 +11,8 @@ import random
 import sys
 import time
 
-from switches.control import ControlError
-from switches.embedded.offline import COMMAND, OfflineSwitch
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.offline import COMMAND, OfflineSwitch
 from tests.golden.record import recorded
 from tests.sanitize.commands import Commands, words_of
 from tests.sanitize.packets import PORTS, Packet, mutated

@@ -6,8 +6,8 @@ import random
 import re
 from dataclasses import dataclass
 
-from switches.embedded.compiler import compile_p4
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.compiler import compile_p4
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.sanitize.subjects import Subject
 
 KEY = re.compile(r"(\S+)\((exact|lpm|ternary|range|optional), (\d+)\)")

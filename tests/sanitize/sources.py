@@ -17,9 +17,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from switches.embedded.build import RUNTIME, c_compiler
-from switches.embedded.compiler import compile_p4
-from switches.embedded.errors import CompileError
+from inalab.switches.embedded.build import RUNTIME, c_compiler
+from inalab.switches.embedded.compiler import compile_p4
+from inalab.switches.embedded.errors import CompileError
 from tests.sanitize.subjects import PROGRAMS
 
 TOKEN = re.compile(r"\s+|\w+|\"[^\"\n]*\"|[^\w\s]")

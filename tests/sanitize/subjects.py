@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from switches.embedded.build import build
+from inalab.switches.embedded.build import build
 from tests.scenarios import PROGRAMS, Scenario, scenarios
 
 

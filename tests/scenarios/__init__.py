@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from switches.loss import Loss
+from inalab.switches.loss import Loss
 from tests import ptf as suite
 from tests.scenarios import atp, language, network, switchml
 from tests.scenarios.scenario import ETHERNET, PROGRAMS, Scenario

@@ -6,8 +6,8 @@ import random
 from functools import partial
 from pathlib import Path
 
-from hosts.atp import wire as atp_wire
-from switches import atp
+from inalab.hosts.atp import wire as atp_wire
+from inalab.switches import atp
 from tests.atp_packets import RACK, SERVER_PORT, UPLINK, AtpJob
 from tests.packets import vector, worker_station
 from tests.scenarios.scenario import Scenario

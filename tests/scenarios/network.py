@@ -8,9 +8,9 @@ from scapy.layers.inet import IP, TCP, UDP, IPOption
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
-from hosts.switchml import wire
-from switches.forwarding import forwarding
-from switches.loss import Loss, link_seed, set_loss
+from inalab.hosts.switchml import wire
+from inalab.switches.forwarding import forwarding
+from inalab.switches.loss import Loss, link_seed, set_loss
 from tests.packets import worker_station
 from tests.scenarios.scenario import Scenario
 from tests.scenarios.switchml import of_switchml

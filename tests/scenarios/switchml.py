@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hosts.switchml import wire
+from inalab.hosts.switchml import wire
 from tests import ptf as suite
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, vector, worker_station
 from tests.scenarios.scenario import Scenario

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from hosts.training.cross_barrier import CrossBarrier
+from inalab.hosts.training.cross_barrier import CrossBarrier
 
 
 class Model(nn.Module):

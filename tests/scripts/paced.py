@@ -5,7 +5,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from hosts.training.pace import pace
+from inalab.hosts.training.pace import pace
 
 dist.init_process_group("ina")
 took = []

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ControlError
-from switches.embedded.errors import CompileError
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.errors import CompileError
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.probe import ask, compile_, program, switch
 
 LOCALS = """

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import torch
 
-from hosts.byteps.worker import BytePS
-from hosts.collective import AggregationError, Label, Operation, Update
-from hosts.training.asynchronous import AsynchronousTrainer
-from hosts.training.pipeline import ASYNCHRONOUS
-from hosts.training.replica import Replica, preload
-from hosts.training.stragglers import Straggler
-from hosts.training.trainer import TrainingSettings
-from testbed.record import steps
+from inalab.hosts.byteps.worker import BytePS
+from inalab.hosts.collective import AggregationError, Label, Operation, Update
+from inalab.hosts.training.asynchronous import AsynchronousTrainer
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.hosts.training.replica import Replica, preload
+from inalab.hosts.training.stragglers import Straggler
+from inalab.hosts.training.trainer import TrainingSettings
+from inalab.testbed.record import steps
 from tests.fake_network import Clock
 from tests.torch_groups import Doubling
 from tests.unit.test_byteps import Hosts
@@ -156,7 +156,7 @@ class Keeper:
 def in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     for module in ("asynchronous", "pace", "replica", "trainer"):
-        monkeypatch.setattr(f"hosts.training.{module}.time", clock)
+        monkeypatch.setattr(f"inalab.hosts.training.{module}.time", clock)
     return clock
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from hosts.atp import wire
-from switches import atp
-from switches.embedded.offline import OfflineSwitch
+from inalab.hosts.atp import wire
+from inalab.switches import atp
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.atp_packets import SERVER_PORT, AtpJob, program, read
 from tests.packets import vector, worker_station
 

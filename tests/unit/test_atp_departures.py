@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hosts.atp.departures import Departures
+from inalab.hosts.atp.departures import Departures
 
 SECONDS = 0.5  # of a packet on the link
 EVERYBODY, RACK, A, B, C = 0, 1, 2, 3, 4  # peers: the server's switch and another one; a worker beside the server, and two there

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hosts.atp import wire
-from hosts.atp.allocation import MOST_ATTEMPTS, aggregator, beginning
-from hosts.atp.congestion import NONE, PAPER, SMALLEST, CongestionWindow
-from hosts.atp.merger import Merger
-from hosts.atp.tree import Tree
-from hosts.collective import Membership
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from testbed.trial.job_run import together
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.allocation import MOST_ATTEMPTS, aggregator, beginning
+from inalab.hosts.atp.congestion import NONE, PAPER, SMALLEST, CongestionWindow
+from inalab.hosts.atp.merger import Merger
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.collective import Membership
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.trial.job_run import together
 from tests.merging import merger_of, take
 
 K = 4

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, IPOption
 from scapy.layers.l2 import Ether
 
-from hosts.atp import wire
-from switches import atp
-from switches.embedded.offline import OfflineSwitch
+from inalab.hosts.atp import wire
+from inalab.switches import atp
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.atp_packets import RACK, REMOTE, SERVER, SERVER_PORT, UPLINK, AtpJob, read
 from tests.atp_reference import Gradient, ModelAtpSwitch, Query, Status
 from tests.packets import vector, worker_station

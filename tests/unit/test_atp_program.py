@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.atp import wire
-from switches import atp
-from switches.embedded.offline import OfflineSwitch
-from switches.forwarding import Station
+from inalab.hosts.atp import wire
+from inalab.switches import atp
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.forwarding import Station
 from tests.atp_packets import AGGREGATORS, RACK, SERVER, SERVER_PORT, UPLINK, AtpHeader, AtpJob, frame, program, read
 from tests.packets import vector, worker_station
 from tests.properties import examples

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.atp import wire
-from hosts.atp.allocation import beginning
-from hosts.atp.merger import Merger
-from hosts.atp.server import RELEASE_PATIENCE, RELEASE_WAIT, AtpServer
-from hosts.atp.tree import Tree
-from hosts.collective import Membership
-from hosts.tcp.meeting import Meeting
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.merger import Merger
+from inalab.hosts.atp.server import RELEASE_PATIENCE, RELEASE_WAIT, AtpServer
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.collective import Membership
+from inalab.hosts.tcp.meeting import Meeting
 from tests.fake_network import Answer, Clock, FakeSocket
 from tests.merging import merger_of, take
 from tests.unit.test_atp_hosts import EPOCH, RACKS, K, gradient
@@ -225,8 +225,8 @@ def releasing(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> tuple[AtpServe
         net.append(FakeSocket(clock, answer, record, send_rows, receive_rows))
         return net[0]
 
-    monkeypatch.setattr("hosts.atp.server.BatchSocket", socket)
-    monkeypatch.setattr("hosts.atp.server.time", clock)
+    monkeypatch.setattr("inalab.hosts.atp.server.BatchSocket", socket)
+    monkeypatch.setattr("inalab.hosts.atp.server.time", clock)
     member = Membership(3, 3, 3, [[0, 1], [2]])
     made = AtpServer(member, Meeting(EPOCH, {}), ["w"] * 3 + ["s"], [1], ["tor0", "tor1"], 2, K, AGGREGATORS, (0.0, 0.0))
     made.merger.assigned[:] = False

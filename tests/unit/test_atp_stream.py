@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.atp import wire
-from hosts.atp.allocation import beginning
-from hosts.atp.succession import NOBODY
-from hosts.atp.tree import Tree
-from hosts.atp.worker import MOST_WAITS, AtpWorker
-from hosts.collective import AggregationError, Membership
-from hosts.tcp.meeting import Meeting
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.succession import NOBODY
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.atp.worker import MOST_WAITS, AtpWorker
+from inalab.hosts.collective import AggregationError, Membership
+from inalab.hosts.tcp.meeting import Meeting
 from tests.fake_network import Answer, Clock, FakeSocket, play
 
 K, WINDOW, EPOCH = 32, 8, 77
@@ -37,7 +37,7 @@ def worker(
 ) -> tuple[AtpWorker, FakeSocket, Clock]:
     clock = play(monkeypatch, answer)
     ends = [socket.socketpair() for _ in range(servers)]
-    monkeypatch.setattr("hosts.atp.worker.meet", lambda *of: Meeting(EPOCH, {1 + i: pair[0] for i, pair in enumerate(ends)}))
+    monkeypatch.setattr("inalab.hosts.atp.worker.meet", lambda *of: Meeting(EPOCH, {1 + i: pair[0] for i, pair in enumerate(ends)}))
     monkeypatch.setattr(AtpWorker, "ends", ends, raising=False)  # kept open
     made = AtpWorker(ALONE, EPOCH, ["w", *"s" * servers], ["", *[""] * servers], [0] * servers, window, K, 64, **settings)
     net: Any = made.socket

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hosts.atp import succession, wire
-from hosts.atp.succession import NOBODY
-from hosts.stream.datagrams import Datagrams
+from inalab.hosts.atp import succession, wire
+from inalab.hosts.atp.succession import NOBODY
+from inalab.hosts.stream.datagrams import Datagrams
 from tests.fake_network import rows_of
 
 RECORD = wire.packet(1)

@@ -19,25 +19,25 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from hosts.atp import wire
-from hosts.atp.allocation import beginning
-from hosts.atp.fields import asker
-from hosts.atp.tree import Tree
-from hosts.collective import Membership
-from switches.embedded.offline import OfflineSwitch
-from switches.forwarding import Station
-from testbed.trial.configuration import switch_commands
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.fields import asker
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.collective import Membership
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.forwarding import Station
+from inalab.testbed.trial.configuration import switch_commands
+from inalab.topologies.dumbbell import Dumbbell
+from inalab.topologies.jobs import JobPlan, deal
+from inalab.topologies.leaf_spine import LeafSpine
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import Topology
 from tests.atp_packets import frame, program
 from tests.fabric import admitted, disturb
 from tests.merging import merger_of, take
 from tests.packets import EPOCH, K
 from tests.properties import examples
-from topologies.dumbbell import Dumbbell
-from topologies.jobs import JobPlan, deal
-from topologies.leaf_spine import LeafSpine
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.racks import Racks
-from topologies.topology import Topology
 
 WINDOW, CHUNKS = 2, 7
 UNPACED = {"host_rate": None, "uplink_rate": None}  # or packets would wait in the switches for their turn

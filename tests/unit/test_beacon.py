@@ -13,13 +13,13 @@ from typing import Any
 import psutil
 import pytest
 
-from hosts import gauge
-from hosts.gauge import NUMBER
-from schemes import registry
-from testbed.plan.settings import TrialSettings
-from testbed.trial import beacon
-from testbed.trial.beacon import BEACON, RunningTrial, UnknownSchemeError, trials
-from topologies import isolation
+from inalab.hosts import gauge
+from inalab.hosts.gauge import NUMBER
+from inalab.schemes import registry
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial import beacon
+from inalab.testbed.trial.beacon import BEACON, RunningTrial, UnknownSchemeError, trials
+from inalab.topologies import isolation
 
 GOOD: dict[str, Any] = {"settings": {"workers": 2}, "sockets": "/run/inalab", "scheme_files": []}
 

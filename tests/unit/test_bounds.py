@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.atp import wire as atp_wire
-from hosts.switchml import wire
-from hosts.training.pipeline import ASYNCHRONOUS, CROSS_BARRIER
-from switches.loss import Loss, decisions, link_seed, threshold
-from testbed.draw.curves import Tolerance, over_base, words
-from testbed.measures import ATE, of_bound, retransmitted
-from testbed.plan.settings import TrialSettings
-from testbed.record.runs import Run
-from testbed.record.statistics import Interval
-from testbed.theory import bounds, pipelines
-from testbed.trial.validity import MOST_SATURATED, SIGMAS, judge, loss_deviation
+from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.switchml import wire
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, CROSS_BARRIER
+from inalab.switches.loss import Loss, decisions, link_seed, threshold
+from inalab.testbed.draw.curves import Tolerance, over_base, words
+from inalab.testbed.measures import ATE, of_bound, retransmitted
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.runs import Run
+from inalab.testbed.record.statistics import Interval
+from inalab.testbed.theory import bounds, pipelines
+from inalab.testbed.trial.validity import MOST_SATURATED, SIGMAS, judge, loss_deviation
 from tests.runs import invalid, record, trial
 
 CHUNKS = 400

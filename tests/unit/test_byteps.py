@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hosts.byteps import wire
-from hosts.byteps.admission import FIFO, PRIORITY
-from hosts.byteps.assignment import ByBytes, ByHash, shares
-from hosts.byteps.service import Service
-from hosts.byteps.worker import BytePS
-from hosts.collective import AggregationError, Label, Membership
-from hosts.tcp.meeting import GREETING
+from inalab.hosts.byteps import wire
+from inalab.hosts.byteps.admission import FIFO, PRIORITY
+from inalab.hosts.byteps.assignment import ByBytes, ByHash, shares
+from inalab.hosts.byteps.service import Service
+from inalab.hosts.byteps.worker import BytePS
+from inalab.hosts.collective import AggregationError, Label, Membership
+from inalab.hosts.tcp.meeting import GREETING
 
 hosts_used = count()
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.byteps import wire
-from hosts.byteps.admission import PRIORITY
-from hosts.byteps.assignment import ByBytes
-from hosts.byteps.service import Service
-from hosts.byteps.wire import Header
-from hosts.byteps.worker import BytePS
-from hosts.collective import Label, Membership, Operation
-from hosts.tcp.channel import Channel
-from hosts.tcp.meeting import Meeting
+from inalab.hosts.byteps import wire
+from inalab.hosts.byteps.admission import PRIORITY
+from inalab.hosts.byteps.assignment import ByBytes
+from inalab.hosts.byteps.service import Service
+from inalab.hosts.byteps.wire import Header
+from inalab.hosts.byteps.worker import BytePS
+from inalab.hosts.collective import Label, Membership, Operation
+from inalab.hosts.tcp.channel import Channel
+from inalab.hosts.tcp.meeting import Meeting
 from tests.fake_network import Clock
 from tests.played import Played
 
@@ -133,7 +133,7 @@ def test_a_service_knows_who_lacks_in_a_partition() -> None:
 
 def played_worker(monkeypatch: pytest.MonkeyPatch, rank: int, services: int, size: int, credit: int) -> Played:
     """Of two, with equal shares of the services, and partitions of at most `size` bytes."""
-    monkeypatch.setattr("hosts.byteps.worker.reach", lambda *told: Meeting(1))
+    monkeypatch.setattr("inalab.hosts.byteps.worker.reach", lambda *told: Meeting(1))
     made = BytePS(Membership(3, rank, 2), 1, [""] * services, ByBytes([1 / services] * services, size), PRIORITY, credit)
     return Played(made, range(services))
 
@@ -154,7 +154,7 @@ def test_each_worker_begins_with_the_service_on_its_own_host(monkeypatch: pytest
 def test_what_became_of_a_change_is_told_of_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is sent when its first one is, and applied when the last one is; versions are means, and those of the last fetch count."""
     clock = Clock()
-    monkeypatch.setattr("hosts.byteps.worker.time", clock)
+    monkeypatch.setattr("inalab.hosts.byteps.worker.time", clock)
     played = played_worker(monkeypatch, 0, 1, 16, 4096)
 
     def done(operation: Operation, at: tuple[float, float], versions: tuple[int, int]) -> Any:

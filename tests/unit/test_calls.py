@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hosts import calls as module
-from hosts.calls import QUIET, RECENT, WIDTH, Calls
+from inalab.hosts import calls as module
+from inalab.hosts.calls import QUIET, RECENT, WIDTH, Calls
 from tests.fake_network import Clock
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from testbed.campaign import campaign as campaigns
-from testbed.campaign.campaign import Campaign, Planned, read_status
-from testbed.campaign.file import RunWords
-from testbed.campaign.identity import identity
-from testbed.campaign.machines import Ended, Gone
-from testbed.campaign.schedule import MOST_LOST, Schedule, Work
-from testbed.campaign.store import Store
-from testbed.command import campaigner, runner
-from testbed.record.runs import ResultsError, Run, load_run, release
+from inalab.testbed.campaign import campaign as campaigns
+from inalab.testbed.campaign.campaign import Campaign, Planned, read_status
+from inalab.testbed.campaign.file import RunWords
+from inalab.testbed.campaign.identity import identity
+from inalab.testbed.campaign.machines import Ended, Gone
+from inalab.testbed.campaign.schedule import MOST_LOST, Schedule, Work
+from inalab.testbed.campaign.store import Store
+from inalab.testbed.command import campaigner, runner
+from inalab.testbed.record.runs import ResultsError, Run, load_run, release
 from tests.runs import failed, make_run, record
 from tests.runs import trial as measured
 from tests.unit.test_campaign_trials import FINGERPRINT, trial
@@ -275,7 +275,7 @@ def test_each_run_of_a_campaign_has_a_folder_which_the_next_report_writes_anew(
 
     monkeypatch.setattr(campaigner, "_machines", made_up)
     monkeypatch.setattr(campaigner, "conclude", conclude)
-    monkeypatch.setattr("testbed.command.campaigner.signal.signal", lambda *_: None)
+    monkeypatch.setattr("inalab.testbed.command.campaigner.signal.signal", lambda *_: None)
     words = [RunWords(experiment="quickstart", target="simulated", seed=s, set=("racks=1", "workers=2")) for s in (1, 2)]
     for _ in range(2):
         assert campaigner.conduct("many", words, None, tmp_path, Console(quiet=True)) == 0

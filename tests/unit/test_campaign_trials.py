@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from schemes import registry
-from testbed.campaign import file, machine, one, one_process
-from testbed.campaign import identity as identities
-from testbed.campaign.identity import identity
-from testbed.campaign.machines import Ended, Here
-from testbed.campaign.store import Store
-from testbed.plan import experiment
-from testbed.plan.asking import Asked, understood
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from testbed.record.runs import ResultsError
-from testbed.trial.errors import TrialError
-from topologies import isolation
+from inalab.schemes import registry
+from inalab.testbed.campaign import file, machine, one, one_process
+from inalab.testbed.campaign import identity as identities
+from inalab.testbed.campaign.identity import identity
+from inalab.testbed.campaign.machines import Ended, Here
+from inalab.testbed.campaign.store import Store
+from inalab.testbed.plan import experiment
+from inalab.testbed.plan.asking import Asked, understood
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.record.runs import ResultsError
+from inalab.testbed.trial.errors import TrialError
+from inalab.topologies import isolation
 
 FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 1, "all_cores": 2}
 
@@ -47,7 +47,7 @@ def test_a_trial_is_its_settings_seed_target_and_code(tmp_path: Path, monkeypatc
         identity(trial(scheme="atp", aggregators=64), "embedded"),
         identity(trial(scheme="atp"), "embedded"),
     ]
-    monkeypatch.setattr("testbed.campaign.identity.code", lambda: "other code")
+    monkeypatch.setattr("inalab.testbed.campaign.identity.code", lambda: "other code")
     others.append(identity(trial(), "embedded"))
     assert len({first, *others}) == len(others) + 1
     assert machine.versions()["code"] == "other code"
@@ -75,8 +75,8 @@ def test_what_takes_part_in_a_trial_makes_it_another(
 
 
 OWN_SCHEME = """
-from schemes.ring import Ring
-from schemes.scheme import Look
+from inalab.schemes.ring import Ring
+from inalab.schemes.scheme import Look
 
 class Mine(Ring):
     name, look = "mine", Look("mine", "black")
@@ -110,8 +110,8 @@ def test_a_trial_of_a_schemes_file_is_another_when_the_file_has_changed(own_sche
 
 P4_SCHEME = """
 from pathlib import Path
-from schemes.ring import Ring
-from schemes.scheme import Look
+from inalab.schemes.ring import Ring
+from inalab.schemes.scheme import Look
 import json, numpy, torch  # of Python's, and installed
 
 class Mine(Ring):
@@ -161,7 +161,7 @@ def test_whatever_a_schemes_file_reads_is_part_of_its_trials(own_scheme: Path, m
 
 @pytest.mark.parametrize(
     ("imported", "counts"),
-    [("testbed.measures", True), ("experiments.workers", True), ("testbed.trial.sampled", False), ("hosts.tcp.ring", False), ("torch", False)],
+    [("inalab.testbed.measures", True), ("inalab.experiments.workers", True), ("inalab.testbed.trial.sampled", False), ("inalab.hosts.tcp.ring", False), ("torch", False)],
 )  # fmt: skip
 def test_code_of_ours_that_no_other_digest_covers_is_part_of_a_schemes_trials(
     imported: str, counts: bool, own_scheme: Path
@@ -251,7 +251,7 @@ def test_a_result_is_there_whole_or_not_at_all_when_its_writer_is_killed(tmp_pat
     code = f"""
 import os
 from pathlib import Path
-from testbed.campaign.store import Store
+from inalab.testbed.campaign.store import Store
 os.link = lambda *given: os.kill(os.getpid(), 9)
 Store(Path({str(tmp_path)!r})).commit("a", {{"n": 1}})
 """

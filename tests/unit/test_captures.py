@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from scapy.utils import PcapNgReader
 
-from testbed.plan.captures import chosen, folder, parse, refuse_unknown
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.trial import pcapng
+from inalab.testbed.plan.captures import chosen, folder, parse, refuse_unknown
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.trial import pcapng
 from tests.command_line import inalab
 
 SMALL = TrialSettings(racks=2, workers=2)

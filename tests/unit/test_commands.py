@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.scenarios import ETHERNET, PROGRAMS
 
 TABLES = struct.Struct(">IHHBBBB")  # the probes of tests/programs/NAME.p4

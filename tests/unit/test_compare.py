@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hosts.training.pipeline import ASYNCHRONOUS
-from testbed.command.terminal import Terminal
-from testbed.record.runs import ResultsError, Run, load_run
-from testbed.report.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.testbed.command.terminal import Terminal
+from inalab.testbed.record.runs import ResultsError, Run, load_run
+from inalab.testbed.report.compare import DIFFERENT, EQUAL, Comparison, Finding, compare, show_comparison
 from tests.command_line import inalab
 from tests.runs import failed, invalid, make_run, trial
 

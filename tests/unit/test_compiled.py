@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from hosts import compiled
+from inalab.hosts import compiled
 
 LOOP = """
 import numba
 {checked}
-from hosts.compiled import compiled
-from hosts.constants import STEP
+from inalab.hosts.compiled import compiled
+from inalab.hosts.constants import STEP
 @compiled("i8(i8[::1])")
 def first(values):
     return values[{index}] + STEP
 if __name__ == "__main__":
     import numpy as np
-    from hosts import loop
+    from inalab.hosts import loop
     print(loop.first(np.arange(3)))
 """
 
@@ -35,9 +35,10 @@ def run(folder: Path, step: int, index: int = 0, checked: str = "", cache: Path 
 
 def write(folder: Path, step: int, index: int = 0, checked: str = "") -> None:
     """A package that has a loop, in a folder."""
-    package = folder / "hosts"
-    package.mkdir(exist_ok=True)
-    (package / "__init__.py").touch()
+    package = folder / "inalab" / "hosts"
+    package.mkdir(parents=True, exist_ok=True)
+    for above in (package, package.parent):
+        (above / "__init__.py").touch()
     (package / "compiled.py").write_text(Path(compiled.__file__).read_text())
     (package / "constants.py").write_text(f"STEP = {step}\n")
     (package / "loop.py").write_text(LOOP.format(index=index, checked=checked))
@@ -46,7 +47,7 @@ def write(folder: Path, step: int, index: int = 0, checked: str = "") -> None:
 def call(folder: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     """Import the loop of the package in a folder, and call it."""
     environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-m", "hosts.loop"]
+    command = [sys.executable, "-m", "inalab.hosts.loop"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -86,9 +87,10 @@ def test_clones_that_begin_together_compile_once(tmp_path: Path) -> None:
 def test_set_up_compiles_every_loop(tmp_path: Path) -> None:
     """Nothing is left for the first experiment to compile: compile_all() takes the modules that stand in the package."""
     assert run(tmp_path, step=5).stdout == "5\n"
-    (tmp_path / "hosts" / "deeper").mkdir()
-    (tmp_path / "hosts" / "deeper" / "other.py").write_text((tmp_path / "hosts" / "loop.py").read_text())
-    script = "import sys; from hosts.compiled import compile_all; compile_all(); print({'hosts.loop', 'hosts.deeper.other'} <= {*sys.modules})"
+    hosts = tmp_path / "inalab" / "hosts"
+    (hosts / "deeper").mkdir()
+    (hosts / "deeper" / "other.py").write_text((hosts / "loop.py").read_text())
+    script = "import sys; from inalab.hosts.compiled import compile_all; compile_all(); print({'inalab.hosts.loop', 'inalab.hosts.deeper.other'} <= {*sys.modules})"
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
     call = [sys.executable, "-c", script]
     assert (

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.compiler import compile_p4
-from switches.embedded.errors import CompileError
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.compiler import compile_p4
+from inalab.switches.embedded.errors import CompileError
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.probe import compile_, program
 
 
@@ -85,7 +85,7 @@ def test_missing_main_and_missing_file(tmp_path: Path) -> None:
 
 def run_switch(*words: str) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory() as runtime:
-        command = [sys.executable, "-m", "switches.embedded", *words]
+        command = [sys.executable, "-m", "inalab.switches.embedded", *words]
         environment = {**os.environ, "XDG_RUNTIME_DIR": runtime}
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 

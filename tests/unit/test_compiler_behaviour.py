@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.build import build
-from switches.embedded.errors import CompileError
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.errors import CompileError
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.probe import ask, compile_, program, switch
 from tests.scenarios import ETHERNET, PROGRAMS
 

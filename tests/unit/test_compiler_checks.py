@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.errors import CompileError
+from inalab.switches.embedded.errors import CompileError
 from tests.probe import compile_, program
 
 T = "table t {{ key = {{ hdr.probe.a : {kind}; }} actions = {{ {actions} NoAction; }} {more} }}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.errors import CompileError
+from inalab.switches.embedded.errors import CompileError
 from tests.probe import ask, compile_, program, switch
 
 ZERO = bytes(20)

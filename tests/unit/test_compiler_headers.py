@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.errors import CompileError
+from inalab.switches.embedded.errors import CompileError
 from tests.probe import ask, compile_, program, switch
 
 UNION = """#define EXTRA_TYPES header one_t { bit<8> v; } header two_t { bit<16> v; } header_union u_t { one_t one; two_t two; }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.errors import CompileError
+from inalab.switches.embedded.errors import CompileError
 from tests.probe import ask, compile_, program, switch
 
 LABELS = "#define EXTRA_TYPES header label_t { bit<8> v; }\n#define EXTRA_HEADERS label_t[3] labels;"

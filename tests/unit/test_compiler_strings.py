@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.build import build
-from switches.embedded.compiler import compile_p4
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.offline import OfflineSwitch
-from switches.embedded.text import c_comment, c_string, is_identifier, one_line, unescape
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.compiler import compile_p4
+from inalab.switches.embedded.errors import CompileError, Position
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.text import c_comment, c_string, is_identifier, one_line, unescape
 from tests.probe import INCLUDES, PROGRAM, ask, program, switch
 from tests.scenarios import ETHERNET
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from hosts.atp import wire as atp_wire
-from schemes import atp as atp_scheme
-from schemes import switchml as switchml_scheme
-from schemes.atp import PACE
-from switches import atp, switchml
-from switches.forwarding import Station, forwarding
-from switches.loss import Loss, decisions, link_seed, mix, set_loss, threshold
-from switches.sizes import MAX_JOBS, MAX_WORKERS
-from switches.switchml import Child, Pool
-from testbed.plan.settings import TrialSettings, make_settings
-from testbed.trial.configuration import QUEUE_DEPTH, commands_for, network_commands
+from inalab.hosts.atp import wire as atp_wire
+from inalab.schemes import atp as atp_scheme
+from inalab.schemes import switchml as switchml_scheme
+from inalab.schemes.atp import PACE
+from inalab.switches import atp, switchml
+from inalab.switches.forwarding import Station, forwarding
+from inalab.switches.loss import Loss, decisions, link_seed, mix, set_loss, threshold
+from inalab.switches.sizes import MAX_JOBS, MAX_WORKERS
+from inalab.switches.switchml import Child, Pool
+from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.trial.configuration import QUEUE_DEPTH, commands_for, network_commands
+from inalab.topologies.jobs import deal
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
 from tests.fabric import admitted
-from topologies.jobs import deal
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
 
 HERE = Station("02:00:00:00:00:01", "10.0.0.1")
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosts.training.pipeline import BARRIER, BLOCKING, CROSS_BARRIER, scheduled
-from schemes import registry
-from testbed.plan.settings import TrialSettings
-from testbed.theory import pipelines
-from testbed.theory.pipelines import carried, period
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
+from inalab.hosts.training.pipeline import BARRIER, BLOCKING, CROSS_BARRIER, scheduled
+from inalab.schemes import registry
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.theory import pipelines
+from inalab.testbed.theory.pipelines import carried, period
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
 
 LAYERS = st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*[st.integers(1, 20)] * 3), min_size=n, max_size=n))
 

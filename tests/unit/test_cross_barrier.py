@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from hosts.collective import Label
-from hosts.training import cross_barrier
-from hosts.training.cross_barrier import CrossBarrier
+from inalab.hosts.collective import Label
+from inalab.hosts.training import cross_barrier
+from inalab.hosts.training.cross_barrier import CrossBarrier
 
 SGD = partial(torch.optim.SGD, lr=0.5)
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.atp import wire as atp_wire
-from hosts.stream import datagrams
-from hosts.stream.datagrams import BatchSocket, Datagrams, lead
-from hosts.switchml import wire
+from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.stream import datagrams
+from inalab.hosts.stream.datagrams import BatchSocket, Datagrams, lead
+from inalab.hosts.switchml import wire
 
 RECORD = wire.packet(32)
 ROWS = 40

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from scapy.fields import BitField
 
-from hosts.atp import wire as atp_wire
-from hosts.switchml import wire
-from switches.embedded.compiler import check_p4
-from switches.embedded.errors import CompileError
-from testbed import dissector
-from testbed.trial import pcapng
+from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.switchml import wire
+from inalab.switches.embedded.compiler import check_p4
+from inalab.switches.embedded.errors import CompileError
+from inalab.testbed import dissector
+from inalab.testbed.trial import pcapng
 from tests import atp_packets, packets
 from tests.command_line import inalab
 from tests.tshark import column, dissected, needs_tshark

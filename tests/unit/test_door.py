@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
-from hosts.coordination import SILENCE, connect
-from testbed.trial import door
-from testbed.trial.door import Door
+from inalab.hosts.coordination import SILENCE, connect
+from inalab.testbed.trial import door
+from inalab.testbed.trial.door import Door
 
 SECRET = b"sixteen bytes..."
 

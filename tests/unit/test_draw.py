@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from testbed.draw import simulated
-from testbed.draw.curves import bar, curve, in_order, look_of
-from testbed.draw.lanes import lanes
-from testbed.draw.plots import new_figure
-from testbed.measures import metric
-from testbed.plan.settings import TrialSettings
-from testbed.record.runs import Run
-from testbed.simulator.validation import Measured
+from inalab.testbed.draw import simulated
+from inalab.testbed.draw.curves import bar, curve, in_order, look_of
+from inalab.testbed.draw.lanes import lanes
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import metric
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.runs import Run
+from inalab.testbed.simulator.validation import Measured
 from tests.runs import invalid, record, trial
 
 TAT = metric("tat_median")

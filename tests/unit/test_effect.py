@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.plan import experiment as registry
-from testbed.plan.effect import refuse_idle, refuse_without_effect
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from inalab.testbed.plan import experiment as registry
+from inalab.testbed.plan.effect import refuse_idle, refuse_without_effect
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
 
 
 def refuse(name: str, *words: str, quick: bool = False) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts import epoch
-from hosts.stream.announcement import announce, differences
+from inalab.hosts import epoch
+from inalab.hosts.stream.announcement import announce, differences
 from tests.fake_network import Clock
 from tests.properties import examples
 

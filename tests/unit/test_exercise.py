@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from switches.runtime_json import HIGHEST_PRIORITY, RuntimeJsonError, commands
-from topologies.exercise import End, ExerciseError, ExerciseLink, read
+from inalab.switches.runtime_json import HIGHEST_PRIORITY, RuntimeJsonError, commands
+from inalab.topologies.exercise import End, ExerciseError, ExerciseLink, read
 
 HOSTS = {"h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11"}, "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"}}
 LINKS = [["h1", "s1-p1"], ["h2", "s2-p1"], ["s1-p2", "s2-p2", "5ms", 0.5]]

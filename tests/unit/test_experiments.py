@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from experiments import quickstart
-from switches.loss import Loss, decisions, link_seed
-from testbed.plan import experiment as registry
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-from testbed.record.runs import ResultsError, add_trial, create_run, load_run
-from testbed.trial.validity import judge
+from inalab.experiments import quickstart
+from inalab.switches.loss import Loss, decisions, link_seed
+from inalab.testbed.plan import experiment as registry
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from inalab.testbed.record.runs import ResultsError, add_trial, create_run, load_run
+from inalab.testbed.trial.validity import judge
+from inalab.topologies import isolation
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import TopologyError
 from tests.command_line import inalab
-from topologies import isolation
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
-from topologies.topology import TopologyError
 
 GOOD = {
     "padding_min": 0.01, "retransmissions": 0, "packets_sent": 1000, "saturated": 0.0, "saturated_by": "", "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.plugins import load_module
+from inalab.hosts.plugins import load_module
 
 PAGE = Path("docs/extending.md")
 

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from hosts.tcp.parts import Parts
+from inalab.hosts.tcp.parts import Parts
 
 
 def test_a_sum_that_is_no_number_is_made_without_a_word() -> None:

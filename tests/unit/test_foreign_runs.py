@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from schemes import registry
-from testbed.command.again import report_again
-from testbed.command.cli import export_csv
-from testbed.command.runner import results_table
-from testbed.command.terminal import Terminal
-from testbed.draw.curves import look_of, near_bound
-from testbed.record.runs import ResultsError, load_run
-from testbed.record.table import write_csv
-from testbed.report.compare import show_comparison
-from testbed.report.index import write_index
-from testbed.report.page import write_report
+from inalab.schemes import registry
+from inalab.testbed.command.again import report_again
+from inalab.testbed.command.cli import export_csv
+from inalab.testbed.command.runner import results_table
+from inalab.testbed.command.terminal import Terminal
+from inalab.testbed.draw.curves import look_of, near_bound
+from inalab.testbed.record.runs import ResultsError, load_run
+from inalab.testbed.record.table import write_csv
+from inalab.testbed.report.compare import show_comparison
+from inalab.testbed.report.index import write_index
+from inalab.testbed.report.page import write_report
 from tests.runs import failed, make_run, record, trial
 from tests.unit.test_reference_run import REFERENCE
 
@@ -57,7 +57,7 @@ def told(folder: Path, experiment: str | None = None, schemes: tuple[str, ...] =
 
 
 @pytest.mark.parametrize(
-    "named", [{"source": "mine.py"}, {"experiment": "mine.py"}, {"experiment": "mine"}, {"experiment": "experiments.loss"}]
+    "named", [{"source": "mine.py"}, {"experiment": "mine.py"}, {"experiment": "mine"}, {"experiment": "inalab.experiments.loss"}]
 )
 def test_no_experiment_that_a_run_names_is_run(
     tmp_path: Path, code: Path, named: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -79,8 +79,8 @@ def test_no_scheme_that_a_run_names_is_run_and_it_is_drawn_as_recorded(tmp_path:
 
 
 OWN = """
-from schemes.ring import Ring
-from schemes.scheme import Look
+from inalab.schemes.ring import Ring
+from inalab.schemes.scheme import Look
 
 class Mine(Ring):
     name, look = "of-somebody", Look("Mine", "#123456")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch.distributed as dist
 
-from hosts.collective import Membership
-from hosts.gloo import explain
-from hosts.place import Place
-from schemes.gloo import SCHEME
+from inalab.hosts.collective import Membership
+from inalab.hosts.gloo import explain
+from inalab.hosts.place import Place
+from inalab.schemes.gloo import SCHEME
 
 PLACE = Place(
     SCHEME, SCHEME.Settings(), Membership(0, 1, 3, [[0, 1, 2]]), ["10.0.0.1", "10.0.0.2", "10.0.0.3"], [], [],

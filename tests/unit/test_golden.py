@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from switches.embedded.offline import OfflineSwitch
-from switches.embedded.target import EmbeddedTarget
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.target import EmbeddedTarget
 from tests.golden.record import names, recorded, target_of
 from tests.scenarios import scenarios
 

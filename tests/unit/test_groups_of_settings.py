@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from testbed.plan.groups import GROUPS, ungrouped
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-from topologies.catalog import TOPOLOGIES, own_fields
-from topologies.topology import Topology
+from inalab.testbed.plan.groups import GROUPS, ungrouped
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from inalab.topologies.catalog import TOPOLOGIES, own_fields
+from inalab.topologies.topology import Topology
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hosts.stream.retransmission import RetransmissionTimer
-from hosts.stream.timeline import Timeline
-from hosts.training.replica import Replica
-from hosts.training.stragglers import KINDS, Straggler
-from hosts.training.workloads import WORKLOADS, find
+from inalab.hosts.stream.retransmission import RetransmissionTimer
+from inalab.hosts.stream.timeline import Timeline
+from inalab.hosts.training.replica import Replica
+from inalab.hosts.training.stragglers import KINDS, Straggler
+from inalab.hosts.training.workloads import WORKLOADS, find
 from tests.summed import summed
 
 
@@ -98,7 +98,7 @@ def test_a_tensor_workload_gives_its_elements_and_nothing_to_evaluate() -> None:
 
 def test_a_timeline_counts_in_bins_and_keeps_the_last_window(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([5.001, 5.009, 5.011, 5.052])
-    monkeypatch.setattr("hosts.stream.timeline.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("inalab.hosts.stream.timeline.time.monotonic", lambda: next(now))
     timeline = Timeline()
     timeline.note(4, sent=4)
     timeline.note(2, results=2)

@@ -8,7 +8,7 @@ from subprocess import PIPE
 
 import pytest
 
-from topologies.isolation import ending
+from inalab.topologies.isolation import ending
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_every_signal_has_its_name(code: int, words: str) -> None:
 
 INTERRUPTED_IN_ITS_FORK = """
 import os, signal
-from topologies.isolation import fork, wait
+from inalab.topologies.isolation import fork, wait
 
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))
 try:
@@ -47,7 +47,7 @@ def test_an_interrupt_during_a_fork_stays_in_the_child() -> None:
 
 INTERRUPTED_AFTER_ITS_FORK = """
 import os, signal, time
-from topologies.isolation import fork
+from inalab.topologies.isolation import fork
 
 os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
 try:
@@ -70,7 +70,7 @@ def test_an_interrupt_during_a_fork_leaves_no_child_whose_pid_nobody_knows() -> 
 
 DEAD_BEFORE_ITS_CHILD_ASKS = """
 import os, select, signal
-from topologies import isolation
+from inalab.topologies import isolation
 
 asks = isolation.die_with_parent
 

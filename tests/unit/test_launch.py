@@ -17,21 +17,21 @@ import pytest
 import torch.distributed as dist
 from typer.testing import CliRunner
 
-from hosts import torch_backend
-from hosts.collective import AggregationError, Counters, Membership
-from hosts.notes import FOLDER, Notes
-from hosts.place import Place
-from hosts.sampling import SEED
-from hosts.tally import Tally
-from hosts.torch_backend import PLACE, Options
-from hosts.training.pace import VARIABLE
-from hosts.training.stragglers import Straggler
-from schemes.gloo import SCHEME
-from testbed.command import cli
-from testbed.plan.settings import SettingsError, TrialSettings
-from testbed.trial import hosted, launch
-from testbed.trial.launch import check_script, refuse_training
-from testbed.trial.places import RENDEZVOUS_PORT
+from inalab.hosts import torch_backend
+from inalab.hosts.collective import AggregationError, Counters, Membership
+from inalab.hosts.notes import FOLDER, Notes
+from inalab.hosts.place import Place
+from inalab.hosts.sampling import SEED
+from inalab.hosts.tally import Tally
+from inalab.hosts.torch_backend import PLACE, Options
+from inalab.hosts.training.pace import VARIABLE
+from inalab.hosts.training.stragglers import Straggler
+from inalab.schemes.gloo import SCHEME
+from inalab.testbed.command import cli
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.trial import hosted, launch
+from inalab.testbed.trial.launch import check_script, refuse_training
+from inalab.testbed.trial.places import RENDEZVOUS_PORT
 from tests.fake_network import Clock
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [192.168.0.2]:51616. GLHF!"
@@ -98,8 +98,8 @@ def test_what_is_of_the_projects_own_training_is_refused(changed: dict[str, Any]
 
 def test_the_command_hands_on_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     launched: list[Any] = []
-    monkeypatch.setattr("testbed.command.runner.need_namespaces", lambda: None)
-    monkeypatch.setattr("testbed.trial.launch.launch", lambda *given: launched.append(given) or 7)
+    monkeypatch.setattr("inalab.testbed.command.runner.need_namespaces", lambda: None)
+    monkeypatch.setattr("inalab.testbed.trial.launch.launch", lambda *given: launched.append(given) or 7)
     words = [
         "launch",
         "--scheme",
@@ -263,7 +263,7 @@ def test_below_torchrun_an_exit_code_is_the_scripts_own(
     def run(asked: Any) -> None:
         assert (asked.node_rank, asked.nnodes, asked.nproc_per_node) == (1, "2", "1")
         assert (asked.master_addr, asked.master_port) == ("192.168.0.2", 29501)
-        assert (asked.training_script, asked.training_script_args) == ("testbed.trial.hosted", ["x.py", "--lr"])
+        assert (asked.training_script, asked.training_script_args) == ("inalab.testbed.trial.hosted", ["x.py", "--lr"])
         raise ChildFailedError("x.py", {0: ProcessFailure(0, 1, exitcode, "")})
 
     monkeypatch.setattr(torchrun, "run", run)
@@ -312,6 +312,6 @@ def test_a_script_ends_before_its_libraries_are_taken_down(tmp_path: Path) -> No
         "sys.exit(3)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "testbed.trial.hosted", str(script)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "inalab.testbed.trial.hosted", str(script)], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (3, "over\n", "")

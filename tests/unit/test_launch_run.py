@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from hosts.notes import FOLDER, Notes
-from hosts.tally import Tally
-from testbed.plan.settings import TrialSettings
-from testbed.trial import launch
-from testbed.trial.launch import GRACE, LAST_WORDS, MISSED, _Launch
+from inalab.hosts.notes import FOLDER, Notes
+from inalab.hosts.tally import Tally
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial import launch
+from inalab.testbed.trial.launch import GRACE, LAST_WORDS, MISSED, _Launch
 from tests.fake_network import Clock
 
 End = tuple[float, int]  # seconds, and the exit code

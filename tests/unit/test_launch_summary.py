@@ -9,13 +9,13 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from hosts.collective import Counters
-from hosts.tally import Tally
-from hosts.training import pace as paced
-from hosts.training.pace import Pace, pace
-from hosts.training.stragglers import Straggler
-from testbed.plan.settings import TrialSettings
-from testbed.trial.launch import summary
+from inalab.hosts.collective import Counters
+from inalab.hosts.tally import Tally
+from inalab.hosts.training import pace as paced
+from inalab.hosts.training.pace import Pace, pace
+from inalab.hosts.training.stragglers import Straggler
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.launch import summary
 from tests.fake_network import Clock
 
 CARRIED = [{"up": 3_000_000, "down": 1000}, {"up": 1_000_000, "down": 1000}]
@@ -74,8 +74,8 @@ class Busy(Clock):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Busy()
-    monkeypatch.setattr("hosts.training.pace.time", made)
-    monkeypatch.setattr("hosts.training.pace.tally", Tally())
+    monkeypatch.setattr("inalab.hosts.training.pace.time", made)
+    monkeypatch.setattr("inalab.hosts.training.pace.tally", Tally())
     return made
 
 

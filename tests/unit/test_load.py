@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.trial import load, processors
-from testbed.trial.load import LoadMeter
-from testbed.trial.processors import TICKS, Shares, shares
+from inalab.testbed.trial import load, processors
+from inalab.testbed.trial.load import LoadMeter
+from inalab.testbed.trial.processors import TICKS, Shares, shares
 
 
 class Machine:

@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from experiments import quickstart
-from hosts.messages import Done, Failure, Step
-from testbed.draw.curves import by_name, levels, matching, not_valid, ratio
-from testbed.draw.plots import aggregation_time, by_step, learning_curves, retransmissions, step_time, style
-from testbed.measures import metric
-from testbed.plan.settings import TrialSettings
-from testbed.plan.sweep import Point, SweepSettings, paired
-from testbed.record.metrics import COMPARED, DETAIL, MAIN, MISSING, Metric, named, present
-from testbed.record.runs import ResultsError, Run, add_trial, claim, create_run, keep_trials, load_run, release, write_whole
-from testbed.report.compare import compare
-from testbed.report.tables import seed_table, trial_table, verdict
-from testbed.theory import bounds
-from testbed.trial.job_run import JobRun, together
+from inalab.experiments import quickstart
+from inalab.hosts.messages import Done, Failure, Step
+from inalab.testbed.draw.curves import by_name, levels, matching, not_valid, ratio
+from inalab.testbed.draw.plots import aggregation_time, by_step, learning_curves, retransmissions, step_time, style
+from inalab.testbed.measures import metric
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.plan.sweep import Point, SweepSettings, paired
+from inalab.testbed.record.metrics import COMPARED, DETAIL, MAIN, MISSING, Metric, named, present
+from inalab.testbed.record.runs import ResultsError, Run, add_trial, claim, create_run, keep_trials, load_run, release, write_whole
+from inalab.testbed.report.compare import compare
+from inalab.testbed.report.tables import seed_table, trial_table, verdict
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial.job_run import JobRun, together
+from inalab.topologies.jobs import deal
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
 from tests.runs import failed, invalid, make_run, record, trial
-from topologies.jobs import deal
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
 
 
 @pytest.mark.parametrize(

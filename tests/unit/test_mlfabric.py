@@ -18,19 +18,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.collective import AggregationError, Membership, Operation, Update
-from hosts.mlfabric import reservations
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.group import Ranks
-from hosts.mlfabric.replica import Replica
-from hosts.mlfabric.replication import Replication
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.scheduler import Scheduler
-from hosts.mlfabric.server import Came, OrderedServer
-from hosts.mlfabric.worker import MLfabric
-from hosts.tcp.meeting import Meeting
-from hosts.updates import wire
-from hosts.updates.wire import Header, Member
+from inalab.hosts.collective import AggregationError, Membership, Operation, Update
+from inalab.hosts.mlfabric import reservations
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.group import Ranks
+from inalab.hosts.mlfabric.replica import Replica
+from inalab.hosts.mlfabric.replication import Replication
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.scheduler import Scheduler
+from inalab.hosts.mlfabric.server import Came, OrderedServer
+from inalab.hosts.mlfabric.worker import MLfabric
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.wire import Header, Member
 from tests.played import Played
 from tests.unit.test_updates import MODEL, Group, done, together
 

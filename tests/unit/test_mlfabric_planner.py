@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosts.mlfabric.planner import Network, Plan, Request, Standing, Transfer, plan
+from inalab.hosts.mlfabric.planner import Network, Plan, Request, Standing, Transfer, plan
 
 SERVER = 1000
 

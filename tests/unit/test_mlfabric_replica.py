@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.collective import AggregationError, Operation, Sum, Update
-from hosts.mlfabric.replica import Replica
-from hosts.mlfabric.server import Came, copy_of
-from hosts.mlfabric.worker import MLfabric
-from hosts.updates import wire
-from hosts.updates.model import Model
-from hosts.updates.wire import Header, Member
-from hosts.updates.worker import Change
+from inalab.hosts.collective import AggregationError, Operation, Sum, Update
+from inalab.hosts.mlfabric.replica import Replica
+from inalab.hosts.mlfabric.server import Came, copy_of
+from inalab.hosts.mlfabric.worker import MLfabric
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.model import Model
+from inalab.hosts.updates.wire import Header, Member
+from inalab.hosts.updates.worker import Change
 from tests.unit.test_mlfabric import Managed, idle
 from tests.unit.test_updates import MODEL, done, together
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.replication import MOST, Replication
-from hosts.mlfabric.reservations import LATE
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Drop, Fetch, Held, Replicate
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.replication import MOST, Replication
+from inalab.hosts.mlfabric.reservations import LATE
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.transfers import Drop, Fetch, Held, Replicate
 from tests.mlfabric_world import World
 from tests.properties import examples
 

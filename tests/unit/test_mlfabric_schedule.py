@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.mlfabric.distribution import Ahead, Distribution
-from hosts.mlfabric.fabric import Fabric
-from hosts.mlfabric.reservations import LATE
-from hosts.mlfabric.schedule import Schedule
-from hosts.mlfabric.transfers import Fetch, Job, Pass, Push, Skip, What
+from inalab.hosts.mlfabric.distribution import Ahead, Distribution
+from inalab.hosts.mlfabric.fabric import Fabric
+from inalab.hosts.mlfabric.reservations import LATE
+from inalab.hosts.mlfabric.schedule import Schedule
+from inalab.hosts.mlfabric.transfers import Fetch, Job, Pass, Push, Skip, What
 from tests.mlfabric_world import RATE, World
 from tests.properties import examples
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import CommandError, ControlError
-from switches.embedded.build import build
-from switches.embedded.offline import COMMAND, END, HEAD, PART, REFUSAL, OfflineSwitch
+from inalab.switches.control import CommandError, ControlError
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.offline import COMMAND, END, HEAD, PART, REFUSAL, OfflineSwitch
 
 END_OF_RESULT = HEAD.pack(END, 0)
 
@@ -68,7 +68,7 @@ def test_a_switch_that_is_silent_is_ended() -> None:
 
 
 def test_a_switch_that_closes_its_output_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("switches.embedded.offline.ENDING", 0.3)
+    monkeypatch.setattr("inalab.switches.embedded.offline.ENDING", 0.3)
     with other("os.close(1); time.sleep(60)") as switch, pytest.raises(ControlError, match="it has closed its output"):
         switch.send(0, bytes(60))
 

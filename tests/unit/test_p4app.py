@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from schemes.scheme import Admitted
-from testbed.plan.settings import TrialSettings
-from testbed.trial.configuration import switch_commands
-from topologies.p4app import export, named
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
-from topologies.topology import TopologyError
+from inalab.schemes.scheme import Admitted
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.configuration import switch_commands
+from inalab.topologies.p4app import export, named
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import TopologyError
 
 PROGRAM = Path("p4/switchml.p4")
 

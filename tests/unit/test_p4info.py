@@ -9,10 +9,10 @@ import pytest
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 
-from switches.embedded.compiler import check_p4
-from switches.embedded.errors import CompileError
-from switches.p4runtime.numbering import IDS, Numbering, field_ids, one_at_a_time
-from switches.p4runtime.p4info import p4info
+from inalab.switches.embedded.compiler import check_p4
+from inalab.switches.embedded.errors import CompileError
+from inalab.switches.p4runtime.numbering import IDS, Numbering, field_ids, one_at_a_time
+from inalab.switches.p4runtime.p4info import p4info
 from tests.golden.record_p4info import FOLDER, programs
 from tests.probe import INCLUDES, program
 

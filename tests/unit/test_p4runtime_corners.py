@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from p4.v1 import p4runtime_pb2
 
-from switches.embedded.build import build
-from switches.embedded.compiler import check_p4
-from switches.embedded.control import SocketControl
-from switches.embedded.offline import OfflineSwitch
-from switches.p4runtime.p4info import p4info
-from switches.p4runtime.server import P4RuntimeServer
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.compiler import check_p4
+from inalab.switches.embedded.control import SocketControl
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.p4runtime.p4info import p4info
+from inalab.switches.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_client import UPDATE, Client, RefusedError, octets
 from tests.p4runtime_device import PROGRAM, Device, info_of, serving
 

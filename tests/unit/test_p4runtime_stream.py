@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from p4.v1 import p4runtime_pb2
 
-from switches.embedded.build import build
-from switches.embedded.control import SocketControl
-from switches.p4runtime.server import P4RuntimeServer
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.control import SocketControl
+from inalab.switches.p4runtime.server import P4RuntimeServer
 from tests.p4runtime_client import Client, RefusedError, octets
 from tests.p4runtime_device import PROGRAM, Device, info_of, serving
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.collective import AggregationError, Membership
-from hosts.tcp.meeting import GREETING, MeetingError, await_group, meet
-from hosts.tcp.pairwise import TCP_PORT, Pairwise, Server
+from inalab.hosts.collective import AggregationError, Membership
+from inalab.hosts.tcp.meeting import GREETING, MeetingError, await_group, meet
+from inalab.hosts.tcp.pairwise import TCP_PORT, Pairwise, Server
 from tests.scheduled import SCHEDULES
 
 PEERS = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"]

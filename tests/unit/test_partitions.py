@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from hosts.byteps.admission import Admission, Partition
-from hosts.byteps.assignment import ByBytes, ByHash, djb2, shares
+from inalab.hosts.byteps.admission import Admission, Partition
+from inalab.hosts.byteps.assignment import ByBytes, ByHash, djb2, shares
 
 # --- who adds what
 

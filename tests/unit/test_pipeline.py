@@ -12,9 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.training.layers import layers_of, whole
-from hosts.training.pipeline import BARRIER, CROSS_BARRIER, ready, scheduled
-from hosts.training.workloads import PROFILES, WORKLOADS, find
+from inalab.hosts.training.layers import layers_of, whole
+from inalab.hosts.training.pipeline import BARRIER, CROSS_BARRIER, ready, scheduled
+from inalab.hosts.training.workloads import PROFILES, WORKLOADS, find
 
 ROOT = Path(__file__).parents[2]
 TIMES = st.floats(0, 10)
@@ -104,7 +104,7 @@ def test_what_no_layers_can_be_is_refused(name: str) -> None:
 AFTER_A_FORK = """
 import os, sys
 import torch
-from hosts.training.replica import preload
+from inalab.hosts.training.replica import preload
 
 torch.set_num_threads(2)
 torch.zeros(1_000_000).add_(1)  # by both threads

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from testbed.command import runner
-from testbed.plan.sweep import SweepSettings
-from testbed.record import provenance
-from testbed.record.provenance import MOST_FILES, code_digest, environment, git_state
-from testbed.record.runs import load_run
-from testbed.report.index import write_index
-from testbed.report.page import write_report
+from inalab.testbed.command import runner
+from inalab.testbed.plan.sweep import SweepSettings
+from inalab.testbed.record import provenance
+from inalab.testbed.record.provenance import MOST_FILES, code_digest, environment, git_state
+from inalab.testbed.record.runs import load_run
+from inalab.testbed.report.index import write_index
+from inalab.testbed.report.page import write_report
 from tests.runs import make_run, trial
 
 
@@ -197,7 +197,7 @@ def test_a_record_has_the_digest_of_the_experiments_file_and_the_machine(tmp_pat
 
 
 EXPERIMENT = """
-from testbed.plan.sweep import Point, SweepSettings, paired
+from inalab.testbed.plan.sweep import Point, SweepSettings, paired
 Settings, QUICK = SweepSettings, {}
 def trials(settings, seed):
     return paired([Point("one", {}, {})], settings, seed)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hosts.stream.quantization import (
+from inalab.hosts.stream.quantization import (
     CODE_NOT_FINITE,
     CODE_ZERO,
     MAX_WORKERS,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.collective import AggregationError, Membership
-from hosts.stream.recovery import GAP, LONGEST_WAIT, Resending
-from hosts.switchml import wire
-from hosts.switchml.worker import QUERY_PATIENCE, SwitchML
+from inalab.hosts.collective import AggregationError, Membership
+from inalab.hosts.stream.recovery import GAP, LONGEST_WAIT, Resending
+from inalab.hosts.switchml import wire
+from inalab.hosts.switchml.worker import QUERY_PATIENCE, SwitchML
 from tests.fake_network import Clock, play
 
 K, SLOTS, EPOCH = 32, 16, 77

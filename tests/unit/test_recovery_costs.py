@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hosts.atp.departures import Departures
-from testbed.plan.settings import TrialSettings
+from inalab.hosts.atp.departures import Departures
+from inalab.testbed.plan.settings import TrialSettings
 from tests.replay import Replayed, replay
 
 SCHEMES = ("switchml", "atp")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.plan import experiment as registry
-from testbed.plan.settings import TrialSettings
-from testbed.record.runs import load_run
+from inalab.testbed.plan import experiment as registry
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.record.runs import load_run
 
 REFERENCE = Path("results/reference/quickstart")
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from hosts.collective import Membership
-from hosts.place import Place
-from schemes import registry
-from schemes.registry import SchemeError
-from testbed.plan import experiment
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, refuse_others, with_scheme
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
+from inalab.hosts.collective import Membership
+from inalab.hosts.place import Place
+from inalab.schemes import registry
+from inalab.schemes.registry import SchemeError
+from inalab.testbed.plan import experiment
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, refuse_others, with_scheme
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
 
 WHOLE = """
-from schemes.scheme import Look, Scheme, SchemeSettings
+from inalab.schemes.scheme import Look, Scheme, SchemeSettings
 
 class Settings(SchemeSettings):
     depth: int = 2
@@ -82,8 +82,8 @@ def test_a_scheme_of_a_file_has_settings_of_its_own(tmp_path: Path) -> None:
 
 
 SCHEDULED = """
-from schemes.scheme import Look
-from schemes.tcp import Scheduled
+from inalab.schemes.scheme import Look
+from inalab.schemes.tcp import Scheduled
 
 class Mine(Scheduled):
     name, look = "mine", Look("mine", "black", "o")

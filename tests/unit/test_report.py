@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from testbed.record.runs import ResultsError, Run, load_run
-from testbed.report import page as report
-from testbed.report.index import _entry, write_index
-from testbed.report.page import command, write_report
-from testbed.report.tables import seed_table, trial_table
+from inalab.testbed.record.runs import ResultsError, Run, load_run
+from inalab.testbed.report import page as report
+from inalab.testbed.report.index import _entry, write_index
+from inalab.testbed.report.page import command, write_report
+from inalab.testbed.report.tables import seed_table, trial_table
 from tests.runs import failed, invalid, make_run, record, trial
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from testbed.record.runs import Run
-from testbed.report.page import command, write_report
+from inalab.testbed.record.runs import Run
+from inalab.testbed.report.page import command, write_report
 from tests.browser import Browser
 from tests.runs import failed, invalid, make_run, trial
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from testbed.command.cli import application
-from testbed.record.metrics import DETAIL, ELSEWHERE, MAIN, Metric
-from testbed.record.runs import ROOT, ResultsError
+from inalab.testbed.command.cli import application
+from inalab.testbed.record.metrics import DETAIL, ELSEWHERE, MAIN, Metric
+from inalab.testbed.record.runs import ROOT, ResultsError
 from tests.runs import failed, invalid, make_run, trial
 
 PAGE = (ROOT / "docs" / "results.md").read_text()

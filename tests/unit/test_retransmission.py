@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hosts.stream.retransmission import RetransmissionTimer
+from inalab.hosts.stream.retransmission import RetransmissionTimer
 
 
 def timer_after(*batches: list[float], initial: float = 0.1, shortest: float = 0.01, longest: float = 1.0) -> RetransmissionTimer:

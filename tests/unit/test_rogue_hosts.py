@@ -18,20 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP
 
-from hosts.atp import wire as atp_wire
-from hosts.atp.allocation import beginning
-from hosts.atp.tree import Tree
-from hosts.collective import Membership
-from hosts.switchml import wire
-from switches.forwarding import Station
+from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.collective import Membership
+from inalab.hosts.switchml import wire
+from inalab.switches.forwarding import Station
+from inalab.topologies.jobs import JobPlan, deal
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
 from tests import atp_packets, packets
 from tests.fabric import Arrival, Fabric, admitted
 from tests.merging import merger_of, take
 from tests.packets import EPOCH, K, vector
 from tests.properties import examples
-from topologies.jobs import JobPlan, deal
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.racks import Racks
 
 RACKS = {
     scheme: Racks(2, 2, host_rate=None, uplink_rate=None, servers=servers) for scheme, servers in (("switchml", 0), ("atp", 2))

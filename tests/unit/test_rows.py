@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hosts.stream import rows as loops
+from inalab.hosts.stream import rows as loops
 
 
 def test_a_round_trip_tells_where_everybody_sent_once_and_nothing_timed_out_since() -> None:

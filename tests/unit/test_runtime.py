@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.build import build
-from switches.embedded.offline import OfflineSwitch
-from switches.forwarding import forwarding
-from switches.loss import Loss, decisions, link_seed, set_loss
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.forwarding import forwarding
+from inalab.switches.loss import Loss, decisions, link_seed, set_loss
 from tests.packets import program
 from tests.scenarios import ETHERNET
 

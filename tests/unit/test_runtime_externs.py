@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ControlError
-from switches.embedded.errors import CompileError
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.errors import CompileError
 from tests.probe import ask, compile_, program, switch
 
 ONE = "standard.egress_spec = 1;"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.unit.test_runtime import PROBE, QUEUES, probe
 
 MINUTE = 60_000_000  # microseconds; as long as the switch takes

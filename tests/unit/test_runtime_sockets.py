@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.control import SocketControl
-from switches.sockets import claim_socket, socket_path
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.control import SocketControl
+from inalab.switches.sockets import claim_socket, socket_path
 
 PROGRAM = Path("tests/programs/queues.p4")
 
@@ -59,7 +59,7 @@ def test_the_command_line_goes_on_after_a_refused_command(tmp_path: Path) -> Non
     switch = start(path := tmp_path / "s.sock")
     assert switch.stdout is not None
     assert switch.stdout.readline() == "ready\n"
-    tell = [sys.executable, "-m", "switches.cli", str(path)]
+    tell = [sys.executable, "-m", "inalab.switches.cli", str(path)]
     done = subprocess.run(tell, input="nonsense\nhelp\nget_time_elapsed\n", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "error: nonsense: there is no command nonsense\n")
     assert "register_read REGISTER [INDEX]" in done.stdout
@@ -148,7 +148,7 @@ def test_a_name_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for name in (str(victim), "../victim", "a/b", ""):
         with pytest.raises(OSError, match="no name for a switch"):
             claim_socket(name)
-        command = [sys.executable, "-m", "switches.embedded", str(PROGRAM), "-i", "0@nosuch0", "--name", name]
+        command = [sys.executable, "-m", "inalab.switches.embedded", str(PROGRAM), "-i", "0@nosuch0", "--name", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 1
         assert "no name for a switch" in done.stderr
@@ -184,7 +184,7 @@ def test_a_folder_of_sockets_that_is_somebody_elses_is_refused(what: str, tmp_pa
     assert socket_path("./mine.sock") == Path("./mine.sock")
     monkeypatch.setattr(os, "geteuid", lambda: user)
     done = subprocess.run(
-        [sys.executable, "-m", "switches.cli", "mine", "show_ports"], env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        [sys.executable, "-m", "inalab.switches.cli", "mine", "show_ports"], env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1 and "Traceback" not in done.stderr

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from switches.control import ControlError
-from switches.embedded.build import build
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.control import ControlError
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.scenarios import ETHERNET
 from tests.unit.test_runtime import QUEUES, probe
 

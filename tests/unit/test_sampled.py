@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from hosts.sampling import ELEMENTS, SEED, STEPS, Sampling, ScriptSampling
-from hosts.stream import quantization
-from hosts.tally import Tally
-from schemes import registry
-from testbed.plan.settings import TrialSettings
-from testbed.trial.launch import checked_sums
-from testbed.trial.sampled import Comparison, compared
+from inalab.hosts.sampling import ELEMENTS, SEED, STEPS, Sampling, ScriptSampling
+from inalab.hosts.stream import quantization
+from inalab.hosts.tally import Tally
+from inalab.schemes import registry
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.launch import checked_sums
+from inalab.testbed.trial.sampled import Comparison, compared
 
 RING, SWITCHML, ATP = (registry.find(name) for name in ("ring", "switchml", "atp"))
 

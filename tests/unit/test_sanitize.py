@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.sanitize import __main__ as sanitize
 from tests.sanitize.commands import Commands, words_of
 from tests.sanitize.packets import LONGEST, mutated

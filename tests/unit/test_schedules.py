@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosts.tcp import trees
-from hosts.tcp.schedules import PIECES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
-from schemes.oracle import load, seconds
+from inalab.hosts.tcp import trees
+from inalab.hosts.tcp.schedules import PIECES, Schedule, blocks, dedicated_servers, halving_doubling, ring, sharded_server
+from inalab.schemes.oracle import load, seconds
+from inalab.topologies.mixed_rates import MixedRates
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
 from tests.scheduled import SCHEDULES
-from topologies.mixed_rates import MixedRates
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
 
 S, B = 8e6, 10.0  # bytes, Mbit/s
 WHOLE = 8 * S / (B * 1e6)  # seconds of the tensor over one link

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from testbed.record.significance import LEVEL, Evidence, by_pairs, by_ranks, holm, judged
+from inalab.testbed.record.significance import LEVEL, Evidence, by_pairs, by_ranks, holm, judged
 
 
 @pytest.mark.parametrize("n", range(1, 12))

@@ -9,13 +9,13 @@ from statistics import median
 import numpy as np
 import pytest
 
-from experiments import scale_jobs
-from testbed.plan.arrivals import starts
-from testbed.plan.settings import TrialSettings, make_settings
-from testbed.record.runs import load_run
-from testbed.simulator import calibration, costs, validation
-from testbed.simulator.target import SimulatedTarget
-from testbed.simulator.validation import Compared, Measured, compare, flips, passes, verdicts
+from inalab.experiments import scale_jobs
+from inalab.testbed.plan.arrivals import starts
+from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.record.runs import load_run
+from inalab.testbed.simulator import calibration, costs, validation
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.simulator.validation import Compared, Measured, compare, flips, passes, verdicts
 from tests.command_line import inalab
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schemes.tcp import TCP_OVERHEAD
-from testbed.measures import completions, mean_completion, transfers_to_server, update_seconds
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from testbed.simulator.mlfabric import ScheduledUpdates
-from testbed.simulator.target import SimulatedTarget
-from testbed.trial.errors import TrialError
+from inalab.schemes.tcp import TCP_OVERHEAD
+from inalab.testbed.measures import completions, mean_completion, transfers_to_server, update_seconds
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.simulator.mlfabric import ScheduledUpdates
+from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.trial.errors import TrialError
 
 COMMON: dict[str, Any] = {
     "racks": 1, "pipeline": "asynchronous", "workload": "tensor-100000", "steps": 1, "compute_ms": 100.0, "costs": "none",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from testbed.record.statistics import Interval, median_interval
+from inalab.testbed.record.statistics import Interval, median_interval
 
 
 def test_interval_is_that_of_order_statistics() -> None:

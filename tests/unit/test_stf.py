@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switches import stf
+from inalab.switches import stf
 from tests.scenarios import ETHERNET, PROGRAMS
 
 HEAD = ETHERNET.hex()

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.collective import AggregationError, Membership
-from hosts.stream.announcement import announce
-from hosts.stream.quantization import CODE_UNKNOWN
-from hosts.switchml import wire
-from hosts.switchml.worker import SwitchML
+from inalab.hosts.collective import AggregationError, Membership
+from inalab.hosts.stream.announcement import announce
+from inalab.hosts.stream.quantization import CODE_UNKNOWN
+from inalab.hosts.switchml import wire
+from inalab.hosts.switchml.worker import SwitchML
 from tests.fake_network import Answer, Clock, play
 from tests.floats import exponents
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.collective import AggregationError, Membership, Sum
-from hosts.switchml import wire
-from hosts.switchml.worker import SwitchML
+from inalab.hosts.collective import AggregationError, Membership, Sum
+from inalab.hosts.switchml import wire
+from inalab.hosts.switchml.worker import SwitchML
 from tests.fake_network import Clock, play
 from tests.properties import examples
 from tests.reference import QUERY, RESULT, UPDATE, Message, ModelSwitch

@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments.quickstart import Settings as QuickstartSettings
-from experiments.workers import Settings as WorkersSettings
-from hosts.training.pipeline import ASYNCHRONOUS
-from testbed.command import runner
-from testbed.draw.curves import curve, estimate, look_of, ratio, values, words
-from testbed.draw.plots import new_figure
-from testbed.measures import metric
-from testbed.plan import experiment as registry
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-from testbed.plan.sweep import Point, SweepSettings, paired
-from testbed.record import steps
-from testbed.record.runs import Run, add_trial, load_run
-from testbed.record.statistics import median_interval
-from testbed.theory import bounds
-from testbed.trial.errors import TrialError
+from inalab.experiments.quickstart import Settings as QuickstartSettings
+from inalab.experiments.workers import Settings as WorkersSettings
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.testbed.command import runner
+from inalab.testbed.draw.curves import curve, estimate, look_of, ratio, values, words
+from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.measures import metric
+from inalab.testbed.plan import experiment as registry
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+from inalab.testbed.plan.sweep import Point, SweepSettings, paired
+from inalab.testbed.record import steps
+from inalab.testbed.record.runs import Run, add_trial, load_run
+from inalab.testbed.record.statistics import median_interval
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial.errors import TrialError
 from tests.runs import invalid, record, trial
 
 FEWEST = {"validation": 3}  # seeds; it is about many points, and repeats what depends on no seed

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.switchml import wire
+from inalab.hosts.switchml import wire
+from inalab.topologies.jobs import JobPlan, deal
+from inalab.topologies.leaf_spine import LeafSpine
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import Topology
 from tests.fabric import Fabric, admitted, disturb
 from tests.packets import EPOCH, K, frame, program
 from tests.properties import examples
-from topologies.jobs import JobPlan, deal
-from topologies.leaf_spine import LeafSpine
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.racks import Racks
-from topologies.topology import Topology
 
 SLOTS, CHUNKS = 2, 7
 MOST_ROUNDS = 60  # of everybody asking, without loss, after which all must be complete

@@ -5,8 +5,8 @@ from __future__ import annotations
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
-from hosts.switchml import wire
-from switches.embedded.offline import OfflineSwitch
+from inalab.hosts.switchml import wire
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.packets import PARENT_PORT, TestJob, payload, program, read, vector
 
 SLOTS = 3

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, IPOption
 from scapy.layers.l2 import Ether
 
-from hosts.switchml import wire
-from switches.embedded.offline import OfflineSwitch
+from inalab.hosts.switchml import wire
+from inalab.switches.embedded.offline import OfflineSwitch
 from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector, worker_station
 from tests.properties import examples
 from tests.reference import QUERY, RESULT, STATUS, UPDATE, Message, ModelSwitch

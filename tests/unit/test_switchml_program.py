@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.switchml import wire
-from switches.embedded.offline import OfflineSwitch
-from switches.forwarding import Station
+from inalab.hosts.switchml import wire
+from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.forwarding import Station
 from tests.packets import EPOCH, PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector, worker_station
 from tests.properties import examples
 from tests.unit.test_switchml_interleavings import Group, stranger, switch

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hosts.switchml import wire
+from inalab.hosts.switchml import wire
 from tests.packets import EPOCH, TestJob
 from tests.properties import examples
 from tests.reference import QUERY, STATUS, ModelSwitch

@@ -9,15 +9,15 @@ import pytest
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from hosts.switchml import wire
-from switches.loss import Loss
+from inalab.hosts.switchml import wire
+from inalab.switches.loss import Loss
+from inalab.topologies.jobs import JobPlan, deal
+from inalab.topologies.leaf_spine import LeafSpine
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import Topology
 from tests.fabric import Arrival, Fabric, admitted
 from tests.packets import K, frame, program, read, vector
-from topologies.jobs import JobPlan, deal
-from topologies.leaf_spine import LeafSpine
-from topologies.plan import HostPlan, NetworkPlan
-from topologies.racks import Racks
-from topologies.topology import Topology
 
 SLOTS = 3
 TURNS = 3  # of every slot

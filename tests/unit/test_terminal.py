@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from rich.table import Table
 
-from switches.bmv2 import installation
-from testbed.command import doctor, runner
-from testbed.command.terminal import Terminal, styled
-from testbed.lab import grading
-from testbed.lab.lab import Outcome, Report
-from testbed.plan.experiment import Trial
-from testbed.plan.settings import TrialSettings
+from inalab.switches.bmv2 import installation
+from inalab.testbed.command import doctor, runner
+from inalab.testbed.command.terminal import Terminal, styled
+from inalab.testbed.lab import grading
+from inalab.testbed.lab.lab import Outcome, Report
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import TrialSettings
 
 HOSTILE = "m[/x] [red]9[/red] :car: \x1b[2J\x9b0m\r\x07é"
 SHOWN = "m[/x] [red]9[/red] :car: ␛[2J\ufffd0m␍␇é"

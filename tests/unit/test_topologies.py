@@ -14,19 +14,19 @@ from typing import Any
 import psutil
 import pytest
 
-from switches.sizes import MAX_PORTS
-from topologies import isolation, links
-from topologies.dumbbell import Dumbbell
-from topologies.errors import NetworkError
-from topologies.jobs import deal
-from topologies.leaf_spine import MAX_SPINES, LeafSpine
-from topologies.links import PHYSICAL_BYTES, limit_rate
-from topologies.mixed_rates import MixedRates
-from topologies.network import MANAGEMENT_ADDRESS
-from topologies.plan import NetworkPlan
-from topologies.pods import Pods
-from topologies.racks import Racks
-from topologies.topology import MAX_RACKS, MAX_SERVERS, Topology, TopologyError
+from inalab.switches.sizes import MAX_PORTS
+from inalab.topologies import isolation, links
+from inalab.topologies.dumbbell import Dumbbell
+from inalab.topologies.errors import NetworkError
+from inalab.topologies.jobs import deal
+from inalab.topologies.leaf_spine import MAX_SPINES, LeafSpine
+from inalab.topologies.links import PHYSICAL_BYTES, limit_rate
+from inalab.topologies.mixed_rates import MixedRates
+from inalab.topologies.network import MANAGEMENT_ADDRESS
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.pods import Pods
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import MAX_RACKS, MAX_SERVERS, Topology, TopologyError
 
 LONGEST_NAME = 15  # of an interface, in Linux
 SHAPES = [

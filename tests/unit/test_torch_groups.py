@@ -15,15 +15,15 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hosts import torch_backend
-from hosts.calls import Calls, noted_calls
-from hosts.collective import AggregationError, Counters, Label, Operation
-from hosts.epoch import NONE
-from hosts.notes import Notes
-from hosts.pending import PendingSum
-from hosts.sampling import ScriptSampling
-from hosts.tally import Tally
-from hosts.torch_backend import InaProcessGroup, Options
+from inalab.hosts import torch_backend
+from inalab.hosts.calls import Calls, noted_calls
+from inalab.hosts.collective import AggregationError, Counters, Label, Operation
+from inalab.hosts.epoch import NONE
+from inalab.hosts.notes import Notes
+from inalab.hosts.pending import PendingSum
+from inalab.hosts.sampling import ScriptSampling
+from inalab.hosts.tally import Tally
+from inalab.hosts.torch_backend import InaProcessGroup, Options
 from tests.torch_groups import Doubling, InPlace, bare, fresh_tally, place
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from hosts import torch_backend
-from hosts.collective import AggregationError, Label, Operation, Sum
-from hosts.pending import PendingAll, PendingSum, Waiting
-from hosts.tally import Tally
+from inalab.hosts import torch_backend
+from inalab.hosts.collective import AggregationError, Label, Operation, Sum
+from inalab.hosts.pending import PendingAll, PendingSum, Waiting
+from inalab.hosts.tally import Tally
 from tests.torch_groups import Doubling, InPlace, bare, fresh_tally
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from hosts.collective import Counters, Label
-from hosts.training import trainer as training
-from hosts.training.datasets import digits
-from hosts.training.pace import padded_sleep
-from hosts.training.replica import MOMENTUM, Replica
-from hosts.training.stragglers import Straggler
-from hosts.training.trainer import NICENESS, Trainer, TrainingSettings
-from hosts.training.workloads import find, mlp
+from inalab.hosts.collective import Counters, Label
+from inalab.hosts.training import trainer as training
+from inalab.hosts.training.datasets import digits
+from inalab.hosts.training.pace import padded_sleep
+from inalab.hosts.training.replica import MOMENTUM, Replica
+from inalab.hosts.training.stragglers import Straggler
+from inalab.hosts.training.trainer import NICENESS, Trainer, TrainingSettings
+from inalab.hosts.training.workloads import find, mlp
 from tests.fake_network import Clock
 
 SEED = 5
@@ -113,7 +113,7 @@ def in_virtual_time(
     """A worker's records where its sums take these delays, by label, its real computations `took`, and its caller a `pause`."""
     clock = Clock()
     for module in ("exchange", "pace", "replica", "trainer"):
-        monkeypatch.setattr(f"hosts.training.{module}.time", clock)
+        monkeypatch.setattr(f"inalab.hosts.training.{module}.time", clock)
     trainer = Trainer(settings(**change), rank, 1)
     trainer.replica.parameters[0].register_hook(lambda gradient: clock.sleep(took))
     records = []
@@ -253,7 +253,7 @@ def test_sleep_lasts_until_the_time_is_there(monkeypatch: pytest.MonkeyPatch) ->
             super().sleep(min(seconds, 0.3))
 
     clock = Restless()
-    monkeypatch.setattr("hosts.training.pace.time", clock)
+    monkeypatch.setattr("inalab.hosts.training.pace.time", clock)
     padded_sleep(clock.now + 1)
     assert clock.now == 1001
     padded_sleep(clock.now - 5)  # over already

@@ -20,13 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hosts.collective import AggregationError, Label, Membership, Operation, Sum, Update
-from hosts.tcp.meeting import Meeting
-from hosts.updates import wire
-from hosts.updates.model import Model, behind, correction
-from hosts.updates.server import ModelServer
-from hosts.updates.wire import Header, Member
-from hosts.updates.worker import ModelWorker
+from inalab.hosts.collective import AggregationError, Label, Membership, Operation, Sum, Update
+from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.updates import wire
+from inalab.hosts.updates.model import Model, behind, correction
+from inalab.hosts.updates.server import ModelServer
+from inalab.hosts.updates.wire import Header, Member
+from inalab.hosts.updates.worker import ModelWorker
 from tests.played import Played
 
 MODEL = Label("model")

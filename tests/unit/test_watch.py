@@ -14,19 +14,19 @@ from typing import Any, cast
 
 import pytest
 
-from hosts.coordination import LOST
-from hosts.messages import Failure
-from testbed.plan.settings import TrialSettings
-from testbed.trial import watch
-from testbed.trial.errors import TrialError
-from testbed.trial.job_run import JobRun
-from testbed.trial.servers import Server
-from testbed.trial.watch import Watch
-from testbed.trial.workers import Workers
-from topologies.jobs import deal
-from topologies.network import Network
-from topologies.plan import NetworkPlan
-from topologies.racks import Racks
+from inalab.hosts.coordination import LOST
+from inalab.hosts.messages import Failure
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial import watch
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.job_run import JobRun
+from inalab.testbed.trial.servers import Server
+from inalab.testbed.trial.watch import Watch
+from inalab.testbed.trial.workers import Workers
+from inalab.topologies.jobs import deal
+from inalab.topologies.network import Network
+from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.racks import Racks
 
 
 class MadeUp:

@@ -10,16 +10,16 @@ from types import ModuleType
 
 import pytest
 
-from hosts.atp import wire as atp_wire
-from hosts.switchml import wire
-from switches import atp, sizes, switchml
-from switches.embedded import syntax as s
-from switches.embedded.check.context import Checker
-from switches.embedded.check.resolve import declare_constant, declare_type
-from switches.embedded.check.scope import Constant
-from switches.embedded.parse import parse
-from switches.embedded.preprocess import preprocess
-from switches.embedded.types import EnumType, Header, bit_width
+from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.switchml import wire
+from inalab.switches import atp, sizes, switchml
+from inalab.switches.embedded import syntax as s
+from inalab.switches.embedded.check.context import Checker
+from inalab.switches.embedded.check.resolve import declare_constant, declare_type
+from inalab.switches.embedded.check.scope import Constant
+from inalab.switches.embedded.parse import parse
+from inalab.switches.embedded.preprocess import preprocess
+from inalab.switches.embedded.types import EnumType, Header, bit_width
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import struct
 
-from testbed.lab.host import Host
+from inalab.testbed.lab.host import Host
 
 HEADERS = struct.Struct(">6s6sHBBHI")
 COUNT = 1

@@ -2,7 +2,7 @@
 
 import wire
 
-from testbed.lab.host import Host
+from inalab.testbed.lab.host import Host
 
 
 class Worker(Host):

@@ -6,9 +6,9 @@ import struct
 
 import numpy as np
 
-from hosts.collective import AggregationError, Counters, Summing
-from hosts.stream.retransmission import RetransmissionTimer
-from schemes.scheme import Look, Scheme
+from inalab.hosts.collective import AggregationError, Counters, Summing
+from inalab.hosts.stream.retransmission import RetransmissionTimer
+from inalab.schemes.scheme import Look, Scheme
 
 PORT, K = 47000, 256  # K integers or floats of 4 bytes in a packet
 HEADER = struct.Struct(">III")  # epoch, number of the sum, number of the chunk

@@ -3,7 +3,7 @@
 import numpy as np
 import wire
 
-from testbed.lab.host import Host
+from inalab.testbed.lab.host import Host
 
 
 class Worker(Host):

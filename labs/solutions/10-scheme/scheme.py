@@ -8,9 +8,9 @@ from itertools import islice
 
 import numpy as np
 
-from hosts.collective import AggregationError, Counters, Summing
-from hosts.stream.retransmission import RetransmissionTimer
-from schemes.scheme import Look, Scheme
+from inalab.hosts.collective import AggregationError, Counters, Summing
+from inalab.hosts.stream.retransmission import RetransmissionTimer
+from inalab.schemes.scheme import Look, Scheme
 
 PORT, K, WINDOW = 47000, 256, 12
 HEADER = struct.Struct(">III")  # epoch, number of the sum, number of the chunk

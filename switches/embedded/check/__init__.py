@@ -6,14 +6,14 @@ import re
 from functools import cache
 from pathlib import Path
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import blocks, deparser, functions, resolve
-from switches.embedded.check.context import Checker
-from switches.embedded.check.scope import Declaration, Scope, TypeName
-from switches.embedded.errors import CompileError, Position, UnsupportedError, unsupported
-from switches.embedded.preprocess import SYSTEM_INCLUDES
-from switches.embedded.types import BlockType, Header, Struct
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, Position, UnsupportedError, unsupported
+from ..preprocess import SYSTEM_INCLUDES
+from ..types import BlockType, Header, Struct
+from . import blocks, deparser, functions, resolve
+from .context import Checker
+from .scope import Declaration, Scope, TypeName
 
 ROLES = ("parser", "verify checksum", "ingress", "egress", "compute checksum", "deparser")
 PARAMETERS = (4, 2, 3, 3, 2, 2)  # of each

@@ -6,13 +6,13 @@ tables have the same ones.
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import calls
-from switches.embedded.check.context import Checker
-from switches.embedded.check.scope import Declaration, Scope
-from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.types import ExternType
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, unsupported
+from ..types import ExternType
+from . import calls
+from .context import Checker
+from .scope import Declaration, Scope
 
 KINDS = ("action_profile", "action_selector")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import calls, expressions, functions, resolve, statements, states, tables
-from switches.embedded.check.context import Checker
-from switches.embedded.check.conversions import coerce
-from switches.embedded.check.names import control_name
-from switches.embedded.check.scope import Constant, Declaration, Scope, TypeName
-from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.types import BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, Position, unsupported
+from ..types import BlockType, ExternType, Struct, TupleOf, Type, as_bits, bit_width
+from . import calls, expressions, functions, resolve, statements, states, tables
+from .context import Checker
+from .conversions import coerce
+from .names import control_name
+from .scope import Constant, Declaration, Scope, TypeName
 
 DEEPEST_PATH = 40  # instances within instances
 LARGEST_SET = 1 << 16  # values

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.advice import advice
-from switches.embedded.check import blocks, expressions, externs, functions, resolve
-from switches.embedded.check.context import Checker
-from switches.embedded.check.conversions import coerce
-from switches.embedded.check.generics import bind, bound, is_open
-from switches.embedded.check.scope import Declaration, Overloads, Scope
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import BOOL, VOID, ApplyResult, ExternType, Header, HeaderUnion, Stack, Type, TypeVariable
-from switches.embedded.walk import walk
+from .. import checked
+from .. import syntax as s
+from ..advice import advice
+from ..errors import CompileError, Position
+from ..types import BOOL, VOID, ApplyResult, ExternType, Header, HeaderUnion, Stack, Type, TypeVariable
+from ..walk import walk
+from . import blocks, expressions, externs, functions, resolve
+from .context import Checker
+from .conversions import coerce
+from .generics import bind, bound, is_open
+from .scope import Declaration, Overloads, Scope
 
 
 @dataclass

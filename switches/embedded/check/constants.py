@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switches.embedded import syntax as s
-from switches.embedded.check.context import Checker
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import BOOL, INTEGER, Bits, Type
+from .. import syntax as s
+from ..errors import CompileError, Position
+from ..types import BOOL, INTEGER, Bits, Type
+from .context import Checker
 
 COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
 LONGEST_SHIFT = 4096  # of a number without a width

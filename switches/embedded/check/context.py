@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from switches.embedded import checked
-from switches.embedded.check.scope import Scope
-from switches.embedded.errors import CompileError, Position, warn
-from switches.embedded.types import VOID, EnumType, Type
+from .. import checked
+from ..errors import CompileError, Position, warn
+from ..types import VOID, EnumType, Type
+from .scope import Scope
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from switches.embedded import syntax as s
-from switches.embedded.check.constants import boolean, fitted, known
-from switches.embedded.check.context import Checker
-from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.types import BOOL, INTEGER, Bits, EnumType, HeaderUnion, Stack, Struct, TupleOf, Type
+from .. import syntax as s
+from ..errors import CompileError, Position, unsupported
+from ..types import BOOL, INTEGER, Bits, EnumType, HeaderUnion, Stack, Struct, TupleOf, Type
+from .constants import boolean, fitted, known
+from .context import Checker
 
 
 def converted(node: s.Expression, type_: Type, constant: int | bool | None = None) -> s.Expression:

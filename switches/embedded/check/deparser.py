@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.types import Header, HeaderUnion, Stack, Struct, TupleOf, Type, bit_width
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, unsupported
+from ..types import Header, HeaderUnion, Stack, Struct, TupleOf, Type, bit_width
 
 PROGRAM_H = Path(__file__).parent.parent / "runtime" / "program.h"
 MAX_PACKET = int(re.findall(r"#define MAX_PACKET (\d+)", PROGRAM_H.read_text())[0])

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.advice import advice
-from switches.embedded.check import calls, resolve
-from switches.embedded.check.constants import boolean, fitted, folded, folded_unnamed, known
-from switches.embedded.check.context import Checker
-from switches.embedded.check.conversions import as_scalar, cast, coerce, in_order_of, refuse_union, unified
-from switches.embedded.check.scope import Constant, Scope, TypeName
-from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.types import (
+from .. import checked
+from .. import syntax as s
+from ..advice import advice
+from ..errors import CompileError, unsupported
+from ..types import (
     BOOL,
     INTEGER,
     STRING,
@@ -29,6 +24,11 @@ from switches.embedded.types import (
     Varbit,
     bit_width,
 )  # fmt: skip
+from . import calls, resolve
+from .constants import boolean, fitted, folded, folded_unnamed, known
+from .context import Checker
+from .conversions import as_scalar, cast, coerce, in_order_of, refuse_union, unified
+from .scope import Constant, Scope, TypeName
 
 COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import resolve
-from switches.embedded.check.context import Checker
-from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.types import Bits, EnumType, Header, TupleOf, Varbit
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, unsupported
+from ..types import Bits, EnumType, Header, TupleOf, Varbit
+from . import resolve
+from .context import Checker
 
 
 def check(c: Checker, node: s.Call) -> None:

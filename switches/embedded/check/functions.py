@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import resolve, statements
-from switches.embedded.check.context import Checker
-from switches.embedded.check.names import control_name
-from switches.embedded.check.scope import Overloads, Scope, TypeName
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import VOID, ExternType, Integer, StringType, Type, TypeVariable
-from switches.embedded.walk import always_returns, walk
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, Position
+from ..types import VOID, ExternType, Integer, StringType, Type, TypeVariable
+from ..walk import always_returns, walk
+from . import resolve, statements
+from .context import Checker
+from .names import control_name
+from .scope import Overloads, Scope, TypeName
 
 
 def declare(c: Checker, node: s.Function, scope: Scope) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from switches.embedded.types import INTEGER, ExternType, Stack, TupleOf, Type, TypeVariable
+from ..types import INTEGER, ExternType, Stack, TupleOf, Type, TypeVariable
 
 
 def bound(type_: Type, bindings: dict[str, Type]) -> Type:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switches.embedded import syntax as s
-from switches.embedded.check.context import Checker
-from switches.embedded.errors import CompileError
+from .. import syntax as s
+from ..errors import CompileError
+from .context import Checker
 
 
 def control_name(c: Checker, name: str, annotations: Sequence[s.Annotation]) -> str:

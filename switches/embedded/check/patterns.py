@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from switches.embedded import syntax as s
-from switches.embedded.check import expressions
-from switches.embedded.check.context import Checker
-from switches.embedded.check.conversions import coerce
-from switches.embedded.check.scope import Scope
-from switches.embedded.checked import Pattern, ValueSet
-from switches.embedded.errors import CompileError
-from switches.embedded.types import EnumType, Type, as_bits
+from .. import syntax as s
+from ..checked import Pattern, ValueSet
+from ..errors import CompileError
+from ..types import EnumType, Type, as_bits
+from . import expressions
+from .context import Checker
+from .conversions import coerce
+from .scope import Scope
 
 SELECT = "select"  # what stands for the match kind of a select expression
 ANY = Pattern("any")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from switches.embedded import syntax as s
-from switches.embedded.check import conversions, expressions
-from switches.embedded.check.context import Checker
-from switches.embedded.check.scope import Constant, Declaration, Scope, TypeName
-from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.parse import parse_number
-from switches.embedded.text import is_identifier
-from switches.embedded.types import (
+from .. import syntax as s
+from ..errors import CompileError, Position, unsupported
+from ..parse import parse_number
+from ..text import is_identifier
+from ..types import (
     BOOL,
     INTEGER,
     STRING,
@@ -28,6 +25,9 @@ from switches.embedded.types import (
     TypeVariable,
     Varbit,
 )  # fmt: skip
+from . import conversions, expressions
+from .context import Checker
+from .scope import Constant, Declaration, Scope, TypeName
 
 WIDEST = 2048  # bits, as p4c
 LONGEST_STACK = 1 << 16

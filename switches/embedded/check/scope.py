@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from switches.embedded import syntax as s
-from switches.embedded.advice import declared_nowhere
-from switches.embedded.errors import CompileError, Position
-from switches.embedded.types import Type
+from .. import syntax as s
+from ..advice import declared_nowhere
+from ..errors import CompileError, Position
+from ..types import Type
 
 
 @dataclass(eq=False)

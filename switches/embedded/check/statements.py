@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import calls, expressions, resolve
-from switches.embedded.check.context import Checker
-from switches.embedded.check.conversions import coerce
-from switches.embedded.check.scope import Scope
-from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.types import STRING, VOID, Bits, ExternType, Integer, Stack, TupleOf, Type, as_bits
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, unsupported
+from ..types import STRING, VOID, Bits, ExternType, Integer, Stack, TupleOf, Type, as_bits
+from . import calls, expressions, resolve
+from .context import Checker
+from .conversions import coerce
+from .scope import Scope
 
 
 def block(c: Checker, node: s.Block, scope: Scope) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.check import expressions, statements
-from switches.embedded.check.context import Checker
-from switches.embedded.check.patterns import ANY, SELECT, pattern
-from switches.embedded.check.scope import Scope
-from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.types import as_bits
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, Position, unsupported
+from ..types import as_bits
+from . import expressions, statements
+from .context import Checker
+from .patterns import ANY, SELECT, pattern
+from .scope import Scope
 
 END = ("accept", "reject")
 

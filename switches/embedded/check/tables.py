@@ -5,17 +5,17 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.advice import advice
-from switches.embedded.check import action_profiles, expressions, resolve
-from switches.embedded.check.calls import Parameter, arguments, of_variables
-from switches.embedded.check.context import Checker
-from switches.embedded.check.names import control_name
-from switches.embedded.check.patterns import pattern
-from switches.embedded.check.scope import Scope
-from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.types import EnumType, as_bits
+from .. import checked
+from .. import syntax as s
+from ..advice import advice
+from ..errors import CompileError, Position, unsupported
+from ..types import EnumType, as_bits
+from . import action_profiles, expressions, resolve
+from .calls import Parameter, arguments, of_variables
+from .context import Checker
+from .names import control_name
+from .patterns import pattern
+from .scope import Scope
 
 DEFAULT_SIZE = 1024
 LARGEST = 1 << 24  # entries of a table

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import externs, packing
-from switches.embedded.emit.actions import action_info
-from switches.embedded.emit.context import Context
-from switches.embedded.text import c_string
+from .. import checked
+from .. import syntax as s
+from ..text import c_string
+from . import externs, packing
+from .actions import action_info
+from .context import Context
 
 
 def describe(c: Context, table: checked.Table, name: str) -> str:

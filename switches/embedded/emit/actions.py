@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded.emit import calls
-from switches.embedded.emit.context import Context
-from switches.embedded.emit.ctypes import bits_of, c_type, is_wide, literal, size_of
-from switches.embedded.errors import unsupported
-from switches.embedded.text import c_string
-from switches.embedded.types import as_bits
+from .. import checked
+from ..errors import unsupported
+from ..text import c_string
+from ..types import as_bits
+from . import calls
+from .context import Context
+from .ctypes import bits_of, c_type, is_wide, literal, size_of
 
 MAX_ACTION_WORDS = 16  # as runtime/program.h has it
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from switches.embedded.emit.ctypes import compute, is_wide, literal, size_of, storage
-from switches.embedded.errors import Position, unsupported
-from switches.embedded.types import Bits
+from ..errors import Position, unsupported
+from ..types import Bits
+from .ctypes import compute, is_wide, literal, size_of, storage
 
 COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
 

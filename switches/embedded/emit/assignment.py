@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switches.embedded import syntax as s
-from switches.embedded.emit import arithmetic, expressions
-from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import c_type, is_aggregate
-from switches.embedded.emit.place import Place
-from switches.embedded.errors import Position
-from switches.embedded.types import Bits, Header, HeaderUnion, Struct, TupleOf, Type
+from .. import syntax as s
+from ..errors import Position
+from ..types import Bits, Header, HeaderUnion, Struct, TupleOf, Type
+from . import arithmetic, expressions
+from .context import Context, Value
+from .ctypes import c_type, is_aggregate
+from .place import Place
 
 
 @dataclass(frozen=True)

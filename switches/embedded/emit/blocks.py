@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import calls, expressions, objects, statements, states
-from switches.embedded.emit.assignment import Target, clear, read, store, target
-from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import c_type, is_aggregate
-from switches.embedded.emit.place import Place
-from switches.embedded.types import VOID, ExternType, HeaderUnion
+from .. import checked
+from .. import syntax as s
+from ..types import VOID, ExternType, HeaderUnion
+from . import calls, expressions, objects, statements, states
+from .assignment import Target, clear, read, store, target
+from .context import Context, Value
+from .ctypes import c_type, is_aggregate
+from .place import Place
 
 
 def function(c: Context, instance: checked.Instance, shared: dict[checked.Variable, Place]) -> str:

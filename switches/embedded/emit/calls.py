@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import blocks, expressions, externs, functions, tables
-from switches.embedded.emit.assignment import Target, invalidate, local, others_of, read, set_valid, store, target
-from switches.embedded.emit.context import DONE, Context, Value
-from switches.embedded.emit.ctypes import is_aggregate
-from switches.embedded.emit.place import Place
-from switches.embedded.types import BOOL, VOID, ApplyResult, Header, HeaderUnion, Stack
+from .. import checked
+from .. import syntax as s
+from ..types import BOOL, VOID, ApplyResult, Header, HeaderUnion, Stack
+from . import blocks, expressions, externs, functions, tables
+from .assignment import Target, invalidate, local, others_of, read, set_valid, store, target
+from .context import DONE, Context, Value
+from .ctypes import is_aggregate
+from .place import Place
 
 
 def call(c: Context, node: s.Call) -> Value:

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from switches.embedded import checked
-from switches.embedded.emit.names import c_name
-from switches.embedded.emit.place import Place
-from switches.embedded.text import c_comment
-from switches.embedded.types import VOID, Type
+from .. import checked
+from ..text import c_comment
+from ..types import VOID, Type
+from .names import c_name
+from .place import Place
 
 # what program.py and parsers.py declare themselves
 OWN_NAMES = "phv at end out payload packet_length payload_length exited error mark_to_drop parser_steps loop_turns"

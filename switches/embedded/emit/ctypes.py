@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from switches.embedded.emit.context import Context
-from switches.embedded.emit.names import c_name
-from switches.embedded.types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, Varbit, Void, as_bits
+from ..types import Bits, Bool, EnumType, Header, Stack, Struct, TupleOf, Type, Varbit, Void, as_bits
+from .context import Context
+from .names import c_name
 
 
 def is_wide(type_: Type) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import c_type, is_wide
-from switches.embedded.emit.names import c_name
-from switches.embedded.errors import Position, unsupported
-from switches.embedded.types import Header, Stack, Struct, TupleOf, Type, Varbit, as_bits
+from ..errors import Position, unsupported
+from ..types import Header, Stack, Struct, TupleOf, Type, Varbit, as_bits
+from .context import Context, Value
+from .ctypes import c_type, is_wide
+from .names import c_name
 
 
 def equal(c: Context, a: Value, b: Value, position: Position) -> str:

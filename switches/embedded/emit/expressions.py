@@ -6,15 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import arithmetic, assignment, calls
-from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import c_type, literal
-from switches.embedded.emit.equality import equal
-from switches.embedded.emit.place import Place
-from switches.embedded.text import c_string
-from switches.embedded.types import (
+from .. import checked
+from .. import syntax as s
+from ..text import c_string
+from ..types import (
     BOOL,
     INTEGER,
     STRING,
@@ -29,6 +24,11 @@ from switches.embedded.types import (
     Void,
     as_bits,
 )  # fmt: skip
+from . import arithmetic, assignment, calls
+from .context import Context, Value
+from .ctypes import c_type, literal
+from .equality import equal
+from .place import Place
 
 
 def expression(c: Context, node: s.Expression) -> Value:

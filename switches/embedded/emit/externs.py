@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import expressions, objects, packing, states, wire
-from switches.embedded.emit.arithmetic import convert, unsigned
-from switches.embedded.emit.assignment import Target, store, target
-from switches.embedded.emit.context import DONE, Context, Value
-from switches.embedded.emit.ctypes import compute, is_wide, size_of
-from switches.embedded.emit.place import Place
-from switches.embedded.errors import CompileError, Position, unsupported
-from switches.embedded.text import c_string
-from switches.embedded.types import INTEGER, Bits, EnumType, Struct, TupleOf, as_bits
+from .. import checked
+from .. import syntax as s
+from ..errors import CompileError, Position, unsupported
+from ..text import c_string
+from ..types import INTEGER, Bits, EnumType, Struct, TupleOf, as_bits
+from . import expressions, objects, packing, states, wire
+from .arithmetic import convert, unsigned
+from .assignment import Target, store, target
+from .context import DONE, Context, Value
+from .ctypes import compute, is_wide, size_of
+from .place import Place
 
 HASHES = ("crc32", "crc16", "csum16", "identity", "xor16")
 # bits, polynomial, initial remainder and final XOR, until a command sets others

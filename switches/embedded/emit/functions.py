@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded.emit import statements, trace
-from switches.embedded.emit.context import Context
-from switches.embedded.emit.ctypes import c_type
-from switches.embedded.emit.place import Place
-from switches.embedded.types import VOID
+from .. import checked
+from ..types import VOID
+from . import statements, trace
+from .context import Context
+from .ctypes import c_type
+from .place import Place
 
 
 def action(c: Context, action: checked.Action) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switches.embedded import syntax as s
-from switches.embedded.emit import expressions, statements
-from switches.embedded.emit.context import Context, Loop
-from switches.embedded.emit.ctypes import c_type
-from switches.embedded.emit.place import Place
-from switches.embedded.types import Bits, Stack
+from .. import syntax as s
+from ..types import Bits, Stack
+from . import expressions, statements
+from .context import Context, Loop
+from .ctypes import c_type
+from .place import Place
 
 
 def loop(c: Context, node: s.For | s.ForIn) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switches.embedded.text import is_identifier
+from ..text import is_identifier
 
 C_KEYWORDS = set(
     """auto bool break case char const continue default do double else enum extern false float for goto if inline int long

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded.emit.context import Context
-from switches.embedded.emit.ctypes import c_type, storage
-from switches.embedded.emit.names import c_name
-from switches.embedded.errors import CompileError, unsupported
-from switches.embedded.text import c_string
-from switches.embedded.types import Bits, EnumType, as_bits
+from .. import checked
+from ..errors import CompileError, unsupported
+from ..text import c_string
+from ..types import Bits, EnumType, as_bits
+from .context import Context
+from .ctypes import c_type, storage
+from .names import c_name
 
 BANK = 4  # registers of one shape in one control that are worth interleaving
 MOST_CELLS = 1 << 28

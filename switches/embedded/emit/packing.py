@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import expressions
-from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import is_wide
-from switches.embedded.emit.place import Place
-from switches.embedded.emit.wire import Cell, pattern, write_cells
-from switches.embedded.errors import Position, unsupported
-from switches.embedded.types import BOOL, Header, HeaderUnion, Struct, TupleOf, Varbit, as_bits
+from .. import checked
+from .. import syntax as s
+from ..errors import Position, unsupported
+from ..types import BOOL, Header, HeaderUnion, Struct, TupleOf, Varbit, as_bits
+from . import expressions
+from .context import Context, Value
+from .ctypes import is_wide
+from .place import Place
+from .wire import Cell, pattern, write_cells
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switches.embedded.emit.names import c_name
+from .names import c_name
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded.emit import blocks, objects, trace
-from switches.embedded.emit.context import Context
-from switches.embedded.emit.ctypes import c_type
-from switches.embedded.emit.place import Place
-from switches.embedded.text import c_comment, c_string
-from switches.embedded.types import ExternType, Struct
+from .. import checked
+from ..text import c_comment, c_string
+from ..types import ExternType, Struct
+from . import blocks, objects, trace
+from .context import Context
+from .ctypes import c_type
+from .place import Place
 
 PREFIX = """\
 // Written by the embedded switch's compiler from {name}. One packet is processed at a time, so all state is static.

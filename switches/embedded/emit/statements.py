@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from switches.embedded import syntax as s
-from switches.embedded.emit import assignment, calls, expressions, loops, trace
-from switches.embedded.emit.context import Context
-from switches.embedded.emit.ctypes import c_type, is_aggregate, is_wide
-from switches.embedded.emit.place import Place
-from switches.embedded.errors import unsupported
-from switches.embedded.types import ApplyResult, Type
+from .. import syntax as s
+from ..errors import unsupported
+from ..types import ApplyResult, Type
+from . import assignment, calls, expressions, loops, trace
+from .context import Context
+from .ctypes import c_type, is_aggregate, is_wide
+from .place import Place
 
 
 def block(c: Context, node: s.Block) -> None:

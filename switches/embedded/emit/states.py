@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import blocks, expressions, statements, trace, value_sets
-from switches.embedded.emit.assignment import invalidate, local, others_of
-from switches.embedded.emit.context import DONE, Context, Value
-from switches.embedded.emit.ctypes import c_type, size_of
-from switches.embedded.emit.place import Place
-from switches.embedded.emit.tables import condition
-from switches.embedded.emit.wire import cells_of, load, read_cells
-from switches.embedded.types import Header, HeaderUnion, Stack, Struct, Varbit, as_bits, bit_width
+from .. import checked
+from .. import syntax as s
+from ..types import Header, HeaderUnion, Stack, Struct, Varbit, as_bits, bit_width
+from . import blocks, expressions, statements, trace, value_sets
+from .assignment import invalidate, local, others_of
+from .context import DONE, Context, Value
+from .ctypes import c_type, size_of
+from .place import Place
+from .tables import condition
+from .wire import cells_of, load, read_cells
 
 FAIL = "goto fail;"
 REJECTED = "REJECTED"  # what a parser returns, in place of an error's number, that ends those which apply it without an error

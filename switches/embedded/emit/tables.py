@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit import action_profiles, expressions, externs, objects
-from switches.embedded.emit.actions import action_info, constant_data, entry_data, run
-from switches.embedded.emit.arithmetic import binary
-from switches.embedded.emit.assignment import target
-from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import bits_of, c_type, is_wide, literal, size_of
-from switches.embedded.errors import Position, unsupported
-from switches.embedded.text import c_string
-from switches.embedded.types import Bits, Header, Type
+from .. import checked
+from .. import syntax as s
+from ..errors import Position, unsupported
+from ..text import c_string
+from ..types import Bits, Header, Type
+from . import action_profiles, expressions, externs, objects
+from .actions import action_info, constant_data, entry_data, run
+from .arithmetic import binary
+from .assignment import target
+from .context import Context, Value
+from .ctypes import bits_of, c_type, is_wide, literal, size_of
 
 
 def function(c: Context, table: checked.Table) -> str:

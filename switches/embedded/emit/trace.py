@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded import syntax as s
-from switches.embedded.emit.context import Context
-from switches.embedded.errors import Position
-from switches.embedded.text import c_string
+from .. import checked
+from .. import syntax as s
+from ..errors import Position
+from ..text import c_string
+from .context import Context
 
 TAKING = ("emit", "write", "count")  # methods that take arguments and write none of them
 RECORDED = (s.Assignment, s.CallStatement, s.If, s.Switch, s.Return, s.Exit)

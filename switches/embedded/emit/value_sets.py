@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from switches.embedded import checked
-from switches.embedded.emit.context import Context
-from switches.embedded.emit.ctypes import c_type, is_wide
-from switches.embedded.emit.wire import Cell, pattern
-from switches.embedded.text import c_string
-from switches.embedded.types import as_bits
+from .. import checked
+from ..text import c_string
+from ..types import as_bits
+from .context import Context
+from .ctypes import c_type, is_wide
+from .wire import Cell, pattern
 
 
 def test(c: Context, values: checked.ValueSet, keys: list[str]) -> str:

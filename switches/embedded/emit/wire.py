@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switches.embedded.emit.context import Context, Value
-from switches.embedded.emit.ctypes import is_wide, size_of, storage
-from switches.embedded.emit.place import Place
-from switches.embedded.errors import Position, unsupported
-from switches.embedded.types import Bits, Header, Stack, Struct, Type, Varbit, as_bits
+from ..errors import Position, unsupported
+from ..types import Bits, Header, Stack, Struct, Type, Varbit, as_bits
+from .context import Context, Value
+from .ctypes import is_wide, size_of, storage
+from .place import Place
 
 RUN = 4  # fields of one width, side by side, that are worth a loop
 

@@ -4,7 +4,7 @@ Fields that the parser leaves empty are the checker's (switches.embedded.check):
 of those that are known when compiling.
 """
 
-from switches.embedded.syntax.declarations import (
+from .declarations import (
     Action,
     ActionRef,
     Annotation,
@@ -31,7 +31,7 @@ from switches.embedded.syntax.declarations import (
     Typedef,
     ValueSet,
 )
-from switches.embedded.syntax.expressions import (
+from .expressions import (
     Binary,
     Boolean,
     Call,
@@ -55,7 +55,7 @@ from switches.embedded.syntax.expressions import (
     Typed,
     Unary,
 )
-from switches.embedded.syntax.statements import (
+from .statements import (
     Assignment,
     Block,
     Break,
@@ -72,7 +72,7 @@ from switches.embedded.syntax.statements import (
     SwitchCase,
     Variable,
 )
-from switches.embedded.syntax.types import BareType, BitsType, NamedType, Node, StackType, TupleType, TypeRef, VarbitType
+from .types import BareType, BitsType, NamedType, Node, StackType, TupleType, TypeRef, VarbitType
 
 __all__ = [
     "Action",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from switches.embedded.syntax.expressions import Expression
-from switches.embedded.syntax.statements import Block, Constant, Statement, Variable
-from switches.embedded.syntax.types import NamedType, Node, TypeRef
-from switches.embedded.text import unescape
+from ..text import unescape
+from .expressions import Expression
+from .statements import Block, Constant, Statement, Variable
+from .types import NamedType, Node, TypeRef
 
 
 @dataclass

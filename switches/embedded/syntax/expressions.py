@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from switches.embedded.syntax.types import Node, TypeRef
+from .types import Node, TypeRef
 
 
 @dataclass

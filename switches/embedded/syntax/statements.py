@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from switches.embedded.syntax.expressions import Call, Expression
-from switches.embedded.syntax.types import Node, TypeRef
+from .expressions import Call, Expression
+from .types import Node, TypeRef
 
 
 @dataclass

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from switches.embedded.errors import Position
+from ..errors import Position
 
 if TYPE_CHECKING:
-    from switches.embedded.syntax.expressions import Expression
+    from .expressions import Expression
 
 
 @dataclass

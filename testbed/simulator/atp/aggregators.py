@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numba
 
-from hosts.atp.wire import ASKED, COLLISION, ECN, JOINS, RESEND
-from hosts.compiled import compiled
-from switches.atp import EVENTS
-from testbed.simulator.lines import SWITCH, launch
-from testbed.simulator.world import QUERY, RESULT, STATUS, UPDATE, WORLD, B, R, World, Z, drop, new_packet
+from inalab.hosts.atp.wire import ASKED, COLLISION, ECN, JOINS, RESEND
+from inalab.hosts.compiled import compiled
+from inalab.switches.atp import EVENTS
+from inalab.testbed.simulator.lines import SWITCH, launch
+from inalab.testbed.simulator.world import QUERY, RESULT, STATUS, UPDATE, WORLD, B, R, World, Z, drop, new_packet
 
 TRANSIT = 2
 CLAIM, COLLIDE, COMPLETE, FLUSH, PASS, FREE, ANSWER, REPAIR = range(len(EVENTS))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numba
 
-from hosts.atp.congestion import CONTROLS, NONE, PAPER, SMALLEST
-from hosts.compiled import compiled
-from testbed.simulator.world import WORLD, B, World, Z
+from inalab.hosts.atp.congestion import CONTROLS, NONE, PAPER, SMALLEST
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.world import WORLD, B, World, Z
 
 ON_LOSSES, NEVER = CONTROLS.index(PAPER), CONTROLS.index(NONE)  # of World.jobs
 

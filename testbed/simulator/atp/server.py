@@ -11,15 +11,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp.allocation import following
-from hosts.atp.departures import NOBODY, lacking, occupy
-from hosts.atp.departures import leave as depart
-from hosts.atp.server import NAP as LONGEST_NAP
-from hosts.atp.tree import BITS
-from hosts.atp.wire import ASKED, COLLISION, ECN, JOINS, RESEND
-from hosts.compiled import compiled
-from testbed.simulator.lines import BATCH, HOST, NAP, cross_from_host
-from testbed.simulator.world import (
+from inalab.hosts.atp.allocation import following
+from inalab.hosts.atp.departures import NOBODY, lacking, occupy
+from inalab.hosts.atp.departures import leave as depart
+from inalab.hosts.atp.server import NAP as LONGEST_NAP
+from inalab.hosts.atp.tree import BITS
+from inalab.hosts.atp.wire import ASKED, COLLISION, ECN, JOINS, RESEND
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.lines import BATCH, HOST, NAP, cross_from_host
+from inalab.testbed.simulator.world import (
     EVENTS,
     FULL,
     QUERY,

@@ -6,15 +6,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.atp import places as loops
-from hosts.atp.wire import COLLISION, ECN, JOINS, RESEND
-from hosts.atp.wire import TRIES as TRIES_ON_WIRE
-from hosts.atp.worker import MOST_WAITS
-from hosts.compiled import compiled
-from testbed.simulator.atp.congestion import collided, congested, settled_some
-from testbed.simulator.recovery import answered, overdue, results_needless, settled, transmit
-from testbed.simulator.stream import finish
-from testbed.simulator.world import (
+from inalab.hosts.atp import places as loops
+from inalab.hosts.atp.wire import COLLISION, ECN, JOINS, RESEND
+from inalab.hosts.atp.wire import TRIES as TRIES_ON_WIRE
+from inalab.hosts.atp.worker import MOST_WAITS
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.atp.congestion import collided, congested, settled_some
+from inalab.testbed.simulator.recovery import answered, overdue, results_needless, settled, transmit
+from inalab.testbed.simulator.stream import finish
+from inalab.testbed.simulator.world import (
     ASKED,
     CHUNK,
     INDEX,

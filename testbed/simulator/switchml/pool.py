@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numba
 
-from hosts.compiled import compiled
-from testbed.simulator.lines import SWITCH, multicast, send_down, send_up
-from testbed.simulator.sending import AGAIN, INSISTS
-from testbed.simulator.world import QUERY, RESULT, STATUS, UPDATE, WORLD, R, World, Z
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.lines import SWITCH, multicast, send_down, send_up
+from inalab.testbed.simulator.sending import AGAIN, INSISTS
+from inalab.testbed.simulator.world import QUERY, RESULT, STATUS, UPDATE, WORLD, R, World, Z
 
 NOBODY = -1
 

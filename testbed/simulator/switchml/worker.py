@@ -6,16 +6,16 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.compiled import compiled
-from testbed.simulator.recovery import (
+from inalab.hosts.compiled import compiled
+from inalab.testbed.simulator.recovery import (
     answered,
     results_needless,
     rows_of,
     settled,
     transmit,
 )
-from testbed.simulator.stream import finish
-from testbed.simulator.world import (
+from inalab.testbed.simulator.stream import finish
+from inalab.testbed.simulator.world import (
     AHEAD,
     ANNOUNCED,
     CHUNK,

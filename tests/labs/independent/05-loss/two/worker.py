@@ -3,7 +3,7 @@
 import numpy as np
 import wire
 
-from testbed.lab.host import Host
+from inalab.testbed.lab.host import Host
 
 NEVER = np.inf
 EPSILON = 1e-6  # microseconds; sums of floats

@@ -3,7 +3,7 @@
 import atp_wire
 import numpy as np
 
-from testbed.lab.host import Host
+from inalab.testbed.lab.host import Host
 
 
 class Chunk:
