@@ -14,7 +14,7 @@ READY := $(VENV)/.ready
 READY_EXTRAS := $(VENV)/.ready-extras# READY, and what tests and other extras need
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment figures test test-unit test-deep test-network test-labs test-steady mutants sanitize fuzz programs bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-deep test-network test-labs test-steady mutants sanitize fuzz programs release bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -77,6 +77,9 @@ fuzz: $(READY_EXTRAS) ## try 10^7 packets and 10^6 commands under sanitizers, an
 programs: $(READY_EXTRAS) ## compare PROGRAMS=100 random P4 programs with an interpreter; TARGET=bmv2: with real p4c and BMv2, as root
 	@$(BIN)/python -m tests.p4_comparison $(if $(filter bmv2,$(TARGET)),--bmv2) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
 
+release: $(READY_EXTRAS) ## build sdist and wheel in dist/; install the wheel into an empty environment, and use it there
+	@$(BIN)/python -m tests.release
+
 bench: $(READY) ## measure packets/s of the switch and ATE/s of workers
 	@$(BIN)/python -m inalab.testbed.command.bench
 
@@ -96,4 +99,4 @@ lock: $(READY_EXTRAS) ## write requirements.lock and requirements-extras.lock fr
 	@$(BIN)/python -m inalab.testbed.command.lock
 
 clean: ## remove .venv and caches; results stay
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -42,7 +42,7 @@ install_bmv2() {
 }
 
 install_p4utils() {
-    source=${P4UTILS:-$("$VENV/bin/python" -c 'from switches.bmv2.installation import P4UTILS; print(P4UTILS)')}
+    source=${P4UTILS:-$("$VENV/bin/python" -c 'from inalab.switches.bmv2.installation import P4UTILS; print(P4UTILS)')}
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$source" >"$log" 2>&1 || return 1
     (cd "$REPOSITORY" && "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[bmv2]') >"$log" 2>&1
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,8 +38,10 @@ def load_module(source: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        line = _line(error, path)
-        raise PluginError(f"{source}{line} cannot be imported: {type(error).__name__}: {error}") from error
+        line, renamed = _line(error, path), ""
+        if isinstance(error, ModuleNotFoundError) and find_spec(f"inalab.{error.name}"):
+            renamed = f"; it is inalab.{error.name}"
+        raise PluginError(f"{source}{line} cannot be imported: {type(error).__name__}: {error}{renamed}") from error
     return module
 
 

@@ -21,7 +21,8 @@ import inalab
 SUBMISSION = Path("/submission")  # where the student's folder is inside
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTED_FROM = Path(inalab.__file__).resolve().parents[1]  # the folder in which Python finds inalab
-PACKAGES = ("inalab", "testbed", "switches", "hosts", "topologies", "schemes", "experiments")  # of ROOT, and nothing else of it
+# of ROOT, and nothing else of it; in a checkout inalab/ has __init__.py, installed ROOT itself has it
+PACKAGES = ("inalab", "__init__.py", "testbed", "switches", "hosts", "topologies", "schemes", "experiments")
 LABS = ROOT / "labs"
 GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20

@@ -22,7 +22,7 @@ from inalab.testbed.lab.summing import check_sums, tensors
 from inalab.testbed.lab.workbench import Workbench
 
 PYTHON = Lab("Python", "Python", 1, ["work.py"])
-HOST = "from testbed.lab.host import Host\n\n\nclass Worker(Host):\n"
+HOST = "from inalab.testbed.lab.host import Host\n\n\nclass Worker(Host):\n"
 
 
 def outcome(folder: Path, work: str, task: object, files: tuple[str, ...] = ("work.py",)) -> Outcome:

@@ -234,12 +234,12 @@ def test_a_failure_of_gloo_is_one_line_with_the_cause(tmp_path: Path, notes: Not
 
 
 def test_a_sum_that_failed_is_one_line(tmp_path: Path, notes: Notes) -> None:
-    source = "from hosts.collective import AggregationError\nraise AggregationError('worker 1: job 0, slot 3')\n"
+    source = "from inalab.hosts.collective import AggregationError\nraise AggregationError('worker 1: job 0, slot 3')\n"
     assert failed(tmp_path, notes, source) == f"train.py, line 2: {AggregationError.__name__}: worker 1: job 0, slot 3"
 
 
 def test_a_failure_is_where_the_script_called_what_failed(tmp_path: Path, notes: Notes) -> None:
-    source = "from hosts.collective import AggregationError\ndef f():\n    raise AggregationError('no')\nf()\n"
+    source = "from inalab.hosts.collective import AggregationError\ndef f():\n    raise AggregationError('no')\nf()\n"
     assert failed(tmp_path, notes, source) == "train.py, line 3: AggregationError: no"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from inalab.schemes import registry
 from inalab.schemes.registry import SchemeError
 from inalab.testbed.plan import experiment
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, refuse_others, with_scheme
+from inalab.testbed.record.runs import ROOT
 from inalab.topologies.plan import NetworkPlan
 from inalab.topologies.racks import Racks
 
@@ -96,8 +98,8 @@ SCHEME = Mine()
     ("text", "sentence"),
     [
         ("", "does not define SCHEME"),
-        ("SCHEME = 3", "is a int: make it an instance of a subclass of schemes.scheme.Scheme"),
-        ("from schemes.scheme import Scheme\nSCHEME = Scheme()", "lacks name and look"),
+        ("SCHEME = 3", "is a int: make it an instance of a subclass of inalab.schemes.scheme.Scheme"),
+        ("from inalab.schemes.scheme import Scheme\nSCHEME = Scheme()", "lacks name and look"),
         (WHOLE.replace("    def bound", "    def bounds"), "scheme mine of .* lacks bound()"),
         (SCHEDULED, r"scheme mine of .* lacks schedule()"),
         (WHOLE.replace('"mine"', '"ring"', 1), "there is a scheme ring already"),
@@ -109,6 +111,12 @@ def test_a_file_that_is_no_scheme_is_one_sentence(text: str, sentence: str, tmp_
     with pytest.raises(SchemeError, match=sentence.replace("()", r"\(\)")) as caught:
         registry.add(file(tmp_path, text))
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_before_the_package_had_its_name_is_told_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT])
+    with pytest.raises(SchemeError, match=r"ModuleNotFoundError: No module named 'schemes'; it is inalab\.schemes$"):
+        registry.add(file(tmp_path, "from schemes.scheme import Scheme", "earlier.py"))
 
 
 def test_a_file_that_is_not_there() -> None:
