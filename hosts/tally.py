@@ -13,13 +13,14 @@ from inalab.hosts.notes import Notes
 
 @dataclass
 class Tally:
-    """Calls, and bytes of the tensors that they were given. `seconds` are of each sum, from the call to its end."""
+    """Calls, and bytes of the tensors that they were given. Seconds are of each all-reduce, from the call to its end."""
 
     sums: int = 0
     sum_bytes: int = 0
     seconds: list[float] = field(default_factory=list)
     gloo_calls: int = 0
     gloo_bytes: int = 0
+    gloo_seconds: list[float] = field(default_factory=list)  # of all-reduces alone
     sent: int = 0  # packets with a vector, retransmissions included; or TCP segments
     retransmissions: int = 0
     paced: int = 0  # steps padded to a virtual time (hosts.training.pace)

@@ -23,7 +23,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -144,7 +144,7 @@ class InaProcessGroup(dist.ProcessGroup):
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
             gloo = self._noted(_described(given[0]) if len(given) == 1 else "all_reduce", self.gloo, given)
-            return gloo.allreduce(given, opts) if opts is not None else gloo.allreduce(given)
+            return _timed(gloo.allreduce, given, *([opts] if opts is not None else []))
         return self.sum(given[0])
 
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
@@ -153,7 +153,7 @@ class InaProcessGroup(dist.ProcessGroup):
         if self.collective is None or not _summable(tensor):
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
-            return self._noted(_described(tensor), self.gloo, [tensor]).allreduce([tensor])
+            return _timed(self._noted(_described(tensor), self.gloo, [tensor]).allreduce, [tensor])
         with self.turn:
             if self.calls and operation in COLLECTIVE:
                 self.calls.note(_described(tensor, self.place.scheme.name))
@@ -286,6 +286,14 @@ def _advance_first(collective: Collective, under_way: list[tuple[PendingSum, Sum
     with _reporting(pending):
         collective.advance(started, interrupt)
     under_way[:] = [both for both in under_way if not both[0].is_completed()]
+
+
+def _timed(all_reduce: Callable[..., Any], *given: Any) -> Any:
+    """Begin an all-reduce of Gloo's, and tally how long it takes. Whoever ends it calls back, a thread of Gloo or this one."""
+    begun = time.monotonic()
+    work = all_reduce(*given)
+    work.get_future().add_done_callback(lambda _: tally.gloo_seconds.append(time.monotonic() - begun))
+    return work
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

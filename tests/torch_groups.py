@@ -9,9 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing
-from inalab.hosts.pending import Waiting
+from inalab.hosts.pending import PendingSum, Waiting
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import InaProcessGroup
 
@@ -66,9 +67,9 @@ class GlooCalls:
     def __init__(self) -> None:
         self.given: list[Any] = []
 
-    def allreduce(self, tensors: Any, opts: Any = None) -> str:
+    def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         self.given.append(tensors)
-        return "gloo"
+        return PendingSum(torch.ones(1))
 
 
 def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) -> Any:

@@ -17,7 +17,7 @@ def launch(
     ] = "switchml",
     target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers, host_rate, k, loss, ...")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers (in each rack), host_rate, k, loss, ...")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses and stragglers")] = 1,
     torchrun: Annotated[bool, typer.Option(help="start the script by torchrun on each host")] = False,

@@ -27,6 +27,7 @@ from inalab.testbed.command.terminal import plain, styled
 from inalab.testbed.draw.lanes import lanes
 from inalab.testbed.plan import captures
 from inalab.testbed.plan.asking import Asked
+from inalab.testbed.plan.described import described
 from inalab.testbed.plan.effect import checked_plan
 from inalab.testbed.plan.experiment import Experiment, Trial, short, summary
 from inalab.testbed.plan.settings import SettingsError
@@ -152,6 +153,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
         run = create_run(results, record["experiment"], record)
         claim(run)
     have = {(t["name"], t["seed"]) for t in run.trials}
+    console.print(record["network"], highlight=False, soft_wrap=True)
     console.print(
         f"{record['experiment']}: {len(plan)} trials on {asked.target}, seed {asked.seed}"
         + (f", {len(have)} of them already there" if have else "")
@@ -195,6 +197,7 @@ def new_record(
     record = {
         "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
         "quick": asked.quick, "description": summary(experiment), "settings": settings.model_dump(mode="json"),
+        "network": described([trial.settings for trial in plan]),
         "trials": [t.name for t in plan],
         **environment(Path(inspect.getfile(experiment.trials))),
         "target_versions": target.versions(), "finished": False,

@@ -228,6 +228,10 @@ class TrialSettings(
     def _servers(self) -> list[int]:
         return [job.of_scheme().servers(job.scheme_settings()) for job in self.each()]
 
+    def job_sizes(self) -> list[int]:
+        """The workers of each job, in all racks."""
+        return [sum(by_rack) for by_rack in self._workers()]
+
     def plan(self) -> NetworkPlan:
         """The network that the jobs need."""
         workers = max((sum(by_rack) for by_rack in zip(*self._workers(), strict=True)), default=self.workers)

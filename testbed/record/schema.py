@@ -50,6 +50,7 @@ class Record(_Data):
     set: list[Text]
     trials: list[Text]
     description: Text = ""
+    network: Text = ""
     quick: bool = False
     finished: bool = False
     started: Text | None = None

@@ -75,6 +75,7 @@ def _facts(run: Run) -> list[tuple[str, Any]]:
     planned, seeds = len(record["trials"]), sorted({t["seed"] for t in run.trials if "seed" in t})
     return [
         ("run", run.folder.name),
+        *([("network", record["network"])] if record.get("network") else []),
         ("target", record["target"]),
         ("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds)) or record["seed"]),
         ("trials", f"{len(run.trials)} of {planned}" + ("" if record.get("finished") else ", interrupted")),

@@ -163,7 +163,7 @@ class _Trial:
             self.workers.join(door, watch)
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
-        load = LoadMeter({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
+        load = LoadMeter.of(network)
         lower = {"uplink_bytes": list(network.plan.switches), "server_bytes": [server.name for server in network.plan.servers]}
         lower["worker_bytes"] = [host.name for job in self.jobs for host in job.plan.hosts]
         carried = LinkBytes(network, lower)

@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 import zipfile
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,11 +27,12 @@ from inalab.hosts.torch_backend import PLACE
 from inalab.hosts.training.pace import VARIABLE
 from inalab.switches.control import ControlError
 from inalab.switches.target import SwitchError, Target
+from inalab.testbed.plan.described import described
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.trial import beacon
+from inalab.testbed.trial import beacon, validity
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.hosted import on_host
-from inalab.testbed.trial.load import LinkBytes
+from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.places import place_of, rendezvous
 from inalab.testbed.trial.sampled import compared
 from inalab.testbed.trial.servers import beside, spawn_servers
@@ -56,6 +58,7 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
     With `check_sums` it is 1, too, if the script ended well and the scheme gave a worker a sum that is none: see hosts.sampling.
     """
     check_script(Path(script[0]))
+    _say(described([settings]))
     if not torchrun:
         importlib.import_module(OF_DDP)
     pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun, check_sums))
@@ -124,10 +127,12 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         network = Network(plan, target, commands, scratch, seed)
         launched = _Launch(network, settings, seed, Notes(notes), check_sums)
         carried = LinkBytes(network, {"hosts": [host.name for host in plan.hosts]})
-        code = launched.run(script, torchrun)
+        load, begun = LoadMeter.of(network), time.monotonic()
+        code = launched.run(script, torchrun, load.sample)
+        took, busy = time.monotonic() - begun, validity.saturation(load.metrics())
         network.stop()
         tallies = launched.tallies()
-        for sentence in summary(list(tallies.values()), settings, carried.metrics()["hosts"]) if code == 0 else ():
+        for sentence in summary(list(tallies.values()), settings, carried.metrics()["hosts"], took, busy) if code == 0 else ():
             _say(sentence)
         if check_sums:
             found = checked_sums(tallies, settings)
@@ -153,8 +158,8 @@ class _Launch:
         self.silent = set(range(network.plan.topology.size))  # ranks whose failure was not told yet, if there is one
         self.told: dict[str, list[int]] = {}  # failures, and the ranks that failed so
 
-    def run(self, script: list[str], torchrun: bool) -> int:
-        """The first exit code that is not 0."""
+    def run(self, script: list[str], torchrun: bool, look: Callable[[], None]) -> int:
+        """The first exit code that is not 0. It calls `look` several times a second."""
         (job,) = self.settings.admitted(self.network.plan)
         servers = spawn_servers(self.network, lambda host: place_of(self.network.plan, job, host), beside([job]))
         watch = Watch(self.network, [job.plan], servers)
@@ -165,6 +170,7 @@ class _Launch:
             for key, _ in self.outputs.select(0.1):
                 if not _forward(key.fd, key.data):
                     self.outputs.unregister(key.fd)
+            look()
             self._tell_failures()
             if why := watch.trouble():
                 self._fail(why, 1)
@@ -226,10 +232,13 @@ class _Launch:
         self.deadline = float("inf")
 
 
-def summary(tallies: list[Tally], settings: TrialSettings, carried: list[dict[str, int]]) -> list[str]:
+def summary(
+    tallies: list[Tally], settings: TrialSettings, carried: list[dict[str, int]], took: float, busy: str = ""
+) -> list[str]:  # fmt: skip
     """What a script's collectives used, as sentences; calls and bytes are a worker's, packets all workers'.
 
-    `carried` are the bytes "up" and "down" of each worker's link: whatever the script sent, also where no tally noted it.
+    `carried` are the bytes "up" and "down" of each worker's link: whatever the script sent, also where no tally noted it. The
+    script `took` seconds, and `busy` says of what the machine had too little.
     Nothing where no worker left a tally, because its script did not come to the interpreter's end.
     """
     if not tallies:
@@ -241,13 +250,15 @@ def summary(tallies: list[Tally], settings: TrialSettings, carried: list[dict[st
     if whole.sums:
         resent = f"; {whole.retransmissions:,} of all workers' {whole.sent:,} packets were retransmitted" if whole.sent else ""
         calls, size = _counted(whole.sums // n, "all-reduce"), _megabytes(whole.sum_bytes / n)
-        tat = 1000 * statistics.median(whole.seconds)
-        said.append(f"{scheme.name} summed {calls} of each worker, {size} in all; median TAT {tat:.0f} ms{resent}")
+        said.append(f"{scheme.name} summed {calls} of each worker, {size} in all; {_median(whole.seconds)}{resent}")
     if whole.gloo_calls:
         calls, size = _counted(whole.gloo_calls // n, "call"), _megabytes(whole.gloo_bytes / n)
-        said.append(f"Gloo carried {calls} of each worker, {size} in all")
+        said.append(
+            f"Gloo carried {calls} of each worker, {size} in all" + "; " * bool(whole.gloo_seconds) + _median(whole.gloo_seconds)
+        )
     up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
     said.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
+    said.append(f"the script took {took:.1f} s" + (f"; {busy}" if busy else ""))
     if not whole.sums and not scheme.native:
         said.append(
             f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'
@@ -281,6 +292,11 @@ def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
         return Checked(f"no sum was checked: of those that were drawn {scheme.name} states nothing, or not all workers tell", False)
     elements, sums = _counted(found.elements, "element"), _counted(found.sums, "sum")
     return Checked(f"{elements} of {sums} checked: as exact as {scheme.name} states", False)
+
+
+def _median(seconds: list[float]) -> str:
+    """Of all-reduces, from the call to the end; empty where there were none."""
+    return f"median all-reduce {1000 * statistics.median(seconds):.3g} ms" if seconds else ""
 
 
 def _counted(number: int, what: str) -> str:

@@ -38,6 +38,11 @@ class LoadMeter:
         self.first = self.spent = self._read()
         self.ran = {name: _thread_seconds(pid) for name, pid in switches.items()}
 
+    @classmethod
+    def of(cls, network: Network) -> LoadMeter:
+        """For the switches of a network, as far as processes of this machine run them."""
+        return cls({name: pid for name in network.controls if (pid := network.switch(name).dataplane())})
+
     def _read(self) -> Spent:
         return processors.read(self.switches.values())
 

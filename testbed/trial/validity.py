@@ -44,10 +44,10 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         late = f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time"
         problems.append(f"{late}, and {crowded.text}" if crowded else f"{late}: raise compute_ms")
         withheld |= crowded.stolen
-    if metrics["saturated"] > MOST_SATURATED:
-        why, blamed = _saturated(metrics)
+    why, blamed = _saturated(metrics)
+    if why:
         withheld |= blamed.stolen
-        problems.append(f"for {100 * metrics['saturated']:.0f} % of the time {why}")
+        problems.append(why)
     if metrics.get("pauses"):
         problems.append("somebody who watched paused a switch: run again without `inalab watch --pace`")
     problems += queue_problems(metrics, settings)
@@ -90,10 +90,17 @@ class _Foreign:
         return bool(self.text)
 
 
+def saturation(metrics: dict[str, Any]) -> str:
+    """Who could do no more for too much of the time, whose work it was, and what to do; empty where that was nobody."""
+    return _saturated(metrics)[0]
+
+
 def _saturated(metrics: dict[str, Any]) -> tuple[str, _Foreign]:
-    """Who could do no more, whose work it was, and what to do; and whoever is to blame and not of the trial."""
+    """What saturation() tells; and whoever is to blame and not of the trial."""
+    if metrics["saturated"] <= MOST_SATURATED:
+        return "", _Foreign()
     shares: dict[str, float] = metrics.get("saturated_shares") or {}
-    at_limit = f"{metrics['saturated_by']} could do no more"
+    at_limit = f"for {100 * metrics['saturated']:.0f} % of the time {metrics['saturated_by']} could do no more"
     if metrics["saturated_by"] != PROCESSORS or not shares:
         return f"{at_limit}: lower host_rate", _Foreign()
     if foreign := _foreign(shares["others"], shares["stolen"]):

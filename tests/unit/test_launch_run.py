@@ -70,7 +70,7 @@ class Hosts:
     def run(self) -> tuple[int, _Launch]:
         network: Any = self
         launched = _Launch(network, self.settings, 1, self.notes, False)
-        return launched.run(["train.py"], False), launched
+        return launched.run(["train.py"], False, lambda: None), launched
 
 
 Make = Callable[..., Hosts]

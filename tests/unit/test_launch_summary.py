@@ -32,31 +32,35 @@ def used(sums: int = 3, gloo: int = 2) -> Tally:
 
 
 def test_calls_and_bytes_are_a_workers_and_packets_are_of_all() -> None:
-    assert summary([used(), used()], TrialSettings(), CARRIED) == [
-        "switchml summed 3 all-reduces of each worker, 1.5 MB in all; median TAT 110 ms; "
+    assert summary([used(), used()], TrialSettings(), CARRIED, 12.34) == [
+        "switchml summed 3 all-reduces of each worker, 1.5 MB in all; median all-reduce 110 ms; "
         "14 of all workers' 2,000 packets were retransmitted",
         "Gloo carried 2 calls of each worker, 0.2 kB in all",
         "a worker's data link carried 2.0 MB up and 1.0 kB down on average, headers included",
+        "the script took 12.3 s",
     ]
 
 
 def test_one_call_is_singular_and_nothing_is_not_mentioned() -> None:
-    assert summary([used(1, 0)], TrialSettings(), CARRIED)[0].startswith(
-        "switchml summed 1 all-reduce of each worker, 0.5 MB in all; median TAT 100 ms"
+    assert summary([used(1, 0)], TrialSettings(), CARRIED, 12.34)[0].startswith(
+        "switchml summed 1 all-reduce of each worker, 0.5 MB in all; median all-reduce 100 ms"
     )
-    assert summary([used(0, 1)], TrialSettings(scheme="gloo"), CARRIED)[:-1] == [
-        "Gloo carried 1 call of each worker, 0.1 kB in all"
-    ]
-    assert summary([], TrialSettings(), CARRIED) == []
+    timed = used(0, 1)
+    assert summary([timed], TrialSettings(scheme="gloo"), CARRIED, 12.34)[0] == "Gloo carried 1 call of each worker, 0.1 kB in all"
+    timed.gloo_seconds += [0.01, 0.02, 0.0345]
+    assert summary([timed], TrialSettings(scheme="gloo"), CARRIED, 12.34)[0] == (
+        "Gloo carried 1 call of each worker, 0.1 kB in all; median all-reduce 20 ms"
+    )
+    assert summary([], TrialSettings(), CARRIED, 12.34) == []
 
 
 def test_who_does_not_use_the_scheme_or_the_pace_is_told() -> None:
-    _, first, second = summary([used(0, 0)], TrialSettings(compute_ms=80, straggler="pareto"), CARRIED)
+    _, _, first, second = summary([used(0, 0)], TrialSettings(compute_ms=80, straggler="pareto"), CARRIED, 12.34)
     assert first.startswith("nothing was summed by switchml")
     assert second.startswith("compute_ms and straggler had no effect")
     late = used()
     late.paced, late.late = 9, 2
-    assert summary([late], TrialSettings(compute_ms=80), CARRIED)[-1] == (
+    assert summary([late], TrialSettings(compute_ms=80), CARRIED, 12.34)[-1] == (
         "2 of 9 steps computed for longer than their virtual time: raise compute_ms"
     )
 
