@@ -1,4 +1,4 @@
-"""The command `inalab`: run, list, report, index, compare, doctor, dissector, launch, p4run, export-csv, export-p4app."""
+"""The command `inalab`: run, list, report, index, compare, network, doctor, dissector, launch, p4run, export-csv, …"""
 
 from __future__ import annotations
 
@@ -174,6 +174,29 @@ def export_p4app(
     assert program is not None
     path = export(plan, commands, program, {"K": str(settings.k)}, target, out or Path(f"p4app-{topology}"))
     console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", soft_wrap=True)
+
+
+@application.command()
+def network(
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="topology, racks, workers (in each rack), loss, ...")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="file to write; .svg, .pdf or .png")] = Path("network.svg"),
+) -> None:
+    """Draw the network that settings make: its links and rates, and where losses and stragglers act."""
+    from inalab.testbed.draw.network import network_figure
+    from inalab.testbed.draw.plots import saved
+    from inalab.testbed.plan.effect import refuse_idle
+    from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
+
+    asked = parse_overrides(set_ or [], TrialSettings)
+    settings = make_settings(TrialSettings, asked)
+    settings.check()
+    refuse_idle(settings, asked)
+    if (kind := out.suffix.removeprefix(".")) not in ("svg", "pdf", "png"):
+        raise SettingsError(f"{out} is no picture: give it a name that ends in .svg, .pdf or .png")
+    out.write_bytes(saved("network", network_figure(settings), kind))
+    console.print(f"the network is drawn in {out}", soft_wrap=True)
 
 
 @application.command()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from inalab.testbed.record import steps
 from inalab.testbed.record.metrics import number
-from inalab.testbed.record.runs import Run
+from inalab.testbed.record.runs import ResultsError, Run
 from inalab.testbed.theory import bounds
 
 COLOURS = ("#3b6ea8", "#4f9d69", "#d1762d", "#b0413e", "#7d5ba6", "#6b6b6b", "#2a9d9d", "#c9a227")
@@ -31,6 +33,19 @@ def new_figure(columns: int = 1, rows: int = 1, size: tuple[float, float] = SIZE
         ax.grid(axis="y", color="#e4e4e4", linewidth=0.7)
         ax.set_axisbelow(True)
     return figure, list(axes)
+
+
+def saved(name: str, figure: Figure, kind: str, **options: Any) -> bytes:
+    """A figure's file, which is the same each time. ResultsError where it cannot be drawn, as with a label that only looks like
+    mathematics."""
+    file = io.BytesIO()
+    dated: Any = {"metadata": {"Date": None}} if kind == "svg" else {}
+    try:
+        with rc_context({"svg.hashsalt": name}):
+            figure.savefig(file, format=kind, **dated, **options)
+    except Exception as error:
+        raise ResultsError(f"the plot {name} cannot be drawn: {type(error).__name__}: {error}") from None
+    return file.getvalue()
 
 
 def readable(axis: Axis) -> None:

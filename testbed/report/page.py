@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import shlex
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from inalab.testbed.draw.plots import saved
 from inalab.testbed.plan.groups import ungrouped
 from inalab.testbed.record.metrics import MISSING
 from inalab.testbed.record.provenance import described
-from inalab.testbed.record.runs import ResultsError, Run, save_record, write_whole
+from inalab.testbed.record.runs import Run, save_record, write_whole
 from inalab.testbed.report.index import write_index
 from inalab.testbed.report.tables import seed_table, trial_table, verdict
 from inalab.testbed.report.templates import render
@@ -30,7 +30,7 @@ def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Fi
     """
     shown = []
     for name, caption, figure in figures:
-        png, svg = _drawn(name, figure, "png", dpi=DPI), _drawn(name, figure, "svg")
+        png, svg = saved(name, figure, "png", dpi=DPI), saved(name, figure, "svg")
         write_whole(run.folder / f"{name}.png", png)
         write_whole(run.folder / f"{name}.svg", svg)
         shown.append({"name": name, "caption": caption.rstrip("."), "source": _embedded(svg, png)})
@@ -129,16 +129,6 @@ def _plain(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "default", True: "yes", False: "no"}[value]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _drawn(name: str, figure: Figure, kind: str, **options: Any) -> bytes:
-    """A figure's file. ResultsError where it cannot be drawn, as with a label that only looks like mathematics."""
-    file = io.BytesIO()
-    try:
-        figure.savefig(file, format=kind, **options)
-    except Exception as error:
-        raise ResultsError(f"the plot {name} cannot be drawn: {type(error).__name__}: {error}") from None
-    return file.getvalue()
 
 
 def _embedded(svg: bytes, png: bytes) -> str:

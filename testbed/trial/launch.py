@@ -258,7 +258,7 @@ def summary(
         )
     up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
     said.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
-    said.append(f"the script took {took:.1f} s" + (f"; {busy}" if busy else ""))
+    said.append(f"the script took {took:.1f} s, its imports included" + (f"; {busy}" if busy else ""))
     if not whole.sums and not scheme.native:
         said.append(
             f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'
