@@ -71,7 +71,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         curve(longer, run, "loss", longer_than, LOOKS[variant], place, variant=variant)
         curve(again, run, "loss", retransmitted, LOOKS[variant], place, variant=variant)
     longer.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
-    longer.set_ylabel("TAT, times that without loss")
+    longer.set_ylabel("mean TAT, times that without loss")
     longer.set_yscale("log")
     readable(longer.yaxis)
     longer.legend(frameon=False, fontsize=8)
@@ -98,7 +98,7 @@ def findings(run: Run) -> list[str]:
             told.append(
                 f"{LOOKS[variant].label} {words(cost)} (retransmitted: {words(estimate(run, retransmitted, **here), '.1f')} %)"
             )
-        said.append(f"{100 * rate:g} %: TAT is {'; '.join(told)} times that without loss.")
+        said.append(f"{100 * rate:g} %: the mean TAT is {'; '.join(told)} times that without loss.")
     fixed = ratio(run, TAT, {"variant": "atp", "loss": 0.0}, {"variant": "switchml", "loss": 0.0})
-    said.append(f"Without loss ATP's TAT is {words(fixed)} times SwitchML's.")
+    said.append(f"Without loss ATP's mean TAT is {words(fixed)} times SwitchML's.")
     return said

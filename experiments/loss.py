@@ -69,7 +69,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("loss rate of every link and direction")
         ax.set_yscale("log")
         readable(ax.yaxis)
-    axes[0].set_ylabel("TAT, times that without loss")
+    axes[0].set_ylabel("mean TAT, times that without loss")
     axes[0].legend(frameon=False, fontsize=8)
     caption = (
         "Mean tensor aggregation time under loss over that without, of the same scheme and seed: medians with bootstrap 95 % "
@@ -93,7 +93,7 @@ def findings(run: Run) -> list[str]:
             ]
             dropped = estimate(run, packets_lost, scheme="switchml", loss=rate, kind=kind)
             said.append(
-                f"{100 * rate:g} % {kind}: TAT is {', '.join(told)} times that without loss (packets lost in a trial of SwitchML: "
-                f"{words(dropped, '.0f')})."
+                f"{100 * rate:g} % {kind}: the mean TAT is {', '.join(told)} times that without loss "
+                f"(packets lost in a trial of SwitchML: {words(dropped, '.0f')})."
             )
     return said

@@ -56,7 +56,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     bound_line(
         time, range(len(at)), [1000 * bounds.of_trial(matching(run, k=k)[0]) for k in at], label="bound: packets on the wire"
     )
-    time.set_ylabel("TAT (ms)")
+    time.set_ylabel("median TAT (ms)")
     curve(efficiency, run, "k", _efficiency, MEASURED, at.index)
     bound_line(efficiency, range(len(at)), [100 * 32 * k / wire.bits_on_wire(k) for k in at], PAYLOAD, PAYLOAD.label)
     shown = [k for k in at if k in PAPER]

@@ -65,7 +65,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     curve(time, run, "slots", TAT, MEASURED)
     bound_line(time, at, [estimate(run, _little, slots=s).median for s in at], MEASURED, "packets · measured RTT / slots")
     bound_line(time, at, [1000 * bounds.of_trial(matching(run, slots=s)[0]) for s in at], label="line rate")
-    time.set_ylabel("TAT (ms)")
+    time.set_ylabel("median TAT (ms)")
     time.set_ylim(bottom=0)
     curve(trip, run, "slots", RTT, MEASURED)
     bound_line(trip, at, [_queue(matching(run, slots=s)[0]) for s in at], label="slots · packet time: all in the queue")
@@ -93,7 +93,7 @@ def findings(run: Run) -> list[str]:
         law = estimate(run, lambda t: TAT(t) / _little(t), slots=s)
         line = estimate(run, lambda t: TAT(t) / (1000 * bounds.of_trial(t)), slots=s)
         said.append(
-            f"{s} slots: TAT {words(tat, '.0f')} ms, {words(line)} times the line rate's, and {OF_LAW.words(law)} times "
+            f"{s} slots: median TAT {words(tat, '.0f')} ms, {words(line)} times the line rate's, and {OF_LAW.words(law)} times "
             f"what Little's law gives for the round trip of {words(rtt, '.2f')} ms."
         )
     return said

@@ -92,7 +92,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("loss rate of every link and direction")
     size.set_xticks(range(len(sizes)), [str(n) for n in sizes])
     size.set_xlabel("workers")
-    loss.set_ylabel("TAT, times that without loss")
+    loss.set_ylabel("mean TAT, times that without loss")
     loss.set_title(f"{most} workers", fontsize=10)
     size.set_title(f"{100 * at:g} % loss", fontsize=10)
     again.set_ylabel("retransmissions per lost packet")
@@ -129,7 +129,7 @@ def findings(run: Run) -> list[str]:
                 sent = words(estimate(run, AGAIN, **point))
                 asked = f" and {words(queries, '.1f')} queries" if how == "ask" else ""
                 told.append(
-                    f"{look.label}, {words(longer)} times the TAT without loss, {sent} retransmissions{asked} per lost packet"
+                    f"{look.label}, {words(longer)} times the mean TAT without loss, {sent} retransmissions{asked} per lost packet"
                 )
             said.append(f"{n} workers, {100 * rate:g} %: {'; '.join(told)}.")
     return said

@@ -79,7 +79,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
                 last = estimate(run, collisions, scheme=scheme, memory=memory, jobs=at[-1])
                 taken.annotate(f"{memory}", (at[-1], last.median), xytext=(6, -3), textcoords="offset points", fontsize=8)
         ax.set_title(f"{memory} aggregators", fontsize=10)
-        ax.set_ylabel("TAT (ms), mean over the jobs")
+        ax.set_ylabel("median TAT (ms), mean over the jobs")
         shade(ax, run, most, "jobs")
     taken.set_ylabel("ATP's packets whose aggregator was taken (%)")
     highest = max(ax.get_ylim()[1] for ax in axes)
@@ -112,7 +112,8 @@ def findings(run: Run) -> list[str]:
             alone, all_of_them = (estimate(run, TAT, jobs=n, **here) for n in (numbers[0], numbers[-1]))
             told = f", {words(estimate(run, collisions, jobs=numbers[-1], **here), '.1f')} % taken" if scheme == "atp" else ""
             said.append(
-                f"{memory} aggregators, {look_of(scheme).label}: TAT {words(all_of_them, '.0f')} ms with {numbers[-1]} jobs{told}, "
+                f"{memory} aggregators, {look_of(scheme).label}: median TAT {words(all_of_them, '.0f')} ms with "
+                f"{numbers[-1]} jobs{told}, "
                 f"{words(alone, '.0f')} ms with {numbers[0]}, simulated."
             )
     return said

@@ -89,7 +89,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         shade(ax, run, most)
     axes[0].set_yscale("log")
     readable(axes[0].yaxis)
-    axes[0].set_ylabel("TAT, times that without loss")
+    axes[0].set_ylabel("mean TAT, times that without loss")
     axes[0].legend(frameon=False, fontsize=8)
     caption = (
         "Mean aggregation time of a tensor under loss over that without, against the number of workers, simulated: medians with "
@@ -108,6 +108,6 @@ def findings(run: Run) -> list[str]:
             here = {"scheme": scheme, "workers": sizes[-1], "recovery": way}
             longer = estimate(run, over_base(run, TAT, loss=0.0, **here), loss=rate, **here)
             said.append(
-                f"{100 * rate:g} % loss, {sizes[-1]} workers, {look.label}: {words(longer)} times the TAT without, simulated."
+                f"{100 * rate:g} % loss, {sizes[-1]} workers, {look.label}: {words(longer)} times the mean TAT without, simulated."
             )
     return said

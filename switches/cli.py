@@ -23,7 +23,7 @@ Names may be shortened to any unambiguous end."""
 def main() -> None:
     """Run the commands given and print what the switch answers; the exit code is 1 if it refuses one."""
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
-        sys.exit(f"{USAGE}\nrunning: {', '.join(running()) or 'none'}")
+        sys.exit(f"{USAGE}\nrunning: {', '.join(running()) or 'none'} (a trial's own are in its namespaces: see inalab watch)")
     commands = sys.argv[2:] or sys.stdin
     refused = False
     try:

@@ -116,7 +116,7 @@ class Display:
     def _words(self) -> str:
         s = self.state
         accuracy = f"accuracy {100 * s['accuracy']:.1f} %  " if "accuracy" in s else ""
-        loss = f"loss {s['train_loss']:.3f}  " if "train_loss" in s else ""
+        loss = f"loss {round(s['train_loss'], 3) + 0.0:.3f}  " if "train_loss" in s else ""
         return f"{loss}{accuracy}{s['ate'] / 1e3:.0f} k ATE/s  {sum(self.again.values())} retransmissions"
 
     def _draw(self, step: int, words: str, force: bool = False) -> None:
@@ -278,7 +278,7 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
     m = entry["metrics"]
     verdict = ["valid"] if entry["valid"] else [("not valid", "yellow"), f": {'; '.join(entry['problems'])}"]
     accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""
-    display.end(f"{m['duration']:.1f} s, TAT {1000 * m['tat_median']:.0f} ms, {accuracy}", *verdict)
+    display.end(f"{m['duration']:.1f} s, median TAT {1000 * m['tat_median']:.0f} ms, {accuracy}", *verdict)
     if dropped := sum(its["dropped"] for its in captured.values()):
         display.console.print(f"{dropped} packets are missing in the captures: capture fewer links", style="yellow")
     return True
@@ -341,7 +341,7 @@ def results_table(run: Run) -> Table:
         "trial",
         "acc.\n%",
         "step\nms",
-        "TAT\nms",
+        "median\nTAT ms",
         "ATE/s\n1000s",
         "loss %\n(asked)",
         "retrans-\nmissions",

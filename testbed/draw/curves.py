@@ -69,7 +69,7 @@ def in_order(values: list[Any], beside: float) -> Callable[[Any], float]:
 def words(interval: Interval, form: str = ".2f") -> str:
     """An interval in words: median, bounds, and of how many trials."""
     if not interval.n:
-        return "not known (no valid trial has it)"
+        return "? (no valid trial)"
     bounds = f"{interval.low:{form}} to {interval.high:{form}}, " if interval.known else ""
     return f"{interval.median:{form}} ({bounds}n = {interval.n})"
 

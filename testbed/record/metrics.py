@@ -40,11 +40,11 @@ MAIN = (
     ),
     Metric(
         "tat_median",
-        "TAT",
+        "median TAT",
         "ms",
         1000,
         ".1f",
-        "median over the steps, from when the last worker comes until the last one has the sum, or all sums of the step",
+        "median over the steps' TAT: from when the last worker comes until the last one has the sum, or all sums of the step",
     ),
     Metric("ate_per_second", "ATE/s", "", 1, ",.0f", "aggregated tensor elements per second"),
     Metric("loss_achieved", "loss", "%", 100, ".3f", "achieved on the links, as counted"),
@@ -54,7 +54,7 @@ MAIN = (
 )
 DETAIL = (
     Metric("period_median", "period", "ms", 1000, ".1f", "median over the steps, from the beginning of one to that of the next"),
-    Metric("tat_mean", "TAT, mean", "ms", 1000, ".1f", "over the steps: a few long ones count"),
+    Metric("tat_mean", "mean TAT", "ms", 1000, ".1f", "mean of the same, for which a few long ones count; figures of loss have it"),
     Metric("compute_mean", "compute", "ms", 1000, ".1f", "mean over workers and steps, padding included"),
     Metric("waiting_mean", "waiting", "ms", 1000, ".1f", "for the last worker: mean over workers and steps"),
     Metric("communication_mean", "communication", "ms", 1000, ".1f", "mean over workers and steps"),

@@ -296,7 +296,10 @@ def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
 
 def _median(seconds: list[float]) -> str:
     """Of all-reduces, from the call to the end; empty where there were none."""
-    return f"median all-reduce {1000 * statistics.median(seconds):.3g} ms" if seconds else ""
+    if not seconds:
+        return ""
+    median = 1000 * statistics.median(seconds)
+    return f"median all-reduce {median:,.{0 if median >= 100 else 1}f} ms"
 
 
 def _counted(number: int, what: str) -> str:

@@ -103,7 +103,7 @@ def _saturated(metrics: dict[str, Any]) -> tuple[str, _Foreign]:
     at_limit = f"for {100 * metrics['saturated']:.0f} % of the time {metrics['saturated_by']} could do no more"
     if metrics["saturated_by"] != PROCESSORS or not shares:
         return f"{at_limit}: lower host_rate", _Foreign()
-    if foreign := _foreign(shares["others"], shares["stolen"]):
+    if foreign := _foreign(shares["others"], shares["stolen"], " in these moments"):
         return f"{at_limit}, and {foreign.text}", foreign
     switches, hosts = shares["switches"], shares["hosts"]
     remedy = "lower host_rate" if switches >= hosts else "lower host_rate, or take fewer workers or a smaller workload"
@@ -118,16 +118,16 @@ def _crowding(metrics: dict[str, Any]) -> _Foreign:
     return _foreign(metrics.get("cpu_others", 0.0), metrics.get("cpu_stolen", 0.0))
 
 
-def _foreign(others: float, stolen: float) -> _Foreign:
-    """Who held so much of the processors that the trial is not to blame."""
+def _foreign(others: float, stolen: float, when: str = "") -> _Foreign:
+    """Who held so much of the processors, over the trial or `when` else, that the trial is not to blame."""
     if max(others, stolen) < LEAST_FOREIGN:
         return _Foreign()
     if others >= stolen:
-        return _Foreign(f"other processes took {100 * others:.0f} % of the processors: close them and run again")
-    return _Foreign(_withheld(stolen), stolen=True)
+        return _Foreign(f"other processes took {100 * others:.0f} % of the processors{when}: close them and run again")
+    return _Foreign(_withheld(stolen, when), stolen=True)
 
 
-def _withheld(stolen: float) -> str:
+def _withheld(stolen: float, when: str = "") -> str:
     """What the machine below a virtual one took of its processors, and what to do."""
-    share = f"{100 * stolen:.0f} % of the processors (steal)"
+    share = f"{100 * stolen:.0f} % of the processors (steal){when}"
     return f"the machine below this virtual one withheld {share}: run again when it is idle"

@@ -86,11 +86,11 @@ def test_unknown_settings_name_those_there_are() -> None:
         ),
         (
             {"saturated": 0.11, "saturated_by": "the processors", "saturated_shares": OTHERS},
-            "for 11 % of the time the processors could do no more, and other processes took 62 % of the processors: close them and run again",
+            "for 11 % of the time the processors could do no more, and other processes took 62 % of the processors in these moments: close them and run again",
         ),
         (
             {"saturated": 0.5, "saturated_by": "the processors", "saturated_shares": STOLEN},
-            "withheld 50 % of the processors (steal): run again when it is idle",
+            "withheld 50 % of the processors (steal) in these moments: run again when it is idle",
         ),
         (
             {"saturated": 0.5, "saturated_by": "the processors", "saturated_shares": SWITCHES},

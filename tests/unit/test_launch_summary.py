@@ -49,7 +49,7 @@ def test_one_call_is_singular_and_nothing_is_not_mentioned() -> None:
     assert summary([timed], TrialSettings(scheme="gloo"), CARRIED, 12.34)[0] == "Gloo carried 1 call of each worker, 0.1 kB in all"
     timed.gloo_seconds += [0.01, 0.02, 0.0345]
     assert summary([timed], TrialSettings(scheme="gloo"), CARRIED, 12.34)[0] == (
-        "Gloo carried 1 call of each worker, 0.1 kB in all; median all-reduce 20 ms"
+        "Gloo carried 1 call of each worker, 0.1 kB in all; median all-reduce 20.0 ms"
     )
     assert summary([], TrialSettings(), CARRIED, 12.34) == []
 

@@ -45,7 +45,7 @@ def test_table_has_every_trial_and_an_en_dash_for_what_is_missing(tmp_path: Path
     shown = [dict(zip(headings, (c.text for c in row.cells), strict=True)) for row in table.rows]
     assert [row["seed"] for row in shown] == ["1", "2", "1"]
     assert [row["accuracy"] for row in shown] == ["90.0", "–", "–"]
-    assert [row["TAT"] for row in shown] == ["100.0", "100.0", "–"]
+    assert [row["median TAT"] for row in shown] == ["100.0", "100.0", "–"]
     assert [row["pause ms"] for row in shown] == ["–", "12.5", "–"]
     assert [row["valid"] for row in shown] == ["yes", "yes", "failed"]
     assert [row.verdict for row in table.rows] == ["valid", "valid", "failed"]
@@ -99,8 +99,8 @@ def test_medians_over_seeds_leave_out_what_is_not_valid(tmp_path: Path) -> None:
     (row,) = table.rows
     cells = dict(zip((c.heading for c in table.columns), row.cells, strict=True))
     assert cells["valid"].text == "4 of 5"
-    assert cells["TAT"].text == "250.0"
-    assert cells["TAT"].under == "100.0 – 400.0"
+    assert cells["median TAT"].text == "250.0"
+    assert cells["median TAT"].under == "100.0 – 400.0"
     assert seed_table(make_run(tmp_path / "single", [trial()])) is None
 
 

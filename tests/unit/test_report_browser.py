@@ -101,7 +101,7 @@ def test_the_table_holds_the_numbers_of_trials_jsonl(page: Browser, run: Run) ->
     assert column(page, "trial") == [t["name"] for t in trials]
     assert column(page, "seed") == [str(t["seed"]) for t in trials]
     for heading, key, scale, digits in (
-        ("TAT", "tat_median", 1000, ".1f"), ("step", "step_median", 1000, ".1f"), ("ATE/s", "ate_per_second", 1, ",.0f"),
+        ("median TAT", "tat_median", 1000, ".1f"), ("step", "step_median", 1000, ".1f"), ("ATE/s", "ate_per_second", 1, ",.0f"),
         ("accuracy", "final_accuracy", 100, ".1f"), ("resent", "retransmissions", 1, ",.0f"), ("duration", "duration", 1, ".2f"),
     ):  # fmt: skip
         values = [t.get("metrics", {}).get(key) for t in trials]
@@ -118,13 +118,13 @@ def test_a_click_sorts_by_number_and_a_second_one_reverses(page: Browser, run: R
     values = [t["metrics"]["tat_median"] for t in recorded(run) if "metrics" in t]
     rising = [f"{1000 * v:.1f}" for v in sorted(values)]
     assert rising != sorted(rising)  # as text they would stand otherwise
-    assert column(page, "TAT") != [*rising, "–", "–"]
-    where = header(page, "TAT")
+    assert column(page, "median TAT") != [*rising, "–", "–"]
+    where = header(page, "median TAT")
     page.click(f"{where} button")
-    assert column(page, "TAT") == [*rising, "–", "–"]
+    assert column(page, "median TAT") == [*rising, "–", "–"]
     assert page.evaluate(f"document.querySelector('{where}').getAttribute('aria-sort')") == "ascending"
     page.click(f"{where} button")
-    assert column(page, "TAT") == [*reversed(rising), "–", "–"]
+    assert column(page, "median TAT") == [*reversed(rising), "–", "–"]
     assert page.evaluate(f"document.querySelector('{where}').getAttribute('aria-sort')") == "descending"
     assert page.evaluate("document.querySelectorAll('[aria-sort]').length") == 1
     page.evaluate(f"document.querySelector('{header(page, 'trial')} button').focus()")
@@ -182,7 +182,7 @@ def test_filter_and_all_measurements(page: Browser) -> None:
 
 def test_medians_over_seeds(page: Browser) -> None:
     assert column(page, "valid", "medians") == ["5 of 5", "4 of 5", "0 of 2", "1 of 1"]
-    assert column(page, "TAT", "medians") == ["120.0\n100.0 – 140.0", "1125.0\n900.0 – 1260.0", "–", "45.6"]
+    assert column(page, "median TAT", "medians") == ["120.0\n100.0 – 140.0", "1125.0\n900.0 – 1260.0", "–", "45.6"]
 
 
 def test_a_phone_need_not_scroll_the_page_sideways(tmp_path: Path, run: Run) -> None:

@@ -177,7 +177,7 @@ def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path
 
 
 def test_intervals_in_words() -> None:
-    assert words(median_interval([])) == "not known (no valid trial has it)"
+    assert words(median_interval([])) == "? (no valid trial)"
     assert words(median_interval([1.5])) == "1.50 (n = 1)"
     assert words(median_interval([1.0] * 5)) == "1.00 (1.00 to 1.00, n = 5)"
 
