@@ -88,7 +88,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     caption = (
         "Left: seconds from when a worker has its update until it has the next model. Right: how many updates of others are "
         "applied before it. Simulated: medians with bootstrap 95 % intervals, a point for each seed. Black edges: measured. "
-        "Shaded: extrapolation. docs/validation.md tells with which schemes the simulator may be trusted."
+        "Shaded: extrapolation. docs/reference/validation.md tells with which schemes the simulator may be trusted."
     )
     yield "scale_updates", caption, figure
 

@@ -122,7 +122,8 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
     caption = (
         f"Aggregated tensor elements per second against the number of workers, {settings['host_rate']:g} Mbit/s to each, {tiers}. "
         "Lines are simulated; circles with bars were measured on the embedded target (medians and intervals of validation). "
-        "Shaded: beyond what was measured, extrapolation. docs/validation.md tells with which schemes the simulator may be trusted."
+        "Shaded: beyond what was measured, extrapolation. "
+        "docs/reference/validation.md tells with which schemes the simulator may be trusted."
     )
     return caption, figure
 

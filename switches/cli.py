@@ -12,7 +12,7 @@ from .embedded.control import SocketControl
 from .sockets import running, socket_path
 
 USAGE = """usage: python -m inalab.switches.cli NAME_OR_SOCKET [COMMAND ...]
-The commands are those of simple_switch_CLI; docs/embedded-switch.md lists them. For example:
+The commands are those of simple_switch_CLI; docs/reference/embedded-switch.md lists them. For example:
   show_tables                     table_info TABLE          table_dump TABLE
   table_add TABLE ACTION KEY... => ARGUMENT... [PRIORITY]   table_delete TABLE HANDLE
   register_read REGISTER [INDEX]  register_write REGISTER INDEX VALUE

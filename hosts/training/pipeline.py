@@ -1,4 +1,4 @@
-"""When a step's layers compute and their sums begin, in virtual time (docs/training.md).
+"""When a step's layers compute and their sums begin, in virtual time (docs/explanation/training.md).
 
 blocking        one sum of the whole gradient, when all of it is there
 barrier         a layer's sum begins when its gradient is there, last layer first; the next step, when all sums are over.

@@ -173,7 +173,7 @@ def find(name: str) -> Workload:
     known = ", ".join((*WORKLOADS, *PROFILES))
     raise ValueError(
         f"workload {name} is unknown: choose one of {known}, tensor-N for N elements, at most {MOST_ELEMENTS:,}, "
-        "or layers-N+N+… for such tensors in layers (docs/training.md)"
+        "or layers-N+N+… for such tensors in layers (docs/explanation/training.md)"
     )
 
 

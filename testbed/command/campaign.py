@@ -33,7 +33,7 @@ application = typer.Typer(
     cls=RunsByDefault, add_completion=False, no_args_is_help=True,
     help="Trials of many experiments and seeds, here or over many machines: inalab campaign FILE.",
 )  # fmt: skip
-File = Annotated[Path, typer.Argument(metavar="FILE.toml", help="which runs; docs/campaigns.md describes it")]
+File = Annotated[Path, typer.Argument(metavar="FILE.toml", help="which runs; docs/how-to/campaigns.md describes it")]
 Results = Annotated[Path, typer.Option(help="folder that runs and campaigns are kept in")]
 On = Annotated[str | None, typer.Option("--on", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://10.0.0.1:8786")]
 

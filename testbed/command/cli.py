@@ -46,7 +46,7 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="go on with the newest run of the same words, where it stopped")] = False,
     on: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="of a Dask scheduler, on whose machines it runs (docs/campaigns.md)"),
+        typer.Option(metavar="ADDRESS", help="of a Dask scheduler, on whose machines it runs (docs/how-to/campaigns.md)"),
     ] = None,
     capture: Annotated[
         list[str] | None,
@@ -268,7 +268,7 @@ def simulate(
         Path | None, typer.Option(metavar="RUN", help="fit the costs on a run of experiment validation, and validate")
     ] = None,
 ) -> None:
-    """Compute how long a trial's sums take, without running a network (docs/simulator.md)."""
+    """Compute how long a trial's sums take, without running a network (docs/explanation/simulator.md)."""
     from inalab.testbed.command import simulate as command
     from inalab.testbed.plan.effect import refuse_idle
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides, refuse_others
@@ -311,7 +311,7 @@ def export_csv(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a run: results/EXPERIMENT/RUN")],
     out: Annotated[Path | None, typer.Option(help="file to write; default: trials.csv in the run's folder")] = None,
 ) -> None:
-    """Write a run's trials as comma-separated values, one line per trial; docs/results.md has the columns."""
+    """Write a run's trials as comma-separated values, one line per trial; docs/reference/results.md has the columns."""
     from inalab.testbed.record.runs import ResultsError, load_run, write_whole
     from inalab.testbed.record.table import write_csv
 

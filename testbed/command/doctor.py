@@ -120,7 +120,7 @@ CHECKS = (
 )
 
 
-OPEN = "open to all users of this machine while they run: p4run --p4runtime, and a campaign's Dask; docs/security.md"
+OPEN = "open to all users of this machine while they run: p4run --p4runtime, and a campaign's Dask; docs/explanation/security.md"
 
 
 def examine(console: Console) -> int:

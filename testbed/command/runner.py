@@ -327,7 +327,7 @@ def _simulated(run: Run) -> list[str]:
         return []
     whose = run.record.get("settings", {}).get("costs", "not known")
     told = f"costs {whose}: {(run.record.get('target_versions') or {}).get(whose, 'unknown')}"
-    return [f"All numbers are simulated, with {told}. docs/validation.md tells how far they can be trusted."]
+    return [f"All numbers are simulated, with {told}. docs/reference/validation.md tells how far they can be trusted."]
 
 
 def results_table(run: Run) -> Table:

@@ -87,7 +87,7 @@ Number = float | int | None  # None: it was not finite
 
 
 class Metrics(_Data):
-    """What a trial measured; docs/results.md has all of it."""
+    """What a trial measured; docs/reference/results.md has all of it."""
 
     model_digest: Text = ""
     tat_median: Number = None

@@ -28,7 +28,7 @@ MEASURED = Path(__file__).parent / "measured.json"
 FIRST = {"host": 5e-6, "batch": 2e-4, "switch": 5e-6, "delay": 1e-5}  # seconds
 PAGE = """# How far the simulator can be trusted
 
-`inalab simulate --validate --write docs/validation.md` writes this page. Experiment `validation` measures the points, and
+`inalab simulate --validate --write docs/reference/validation.md` writes this page. Experiment `validation` measures the points, and
 `inalab simulate --calibrate RUN` fits the costs on those of two and four workers. Everything else is held out.
 
 **Costs** in microseconds: {seconds}; {origin}. Those of packets began from a first guess,

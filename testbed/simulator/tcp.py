@@ -34,7 +34,7 @@ from inalab.testbed.simulator.traffic import Then, Traffic
 from inalab.topologies.links import burst
 from inalab.topologies.plan import NetworkPlan
 
-WINDOWS = 18, 22  # segments: the least and the greatest, drawn for each connection (docs/validation.md says where from)
+WINDOWS = 18, 22  # segments: the least and the greatest, drawn for each connection (docs/reference/validation.md says where from)
 MOST_CROSSINGS = 300_000_000  # of links by packets: some minutes
 HEADER = 48  # bytes of a message that is a header alone
 

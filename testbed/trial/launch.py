@@ -261,11 +261,12 @@ def summary(
     said.append(f"the script took {took:.1f} s, its imports included" + (f"; {busy}" if busy else ""))
     if not whole.sums and not scheme.native:
         said.append(
-            f'nothing was summed by {scheme.name}: all-reduces by SUM use it after init_process_group("ina"), see docs/torch.md'
+            f"nothing was summed by {scheme.name}: all-reduces by SUM use it after "
+            'init_process_group("ina"), see docs/how-to/torch.md'
         )
     paced = settings.beyond_default(("compute_ms", "straggler"))
     if paced and not whole.paced:
-        lacking = "the script has no block of inalab.hosts.training.pace, see docs/torch.md"
+        lacking = "the script has no block of inalab.hosts.training.pace, see docs/how-to/torch.md"
         said.append(f"{' and '.join(paced)} had no effect: {lacking}")
     if whole.late:
         said.append(f"{whole.late} of {whole.paced} steps computed for longer than their virtual time: raise compute_ms")

@@ -1,4 +1,4 @@
-"""The scheme and the experiment of docs/extending.md, as they stand there, run from outside the tree."""
+"""The scheme and the experiment of docs/how-to/extending.md, as they stand there, run from outside the tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.command_line import inalab
 from tests.network.test_figures import OF_THE_MACHINE
 
-PAGE = Path("docs/extending.md")
+PAGE = Path("docs/how-to/extending.md")
 
 
 @pytest.fixture

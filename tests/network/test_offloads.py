@@ -86,7 +86,7 @@ def transfer(hosts: list[HostProcess], to: str, size: int) -> int:
 
 @pytest.mark.parametrize("to", ["10.0.0.2", "fd00::2"])
 def test_tcp_between_plain_hosts_arrives(to: str) -> None:
-    """As in docs/own-p4.md: the switch starts while both ends of a link are here, and the hosts take theirs then."""
+    """As in docs/tutorials/own-p4.md: the switch starts while both ends of a link are here, and the hosts take theirs then."""
 
     def body() -> None:
         for setting in ("all", "default"):

@@ -1,4 +1,4 @@
-"""The program and the commands of docs/own-p4.md, as they stand there."""
+"""The program and the commands of docs/tutorials/own-p4.md, as they stand there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from inalab.topologies import isolation
 
-PAGE = Path("docs/own-p4.md")
+PAGE = Path("docs/tutorials/own-p4.md")
 ROOT = Path.cwd()
 
 

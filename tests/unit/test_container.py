@@ -98,5 +98,5 @@ def test_an_editor_sets_up_its_own_copy_of_the_repository() -> None:
 
 @pytest.mark.parametrize("option", ["--security-opt unmask=ALL", "-v /sys:/sys"])
 def test_the_containerfile_and_its_page_name_the_same_privileges(option: str) -> None:
-    for file in ("Containerfile", "docs/containers.md"):
+    for file in ("Containerfile", "docs/how-to/containers.md"):
         assert option in (ROOT / file).read_text(), file

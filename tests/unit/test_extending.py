@@ -1,4 +1,4 @@
-"""The scheme of docs/extending.md over loopback, where packets are lost."""
+"""The scheme of docs/how-to/extending.md over loopback, where packets are lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from inalab.hosts.plugins import load_module
 
-PAGE = Path("docs/extending.md")
+PAGE = Path("docs/how-to/extending.md")
 
 
 @pytest.fixture

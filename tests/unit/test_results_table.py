@@ -1,4 +1,4 @@
-"""A run as comma-separated values, and that docs/results.md describes what a trial's entry has."""
+"""A run as comma-separated values, and that docs/reference/results.md describes what a trial's entry has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inalab.testbed.record.metrics import DETAIL, ELSEWHERE, MAIN, Metric
 from inalab.testbed.record.runs import ROOT, ResultsError
 from tests.runs import failed, invalid, make_run, trial
 
-PAGE = (ROOT / "docs" / "results.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "results.md").read_text()
 
 
 def test_every_trial_is_a_line_and_every_number_a_column(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.simulator.validation import Compared, Measured, compare, flips, passes, verdicts
 from tests.command_line import inalab
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 LIKE = TrialSettings().model_dump()
 
 

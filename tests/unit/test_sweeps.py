@@ -38,7 +38,7 @@ FIGURES = tuple(name for name in registry.names() if name != "quickstart")
 
 
 def test_all_figures_are_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "figures.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "figures.md").read_text()
     assert not [name for name in FIGURES if f"| `{name}` |" not in page]
 
 
