@@ -14,7 +14,7 @@ READY := $(VENV)/.ready
 READY_EXTRAS := $(VENV)/.ready-extras# READY, and what tests and other extras need
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment figures test test-unit test-deep test-network test-labs test-steady mutants sanitize fuzz programs release bench lint format doctor lock clean
+.PHONY: help setup experiment figures test test-unit test-deep test-network test-labs test-steady mutants sanitize fuzz programs docs release bench lint format doctor lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -76,6 +76,10 @@ fuzz: $(READY_EXTRAS) ## try 10^7 packets and 10^6 commands under sanitizers, an
 
 programs: $(READY_EXTRAS) ## compare PROGRAMS=100 random P4 programs with an interpreter; TARGET=bmv2: with real p4c and BMv2, as root
 	@$(BIN)/python -m tests.p4_comparison $(if $(filter bmv2,$(TARGET)),--bmv2) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
+
+docs: $(READY) ## write the pages of docs/ that come from the code, and the README's picture
+	@$(BIN)/python -m inalab.testbed.command.reference
+	@$(BIN)/inalab network --set loss=0.01 --set straggler=slow --set straggler.rank=5 --out docs/network.svg
 
 release: $(READY_EXTRAS) ## build sdist and wheel in dist/; install the wheel into an empty environment, and use it there
 	@$(BIN)/python -m tests.release

@@ -26,7 +26,7 @@ def show_all(console: Console) -> None:
     """A line for each experiment and each scheme."""
     told = {name: experiments.summary(experiments.load(name)) for name in experiments.names()}
     _show(console, "Experiments: inalab run NAME", ("name", "what it shows"), told.items())
-    schemes = {name: _first_line(registry.find(name)) for name in registry.names()}
+    schemes = {name: first_line(registry.find(name)) for name in registry.names()}
     _show(console, "Schemes: inalab run NAME --scheme SCHEME", ("name", "what sums the gradients"), schemes.items())
     console.print("inalab list NAME shows the settings of an experiment or a scheme, for --set KEY=VALUE.")
 
@@ -36,8 +36,8 @@ def show_settings(console: Console, name: str) -> None:
     headings = ("setting", "default", "range", "what it is")
     if name in registry.names() or (is_file(name) and defines(name, "SCHEME")):
         scheme = registry.find(named_scheme(name))
-        rows = _rows(scheme.Settings, scheme.Settings.model_fields)
-        _show(console, f"{scheme.name}: {_first_line(scheme)}", headings, _own(scheme.name, rows))
+        its = rows(scheme.Settings, scheme.Settings.model_fields)
+        _show(console, f"{scheme.name}: {first_line(scheme)}", headings, own(scheme.name, its))
         return
     try:
         chosen = experiments.load(name)
@@ -47,28 +47,29 @@ def show_settings(console: Console, name: str) -> None:
         known = [*experiments.names(), *registry.names()]
         raise SettingsError(f"there is no experiment or scheme {name}: choose one of {', '.join(known)}") from None
     kind = chosen.Settings
-    own = [key for key in kind.model_fields if key not in TrialSettings.model_fields]
+    added = [key for key in kind.model_fields if key not in TrialSettings.model_fields]
     console.print(styled((experiments.short(name), "bold"), f": {experiments.summary(chosen)}"))
-    if own:
-        _show(console, "of the experiment", headings, _rows(kind, own))
+    if added:
+        _show(console, "of the experiment", headings, rows(kind, added))
     note = " (the experiment sets some itself)" if issubclass(kind, SweepSettings) else ""
     grouped = {key for group in GROUPS.values() for key in group.model_fields}
-    rest = [key for key in TrialSettings.model_fields if key not in {"own", *own, *grouped}]
-    _show(console, f"of its trials{note}", headings, _rows(kind, rest))
+    rest = [key for key in TrialSettings.model_fields if key not in {"own", *added, *grouped}]
+    _show(console, f"of its trials{note}", headings, rows(kind, rest))
     for group_name, group in GROUPS.items():
-        _show(console, f"{group_name}: {inspect.getdoc(group)}", headings, _rows(kind, group.model_fields))
+        _show(console, f"{group_name}: {inspect.getdoc(group)}", headings, rows(kind, group.model_fields))
     for scheme_name in registry.names():
         if mine := own_names(scheme_name):
-            rows = _rows(registry.find(scheme_name).Settings, mine)
-            _show(console, f"of the scheme {scheme_name}", headings, _own(scheme_name, rows))
+            its = rows(registry.find(scheme_name).Settings, mine)
+            _show(console, f"of the scheme {scheme_name}", headings, own(scheme_name, its))
 
 
-def _own(scheme: str, rows: Iterable[Row]) -> list[Row]:
+def own(scheme: str, its: Iterable[Row]) -> list[Row]:
     """With the scheme's name before what is the scheme's alone."""
-    return [(key if key in TrialSettings.model_fields else f"{scheme}.{key}", *rest) for key, *rest in rows]  # type: ignore[misc]
+    return [(key if key in TrialSettings.model_fields else f"{scheme}.{key}", *rest) for key, *rest in its]  # type: ignore[misc]
 
 
-def _rows(kind: type[Any], keys: Iterable[str]) -> list[Row]:
+def rows(kind: type[Any], keys: Iterable[str]) -> list[Row]:
+    """The settings of these keys."""
     fields: dict[str, FieldInfo] = kind.model_fields
     return [(key, _plain(fields[key].default), _range(key, fields[key]), _described(key, fields[key])) for key in keys]
 
@@ -98,7 +99,8 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _first_line(thing: Any) -> str:
+def first_line(thing: Any) -> str:
+    """Of the docstring of the module that defines an object's class."""
     module = inspect.getmodule(type(thing))
     return (module.__doc__ or "").strip().splitlines()[0] if module and module.__doc__ else ""
 
