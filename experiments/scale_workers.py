@@ -1,6 +1,7 @@
 """Aggregated elements per second from 2 to 1,024 workers, simulated, with two and three levels of switches.
 
-Racks have 32 and 16 workers, and uplinks carry all or a share of what they send. Points that were measured are drawn in. What lies beyond them is shaded: it is extrapolation.
+Racks have 32 and 16 workers, and uplinks carry all or a share of what they send. Points that were measured are drawn in. What
+lies beyond them is shaded: it is extrapolation.
 """
 
 from __future__ import annotations
