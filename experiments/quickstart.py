@@ -7,9 +7,11 @@ Loss may cost time and must not change a bit of the model: what the switches add
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
+from pydantic import Field
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.testbed.draw import plots
@@ -17,7 +19,13 @@ from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record.runs import Run
 
-Settings = TrialSettings
+
+class Settings(TrialSettings):
+    """A trial's settings, and how often each fault is tried."""
+
+    seeds: int = Field(1, ge=1, le=1000, description="of each trial: seed, seed + 1, ...; figures are of the first")
+
+
 QUICK: dict[str, Any] = {"steps": 20}
 
 NO_FAULTS: dict[str, Any] = {"loss": 0.0, "burst": 1.0, "straggler": "none"}
@@ -31,14 +39,20 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """One trial for each kind of fault, all with the same seed: the same model, data and batches.
+    """One trial for each kind of fault and seed; those of a seed have the same model, data and batches.
 
     Faults that are set by hand make one more trial, "as set".
     """
     planned = {name: settings.changed(**NO_FAULTS | _fitted(faults, settings)) for name, faults in FAULTS.items()}
     if settings.loss or settings.straggler != NO_FAULTS["straggler"]:
-        planned["as set"] = settings
-    return [Trial(name, {"faults": name}, chosen, seed) for name, chosen in planned.items()]
+        planned["as set"] = settings.changed()
+    seeds = range(seed, seed + settings.seeds)
+    return [Trial(name, {"faults": name}, chosen, own) for own in seeds for name, chosen in planned.items()]
+
+
+def _first(run: Run) -> Run:
+    """Its trials of the first seed."""
+    return replace(run, trials=[trial for trial in run.trials if trial.get("seed") == run.record["seed"]])
 
 
 def _fitted(faults: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -59,6 +73,7 @@ CAPTIONS = {
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Learning curves, aggregation time, retransmissions, and where each worker's time went."""
+    run = _first(run)
     yield "learning", CAPTIONS["learning"], plots.learning_curves(run)
     yield "tat", CAPTIONS["tat"], plots.aggregation_time(run)
     yield "retransmissions", CAPTIONS["retransmissions"], plots.retransmissions(run)
@@ -66,7 +81,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 
 def findings(run: Run) -> list[str]:
-    """Whether the models are equal bit for bit, and what each fault cost in time."""
+    """Whether the models are equal bit for bit, and what each fault cost in time, for each seed."""
+    seeds = sorted({trial.get("seed", 0) for trial in run.trials})
+    told = [(seed, _of_seed(replace(run, trials=[t for t in run.trials if t.get("seed", 0) == seed]))) for seed in seeds]
+    return [f"seed {seed}: {sentence}" if len(seeds) > 1 else sentence for seed, said in told for sentence in said]
+
+
+def _of_seed(run: Run) -> list[str]:
     reference = run.trial("no faults")
     if reference is None or "metrics" not in reference:
         return ["The trial without faults has no result, so nothing can be compared with it."]

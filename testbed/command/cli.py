@@ -86,7 +86,8 @@ def run(
         plans.append((asked, chosen, settings))
     code = 0
     for asked, chosen, settings in plans:
-        if (ended := run_experiment(asked, chosen, settings, results, console)) == INTERRUPTED:
+        ended, _ = run_experiment(asked, chosen, settings, results, console)
+        if ended == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
         code = code or ended
     raise typer.Exit(code)

@@ -137,8 +137,8 @@ class Display:
         self.console.print(styled(f"{self.title}: ", *words), soft_wrap=True)
 
 
-def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> int:
-    """Run all trials; the exit code is 0 if every trial has a result, 1 if not, 130 after an interruption.
+def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> tuple[int, Run]:
+    """Run all trials; the exit code, which is 0 if every trial has a result, 1 if not, 130 after an interruption, and the run.
 
     To resume is to go on with the newest run that was asked for in the same words: trials that have a result are kept.
     """
@@ -187,7 +187,7 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     release(run)
     if lost:
         print(f"inalab: {len(lost)} of {len(plan)} trials failed: {', '.join(lost)}", file=sys.stderr)
-    return INTERRUPTED if interrupted else int(failed)
+    return INTERRUPTED if interrupted else int(failed), run
 
 
 def new_record(

@@ -13,11 +13,16 @@ NESTED = ("factors", "settings", "metrics")  # whose entries become columns, the
 
 def write_csv(run: Run, out: TextIO) -> None:
     """Write a line for every trial, failed ones too; what a trial lacks is empty. Lists and maps are left out."""
-    rows = [_row(trial) for trial in run.trials]
-    columns = list(dict.fromkeys([*FIRST, *(column for row in rows for column in row)]))
+    found = rows(run)
+    columns = list(dict.fromkeys([*FIRST, *(column for row in found for column in row)]))
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(found)
+
+
+def rows(run: Run) -> list[dict[str, Any]]:
+    """A row for every trial, by column."""
+    return [_row(trial) for trial in run.trials]
 
 
 def _row(trial: dict[str, Any]) -> dict[str, Any]:

@@ -218,17 +218,17 @@ def test_results_folder_that_cannot_be_written() -> None:
 
 
 def test_quickstart_has_its_faults() -> None:
-    trials = quickstart.trials(TrialSettings(), 7)
+    trials = quickstart.trials(quickstart.Settings(), 7)
     assert [t.settings.loss for t in trials] == [0, 0.001, 0.01, 0.01, 0]
     assert trials[3].settings.burst > 1
     assert trials[4].settings.straggler == "slow"
     assert {t.seed for t in trials} == {7}
-    for trial in quickstart.trials(TrialSettings(racks=1, workers=2), 7):
+    for trial in quickstart.trials(quickstart.Settings(racks=1, workers=2), 7):
         trial.settings.check()
 
 
 def test_faults_that_are_set_by_hand_are_a_trial_of_their_own() -> None:
-    trials = quickstart.trials(TrialSettings(loss=0.05, burst=4, straggler="pareto"), 7)
+    trials = quickstart.trials(quickstart.Settings(loss=0.05, burst=4, straggler="pareto"), 7)
     assert [t.name for t in trials][0::5] == ["no faults", "as set"]
     assert [t.settings.loss for t in trials] == [0, 0.001, 0.01, 0.01, 0, 0.05]
     assert [t.settings.straggler for t in trials] == ["none"] * 4 + ["slow", "pareto"]

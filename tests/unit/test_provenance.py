@@ -228,7 +228,8 @@ def test_a_run_of_an_untracked_experiment_says_so(tmp_path: Path, monkeypatch: p
         runner, "run_trial", lambda s, seed, t, h, c: {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}
     )
     asked = runner.Asked("quickstart", "embedded", 1, [])
-    assert runner.run_experiment(asked, module, SweepSettings(seeds=1), tmp_path / "results", Console(quiet=True)) == 0  # type: ignore[arg-type]
+    code, _ = runner.run_experiment(asked, module, SweepSettings(seeds=1), tmp_path / "results", Console(quiet=True))  # type: ignore[arg-type]
+    assert code == 0
     (folder,) = (tmp_path / "results" / "quickstart").iterdir()
     record = json.loads((folder / "run.json").read_text())
     assert record["code"]["experiment_sha256"] == hashlib.sha256(EXPERIMENT.encode()).hexdigest()

@@ -224,7 +224,7 @@ def _sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int,
     monkeypatch.setattr(runner, "run_trial", run_trial)
     asked = runner.Asked("quickstart", "embedded", 1, [], resume=resume)
     experiment: Any = _Experiment()
-    return runner.run_experiment(asked, experiment, SweepSettings(seeds=2), tmp_path, Console(quiet=True))
+    return runner.run_experiment(asked, experiment, SweepSettings(seeds=2), tmp_path, Console(quiet=True))[0]
 
 
 def test_a_sweep_goes_on_after_a_failed_trial_and_resumes_with_it(
