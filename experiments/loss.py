@@ -27,7 +27,8 @@ KINDS = {"Bernoulli": 1.0, "bursts of 4": 4.0}  # mean burst
 class Settings(SweepSettings):
     """One rack of four; a tensor that takes some 50 ms, so that a timeout shows."""
 
-    rates: Numbers = Field((0.0, 0.0001, 0.001, 0.01, 0.03), description="loss rates, 0 among them")
+    rates: Numbers = Field((0.0, 0.0001, 0.001, 0.01, 0.03), description="loss rates; 0 is always among them")
+    bursts: bool = Field(True, description="losses also in bursts of 4, in which TCP may stand still for a minute")
     schemes: Words = Field(("switchml", "ring", "gloo"), description="what is compared")
     racks: int = 1
     k: int = 256
@@ -38,6 +39,10 @@ class Settings(SweepSettings):
     patience: float = 45.0
 
 
+def _kinds(bursts: bool) -> dict[str, float]:
+    return KINDS if bursts else dict([*KINDS.items()][:1])
+
+
 QUICK: dict[str, Any] = {"rates": (0.0, 0.01), "seeds": 1, "steps": 6}
 
 
@@ -45,7 +50,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every scheme at every rate, losses alone and in bursts."""
     points = []
     for rate in sorted({0.0, *settings.rates}):
-        for kind, burst in KINDS.items() if rate else [("none", 1.0)]:
+        for kind, burst in _kinds(settings.bursts).items() if rate else [("none", 1.0)]:
             for scheme in settings.schemes:
                 name = f"{scheme}, {100 * rate:g} %" + (f" {kind}" if rate else "")
                 factors = {"scheme": scheme, "loss": rate, "kind": kind}
@@ -55,9 +60,10 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Inflation against the rate, a panel for each kind of loss."""
-    figure, axes = new_figure(2, size=(9.0, 4.2), sharey=True)
+    kinds = _kinds(run.record["settings"].get("bursts", True))
+    figure, axes = new_figure(len(kinds), size=(4.5 * len(kinds), 4.2), sharey=True)
     rates = [rate for rate in levels(run, "loss") if rate]
-    for ax, kind in zip(axes, KINDS, strict=True):
+    for ax, kind in zip(axes, kinds, strict=True):
         for j, scheme in enumerate(schemes := run.record["settings"]["schemes"]):
             beside = 0.07 * (j - (len(schemes) - 1) / 2)  # so that intervals do not hide each other
             place = in_order(rates, beside)
@@ -86,7 +92,7 @@ def _cost(run: Run, scheme: str, rate: float, kind: str) -> Interval:
 def findings(run: Run) -> list[str]:
     """What each rate costs each scheme."""
     said = not_valid(run)
-    for kind in KINDS:
+    for kind in _kinds(run.record["settings"].get("bursts", True)):
         for rate in (rate for rate in levels(run, "loss") if rate):
             told = [
                 f"{look_of(scheme).label} {words(_cost(run, scheme, rate, kind))}" for scheme in run.record["settings"]["schemes"]

@@ -44,7 +44,7 @@ def compiled(signature: Any, inline: bool = False) -> Callable[[Function], Funct
         loop: Any = numba.njit(forceinline=inline, **OPTIONS)(function)
         folder = _folder(Path(function.__code__.co_filename), _checked())
         if folder is None:
-            _tell()
+            _tell(function)
             loop.compile(signature)
         else:
             loop._cache = _Kept(function)
@@ -88,10 +88,17 @@ def _modules(*folders: str) -> list[Path]:
     return [path for path in found if "\n@compiled(" in path.read_text()]
 
 
+def _tell(function: Callable[..., Any]) -> None:
+    """What takes so long."""
+    hosts = Path(function.__code__.co_filename).resolve().is_relative_to(ROOT / LOOPS[0])
+    _tell_once(
+        "the hosts' loops for this machine, which takes some ten seconds" if hosts else "the simulator's, which takes minutes"
+    )
+
+
 @cache
-def _tell() -> None:
-    """Once a process: what takes so long."""
-    log.warning("compiling the hosts' loops for this machine, which takes some ten seconds once")
+def _tell_once(what: str) -> None:
+    log.warning("compiling %s once", what)
 
 
 def _checked() -> bool:
@@ -145,7 +152,7 @@ class _Kept(FunctionCache):
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep it where that is possible; a confined process may only read what there is."""
-        _tell()
+        _tell(self._py_func)
         with suppress(OSError):
             super().save_overload(signature, result)
 
@@ -154,7 +161,7 @@ def _folder(source: Path, checked: bool) -> Path | None:
     """Where the machine code of a module is kept, made where it is not there; None if there can be no such folder."""
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = cache / "inalab" / f"loops-{_digest(source)}{'-checked' * checked}"
+        folder = cache / "inalab" / f"loops-{_digest(source.resolve())}{'-checked' * checked}"
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # no permission; no home
         return None

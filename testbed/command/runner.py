@@ -116,7 +116,7 @@ class Display:
     def _words(self) -> str:
         s = self.state
         accuracy = f"accuracy {100 * s['accuracy']:.1f} %  " if "accuracy" in s else ""
-        loss = f"loss {round(s['train_loss'], 3) + 0.0:.3f}  " if "train_loss" in s else ""
+        loss = f"training loss {round(s['train_loss'], 3) + 0.0:.3f}  " if "train_loss" in s else ""
         return f"{loss}{accuracy}{s['ate'] / 1e3:.0f} k ATE/s  {sum(self.again.values())} retransmissions"
 
     def _draw(self, step: int, words: str, force: bool = False) -> None:
@@ -150,6 +150,8 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
     record = new_record(asked, experiment, settings, plan, next(iter(programs.values())))
     run = _earlier(results, record) if asked.resume else None
     if run is None:
+        if asked.resume:
+            console.print("there is no run of the same words, code and machine to resume: this is a new one")
         run = create_run(results, record["experiment"], record)
         claim(run)
     have = {(t["name"], t["seed"]) for t in run.trials}
@@ -273,7 +275,11 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
     for link, its in captured.items():
         assert capture
         its["file"] = (capture.folder / f"{link}.pcapng").relative_to(run.folder).as_posix()
-    entry |= bounds.recorded(entry)
+    try:
+        entry |= bounds.recorded(entry)
+    except Exception as error:  # of a scheme of one's own; what was measured is kept
+        told = f"{type(error).__name__}: {error}"
+        display.console.print(f"the bound of scheme {trial.settings.scheme} cannot be computed: {told}", style="yellow")
     _keep(run, entry)
     m = entry["metrics"]
     verdict = ["valid"] if entry["valid"] else [("not valid", "yellow"), f": {'; '.join(entry['problems'])}"]
