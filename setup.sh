@@ -12,6 +12,7 @@ fail() {
     echo "inalab setup: $*" >&2
     exit 1
 }
+[ -d inalab/hosts ] || fail "inalab/hosts is no link to a folder: clone with git clone -c core.symlinks=true"
 
 # tool:package pairs; a package is only asked for when its tool is missing
 optional=

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+RENAMED = ("experiments", "hosts", "schemes", "switches", "testbed", "topologies")  # packages that are below inalab now
 
 
 class PluginError(ValueError):
@@ -39,7 +40,7 @@ def load_module(source: str) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         line, renamed = _line(error, path), ""
-        if isinstance(error, ModuleNotFoundError) and find_spec(f"inalab.{error.name}"):
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in RENAMED:
             renamed = f"; it is inalab.{error.name}"
         raise PluginError(f"{source}{line} cannot be imported: {type(error).__name__}: {error}{renamed}") from error
     return module

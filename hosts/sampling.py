@@ -31,8 +31,9 @@ class Sample:
     @classmethod
     def given_in(cls, layers: list[torch.Tensor], elements: list[int]) -> Sample:
         """What a worker gives, as tensors one behind the other."""
-        extremes = [float(extreme) for layer in layers for extreme in torch.aminmax(layer)]
-        return cls(elements, _at(layers, elements), float(np.max(np.abs(extremes))), [], not layers[0].is_floating_point())
+        extremes = [float(extreme) for layer in layers if layer.numel() for extreme in torch.aminmax(layer)]
+        largest = float(np.max(np.abs(extremes), initial=0.0))
+        return cls(elements, _at(layers, elements), largest, [], not layers[0].is_floating_point())
 
     def record(self, sums: list[torch.Tensor]) -> dict[str, Any]:
         """The sample with what the worker got, as fields."""
@@ -74,7 +75,7 @@ class ScriptSampling:
     def before(self, tensor: torch.Tensor) -> tuple[int, Sample] | None:
         """The number of a sum that begins, from 0, and what a worker gives; None where it was not drawn."""
         self.begun += 1
-        if self.draw.random() * self.begun >= STEPS or not tensor.numel():
+        if self.draw.random() * self.begun >= STEPS:
             return None
         number, given = self.begun - 1, tensor.detach().reshape(-1)
         elements = _drawn(np.random.default_rng([self.seed, STREAM, number]), given.numel())

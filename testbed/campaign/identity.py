@@ -6,12 +6,15 @@ import hashlib
 import json
 import os
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
+import inalab
 from inalab.hosts.plugins import is_file
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.record.foreign import Foreign
-from inalab.testbed.record.provenance import code_digest
+from inalab.testbed.record.provenance import code_digest, digest_of
 from inalab.testbed.record.runs import ROOT
 
 # whatever takes part in a trial; how it is planned, drawn and told of does not
@@ -21,10 +24,26 @@ CODE = (
 )  # fmt: skip
 
 
+COMPUTING = ("torch", "numpy", "numba", "scipy", "scikit-learn")  # packages on which a trial's numbers depend
+
+
 @cache
 def code() -> str:
-    """SHA-256 of the code that matters to a trial."""
-    return code_digest(ROOT, CODE)
+    """SHA-256 of the code that matters to a trial, with the package's own file and the versions of what computes.
+
+    Where inalab is installed, ROOT has neither the former by the name in CODE nor requirements.lock.
+    """
+    whole = hashlib.sha256(code_digest(ROOT, CODE).encode())
+    whole.update(digest_of(Path(inalab.__file__)).encode())
+    whole.update(json.dumps({name: _version(name) for name in COMPUTING}).encode())
+    return whole.hexdigest()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def scheme_files(trial: Trial) -> list[str]:

@@ -83,7 +83,7 @@ def worker(
     slots = [mine[n : n + cores] for n in range(0, len(mine) - cores + 1, cores)] or [mine]
     dask = Path(sys.executable).with_name("dask")
     if not dask.exists():
-        raise typer.BadParameter("Dask is missing, which campaigns over machines need: EXTRAS=1 make setup")
+        raise typer.BadParameter("Dask is missing, which campaigns over machines need: pip install distributed")
     from inalab.testbed.campaign.dask_machines import checked
 
     checked(address)

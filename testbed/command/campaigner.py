@@ -78,7 +78,9 @@ def _dask() -> ModuleType:
     try:
         return importlib.import_module("inalab.testbed.campaign.dask_machines")
     except ImportError as error:
-        raise MachinesError(f"campaigns over several machines need {error.name}, which is missing: EXTRAS=1 make setup") from None
+        raise MachinesError(
+            f"campaigns over several machines need {error.name}, which is missing: pip install distributed"
+        ) from None
 
 
 class _Run:

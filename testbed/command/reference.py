@@ -20,6 +20,7 @@ from inalab.testbed.command.listing import Row, first_line, own, rows
 from inalab.testbed.plan import experiment as experiments
 from inalab.testbed.plan.groups import GROUPS
 from inalab.testbed.plan.settings import TrialSettings, own_names
+from inalab.testbed.record.runs import ROOT
 
 NOTE = "<!-- Written by `make docs` from the code. -->\n"
 SETTINGS = ("setting", "unless set", "range", "what it is")
@@ -88,8 +89,10 @@ def _rows_of(headings: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
-def main(folder: Path = Path("docs/reference")) -> None:
-    """Write the pages into a folder."""
+def main(folder: Path = ROOT / "docs" / "reference") -> None:
+    """Write the pages into a folder, which has to be there."""
+    if not folder.is_dir():
+        raise SystemExit(f"inalab: there is no folder {folder}: name one, or run this in a checkout")
     for name, page in PAGES.items():
         (folder / name).write_text(page())
     print(f"{', '.join(PAGES)} are written in {folder}")

@@ -47,9 +47,14 @@ def _places(plan: NetworkPlan) -> Places:
 
 
 def _links(axes: Axes, plan: NetworkPlan, places: Places, loss: float) -> None:
-    """Lines between nodes. The first link of a switch to what is below, and to what is above, has its rate."""
-    labelled = {next(link.number for link in plan.links if link.upper == rack.name) for rack in plan.racks}
-    labelled |= {link.number for link in plan.links if link.lower in plan.switches and link is _first(plan, link.lower)}
+    """Lines between nodes. The rate stands at the first link of a switch to what is above, and at the first of a rack's hosts and
+    those whose rate is another than that of the one before."""
+    labelled = {link.number for link in plan.links if link.lower in plan.switches and link is _first(plan, link.lower)}
+    for rack in plan.racks:
+        rate = None
+        for link in (link for link in plan.links if link.upper == rack.name and link.lower not in plan.switches):
+            labelled |= {link.number} if link.rate != rate else set()
+            rate = link.rate
     for link in plan.links:
         (x, y), (above, top) = places[link.lower], places[link.upper]
         axes.plot([x, above], [y, top], color="#9a9a9a", linewidth=1.2, zorder=1)

@@ -28,7 +28,7 @@ GIVEN = LABS / "given"  # of the labs, what every program may include or import
 MIB = 1 << 20
 ENVIRONMENT = ("OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
 START = (
-    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); del sys.argv[0]; runpy.run_module(sys.argv[0], None, '__main__', True)"
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); del sys.argv[0]; runpy.run_module(sys.argv[0], None, '__main__', True)"
 )
 
 
@@ -83,10 +83,17 @@ def system_folders() -> Iterator[tuple[Path, str]]:
 
 
 def readable(*more: Path) -> list[Path]:
-    """What else a program of inalab's needs, as far as it exists: Python, inalab's packages, and `more`."""
+    """What else a program of inalab's needs, as far as it exists: Python, inalab's packages, and `more`.
+
+    The labs may be below these, with their solutions: an installed inalab is. So LABS is hidden, and GIVEN shown again.
+    """
     system = [Path("/etc", name) for name in ("ld.so.cache", "alternatives", "localtime")]
-    ours = [Path(sys.base_prefix), Path(sys.prefix), *(ROOT / name for name in PACKAGES), GIVEN]
-    return [path for path in dict.fromkeys([*system, *ours, *more]) if path.exists() and not path.is_relative_to("/usr")]
+    ours = [Path(sys.base_prefix), Path(sys.prefix), *(ROOT / name for name in PACKAGES)]
+    return _there([*system, *ours, *more])
+
+
+def _there(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in dict.fromkeys(paths) if path.exists() and not path.is_relative_to("/usr")]
 
 
 def _bubblewrap(submission: Path | None, read: Sequence[Path] = ()) -> list[str]:
@@ -97,8 +104,12 @@ def _bubblewrap(submission: Path | None, read: Sequence[Path] = ()) -> list[str]
     command += ["--size", str(64 * MIB), "--tmpfs", "/tmp"]
     for folder, link in system_folders():
         command += ["--symlink", link, str(folder)] if link else ["--ro-bind", str(folder), str(folder)]
-    for path in readable(*read):
+    for path in readable():
         command += ["--ro-bind", str(path), str(path)]
+    command += ["--tmpfs", str(LABS)]
+    for path in (GIVEN, *_there(read)):
+        command += ["--ro-bind", str(path), str(path)]
+    command += ["--remount-ro", str(LABS)]
     if submission is not None:
         command += ["--ro-bind", str(submission.resolve()), str(SUBMISSION)]
     return [*command, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", str(SUBMISSION if submission else "/")]

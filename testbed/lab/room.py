@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from inalab.hosts.compiled import kept
 from inalab.testbed.lab import guard
-from inalab.testbed.lab.confinement import ROOT, SUBMISSION, readable, system_folders
+from inalab.testbed.lab.confinement import GIVEN, LABS, ROOT, SUBMISSION, readable, system_folders
 from inalab.testbed.lab.lab import Failure
 from inalab.topologies import isolation
 
@@ -72,6 +72,15 @@ def _read_only(path: Path) -> None:
     isolation.check(result, f"make {path} read-only")
 
 
+def _hide_labs(root: Path) -> None:
+    """Their solutions may be below what is there: see confinement.readable."""
+    hidden = root / LABS.relative_to("/")
+    hidden.mkdir(parents=True, exist_ok=True)
+    isolation.mount("tmpfs", str(hidden), "tmpfs", 0, "size=1m,mode=755")
+    _bind(GIVEN, root / GIVEN.relative_to("/"))
+    _read_only(hidden)
+
+
 def _furnish(submission: Path) -> None:
     """Mount everything that there is in the room, and make it the root."""
     submission, root = submission.resolve(), Path("/run/room")  # the new namespace's own /run
@@ -84,6 +93,7 @@ def _furnish(submission: Path) -> None:
             _bind(folder, root / folder.name)
     for path in readable(*ETC, ROOT / "p4"):
         _bind(path.resolve(), root / path.relative_to("/"))
+    _hide_labs(root)
     for loops in kept():
         _bind(loops, root / CACHE.relative_to("/") / "inalab" / loops.name)
     _bind(submission, root / SUBMISSION.relative_to("/"))

@@ -10,15 +10,17 @@ FEW = 3  # names and numbers that are listed; of more the count, or the least an
 
 
 def described(trials: Sequence[TrialSettings]) -> str:
-    """What all of these have in common, and how they differ."""
+    """What all of these have in common, and how they differ. Uplinks are named where one is not as fast as the workers' links."""
     jobs = [job for trial in trials for job in trial.each()]
     schemes = list(dict.fromkeys(job.scheme for job in jobs))
+    rates = {rate for trial in trials for rate in trial.worker_rates()}
+    uplinks = {trial.uplink_rate for trial in trials if trial.racks > 1}
     loss = {100 * job.loss for job in jobs}
     return ", ".join(
         [
             _workers(trials),
             _listed(schemes) if len(schemes) <= FEW else f"{len(schemes)} schemes",
-            f"{_numbers({job.host_rate for job in jobs})} Mbit/s",
+            f"{_numbers(rates)} Mbit/s" + (f" (uplinks {_numbers(uplinks)})" if uplinks - rates else ""),
             f"loss {_numbers(loss)} %" if any(loss) else "no loss",
         ]
     )
@@ -26,14 +28,14 @@ def described(trials: Sequence[TrialSettings]) -> str:
 
 def _workers(trials: Sequence[TrialSettings]) -> str:
     """How many, of all jobs together, and in which racks."""
-    sizes, jobs = {sum(trial.job_sizes()) for trial in trials}, {len(trial.job_sizes()) for trial in trials}
-    racks = {trial.racks for trial in trials}
+    by_rack, jobs = {tuple(trial.workers_by_rack()) for trial in trials}, {len(trial.each()) for trial in trials}
+    sizes, racks = {sum(one) for one in by_rack}, {len(one) for one in by_rack}
     told = f"{_numbers(sizes)} worker{'s' * (sizes != {1})}"
     if jobs != {1}:
         told += f" of {_numbers(jobs)} jobs"
     told += f" in {_numbers(racks)} rack{'s' * (racks != {1})}"
-    alike = len(racks) == len(sizes) == 1 and racks != {1} and not min(sizes) % min(racks)
-    return f"{told} of {min(sizes) // min(racks)}" if alike else told
+    alike = {size for one in by_rack for size in one}
+    return f"{told} of {_numbers(alike)}" if len(by_rack) == len(alike) == 1 and racks != {1} else told
 
 
 def _numbers(values: Iterable[float]) -> str:

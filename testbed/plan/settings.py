@@ -228,9 +228,14 @@ class TrialSettings(
     def _servers(self) -> list[int]:
         return [job.of_scheme().servers(job.scheme_settings()) for job in self.each()]
 
-    def job_sizes(self) -> list[int]:
-        """The workers of each job, in all racks."""
-        return [sum(by_rack) for by_rack in self._workers()]
+    def workers_by_rack(self) -> list[int]:
+        """The workers in each rack, of all jobs together."""
+        return [sum(of_jobs) for of_jobs in zip(*self._workers(), strict=True)]
+
+    def worker_rates(self) -> set[float]:
+        """Mbit/s of the workers' links; 0 where it is not limited."""
+        shape = self.shape(max(self.workers_by_rack(), default=self.workers), 0)
+        return {shape.rate(rank) or 0.0 for rank in range(shape.size)}
 
     def plan(self) -> NetworkPlan:
         """The network that the jobs need."""

@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -284,6 +285,8 @@ def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
     """Compare what the workers, by rank, have sampled of their sums with what they gave."""
     scheme, size = settings.of_scheme(), settings.plan().topology.size
     records = [{"rank": rank} | sample for rank, tally in tallies.items() for sample in tally.samples]
+    told = Counter(record["step"] for record in records)
+    untold = sum(number < size for number in told.values())
     found = compared(records, size, scheme, settings.scheme_settings(), "sum")
     if found.wrong:
         return Checked(f"a sum is wrong: {found.wrong}", True)
@@ -292,7 +295,8 @@ def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
     if not found.sums:
         return Checked(f"no sum was checked: of those that were drawn {scheme.name} states nothing, or not all workers tell", False)
     elements, sums = _counted(found.elements, "element"), _counted(found.sums, "sum")
-    return Checked(f"{elements} of {sums} checked: as exact as {scheme.name} states", False)
+    left = f"; {_counted(untold, 'sum')} left out, of which not all workers tell" if untold else ""
+    return Checked(f"{elements} of {sums} checked: as exact as {scheme.name} states{left}", False)
 
 
 def _median(seconds: list[float]) -> str:

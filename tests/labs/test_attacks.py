@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from inalab.testbed.lab.lab import Failure, Lab, LabError, Outcome, Share
 from inalab.testbed.lab.student import StudentModule
 from inalab.testbed.lab.switch import StudentSwitch
 from inalab.testbed.lab.workbench import Workbench
+from inalab.testbed.record.runs import ROOT
 
 SECRET = "the-exam-of-next-week"
 SHADOWS = ("colorsys", "random", "copy", "token", "lark", "numpy", "json", "socket", "pcpp", "scapy", "typing")
@@ -69,6 +71,17 @@ def test_modules_beside_the_work_are_nobodys(work: Path, text: str) -> None:
     for name in SHADOWS:
         (work / f"{name}.py").write_text(text)
     assert all(o.passed for o in graded(work))
+
+
+@pytest.mark.parametrize("path", ["solutions/01-forward/forward.p4", "01-forward/check.py"])
+def test_solutions_and_checks_cannot_be_read_where_inalab_is_installed_in_pythons_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(ROOT))  # which is shown whole
+    found = calls(tmp_path, f"def work(): return open({str(ROOT / 'labs' / path)!r}).read()")
+    assert "FileNotFoundError" in shown([found]), shown([found])
+    given = calls(tmp_path, f"def work(): import os; return sorted(os.listdir({str(ROOT / 'labs')!r}))")
+    assert "['given']" in shown([given]), shown([given])
 
 
 def test_modules_beside_a_host_are_nobodys(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from inalab.testbed.lab.confinement import LABS, SUBMISSION
 from inalab.testbed.lab.lab import Failure, Lab, Outcome, Share
 from inalab.testbed.lab.summing import check_sums, tensors
 from inalab.testbed.lab.workbench import Workbench
+from inalab.testbed.record.runs import ROOT
 
 PYTHON = Lab("Python", "Python", 1, ["work.py"])
 HOST = "from inalab.testbed.lab.host import Host\n\n\nclass Worker(Host):\n"
@@ -285,6 +287,15 @@ def test_a_trials_room_is_read_only_also_for_who_becomes_root_in_it(tmp_path: Pa
     assert "done" in text and "wrote" not in text
     assert not list((tmp_path / "submission").iterdir())
     assert code == 0
+
+
+def test_a_trials_room_has_no_solutions_where_inalab_is_installed_in_pythons_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(ROOT))  # which is shown whole
+    code, text = in_room(tmp_path, f"ls {ROOT}/labs; ls {ROOT}/labs/solutions; touch {ROOT}/labs/x; ls {ROOT}/labs/given")
+    assert code == 0 and text.splitlines()[0] == "given"
+    assert "solutions': No such file" in text and "Read-only file system" in text
 
 
 def test_a_trial_leaves_nothing_though_the_check_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

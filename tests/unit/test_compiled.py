@@ -99,6 +99,25 @@ def test_set_up_compiles_every_loop(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_kept_is_what_was_compiled(tmp_path: Path) -> None:
+    """Modules are imported through a link, and found without it: both have the same folder."""
+    script = (
+        "import inalab.hosts.compiled as c; c.compile_all('hosts')\n"
+        "print(len(c.kept()), min(len([*folder.rglob('*.nbi')]) for folder in c.kept()))"
+    )
+    write(tmp_path / "real", step=5)
+    linked = tmp_path / "clone" / "inalab"
+    linked.mkdir(parents=True)
+    (tmp_path / "real" / "inalab" / "hosts").rename(tmp_path / "clone" / "hosts")
+    (linked / "hosts").symlink_to("../hosts")
+    (linked / "__init__.py").touch()
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / "clone")}
+    environment["NUMBA_BOUNDSCHECK"] = "0"  # checked loops have folders of their own
+    call = [sys.executable, "-c", script]
+    done = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "1 1\n"
+
+
 def test_without_a_home_there_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")

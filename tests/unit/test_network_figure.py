@@ -40,6 +40,8 @@ def test_every_node_and_link_is_drawn_once(changes: dict[str, Any]) -> None:
 def test_rates_losses_and_stragglers_are_told() -> None:
     assert not [text for text in texts() if "loses" in text or "comput" in text]
     assert texts(host_rate=20, uplink_rate=5).count("20 Mbit/s") == texts(host_rate=20, uplink_rate=5).count("5 Mbit/s") == 2
+    mixed = texts(topology="mixed-rates", workers=4)
+    assert (mixed.count("5 Mbit/s"), mixed.count("10 Mbit/s")) == (1, 4)  # h0's; h1's, h4's, and two uplinks'
     told = texts(loss=0.001, straggler="slow", straggler_factor=2, straggler_rank=7)
     assert {"× loses 0.1 % of the packets, each way", "computes 2× as long"} <= set(told)
     assert "every worker's compute times are pareto" in texts(straggler="pareto")

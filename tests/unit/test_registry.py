@@ -104,6 +104,8 @@ SCHEME = Mine()
         (SCHEDULED, r"scheme mine of .* lacks schedule()"),
         (WHOLE.replace('"mine"', '"ring"', 1), "there is a scheme ring already"),
         ("import nosuch", ", line 1, cannot be imported: ModuleNotFoundError"),
+        ("import numpy.nosuch", ", line 1, cannot be imported: ModuleNotFoundError: No module named 'numpy.nosuch'$"),
+        ("from inalab.hosts.nosuch import X", ", line 1, cannot be imported: ModuleNotFoundError: No module named"),
         ("def (", ", line 1, cannot be imported: SyntaxError"),
     ],
 )

@@ -151,9 +151,10 @@ def test_a_sum_of_different_sizes_has_different_elements_and_does_not_change_tho
     assert here[1].elements != there[1].elements and next_here[1].elements == next_there[1].elements
 
 
-def test_sums_without_elements_are_counted_and_a_sample_is_of_the_tensor_as_it_looks() -> None:
+def test_sums_without_elements_have_samples_and_a_sample_is_of_the_tensor_as_it_looks() -> None:
     sampling = ScriptSampling(1)
-    assert sampling.before(torch.ones(3, 0)) is None
+    empty = sampling.before(torch.ones(3, 0))
+    assert empty is not None and (empty[1].elements, empty[1].largest) == ([], 0.0)
     drawn = sampling.before(torch.arange(6, dtype=torch.int32).view(2, 3).t())
     assert drawn is not None and drawn[0] == 1
     assert drawn[1].given == [0, 3, 1, 4, 2, 5] and drawn[1].integers
@@ -194,6 +195,20 @@ def test_a_wrong_sum_of_a_script_is_told_with_its_number() -> None:
 def test_tensors_of_different_sizes_in_a_script_are_told() -> None:
     found = checked_sums(tallies([[3.0], [3.0]], [[1.0, 2.0], [2.0]]), SETTINGS)
     assert found == ("a sum is wrong: in sum 1 the workers gave tensors of different sizes", True)
+
+
+def test_an_empty_tensor_beside_others_is_of_another_size_and_alone_it_is_no_sum() -> None:
+    found = checked_sums(tallies([[3.0], []], [[1.0], []]), SETTINGS)
+    assert found == ("a sum is wrong: in sum 1 the workers gave tensors of different sizes", True)
+    assert checked_sums(tallies([[], []], [[], []]), SETTINGS) == (NOTHING_STATED, False)
+
+
+def test_sums_that_a_worker_does_not_tell_of_are_counted() -> None:
+    found = tallies(*RIGHT)
+    found[1].sampled(1, records([[1.0]], [[2.0]])[0]["sample"])
+    assert checked_sums(found, SETTINGS) == (
+        "4 elements of 1 sum checked: as exact as ring states; 1 sum left out, of which not all workers tell", False
+    )  # fmt: skip
 
 
 def test_sums_of_which_nothing_is_stated_are_not_counted() -> None:
