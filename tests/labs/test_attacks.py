@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import psutil
 import pytest
 
 from inalab.switches.embedded.build import c_compiler
-from inalab.testbed.lab import catalogue, grading, guard, messages, steps, switch
+from inalab.testbed.lab import catalogue, confinement, grading, guard, messages, steps, switch
 from inalab.testbed.lab.check import check
 from inalab.testbed.lab.lab import Failure, Lab, LabError, Outcome, Share
 from inalab.testbed.lab.student import StudentModule
@@ -74,10 +73,10 @@ def test_modules_beside_the_work_are_nobodys(work: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["solutions/01-forward/forward.p4", "01-forward/check.py"])
-def test_solutions_and_checks_cannot_be_read_where_inalab_is_installed_in_pythons_prefix(
+def test_solutions_and_checks_cannot_be_read_where_inalab_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(sys, "prefix", str(ROOT))  # which is shown whole
+    monkeypatch.setattr(confinement, "PACKAGES", (".",))  # all is shown that is beside the packages
     found = calls(tmp_path, f"def work(): return open({str(ROOT / 'labs' / path)!r}).read()")
     assert "FileNotFoundError" in shown([found]), shown([found])
     given = calls(tmp_path, f"def work(): import os; return sorted(os.listdir({str(ROOT / 'labs')!r}))")

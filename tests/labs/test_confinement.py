@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from inalab.testbed.lab import catalogue, figures, grading, room
+from inalab.testbed.lab import catalogue, confinement, figures, grading, room
 from inalab.testbed.lab.check import check
 from inalab.testbed.lab.confinement import LABS, SUBMISSION
 from inalab.testbed.lab.lab import Failure, Lab, Outcome, Share
@@ -289,10 +288,8 @@ def test_a_trials_room_is_read_only_also_for_who_becomes_root_in_it(tmp_path: Pa
     assert code == 0
 
 
-def test_a_trials_room_has_no_solutions_where_inalab_is_installed_in_pythons_prefix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "prefix", str(ROOT))  # which is shown whole
+def test_a_trials_room_has_no_solutions_where_inalab_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confinement, "PACKAGES", (".",))  # all is shown that is beside the packages
     code, text = in_room(tmp_path, f"ls {ROOT}/labs; ls {ROOT}/labs/solutions; touch {ROOT}/labs/x; ls {ROOT}/labs/given")
     assert code == 0 and text.splitlines()[0] == "given"
     assert "solutions': No such file" in text and "Read-only file system" in text
