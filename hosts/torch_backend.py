@@ -291,7 +291,7 @@ def _advance_first(collective: Collective, under_way: list[tuple[PendingSum, Sum
 def _timed(all_reduce: Callable[..., Any], *given: Any) -> Any:
     """Begin an all-reduce of Gloo's, and tally how long it takes.
 
-    Whoever ends it calls back: this thread, or one of Gloo's, which holds no lock of its queue while it waits for the interpreter's.
+    Whoever ends it calls back: this thread, or one of Gloo's, which holds no lock of its queue while it waits for Python's.
     """
     begun = time.monotonic()
     work = all_reduce(*given)
