@@ -21,7 +21,8 @@ from inalab.testbed.record.runs import Run
 from inalab.testbed.record.statistics import Interval
 
 TAT = metric("tat_mean")
-KINDS = {"Bernoulli": 1.0, "bursts of 4": 4.0}  # mean burst
+ALONE = {"Bernoulli": 1.0}  # mean burst
+KINDS = ALONE | {"bursts of 4": 4.0}
 
 
 class Settings(SweepSettings):
@@ -39,8 +40,8 @@ class Settings(SweepSettings):
     patience: float = 45.0
 
 
-def _kinds(bursts: bool) -> dict[str, float]:
-    return KINDS if bursts else dict([*KINDS.items()][:1])
+def _kinds(run: Run) -> dict[str, float]:
+    return KINDS if run.record["settings"].get("bursts", True) else ALONE  # runs of before had no choice
 
 
 QUICK: dict[str, Any] = {"rates": (0.0, 0.01), "seeds": 1, "steps": 6}
@@ -50,7 +51,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every scheme at every rate, losses alone and in bursts."""
     points = []
     for rate in sorted({0.0, *settings.rates}):
-        for kind, burst in _kinds(settings.bursts).items() if rate else [("none", 1.0)]:
+        for kind, burst in (KINDS if settings.bursts else ALONE).items() if rate else [("none", 1.0)]:
             for scheme in settings.schemes:
                 name = f"{scheme}, {100 * rate:g} %" + (f" {kind}" if rate else "")
                 factors = {"scheme": scheme, "loss": rate, "kind": kind}
@@ -60,7 +61,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Inflation against the rate, a panel for each kind of loss."""
-    kinds = _kinds(run.record["settings"].get("bursts", True))
+    kinds = _kinds(run)
     figure, axes = new_figure(len(kinds), size=(4.5 * len(kinds), 4.2), sharey=True)
     rates = [rate for rate in levels(run, "loss") if rate]
     for ax, kind in zip(axes, kinds, strict=True):
@@ -92,7 +93,7 @@ def _cost(run: Run, scheme: str, rate: float, kind: str) -> Interval:
 def findings(run: Run) -> list[str]:
     """What each rate costs each scheme."""
     said = not_valid(run)
-    for kind in _kinds(run.record["settings"].get("bursts", True)):
+    for kind in _kinds(run):
         for rate in (rate for rate in levels(run, "loss") if rate):
             told = [
                 f"{look_of(scheme).label} {words(_cost(run, scheme, rate, kind))}" for scheme in run.record["settings"]["schemes"]

@@ -50,9 +50,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return [Trial(name, {"faults": name}, chosen, own) for own in seeds for name, chosen in planned.items()]
 
 
-def _first(run: Run) -> Run:
-    """Its trials of the first seed."""
-    return replace(run, trials=[trial for trial in run.trials if trial.get("seed") == run.record["seed"]])
+def _of(run: Run, seed: int) -> Run:
+    """Its trials of one seed."""
+    return replace(run, trials=[trial for trial in run.trials if trial.get("seed", 0) == seed])
 
 
 def _fitted(faults: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -73,7 +73,7 @@ CAPTIONS = {
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Learning curves, aggregation time, retransmissions, and where each worker's time went."""
-    run = _first(run)
+    run = _of(run, run.record["seed"])
     yield "learning", CAPTIONS["learning"], plots.learning_curves(run)
     yield "tat", CAPTIONS["tat"], plots.aggregation_time(run)
     yield "retransmissions", CAPTIONS["retransmissions"], plots.retransmissions(run)
@@ -83,11 +83,11 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def findings(run: Run) -> list[str]:
     """Whether the models are equal bit for bit, and what each fault cost in time, for each seed."""
     seeds = sorted({trial.get("seed", 0) for trial in run.trials})
-    told = [(seed, _of_seed(replace(run, trials=[t for t in run.trials if t.get("seed", 0) == seed]))) for seed in seeds]
+    told = [(seed, _found(_of(run, seed))) for seed in seeds]
     return [f"seed {seed}: {sentence}" if len(seeds) > 1 else sentence for seed, said in told for sentence in said]
 
 
-def _of_seed(run: Run) -> list[str]:
+def _found(run: Run) -> list[str]:
     reference = run.trial("no faults")
     if reference is None or "metrics" not in reference:
         return ["The trial without faults has no result, so nothing can be compared with it."]

@@ -91,14 +91,12 @@ def _modules(*folders: str) -> list[Path]:
 def _tell(function: Callable[..., Any]) -> None:
     """What takes so long."""
     hosts = Path(function.__code__.co_filename).resolve().is_relative_to(ROOT / LOOPS[0])
-    _tell_once(
-        "the hosts' loops for this machine, which takes some ten seconds" if hosts else "the simulator's, which takes minutes"
-    )
+    _tell_once("hosts'" if hosts else "simulator's", "some ten seconds" if hosts else "minutes")
 
 
 @cache
-def _tell_once(what: str) -> None:
-    log.warning("compiling %s once", what)
+def _tell_once(whose: str, time: str) -> None:
+    log.warning("compiling the %s loops for this machine, which takes %s once", whose, time)
 
 
 def _checked() -> bool:

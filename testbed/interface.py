@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from inalab.schemes.scheme import Scheme
-from inalab.testbed.command.runner import INTERRUPTED, run_experiment
+from inalab.testbed.command.runner import INTERRUPTED, figures_of, run_experiment
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.asking import Asked, understood
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def record(self) -> dict[str, Any]:
-        """run.json: what was asked, and on which machine with which code."""
+        """run.json: the request, the machine and the code."""
         return self.recorded.record
 
     @cached_property
@@ -60,8 +60,8 @@ class Run:
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """By name, as the experiment draws them; none where its file is not at hand."""
-        return {name: figure for name, _, figure in self.experiment.figures(self.recorded)} if self.experiment else {}
+        """By name, as in the report; none where the experiment's file is not at hand."""
+        return {name: figure for name, _, figure in figures_of(self.recorded, self.experiment)} if self.experiment else {}
 
     @property
     def findings(self) -> list[str]:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import inalab
 from inalab.hosts.plugins import is_file
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.record.foreign import Foreign
-from inalab.testbed.record.provenance import code_digest, digest_of
+from inalab.testbed.record.provenance import code_digest, digest_of, version_of
 from inalab.testbed.record.runs import ROOT
 
 # whatever takes part in a trial; how it is planned, drawn and told of does not
@@ -35,15 +34,8 @@ def code() -> str:
     """
     whole = hashlib.sha256(code_digest(ROOT, CODE).encode())
     whole.update(digest_of(Path(inalab.__file__)).encode())
-    whole.update(json.dumps({name: _version(name) for name in COMPUTING}).encode())
+    whole.update(json.dumps({name: version_of(name) for name in COMPUTING}).encode())
     return whole.hexdigest()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def scheme_files(trial: Trial) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from inalab.switches.cache import cache_directory
-from inalab.testbed.command import campaign, lab, launching
+from inalab.testbed.command import campaign, drawing, lab, launching
 from inalab.testbed.command.terminal import Terminal
 
 application = typer.Typer(
@@ -177,27 +177,7 @@ def export_p4app(
     console.print(f"boot it with: sudo p4run --config {shlex.quote(str(path))}", soft_wrap=True)
 
 
-@application.command()
-def network(
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="topology, racks, workers (in each rack), loss, ...")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="file to write; .svg, .pdf or .png")] = Path("network.svg"),
-) -> None:
-    """Draw the network that settings make: its links and rates, and where losses and stragglers act."""
-    from inalab.testbed.draw.network import network_figure
-    from inalab.testbed.draw.plots import saved
-    from inalab.testbed.plan.effect import refuse_idle
-    from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-
-    asked = parse_overrides(set_ or [], TrialSettings)
-    settings = make_settings(TrialSettings, asked)
-    settings.check()
-    refuse_idle(settings, asked)
-    if (kind := out.suffix.removeprefix(".")) not in ("svg", "pdf", "png"):
-        raise SettingsError(f"{out} is no picture: give it a name that ends in .svg, .pdf or .png")
-    out.write_bytes(saved("network", network_figure(settings), kind))
-    console.print(f"the network is drawn in {out}", soft_wrap=True)
+application.command()(drawing.network)
 
 
 @application.command()

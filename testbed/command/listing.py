@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -36,8 +36,8 @@ def show_settings(console: Console, name: str) -> None:
     headings = ("setting", "default", "range", "what it is")
     if name in registry.names() or (is_file(name) and defines(name, "SCHEME")):
         scheme = registry.find(named_scheme(name))
-        its = rows(scheme.Settings, scheme.Settings.model_fields)
-        _show(console, f"{scheme.name}: {first_line(scheme)}", headings, own(scheme.name, its))
+        its = _rows(scheme.Settings, scheme.Settings.model_fields)
+        _show(console, f"{scheme.name}: {first_line(scheme)}", headings, _own(scheme.name, its))
         return
     try:
         chosen = experiments.load(name)
@@ -50,26 +50,40 @@ def show_settings(console: Console, name: str) -> None:
     added = [key for key in kind.model_fields if key not in TrialSettings.model_fields]
     console.print(styled((experiments.short(name), "bold"), f": {experiments.summary(chosen)}"))
     if added:
-        _show(console, "of the experiment", headings, rows(kind, added))
+        _show(console, "of the experiment", headings, _rows(kind, added))
     note = " (the experiment sets some itself)" if issubclass(kind, SweepSettings) else ""
+    _show(console, f"of its trials{note}", headings, of_trials(kind))
+    for group_name, about, its in of_groups(kind):
+        _show(console, f"{group_name}: {about}", headings, its)
+    for scheme_name, its in of_schemes():
+        _show(console, f"of the scheme {scheme_name}", headings, its)
+
+
+def of_trials(kind: type[TrialSettings]) -> list[Row]:
+    """The settings of a trial that are in no group."""
     grouped = {key for group in GROUPS.values() for key in group.model_fields}
-    rest = [key for key in TrialSettings.model_fields if key not in {"own", *added, *grouped}]
-    _show(console, f"of its trials{note}", headings, rows(kind, rest))
-    for group_name, group in GROUPS.items():
-        _show(console, f"{group_name}: {inspect.getdoc(group)}", headings, rows(kind, group.model_fields))
-    for scheme_name in registry.names():
-        if mine := own_names(scheme_name):
-            its = rows(registry.find(scheme_name).Settings, mine)
-            _show(console, f"of the scheme {scheme_name}", headings, own(scheme_name, its))
+    return _rows(kind, [key for key in TrialSettings.model_fields if key not in {"own", *grouped}])
 
 
-def own(scheme: str, its: Iterable[Row]) -> list[Row]:
+def of_groups(kind: type[TrialSettings]) -> Iterator[tuple[str, str, list[Row]]]:
+    """Each group's name, what it is about, and its settings."""
+    for name, group in GROUPS.items():
+        yield name, inspect.getdoc(group) or "", _rows(kind, group.model_fields)
+
+
+def of_schemes() -> Iterator[tuple[str, list[Row]]]:
+    """Each scheme that has settings of its own, and these."""
+    for name in registry.names():
+        if mine := own_names(name):
+            yield name, _own(name, _rows(registry.find(name).Settings, mine))
+
+
+def _own(scheme: str, its: Iterable[Row]) -> list[Row]:
     """With the scheme's name before what is the scheme's alone."""
     return [(key if key in TrialSettings.model_fields else f"{scheme}.{key}", *rest) for key, *rest in its]  # type: ignore[misc]
 
 
-def rows(kind: type[Any], keys: Iterable[str]) -> list[Row]:
-    """The settings of these keys."""
+def _rows(kind: type[Any], keys: Iterable[str]) -> list[Row]:
     fields: dict[str, FieldInfo] = kind.model_fields
     return [(key, _plain(fields[key].default), _range(key, fields[key]), _described(key, fields[key])) for key in keys]
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import html
-import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,10 +15,9 @@ import typer.cli
 import typer.main
 
 from inalab.schemes import registry
-from inalab.testbed.command.listing import Row, first_line, own, rows
+from inalab.testbed.command.listing import Row, first_line, of_groups, of_schemes, of_trials
 from inalab.testbed.plan import experiment as experiments
-from inalab.testbed.plan.groups import GROUPS
-from inalab.testbed.plan.settings import TrialSettings, own_names
+from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record.runs import ROOT
 
 NOTE = "<!-- Written by `make docs` from the code. -->\n"
@@ -37,20 +35,15 @@ def commands() -> str:
 
 def settings() -> str:
     """The settings of a trial, by group, and those that schemes have of their own."""
-    grouped = {key for group in GROUPS.values() for key in group.model_fields}
-    rest = [key for key in TrialSettings.model_fields if key not in {"own", *grouped}]
     parts = [
         NOTE,
         "# Settings\n",
         "`--set KEY=VALUE` changes one. `inalab list EXPERIMENT` shows what an experiment has unless it is set, and what it",
         "varies. A key may have its group's name before it: `loss.burst`, `straggler.factor`.\n",
-        _table("Of every trial", "", SETTINGS, rows(TrialSettings, rest)),
+        _table("Of every trial", "", of_trials(TrialSettings)),
     ]
-    for name, group in GROUPS.items():
-        parts.append(_table(name.capitalize(), inspect.getdoc(group) or "", SETTINGS, rows(TrialSettings, group.model_fields)))
-    for name in registry.names():
-        if mine := own_names(name):
-            parts.append(_table(f"Scheme {name}", "", SETTINGS, own(name, rows(registry.find(name).Settings, mine))))
+    parts += [_table(name.capitalize(), about, its) for name, about, its in of_groups(TrialSettings)]
+    parts += [_table(f"Scheme {name}", "", its) for name, its in of_schemes()]
     return "\n".join(parts)
 
 
@@ -80,8 +73,8 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-def _table(title: str, about: str, headings: Sequence[str], body: Iterable[Row]) -> str:
-    return f"## {title}\n\n" + (f"{about}\n\n" if about else "") + _rows_of(headings, [(f"`{key}`", *its) for key, *its in body])
+def _table(title: str, about: str, body: Iterable[Row]) -> str:
+    return f"## {title}\n\n" + (f"{about}\n\n" if about else "") + _rows_of(SETTINGS, [(f"`{key}`", *its) for key, *its in body])
 
 
 def _rows_of(headings: Sequence[str], body: Iterable[Sequence[str]]) -> str:

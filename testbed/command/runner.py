@@ -310,15 +310,21 @@ def conclude(run: Run, experiment: Experiment, console: Console, again: bool = F
     return drawn
 
 
+def figures_of(run: Run, experiment: Experiment) -> list[tuple[str, str, Figure]]:
+    """Name, caption and figure of each plot; none where no trial has measurements. Schemes are drawn as the run recorded them."""
+    for name, look in run.record.get("looks", {}).items():
+        low, high = look["of_bound"]
+        registry.remember(name, registry.Drawn(Look(**{k: v for k, v in look.items() if k != "of_bound"}), (low, high)))
+    return [*experiment.figures(run), *lanes(run)] if run.finished else []
+
+
 def _drawn(run: Run, experiment: Experiment, traced: bool) -> tuple[list[str], list[tuple[str, str, Figure]], bool]:
     """Findings and figures. A bug in an experiment's own must not take the other experiments' trials with it."""
     if not run.finished:
         return [], [], True
-    for name, look in run.record.get("looks", {}).items():
-        low, high = look["of_bound"]
-        registry.remember(name, registry.Drawn(Look(**{k: v for k, v in look.items() if k != "of_bound"}), (low, high)))
     try:
-        return [*_simulated(run), *experiment.findings(run)], [*experiment.figures(run), *lanes(run)], True
+        figures = figures_of(run, experiment)
+        return [*_simulated(run), *experiment.findings(run)], figures, True
     except Exception as error:
         if run.record["target"] == SimulatedTarget.name and isinstance(error, KeyError):
             return [*_simulated(run), f"The figures need {error}, which is not simulated: there are none."], [], True

@@ -35,12 +35,7 @@ class NoCommitError(Exception):
 
 def environment(experiment: Path) -> dict[str, Any]:
     """Versions, machine and code, for run.json; `experiment` is the file of the experiment that runs."""
-    packages = {}
-    for name in RECORDED_PACKAGES:
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            packages[name] = "not installed"
+    packages = {name: version_of(name) for name in RECORDED_PACKAGES}
     return {
         "versions": {"python": sys.version.split()[0], "kernel": platform.release(), "mininet": MININET, **packages},
         "machine": {
@@ -54,6 +49,14 @@ def environment(experiment: Path) -> dict[str, Any]:
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": " ".join(["inalab", *sys.argv[1:]]),
     }
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def processor() -> str:
