@@ -38,7 +38,7 @@ endif
 experiment: $(READY) ## run EXPERIMENT on TARGET; says where its plots are
 	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))
 
-figures: $(READY) ## run all experiments on TARGET, an hour and a half; QUICK=1: minutes. RESUME=1 goes on where it stopped
+figures: $(READY) ## run all experiments on TARGET, some hours; QUICK=1: minutes. RESUME=1 goes on where it stopped
 	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
 # side by side, because tests wait for timers and processes; those that must be alone take their turn
@@ -77,9 +77,11 @@ fuzz: $(READY_EXTRAS) ## try 10^7 packets and 10^6 commands under sanitizers, an
 programs: $(READY_EXTRAS) ## compare PROGRAMS=100 random P4 programs with an interpreter; TARGET=bmv2: with real p4c and BMv2, as root
 	@$(BIN)/python -m tests.p4_comparison $(if $(filter bmv2,$(TARGET)),--bmv2) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(filter-out 1,$(SEED)),--seed $(SEED))
 
-docs: $(READY) ## write the pages of docs/ that come from the code, and the README's picture
-	@$(BIN)/python -m inalab.testbed.command.reference
+docs: $(READY_EXTRAS) ## write what code and kept runs say into docs/, and build the site; KEEP=results/NAME/RUN keeps that run first
+	@$(if $(KEEP),$(BIN)/python -m inalab.testbed.document.kept $(KEEP))
+	@$(BIN)/python -m inalab.testbed.document
 	@$(BIN)/inalab network --set loss=0.01 --set straggler=slow --set straggler.rank=5 --out docs/network.svg
+	@$(BIN)/python -m mkdocs build --strict --quiet
 
 release: $(READY_EXTRAS) ## build sdist and wheel in dist/; install the wheel into an empty environment, and use it there
 	@$(BIN)/python -m tests.release

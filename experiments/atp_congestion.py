@@ -7,14 +7,14 @@ the workers' windows follow the marks of deep queues; without, their chunks fill
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, variant_of, words
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import ATE, metric, retransmitted
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
@@ -22,7 +22,7 @@ from inalab.testbed.record.runs import Run
 
 CONTROL = {"on": "marks", "off": "none"}
 LOOKS = {
-    "on": Look("window control", look_of("atp").colour, "o"), "off": Look("fixed window", COLOURS[3], "s", "--"),
+    "on": replace(look_of("atp"), label="window control"), "off": variant_of(look_of("atp"), "fixed window", 1),
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ PANELS = ((ATE, "10⁶ ATE/s"), (DROPS, "packets dropped in queues"), (RTT, "mea
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s, drops and round trips against the background traffic."""
-    figure, axes = new_figure(3, size=(12.0, 4.0))
+    figure, axes = new_figure(3)
     for ax, (measure, label) in zip(axes, PANELS, strict=True):
         for name, look in LOOKS.items():
             curve(ax, run, "background", measure, look, control=name)
@@ -69,28 +69,28 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("background traffic (Mbit/s)")
         ax.set_xticks(levels(run, "background"))
         ax.set_ylim(bottom=0)
-    axes[0].legend(frameon=False, fontsize=8)
+    named(figure, axes)
     settings = run.record["settings"]
     caption = (
         f"ATP's throughput, packets dropped in the switches' queues (of {settings['queue']} packets; the background's own "
         f"included) and round trips, against background traffic over a link of {settings['uplink_rate']:g} Mbit/s towards the "
-        "server. Medians with bootstrap 95 % intervals."
+        "server. Medians with intervals."
     )
     yield "atp_congestion", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """What control changes at each rate."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for rate in levels(run, "background"):
         on, off = ({"control": name, "background": rate} for name in CONTROL)
-        told = [
+        parts = [
             f"control {here['control']}: {words(estimate(run, DROPS, **here), '.0f')} packets dropped, "
             f"{words(estimate(run, retransmitted, **here), '.1f')} % retransmitted, "
             f"round trip {words(estimate(run, RTT, **here), '.1f')} ms"
             for here in (on, off)
         ]
-        said.append(
-            f"{rate:g} Mbit/s: with control {words(ratio(run, ATE, on, off))} times the ATE/s of without; {'; '.join(told)}."
+        sentences.append(
+            f"{rate:g} Mbit/s: with control {words(ratio(run, ATE, on, off))} times the ATE/s of without; {'; '.join(parts)}."
         )
-    return said
+    return sentences

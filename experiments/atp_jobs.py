@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import parts
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
@@ -75,7 +75,7 @@ def _fairness(trial: dict[str, Any]) -> float:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Time to accuracy and fairness against the number of jobs."""
-    figure, (time, fair) = new_figure(2, size=(9.0, 4.0))
+    figure, (time, fair) = new_figure(2)
     at = levels(run, "jobs")
     for j, scheme in enumerate(run.record["settings"]["schemes"]):
         place = in_order(at, 0.06 * (j - 0.5))
@@ -88,27 +88,27 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for ax in (time, fair):
         ax.set_xticks(range(len(at)), [str(n) for n in at])
         ax.set_xlabel("jobs at once")
-    time.legend(frameon=False, fontsize=8)
+    named(figure, (time, fair))
     memory = run.record["settings"]["memory"]
     caption = (
         f"Training time until the last job's model has {100 * TARGET:g} % of the test digits right, and fairness between the jobs, "
         f"against their number. The switches have {memory} aggregators: ATP's jobs share them, SwitchML's pools have equal parts. "
-        "Medians with bootstrap 95 % intervals."
+        "Medians with intervals."
     )
     yield "atp_jobs", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """What more jobs cost each scheme, and how fair they are to each other."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for n in levels(run, "jobs"):
         for scheme in run.record["settings"]["schemes"]:
             here = {"scheme": scheme, "jobs": n}
             known, valid = estimate(run, _time_to_accuracy, **here), sum(t["valid"] for t in matching(run, **here))
             slower = ratio(run, _time_to_accuracy, here, {"scheme": scheme, "jobs": 1})
-            said.append(
+            sentences.append(
                 f"{look_of(scheme).label}, {n} at once: {100 * TARGET:g} % after {words(known, '.1f')} s (in {known.n} of "
                 f"{valid} valid trials), {words(slower)} times a job alone; Jain's index "
                 f"{words(estimate(run, _fairness, **here), '.3f')}."
             )
-    return said
+    return sentences

@@ -12,9 +12,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, not_valid, over_base, ratio, words
-from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, not_valid, over_base, ratio, variant_of, words
+from inalab.testbed.draw.plots import named, new_figure, readable
 from inalab.testbed.measures import metric, retransmitted
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
@@ -28,8 +27,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 LOOKS = {
     "switchml": look_of("switchml"),
     "atp": look_of("atp"),
-    "atp, paper's window": Look("ATP, the paper's window", COLOURS[4], "v", "-."),
-    "atp, window fixed": Look("ATP, fixed window", COLOURS[5], "P", "--"),
+    "atp, paper's window": variant_of(look_of("atp"), "ATP, the paper's window", 1),
+    "atp, window fixed": variant_of(look_of("atp"), "ATP, fixed window", 0),
 }
 
 
@@ -63,42 +62,42 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Inflation and retransmissions against the loss rate."""
-    figure, (longer, again) = new_figure(2, size=(9.6, 4.2))
+    figure, (longer, again) = new_figure(2)
     rates = levels(run, "loss")
     for j, variant in enumerate(VARIANTS):
         place = in_order(rates, 0.07 * (j - 1.5))  # so that intervals do not hide each other
         longer_than = over_base(run, TAT, variant=variant, loss=0.0)
         curve(longer, run, "loss", longer_than, LOOKS[variant], place, variant=variant)
         curve(again, run, "loss", retransmitted, LOOKS[variant], place, variant=variant)
-    longer.axhline(1, color="black", linestyle=":", linewidth=1.2, label="without loss")
+    longer.axhline(1, color="black", linestyle=":", linewidth=1.2)
     longer.set_ylabel("mean TAT, times that without loss")
     longer.set_yscale("log")
     readable(longer.yaxis)
-    longer.legend(frameon=False, fontsize=8)
     again.set_ylabel("retransmissions (% of packets)")
     again.set_ylim(bottom=0)
     for ax in (longer, again):
         ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])
-        ax.set_xlabel("loss rate of every link and direction")
+        ax.set_xlabel("loss rate of each link")
+    named(figure, (longer, again))
     caption = (
         "Mean tensor aggregation time under Bernoulli loss over that without, of the same variant and seed, and the share of "
-        "retransmissions of the workers: medians with bootstrap 95 % intervals, a point for each seed."
+        "retransmissions of the workers: medians with intervals, a point for each seed."
     )
     yield "atp_loss", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """What each rate costs each variant."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for rate in levels(run, "loss"):
-        told = []
+        parts = []
         for variant in VARIANTS:
             here = {"variant": variant, "loss": rate}
             cost = ratio(run, TAT, here, {"variant": variant, "loss": 0.0})
-            told.append(
+            parts.append(
                 f"{LOOKS[variant].label} {words(cost)} (retransmitted: {words(estimate(run, retransmitted, **here), '.1f')} %)"
             )
-        said.append(f"{100 * rate:g} %: the mean TAT is {'; '.join(told)} times that without loss.")
+        sentences.append(f"{100 * rate:g} %: the mean TAT is {'; '.join(parts)} times that without loss.")
     fixed = ratio(run, TAT, {"variant": "atp", "loss": 0.0}, {"variant": "switchml", "loss": 0.0})
-    said.append(f"Without loss ATP's mean TAT is {words(fixed)} times SwitchML's.")
-    return said
+    sentences.append(f"Without loss ATP's mean TAT is {words(fixed)} times SwitchML's.")
+    return sentences

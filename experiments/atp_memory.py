@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure, readable
+from inalab.testbed.draw.plots import named, new_figure, readable
 from inalab.testbed.measures import ATE, collisions, into_servers, parts
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
@@ -69,7 +69,7 @@ def _bound(trial: dict[str, Any]) -> float:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s of all jobs together, and what comes into the servers, against the memory."""
-    figure, (rate, load) = new_figure(2, size=(9.6, 4.2))
+    figure, (rate, load) = new_figure(2)
     for allocation in ALLOCATIONS:
         at = levels(run, "aggregators", allocation=allocation)
         curve(rate, run, "aggregators", ATE, LOOKS[allocation], allocation=allocation)
@@ -86,24 +86,24 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         readable(ax.xaxis)
         ax.set_xlabel("aggregators per job")
         ax.set_ylim(bottom=0)
-        ax.legend(frameon=False, fontsize=8)
+    named(figure, (rate, load))
     caption = (
         "Aggregated tensor elements per second of all jobs together (dotted: bounds), and bytes into ATP's parameter servers in "
         "sizes of the jobs' sums, against the switch's memory per job. ATP's jobs share all of it, SwitchML's have a pool each, "
-        "of which a slot takes two aggregators' memory. Medians with bootstrap 95 % intervals."
+        "of which a slot takes two aggregators' memory. Medians with intervals."
     )
     yield "atp_memory", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """How dynamic compares with static at each size of memory, and what the servers had to take in."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for each in levels(run, "aggregators"):
         dynamic, static = ({"allocation": a, "aggregators": each} for a in ALLOCATIONS)
-        said.append(
+        sentences.append(
             f"{each} aggregators per job: dynamic has {words(ratio(run, ATE, dynamic, static))} times the ATE/s of static "
             f"({words(estimate(run, ATE, **dynamic), '.3f')} against {words(estimate(run, ATE, **static), '.3f')} · 10⁶); "
             f"{words(estimate(run, collisions, **dynamic), '.0f')} % of its packets collide, and the servers take in "
             f"{words(estimate(run, into_servers, **dynamic))} times its sums."
         )
-    return said
+    return sentences

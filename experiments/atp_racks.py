@@ -7,12 +7,12 @@ bound, with a server in every rack the load is spread.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import (
     bound_line,
     by_name,
@@ -23,9 +23,10 @@ from inalab.testbed.draw.curves import (
     matching,
     near_bound,
     not_valid,
+    variant_of,
     words,
 )
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import ATE, into_servers, of_bound
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
@@ -35,8 +36,8 @@ from inalab.testbed.theory import bounds
 
 VARIANTS = ("switchml", "atp, one server", "atp, a server a rack")
 LOOKS = {
-    "switchml": look_of("switchml"), "atp, one server": Look("ATP, one server", COLOURS[3], "X"),
-    "atp, a server a rack": Look("ATP, a server in every rack", look_of("atp").colour, "P"),
+    "switchml": look_of("switchml"), "atp, one server": replace(look_of("atp"), label="ATP, one server"),
+    "atp, a server a rack": variant_of(look_of("atp"), "ATP, a server in every rack", 1),
 }  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def _busiest(trial: dict[str, Any]) -> float:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s with its bounds, and the busiest uplink's load, against the number of racks."""
-    figure, (rate, load) = new_figure(2, size=(9.6, 4.2))
+    figure, (rate, load) = new_figure(2)
     for variant in VARIANTS:
         curve(rate, run, "racks", ATE, LOOKS[variant], variant=variant)
         at = levels(run, "racks", variant=variant)
@@ -89,24 +90,24 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xticks(levels(run, "racks"))
         ax.set_xlabel(f"racks, {run.record['settings']['size']} workers together")
         ax.set_ylim(bottom=0)
-        ax.legend(frameon=False, fontsize=8)
+    named(figure, (rate, load))
     caption = (
         "Aggregated tensor elements per second, and the bytes over the busiest uplink in its busier direction, in sizes of the "
-        "framed tensor, against the number of racks. Medians with bootstrap 95 % intervals."
+        "framed tensor, against the number of racks. Medians with intervals."
     )
     yield "atp_racks", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """How near each variant is to its bound, and what uplinks and servers carried."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for name, here in by_name(run).items():
         factors = here[0]["factors"]
         scheme = factors["variant"].partition(",")[0]
-        share = near_bound(scheme).words(estimate(run, of_bound, **factors))
-        said.append(f"{name}: {words(estimate(run, ATE, **factors), '.3f')} · 10⁶ ATE/s, {share} of its bound.")
+        share = near_bound(scheme).words(estimate(run, of_bound, **factors), "of its bound")
+        sentences.append(f"{name}: {words(estimate(run, ATE, **factors), '.3f')} · 10⁶ ATE/s, {share}.")
         if factors["racks"] > 1:
-            said[-1] += f" The busiest uplink carries {words(estimate(run, _busiest, **factors))} tensors a step."
+            sentences[-1] += f" The busiest uplink carries {words(estimate(run, _busiest, **factors))} tensors a step."
         if scheme == "atp":
-            said[-1] += f" Into the servers come {words(estimate(run, into_servers, **factors))} times the sums."
-    return said
+            sentences[-1] += f" Into the servers come {words(estimate(run, into_servers, **factors))} times the sums."
+    return sentences

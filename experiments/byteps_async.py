@@ -1,6 +1,6 @@
 """Accuracy against time with one slow worker: synchronous steps wait for it, asynchronous ones train with older weights.
 
-Asynchronous workers push changes to weights that the services keep, and wait for nobody (hosts.training.asynchronous).
+Asynchronous workers push changes to weights that the services keep, without waiting for others (hosts.training.asynchronous).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
-from inalab.testbed.draw.curves import estimate, matching, not_valid, ratio, values, words
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.curves import estimate, look_of, matching, not_valid, ratio, values, variant_of, words
+from inalab.testbed.draw.plots import COLOURS, named, new_figure
 from inalab.testbed.measures import Measure, time_to_accuracy
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
@@ -25,7 +25,7 @@ from inalab.testbed.record.statistics import median_interval
 
 SLOW = 1  # the rank of the slow worker; the last one evaluates
 MODES = {BLOCKING: "synchronous", ASYNCHRONOUS: "asynchronous"}
-COLOUR = dict(zip(MODES, COLOURS, strict=False))
+COLOUR = {BLOCKING: variant_of(look_of("byteps"), "", 1).colour, ASYNCHRONOUS: look_of("byteps").colour}
 LINE = ["-", "--", ":"]
 
 
@@ -54,8 +54,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     for factor in settings.factors:
         slow = {"straggler": "slow", "straggler_rank": SLOW, "straggler_factor": factor} if factor > 1 else {"straggler": "none"}
         points += [
-            Point(f"{told}, {_named(factor)}", {"mode": mode, "factor": factor}, {"pipeline": mode} | slow)
-            for mode, told in MODES.items()
+            Point(f"{wording}, {_named(factor)}", {"mode": mode, "factor": factor}, {"pipeline": mode} | slow)
+            for mode, wording in MODES.items()
         ]
     return paired(points, settings, seed)
 
@@ -88,16 +88,16 @@ def _evaluated(trial: dict[str, Any]) -> NDArray[np.float64]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Accuracy over time; and how many changes a step's gradient is behind."""
-    figure, (accuracy, delays) = new_figure(2, size=(9.0, 4.0))
+    figure, (accuracy, delays) = new_figure(2)
     factors, target = run.record["settings"]["factors"], run.record["settings"]["target"]
     for line, factor in zip(LINE, factors, strict=False):
-        for mode, told in MODES.items():
+        for mode, wording in MODES.items():
             seeds = [_evaluated(t) for t in matching(run, mode=mode, factor=factor) if t["valid"]]
             for at, heights in seeds:
                 accuracy.plot(at, heights, line, color=COLOUR[mode], linewidth=0.8, alpha=0.2)
             if seeds:
                 at, heights = np.median(seeds, axis=0)
-                accuracy.plot(at, heights, line, color=COLOUR[mode], linewidth=2, label=f"{told}, {_named(factor)}")
+                accuracy.plot(at, heights, line, color=COLOUR[mode], linewidth=2, label=f"{wording}, {_named(factor)}")
     accuracy.axhline(100 * target, color="grey", linewidth=1, linestyle=":")
     accuracy.set_xlabel("seconds")
     accuracy.set_ylabel("test accuracy (%)")
@@ -107,13 +107,12 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         found = np.sort([r["delay"] for r in records if r["rank"] == rank])
         slow = rank == SLOW and max(factors) > 1
         label = f"worker {rank}" + (f" (×{max(factors):g})" if slow else "")
-        colour, width = (COLOURS[3], 2.0) if slow else (COLOURS[4 + rank % 4], 1.2)
+        colour, width = (COLOURS[0], 2.0) if slow else (COLOURS[1 + rank % 4], 1.2)
         delays.plot(found, 100 * np.arange(1, len(found) + 1) / len(found), color=colour, linewidth=width, label=label)
     delays.set_xlabel("changes of others since a worker pulled")
     delays.set_ylabel("percentile of its steps")
     for ax in (accuracy, delays):
-        if ax.get_legend_handles_labels()[0]:
-            ax.legend(frameon=False, fontsize=8, loc="lower right")
+        named(figure, (ax,))
     caption = (
         "Left: the last worker's test accuracy over time: medians over the seeds, each seed thin. A line ends where its steps do. "
         "Right: with one slow worker, how many changes by others an asynchronous gradient is behind, until the first worker has "
@@ -124,22 +123,24 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """Time to the target, gradients a second, and delays."""
-    said, target = not_valid(run), run.record["settings"]["target"]
+    sentences, target = not_valid(run), run.record["settings"]["target"]
     reaching = time_to_accuracy(target)
     for factor in run.record["settings"]["factors"]:
         named = _named(factor).capitalize()
-        for mode, told in MODES.items():
+        for mode, wording in MODES.items():
             here: dict[str, Any] = {"mode": mode, "factor": factor}
             found, rate = values(run, reaching, **here), estimate(run, _gradients, **here)
             after = f", after {words(median_interval(found), '.1f')} s" if found else ""
-            said.append(
-                f"{named}, {told}: {len(found)} of {rate.n} seeds reach {100 * target:g} % accuracy{after}; "
+            sentences.append(
+                f"{named}, {wording}: {len(found)} of {rate.n} seeds reach {100 * target:g} % accuracy{after}; "
                 f"{words(rate, '.1f')} gradients a second while all train."
             )
         faster = ratio(run, reaching, {"mode": BLOCKING, "factor": factor}, {"mode": ASYNCHRONOUS, "factor": factor})
         if faster.n:
-            said.append(f"{named}: to the same accuracy synchronous training takes {words(faster)} times as long as asynchronous.")
-        for told, slow in ((f"worker {SLOW}", True), ("the others", False)):
+            sentences.append(
+                f"{named}: to the same accuracy synchronous training takes {words(faster)} times as long as asynchronous."
+            )
+        for wording, slow in ((f"worker {SLOW}", True), ("the others", False)):
             delay = estimate(run, _delay(slow), mode=ASYNCHRONOUS, factor=factor)
-            said.append(f"{named}, asynchronous: gradients of {told} are {words(delay, '.1f')} changes behind.")
-    return said
+            sentences.append(f"{named}, asynchronous: gradients of {wording} are {words(delay, '.1f')} changes behind.")
+    return sentences

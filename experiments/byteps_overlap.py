@@ -17,7 +17,7 @@ from pydantic import Field
 from inalab.hosts.byteps.admission import FIFO, PRIORITY
 from inalab.hosts.training.pipeline import BARRIER, BLOCKING, CROSS_BARRIER
 from inalab.testbed.draw.curves import Tolerance, estimate, matching, not_valid, ratio, words
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.plots import COLOURS, named, new_figure
 from inalab.testbed.measures import PERIOD, critical_path
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
@@ -78,7 +78,7 @@ def _hidden(run: Run, profile: str) -> Any:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Step times in groups by profile, each with its critical path."""
-    figure, (ax,) = new_figure(1, size=(9.0, 4.2))
+    figure, (ax,) = new_figure(1)
     profiles = run.record["settings"]["profiles"]
     width = 0.8 / len(WAYS)
     for j, (pipeline, order) in enumerate(WAYS):
@@ -96,26 +96,27 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     ax.axhline(run.record["settings"]["compute_ms"], color="grey", linewidth=1, linestyle="--", label="compute alone")
     ax.set_xticks(np.arange(len(profiles)), profiles)
     ax.set_ylabel("a step (ms)")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    named(figure, (ax,))
     caption = (
-        "The time from the beginning of a step to that of the next: medians over the steps, then over the seeds with bootstrap "
-        "95 % intervals. Dotted: the least that the pipeline allows, with sums at the scheme's bound, the most urgent first."
+        "The time from the beginning of a step to that of the next: medians over the steps, then over the seeds with "
+        "intervals. Dotted: the least that the pipeline allows, with sums at the scheme's bound, the most urgent first."
     )
     yield "byteps_overlap", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """Each step beside its critical path, what priorities gain, and how much of the communication is hidden."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for profile in run.record["settings"]["profiles"]:
         for pipeline, order in WAYS:
             here = estimate(run, PERIOD, profile=profile, pipeline=pipeline, order=order)
             near = estimate(run, _of_path, profile=profile, pipeline=pipeline, order=order)
-            stated = words if (pipeline, order) == (CROSS_BARRIER, FIFO) else OF_PATH.words  # whose path is the other order's
-            said.append(f"{profile}, {_way(pipeline, order)}: {words(here, '.0f')} ms a step, {stated(near)} of the critical path.")
+            of = "of the critical path"
+            stated = f"{words(near)} {of}" if (pipeline, order) == (CROSS_BARRIER, FIFO) else OF_PATH.words(near, of)
+            sentences.append(f"{profile}, {_way(pipeline, order)}: {words(here, '.0f')} ms a step, {stated}.")
         cross = {"profile": profile, "pipeline": CROSS_BARRIER}
         gain = ratio(run, PERIOD, cross | {"order": FIFO}, cross | {"order": PRIORITY})
-        said.append(f"{profile}, cross-barrier: a step in FIFO order takes {words(gain)} times as long as one by priority.")
+        sentences.append(f"{profile}, cross-barrier: a step in FIFO order takes {words(gain)} times as long as one by priority.")
         hidden = words(_hidden(run, profile))
-        said.append(f"{profile}, cross-barrier by priority: {hidden} of the time that the critical paths save over blocking.")
-    return said
+        sentences.append(f"{profile}, cross-barrier by priority: {hidden} of the time that the critical paths save over blocking.")
+    return sentences

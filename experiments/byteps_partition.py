@@ -14,8 +14,9 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
-from inalab.testbed.draw.plots import COLOURS, MARKERS, new_figure, readable
+from inalab.testbed.draw.plots import COLOURS, MARKERS, named, new_figure, readable
 from inalab.testbed.measures import GOODPUT, PERIOD, critical_path, of_bound
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
@@ -77,15 +78,14 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Goodput over the size of partitions, a line a credit; a layered step over the credit."""
-    figure, (whole, layered) = new_figure(2, size=(9.0, 4.2))
+    figure, (whole, layered) = new_figure(2)
     for number, credit in enumerate(levels(run, "credit")):
-        look = replace(look_of("byteps"), label=f"credit {credit:g} kB", colour=COLOURS[number], marker=MARKERS[number])
+        look = Look(f"credit {credit:g} kB", COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)])
         curve(whole, run, "partition", GOODPUT, look, credit=credit)
     sizes = levels(run, "partition")
     bound_line(whole, sizes, [32e-6 * bounds.ate(matching(run, partition=size)[0]) for size in sizes], label="optimum")
     whole.set_xlabel("size of partitions (kB)")
     whole.set_ylabel("goodput (Mbit/s of the tensor)")
-    whole.legend(frameon=False, fontsize=8, loc="lower left")
     curve(layered, run, "layered_credit", PERIOD, replace(look_of("byteps"), label="by priority, partitions of 4 kB"))
     credits = levels(run, "layered_credit")
     bound_line(
@@ -93,34 +93,36 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     )
     layered.set_xlabel("credit (kB)")
     layered.set_ylabel("a step (ms)")
-    layered.set_title(f"{run.record['settings']['profile']}, cross-barrier", fontsize=10)
-    layered.legend(frameon=False, fontsize=8, loc="lower left")
+    layered.set_title(f"{run.record['settings']['profile']}, cross-barrier")
     for ax, at in ((whole, sizes), (layered, credits)):
         ax.set_xscale("log")
         ax.set_xticks(at)
         readable(ax.xaxis)
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
+        named(figure, (ax,))
     rates = run.record["settings"]["host_rate"], OVERLAPPED["host_rate"]
     caption = (
         f"Left: goodput of an all-reduce at {rates[0]:g} Mbit/s. Right: the time from the beginning of a step to that of the next "
-        f"at {rates[1]:g} Mbit/s, where communication overlaps with compute. Medians with bootstrap 95 % intervals."
+        f"at {rates[1]:g} Mbit/s, where communication overlaps with compute. Medians with intervals."
     )
     yield "byteps_partition", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """How near the optimum each size and credit is, and what credits do to a layered step."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for credit in levels(run, "credit"):
         for size in levels(run, "partition", credit=credit):
             share = estimate(run, of_bound, partition=size, credit=credit)
-            said.append(f"Partitions of {size:g} kB, credit {credit:g} kB: {near_bound('byteps').words(share)} of the optimum.")
+            sentences.append(
+                f"Partitions of {size:g} kB, credit {credit:g} kB: {near_bound('byteps').words(share, 'of the optimum')}."
+            )
     credits = levels(run, "layered_credit")
     for credit in credits:
         step = estimate(run, PERIOD, layered_credit=credit)
         longer = ratio(run, PERIOD, {"layered_credit": credit}, {"layered_credit": credits[0]})
         named = f"{run.record['settings']['profile']}, credit {credit:g} kB"
-        told = f", {words(longer)} times that with {credits[0]:g} kB" if credit != credits[0] else ""
-        said.append(f"{named}: {words(step, '.0f')} ms a step{told}.")
-    return said
+        wording = f", {words(longer)} times that with {credits[0]:g} kB" if credit != credits[0] else ""
+        sentences.append(f"{named}: {words(step, '.0f')} ms a step{wording}.")
+    return sentences

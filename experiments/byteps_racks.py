@@ -8,14 +8,25 @@ where the rack's switch sums, it carries one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.curves import (
+    bound_line,
+    curve,
+    estimate,
+    levels,
+    look_of,
+    matching,
+    near_bound,
+    not_valid,
+    ratio,
+    variant_of,
+    words,
+)
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import ATE, of_bound, up_busiest_uplink, uplink_in_closed_form
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
@@ -25,7 +36,7 @@ from inalab.testbed.theory import bounds
 
 BYTEPS = look_of("byteps")
 LOOKS = {
-    "byteps": BYTEPS, "byteps, spare": replace(BYTEPS, label="BytePS, as many spare hosts", colour="#c4a08d", marker="p"),
+    "byteps": BYTEPS, "byteps, spare": variant_of(BYTEPS, "BytePS, as many spare hosts"),
     "ring": look_of("ring"), "switchml": look_of("switchml"),
 }  # fmt: skip
 
@@ -73,7 +84,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s over oversubscription, and bytes over the uplink."""
-    figure, (rates, bytes_up) = new_figure(2, size=(9.0, 4.2))
+    figure, (rates, bytes_up) = new_figure(2)
     at, settings = levels(run, "oversubscription"), run.record["settings"]
     for number, (way, look) in enumerate(LOOKS.items()):
         curve(rates, run, "oversubscription", ATE, look, way=way)
@@ -89,30 +100,30 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     rates.set_xlabel("rates of a rack's workers over its uplink's")
     rates.set_ylabel("10⁶ ATE/s")
     rates.set_ylim(bottom=0)
-    rates.set_title("dotted: bounds", fontsize=10)
-    bytes_up.set_xticks(range(len(LOOKS)), [look.label.replace(", as many", ",\nas many") for look in LOOKS.values()], fontsize=8)
+    rates.set_title("dotted: bounds")
+    bytes_up.set_xticks(range(len(LOOKS)), [look.label.replace(", as many", ",\nas many") for look in LOOKS.values()])
     bytes_up.set_ylabel("up the busiest uplink in a step (tensors)")
-    bytes_up.legend(frameon=False, fontsize=8)
-    figure.legend(*rates.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    named(figure, (rates, bytes_up))
     caption = (
         f"{settings['racks']} racks of {settings['workers']} at {settings['host_rate']:g} Mbit/s: aggregated tensor elements per "
         "second against what a rack's workers can send over what its uplink can, and what the busiest uplink carries in a step. "
-        "Spare hosts are dealt out to both racks. Medians with bootstrap 95 % intervals."
+        "Spare hosts are dealt out to both racks. Medians with intervals."
     )
     yield "byteps_racks", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """How near each way is to its bound, and what the others gain over BytePS."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for over in levels(run, "oversubscription"):
         for way, look in LOOKS.items():
             here: dict[str, Any] = {"way": way, "oversubscription": over}
             if not matching(run, **here):
                 continue
-            share = near_bound(matching(run, **here)[0]["settings"]["scheme"]).words(estimate(run, of_bound, **here))
+            tolerance = near_bound(matching(run, **here)[0]["settings"]["scheme"])
+            share = tolerance.words(estimate(run, of_bound, **here), "of its bound")
             gain = ratio(run, ATE, here, {"way": "byteps", "oversubscription": over})
             carried = estimate(run, up_busiest_uplink, **here)
-            told = "" if way == "byteps" else f"; {words(gain)} times the ATE/s of BytePS without spare hosts"
-            said.append(f"{look.label}, {over}:1: {share} of its bound, {words(carried)} tensors up an uplink{told}.")
-    return said
+            wording = "" if way == "byteps" else f"; {words(gain)} times the ATE/s of BytePS without spare hosts"
+            sentences.append(f"{look.label}, {over}:1: {words(carried)} tensors up an uplink, {share}{wording}.")
+    return sentences

@@ -7,15 +7,26 @@ ring's time; with as many as there are workers, that of dedicated servers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.hosts.byteps.assignment import BY_BYTES, BY_HASH
-from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, matching, near_bound, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.curves import (
+    bound_line,
+    curve,
+    estimate,
+    levels,
+    look_of,
+    matching,
+    near_bound,
+    not_valid,
+    ratio,
+    variant_of,
+    words,
+)
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import GOODPUT, of_bound
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
@@ -23,7 +34,7 @@ from inalab.testbed.plan.sweep import Integers, Point, Sizes, SweepSettings, Wor
 from inalab.testbed.record.runs import Run
 from inalab.testbed.theory import bounds
 
-LOOKS = {BY_BYTES: look_of("byteps"), BY_HASH: replace(look_of("byteps"), label="BytePS, by hash", colour="#c4a08d", marker="p")}
+LOOKS = {BY_BYTES: look_of("byteps"), BY_HASH: variant_of(look_of("byteps"), "BytePS, by hash")}
 BESIDE = {"ring": {}, "ps": {"ps.servers": 1}, "switchml": {}}
 
 
@@ -70,7 +81,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Goodput against k, a panel for each number of workers."""
     sizes = levels(run, "workers")
-    figure, axes = new_figure(max(len(sizes), 1), size=(max(9.0, 4.6 * len(sizes)), 4.2), sharey=True)
+    figure, axes = new_figure(max(len(sizes), 1), sharey=True)
     for ax, n in zip(axes, sizes, strict=False):
         for assignment in run.record["settings"]["assignments"]:
             curve(ax, run, "spare", GOODPUT, LOOKS[assignment], scheme="byteps", workers=n, assignment=assignment)
@@ -81,16 +92,15 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             found, look = estimate(run, GOODPUT, scheme=scheme, workers=n), look_of(scheme)
             if found.n:
                 ax.axhline(found.median, color=look.colour, linestyle="--", linewidth=1.2, label=look.label)
-        ax.set_title(f"{n} workers", fontsize=10)
+        ax.set_title(f"{n} workers")
         ax.set_xlabel("spare hosts with a Summation Service")
         ax.set_xticks(at)
         ax.set_ylim(bottom=0)
     axes[0].set_ylabel("goodput (Mbit/s of the tensor)")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    named(figure, axes)
     caption = (
         f"Goodput of an all-reduce against the number of spare hosts, at {run.record['settings']['host_rate']:g} Mbit/s: medians "
-        "with bootstrap 95 % intervals, a point for each seed. Dotted: the optimum, headers counted. Dashed: other schemes; "
+        "with intervals, a point for each seed. Dotted: the optimum, headers counted. Dashed: other schemes; "
         "only the parameter server uses a spare host."
     )
     yield "byteps_spare", caption, figure
@@ -98,16 +108,16 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """How near the optimum each point is, what the hash costs, and what spare hosts gain over a ring."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for n in levels(run, "workers"):
         here: dict[str, Any] = {"scheme": "byteps", "workers": n}
         for k in levels(run, "spare", workers=n):
             share = estimate(run, of_bound, **here, spare=k, assignment=BY_BYTES)
             price = ratio(run, GOODPUT, here | {"spare": k, "assignment": BY_BYTES}, here | {"spare": k, "assignment": BY_HASH})
             hashed = f"; assignment by bytes has {words(price)} times the goodput of assignment by hash" if price.n else ""
-            said.append(f"{n} workers, {k} spare: {near_bound('byteps').words(share)} of the optimum{hashed}.")
+            sentences.append(f"{n} workers, {k} spare: {near_bound('byteps').words(share, 'of the optimum')}{hashed}.")
         most = here | {"spare": max(levels(run, "spare", workers=n), default=0), "assignment": BY_BYTES}
         for scheme in BESIDE:
             gain = ratio(run, GOODPUT, most, {"scheme": scheme, "workers": n})
-            said.append(f"{n} workers, {most['spare']} spare: {words(gain)} times the goodput of {look_of(scheme).label}.")
-    return said
+            sentences.append(f"{n} workers, {most['spare']} spare: {words(gain)} times the goodput of {look_of(scheme).label}.")
+    return sentences

@@ -13,15 +13,15 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
-from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.curves import bound_line, curve, estimate, levels, look_of, not_valid, ratio, variant_of, words
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import mean_completion, tensors_into_server, transfers_to_server
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, paired
 from inalab.testbed.record.runs import Run
 
 LOOK = look_of("mlfabric")
-LOOKS = {False: replace(LOOK, label="one by one", colour="#8c8c8c", marker="o"), True: replace(LOOK, label="aggregated")}
+LOOKS = {False: variant_of(LOOK, "one by one", 1), True: replace(LOOK, label="aggregated")}
 
 
 class Settings(SweepSettings):
@@ -60,7 +60,7 @@ def slots(updates: int) -> int:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Transfers and bytes to the server over the number of updates."""
-    figure, axes = new_figure(2, size=(9.0, 4.0))
+    figure, axes = new_figure(2)
     sizes = levels(run, "n")
     for ax, measure in zip(axes, (transfers_to_server, tensors_into_server), strict=True):
         for aggregate, look in LOOKS.items():
@@ -71,24 +71,24 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_ylim(bottom=0)
     axes[0].set_ylabel("transfers to the server")
     axes[1].set_ylabel("bytes into the server (tensors)")
-    axes[0].set_title("dotted: n, and K with K(K + 1)/2 ≥ n", fontsize=10)
-    axes[0].legend(frameon=False, fontsize=8, loc="upper left")
+    axes[0].set_title("dotted: n, and K with K(K + 1)/2 ≥ n")
+    named(figure, axes)
     caption = (
         "Every worker has an update at the same time. Left: transfers to the server. Right: what they carry over its link, "
-        "headers and acknowledgments included. Medians with bootstrap 95 % intervals."
+        "headers and acknowledgments included. Medians with intervals."
     )
     yield "mlfabric_aggregate", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """Transfers beside K, bytes, and the mean completion."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for n in levels(run, "n"):
         here: dict[str, Any] = {"aggregate": True, "n": n}
         used, carried = estimate(run, transfers_to_server, **here), estimate(run, tensors_into_server, **here)
         sooner = ratio(run, mean_completion, {"aggregate": False, "n": n}, here)
-        said.append(
+        sentences.append(
             f"{n} updates at once take {words(used, '.0f')} transfers, where {slots(n)} are enough, and {words(carried)} tensors "
             f"into the server; one by one the mean completion is {words(sooner)} times as long."
         )
-    return said
+    return sentences

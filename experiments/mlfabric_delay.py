@@ -7,8 +7,6 @@ whoever has to wait for them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from itertools import cycle
 from statistics import fmean
 from typing import Any
 
@@ -18,14 +16,24 @@ from pydantic import Field
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import curve, estimate, in_order, levels, look_of, matching, not_valid, ratio, values, words
+from inalab.testbed.draw.curves import (
+    curve,
+    estimate,
+    in_order,
+    levels,
+    look_of,
+    matching,
+    not_valid,
+    ratio,
+    values,
+    variant_of,
+    words,
+)
 from inalab.testbed.draw.plots import new_figure
 from inalab.testbed.measures import delays, each_delay, share_dropped, updates_to_accuracy
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired, slow_links
 from inalab.testbed.record.runs import Run
-
-BOUNDED = ("#8e2f5c", "#5b2a86", "#2f4b8e", "#1f6f8b")  # colours, from the loosest bound to the tightest
 
 
 class Settings(SweepSettings):
@@ -51,8 +59,8 @@ QUICK: dict[str, Any] = {"seeds": 1, "steps": 12, "workers": 4, "shares": (0.25,
 def _looks(bounds: Iterable[int]) -> dict[str, Look]:
     """By way of training: a scheme, and for MLfabric its bound."""
     looks = {scheme: look_of(scheme) for scheme in ("async", "ssp", "mlfabric")}
-    for bound, colour in zip(sorted(bounds, reverse=True), cycle(BOUNDED), strict=False):
-        looks[f"mlfabric, {bound}"] = replace(look_of("mlfabric"), label=f"MLfabric, bound {bound}", colour=colour, marker="h")
+    for number, bound in enumerate(sorted(bounds, reverse=True)):
+        looks[f"mlfabric, {bound}"] = variant_of(look_of("mlfabric"), f"MLfabric, bound {bound}", number)
     return looks
 
 
@@ -72,13 +80,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """The distribution of delays at each share of slow links, and the updates that a model needs."""
     shares, looks = levels(run, "share"), _looks(run.record["settings"]["bounds"])
     target = run.record["settings"]["target"]
-    figure, axes = new_figure(len(shares) + 1, size=(3.4 * (len(shares) + 1), 4.2))
+    figure, axes = new_figure(len(shares) + 1)
     for ax, share in zip(axes, shares, strict=False):
         for way, look in looks.items():
             found = sorted(d for t in matching(run, way=way, share=share) if t["valid"] for d in each_delay(t))
             if found:
                 ax.step(found, np.arange(1, len(found) + 1) / len(found), color=look.colour, linewidth=1.5, where="post")
-        ax.set_title(f"{100 * share:g} % of the links at half the rate", fontsize=10)
+        ax.set_title(f"{100 * share:g} % of the links at half the rate")
         ax.set_xlabel("delay (updates of others)")
         ax.set_ylim(0, 1.02)
         ax.set_xlim(left=0)
@@ -92,18 +100,18 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     needed.set_ylabel(f"updates of every worker to {100 * target:g} %")
     needed.set_ylim(bottom=0)
     handles = {look.label: needed.plot([], [], color=look.colour)[0] for look in looks.values()}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(looks), frameon=False, fontsize=8)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
     caption = (
         "Left: how many updates of others the server had added since the version of the model that an update was computed on; "
         "all updates that were applied, of all seeds. Right: updates in the model that first reaches the target, over the number "
-        "of workers; medians with bootstrap 95 % intervals."
+        "of workers; medians with intervals."
     )
     yield "mlfabric_delay", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """Delays, what was dropped, and how many updates a model needs against plain asynchronous SGD."""
-    said, settings = not_valid(run), run.record["settings"]
+    sentences, settings = not_valid(run), run.record["settings"]
     needed, looks = updates_to_accuracy(settings["target"]), _looks(settings["bounds"])
     for share in levels(run, "share"):
         for way, look in looks.items():
@@ -116,5 +124,5 @@ def findings(run: Run) -> list[str]:
             gone = f"; {100 * dropped:.0f} % are dropped" if dropped else ""
             fewer = ratio(run, needed, {"way": "async", "share": share}, here)
             gain = f"; plain asynchronous SGD needs {words(fewer)} times as many updates" if way != "async" and fewer.n else ""
-            said.append(f"{100 * share:g} % of the links slow, {look.label}: {late}{gone}{gain}.")
-    return said
+            sentences.append(f"{100 * share:g} % of the links slow, {look.label}: {late}{gone}{gain}.")
+    return sentences

@@ -1,7 +1,7 @@
 """When updates that are there at once reach the server: all share its link, or one goes after another.
 
 If n updates of S bytes share a link of rate B, all arrive after nS/B. If they go one after another at full rate, the last is
-as late, but they arrive after (n + 1)S/2B on average. Order is all that differs: nothing is dropped, and nobody adds updates on
+as late, but they arrive after (n + 1)S/2B on average. Order is all that differs: nothing is dropped, and no worker adds updates on
 the way.
 """
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, look_of, matching, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import completions, mean_completion, update_seconds
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, paired
@@ -43,9 +43,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Both ways with every number of workers."""
     alone: dict[str, Any] = {"mlfabric.aggregate": False}
     points = [
-        Point(f"{told}, {n} workers", {"way": scheme, "n": n}, {"scheme": scheme, "workers": n} | own)
+        Point(f"{wording}, {n} workers", {"way": scheme, "n": n}, {"scheme": scheme, "workers": n} | own)
         for n in settings.sizes
-        for (scheme, told), own in zip(WAYS.items(), ({}, alone), strict=True)
+        for (scheme, wording), own in zip(WAYS.items(), ({}, alone), strict=True)
     ]
     return paired(points, settings, seed)
 
@@ -60,45 +60,44 @@ def _mean(trial: dict[str, Any]) -> float:
     return mean_completion(trial) / update_seconds(trial)
 
 
-def _of_closed_form(trial: dict[str, Any]) -> float:
+def of_closed_form(trial: dict[str, Any]) -> float:
     return _mean(trial) / closed_form(trial["factors"]["way"], trial["factors"]["n"])
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Mean completion over the number of workers; and when each update of the most workers is there."""
-    figure, (means, each) = new_figure(2, size=(9.0, 4.0))
+    figure, (means, each) = new_figure(2)
     sizes = levels(run, "n")
-    for way, told in WAYS.items():
+    for way, wording in WAYS.items():
         look = look_of(way)
         curve(means, run, "n", _mean, look, way=way)
         bound_line(means, sizes, [closed_form(way, n) for n in sizes], look)
         for trial in (t for t in matching(run, way=way, n=max(sizes, default=0)) if t["valid"]):
             at = np.array(completions(trial)) / update_seconds(trial)
             each.step([0, *at], range(len(at) + 1), where="post", color=look.colour, linewidth=1, alpha=0.5)
-        each.plot([], [], color=look.colour, label=told)
+        each.plot([], [], color=look.colour, label=wording)
     means.set_xticks(sizes)
     means.set_xlabel("workers with an update each")
     means.set_ylabel("mean completion (updates on a link)")
-    means.set_title("dotted: n, and (n + 1) / 2", fontsize=10)
+    means.set_title("dotted: n, and (n + 1) / 2")
     each.set_xlabel("time since the first request (updates on a link)")
     each.set_ylabel(f"updates applied, of {max(sizes, default=0)}")
-    each.legend(frameon=False, fontsize=8, loc="upper left")
-    means.legend(frameon=False, fontsize=8, loc="upper left")
     means.set_ylim(bottom=0)
+    named(figure, (means,))
     caption = (
         "Every worker has an update at the same time. Left: the mean time until one is applied, in units of the time that it takes "
-        "on a link by itself; medians with bootstrap 95 % intervals. Right: how many are applied, each seed a line."
+        "on a link by itself; medians with intervals. Right: how many are applied, each seed a line."
     )
     yield "mlfabric_order", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """Mean completions over the closed forms, and how much order gains."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for n in levels(run, "n"):
-        for way, told in WAYS.items():
-            near = OF_CLOSED_FORM.words(estimate(run, _of_closed_form, way=way, n=n))
-            said.append(f"{n} workers, {told}: {near} of the closed form.")
+        for way, wording in WAYS.items():
+            near = OF_CLOSED_FORM.words(estimate(run, of_closed_form, way=way, n=n), "times the closed form")
+            sentences.append(f"{n} workers, {wording}: the mean completion is {near}.")
         gain = ratio(run, mean_completion, {"way": "async", "n": n}, {"way": "mlfabric", "n": n})
-        said.append(f"{n} workers: the mean completion is {words(gain)} times as long where updates share the link.")
-    return said
+        sentences.append(f"{n} workers: the mean completion is {words(gain)} times as long where updates share the link.")
+    return sentences

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,14 @@ from pydantic import Field
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import bar, bound_line, estimate, look_of, matching, not_valid, ratio, values, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.curves import bar, bound_line, estimate, look_of, matching, not_valid, ratio, values, variant_of, words
+from inalab.testbed.draw.plots import COLOURS, new_figure
 from inalab.testbed.measures import distances, metric, per_update, takeover, when_applied
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
 from inalab.testbed.record.runs import Run
 
 LOOK = look_of("mlfabric")
-BOUNDED = ("#8e2f5c", "#2f4b8e", "#1f6f8b")  # colours, from the loosest bound to the tightest
 OUT_OF_SERVER, INTO_REPLICA = per_update(0, "up"), per_update(1, "down")
 DURATION, ACCURACY, DISTANCE = metric("duration"), metric("final_accuracy", 100), metric("distance_max")  # s, %, norms
 VALID = {True: 0.8, False: 0.2}  # how opaque a trial's line is
@@ -51,10 +49,10 @@ QUICK: dict[str, Any] = {"seeds": 1, "steps": 16, "workers": 4, "bounds": (0.5,)
 
 def _looks(bounds: Iterable[float]) -> dict[str, Look]:
     """By way of replication: none, a bound of the distance, or a chain."""
-    looks = {"none": replace(LOOK, label="no replica", colour="#8c8c8c")}
-    for bound, colour in zip(sorted(bounds, reverse=True), cycle(BOUNDED), strict=False):
-        looks[f"{bound:g}"] = replace(LOOK, label=f"distance at most {bound:g}", colour=colour)
-    return looks | {"chain": replace(LOOK, label="chain replication", colour="#d1762d")}
+    looks = {"none": replace(LOOK, label="no replica", colour=COLOURS[0])}
+    for number, bound in enumerate(sorted(bounds, reverse=True)):
+        looks[f"{bound:g}"] = variant_of(LOOK, f"distance at most {bound:g}", number)
+    return looks | {"chain": replace(LOOK, label="chain replication", colour=COLOURS[2])}
 
 
 def _changes(way: str) -> dict[str, Any]:
@@ -80,16 +78,16 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Distances over time, bytes on the links of both servers, and updates over time where one is killed."""
     looks = _looks(run.record["settings"]["bounds"])
-    figure, (away, carried, over_time) = new_figure(3, size=(13.0, 4.4))
+    figure, (away, carried, over_time) = new_figure(3)
     _draw_distances(away, run, looks)
     _draw_bytes(carried, run, looks)
     _draw_updates(over_time, run, looks)
     handles = {look.label: away.plot([], [], color=look.colour)[0] for look in looks.values()}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(looks), frameon=False, fontsize=8)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
     caption = (
         "Left: the replica's distance from the server, as the sum of the norms of the updates that it lacks, whenever the server "
         "applies an update; dotted: the bounds. Middle: bytes on the links of both servers per update; each seed a point, medians "
-        "with bootstrap 95 % intervals. Right: updates that the servers have applied, where the first server is killed; dotted: "
+        "with intervals. Right: updates that the servers have applied, where the first server is killed; dotted: "
         "when it is killed. Left and right: a line for each seed."
     )
     yield "mlfabric_replica", caption, figure
@@ -114,9 +112,9 @@ def _draw_bytes(ax: Axes, run: Run, looks: dict[str, Look]) -> None:
         bar(ax, number - 0.2, values(run, OUT_OF_SERVER, way=way, killed=False), look)
         if way != "none":
             bar(ax, number + 0.2, values(run, INTO_REPLICA, way=way, killed=False), look, light=True)
-    ax.set_xticks(range(len(looks)), [look.label for look in looks.values()], rotation=20, ha="right", fontsize=8)
+    ax.set_xticks(range(len(looks)), [look.label for look in looks.values()], rotation=20, ha="right")
     ax.set_ylabel("tensors per update")
-    ax.set_title("left bars: out of the server; right bars: into the replica", fontsize=9)
+    ax.set_title("left bars: out of the server; right bars: into the replica")
 
 
 def _draw_updates(ax: Axes, run: Run, looks: dict[str, Look]) -> None:
@@ -138,7 +136,7 @@ def _from_zero(ax: Axes) -> None:
 
 def findings(run: Run) -> list[str]:
     """What each way of replication costs, and what happens when the server is killed."""
-    said, looks = not_valid(run), _looks(run.record["settings"]["bounds"])
+    sentences, looks = not_valid(run), _looks(run.record["settings"]["bounds"])
     for way, look in looks.items():
         here: dict[str, Any] = {"way": way, "killed": False}
         cost = f"{words(estimate(run, OUT_OF_SERVER, **here))} tensors per update leave the server"
@@ -148,13 +146,13 @@ def findings(run: Run) -> list[str]:
                 f", and {words(estimate(run, INTO_REPLICA, **here))} come to the replica, whose largest distance is "
                 f"{words(estimate(run, DISTANCE, **here), '.3f')}; the training takes {words(longer)} times as long as without one"
             )
-        said.append(f"{look.label.capitalize()}: {cost}.")
+        sentences.append(f"{look.label.capitalize()}: {cost}.")
     for way in list(looks)[1:]:
         here, lives = {"way": way, "killed": True}, {"way": way, "killed": False}
         accurate, otherwise = (words(estimate(run, ACCURACY, **which), ".1f") for which in (here, lives))
-        said.append(
+        sentences.append(
             f"{looks[way].label.capitalize()}, server killed: the replica applies a new update after "
             f"{words(estimate(run, takeover, **here))} s; the largest distance is {words(estimate(run, DISTANCE, **here), '.3f')}, "
             f"and the accuracy at the end {accurate} %, where it is {otherwise} % if the server lives."
         )
-    return said
+    return sentences

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING
-from inalab.testbed.draw.curves import bar, estimate, look_of, matching, not_valid, ratio, values, words
+from inalab.testbed.draw.curves import bar, estimate, look_of, matching, not_valid, ratio, values, variant_of, words
 from inalab.testbed.draw.plots import new_figure
 from inalab.testbed.measures import delays, time_to_accuracy
 from inalab.testbed.plan.experiment import Trial
@@ -26,7 +26,7 @@ from inalab.testbed.record.statistics import median_interval
 BOUND = "mlfabric, bounded"
 LOOKS = {
     "async": look_of("async"), "ssp": look_of("ssp"), "mlfabric": look_of("mlfabric"),
-    BOUND: replace(look_of("mlfabric"), label="MLfabric, bounded delay", colour="#8e2f5c", marker="h"),
+    BOUND: variant_of(look_of("mlfabric"), "MLfabric, bounded delay", 1),
     "byteps": replace(look_of("byteps"), label="BytePS, asynchronous"),
     "switchml": replace(look_of("switchml"), line="--"), "ring": replace(look_of("ring"), line="--"),
 }  # fmt: skip
@@ -68,17 +68,17 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def _accuracy(trial: dict[str, Any], at: NDArray[np.float64]) -> Any:
-    """In percent at these times; what it was last before each."""
+    """In percent at these times: what it was last before each; NaN before the first and after the last."""
     found = sorted((r["ended"], r["accuracy"]) for r in trial["steps"] if "accuracy" in r)
     times, heights = np.array([0.0, *(when for when, _ in found)]), np.array([np.nan, *(100 * height for _, height in found)])
-    return heights[np.searchsorted(times, at, side="right") - 1]
+    return np.where(at <= times[-1], heights[np.searchsorted(times, at, side="right") - 1], np.nan)
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Accuracy over time under each condition, and times to the target."""
-    figure, axes = new_figure(3, size=(13.0, 4.4))
+    figure, axes = new_figure(3)
     target = run.record["settings"]["target"]
-    for ax, (condition, told) in zip(axes, CONDITIONS.items(), strict=False):
+    for ax, (condition, wording) in zip(axes, CONDITIONS.items(), strict=False):
         ends = [max(r["ended"] for r in t["steps"]) for t in matching(run, condition=condition)]
         at = np.linspace(0, float(np.median(ends)) if ends else 1.0, 200)
         for way, look in LOOKS.items():
@@ -88,13 +88,14 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.axhline(100 * target, color="grey", linewidth=1, linestyle=":")
         ax.set_xlabel("seconds")
         ax.set_ylabel("test accuracy (%)")
-        ax.set_title(told, fontsize=10)
+        ax.set_title(wording)
     _times(axes[2], run, target)
     handles = {look.label: axes[0].plot([], [], look.line, color=look.colour)[0] for look in LOOKS.values()}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(LOOKS), frameon=False, fontsize=8)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
     caption = (
-        "Left and middle: test accuracy over time, medians over the seeds. Right: the time to the target; each seed a point, "
-        "medians with bootstrap 95 % intervals."
+        "Left and middle: test accuracy over time, medians over the seeds; a line ends where its first seed does. "
+        "Right: the time to the target; each seed a point, "
+        "medians with intervals."
     )
     yield "mlfabric_time", caption, figure
 
@@ -105,14 +106,14 @@ def _times(ax: Any, run: Run, target: float) -> None:
         for beside, condition in ((-0.2, "links"), (0.2, "compute")):
             found = values(run, time_to_accuracy(target), way=way, condition=condition)
             bar(ax, number + beside, found, look, light=condition == "compute")
-    ax.set_xticks(range(len(LOOKS)), [look.label for look in LOOKS.values()], rotation=30, ha="right", fontsize=8)
+    ax.set_xticks(range(len(LOOKS)), [look.label for look in LOOKS.values()], rotation=30, ha="right")
     ax.set_ylabel(f"seconds to {100 * target:g} %")
-    ax.set_title("left bars: slow links; right bars: compute stragglers", fontsize=9)
+    ax.set_title("left bars: slow links; right bars: compute stragglers")
 
 
 def findings(run: Run) -> list[str]:
     """Times to the target, delays, and how many times faster than plain asynchronous SGD each way is."""
-    said, target = not_valid(run), run.record["settings"]["target"]
+    sentences, target = not_valid(run), run.record["settings"]["target"]
     reaching = time_to_accuracy(target)
     for condition, named in CONDITIONS.items():
         for way, look in LOOKS.items():
@@ -123,5 +124,5 @@ def findings(run: Run) -> list[str]:
             faster = ratio(run, reaching, {"way": "async", "condition": condition}, here)
             gain = f"; {words(faster)} times as fast as plain asynchronous SGD" if way != "async" and faster.n else ""
             reached = f"{len(found)} of {len(matching(run, **here))} seeds reach {100 * target:g} %"
-            said.append(f"{named.capitalize()}, {look.label}: {reached}{took}{late}{gain}.")
-    return said
+            sentences.append(f"{named.capitalize()}, {look.label}: {reached}{took}{late}{gain}.")
+    return sentences

@@ -26,7 +26,7 @@ from inalab.testbed.draw.curves import (
     ratio,
     words,
 )
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import metric, of_bound, update_seconds
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired, slow_links
@@ -71,7 +71,7 @@ def _in_tensors(trial: dict[str, Any]) -> float:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """TAT over the share of slow links, with each scheme's bound."""
-    figure, (ax,) = new_figure(1, size=(6.4, 4.2))
+    figure, (ax,) = new_figure(1)
     shares = levels(run, "share")
     place = in_order(shares, 0.0)
     for scheme in run.record["settings"]["schemes"]:
@@ -83,24 +83,27 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     ax.set_xlabel("workers' links at half the rate")
     ax.set_ylabel("median TAT (tensors on a link of the full rate)")
     ax.set_ylim(bottom=0)
-    ax.set_title("dotted: bounds", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    ax.set_title("dotted: bounds")
+    named(figure, (ax,))
     caption = (
         "Tensor aggregation time against the share of links that have half the rate, in units of the time that "
-        "the tensor takes on a link of the full rate: medians with bootstrap 95 % intervals, a point for each seed."
+        "the tensor takes on a link of the full rate: medians with intervals, a point for each seed."
     )
     yield "mlfabric_tree", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """How near each is to its bound, and what the tree gains."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for share in levels(run, "share"):
         for scheme in run.record["settings"]["schemes"]:
             here: dict[str, Any] = {"scheme": scheme, "share": share}
-            took, near = estimate(run, _in_tensors, **here), near_bound(scheme).words(estimate(run, of_bound, **here))
+            took, near = (
+                estimate(run, _in_tensors, **here),
+                near_bound(scheme).words(estimate(run, of_bound, **here), "of its bound's rate"),
+            )
             longer = ratio(run, TAT, here, {"scheme": "tree", "share": share})
-            told = f"; {words(longer)} times as long as the tree" if scheme != "tree" and longer.n else ""
+            wording = f"; {words(longer)} times as long as the tree" if scheme != "tree" and longer.n else ""
             named = f"{100 * share:g} % of the links slow, {look_of(scheme).label}"
-            said.append(f"{named}: a sum takes {words(took)} tensors' time, {near} of the bound's rate{told}.")
-    return said
+            sentences.append(f"{named}: a sum takes {words(took)} tensors' time, {near}{wording}.")
+    return sentences

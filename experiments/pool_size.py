@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.hosts.switchml import wire
-from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, matching, not_valid, words
-from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.draw.curves import Tolerance, bound_line, curve, estimate, levels, look_of, matching, not_valid, words
+from inalab.testbed.draw.plots import named, new_figure, readable
 from inalab.testbed.measures import metric
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import TrialSettings
@@ -22,7 +22,7 @@ from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, paired
 from inalab.testbed.record.runs import Run
 from inalab.testbed.theory import bounds
 
-MEASURED = Look("measured", COLOURS[0])
+MEASURED = replace(look_of("switchml"), label="SwitchML, measured")
 OF_LAW = Tolerance(0.95, 1.4)  # what a worker does between a result and the next packet is in no round trip
 TAT, RTT = metric("tat_median", 1000), metric("rtt", 1000)
 
@@ -60,7 +60,7 @@ def _queue(trial: dict[str, Any]) -> float:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """TAT and RTT, with Little's law, the line rate, and the time that a whole window takes in a queue."""
-    figure, (time, trip) = new_figure(2, size=(9.0, 3.8))
+    figure, (time, trip) = new_figure(2)
     at = levels(run, "slots")
     curve(time, run, "slots", TAT, MEASURED)
     bound_line(time, at, [estimate(run, _little, slots=s).median for s in at], MEASURED, "packets · measured RTT / slots")
@@ -77,9 +77,9 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xticks(at, [str(s) for s in at])
         ax.minorticks_off()
         ax.set_xlabel("slots")
-        ax.legend(frameon=False, fontsize=8)
+        named(figure, (ax,))
     caption = (
-        "Aggregation time and mean round trip of a packet against the number of slots: medians with bootstrap 95 % intervals. A "
+        "Aggregation time and mean round trip of a packet against the number of slots: medians with intervals. A "
         "window below the bandwidth-delay product waits for round trips; one beyond it gains nothing, and its packets queue."
     )
     yield "pool_size", caption, figure
@@ -87,13 +87,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """Where more slots gain nothing, and what they cost."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for s in levels(run, "slots"):
         tat, rtt = estimate(run, TAT, slots=s), estimate(run, RTT, slots=s)
         law = estimate(run, lambda t: TAT(t) / _little(t), slots=s)
         line = estimate(run, lambda t: TAT(t) / (1000 * bounds.of_trial(t)), slots=s)
-        said.append(
-            f"{s} slots: median TAT {words(tat, '.0f')} ms, {words(line)} times the line rate's, and {OF_LAW.words(law)} times "
-            f"what Little's law gives for the round trip of {words(rtt, '.2f')} ms."
+        sentences.append(
+            f"{s} slots: median TAT {words(tat, '.0f')} ms, {words(line)} times the line rate's, and "
+            f"{OF_LAW.words(law, 'times what Little’s law gives')} for the round trip of {words(rtt, '.2f')} ms."
         )
-    return said
+    return sentences

@@ -66,7 +66,7 @@ CAPTIONS = {
     "tat": "Tensor aggregation time (TAT) of each step, from when the last worker came to it until the last one had it. A link "
     "may send 1,600 bytes ahead of its rate, so a step can end a millisecond before the line-rate bound",
     "retransmissions": "Retransmitted packets (those with a vector) of all workers together. One lost packet holds up its chunk "
-    "for everybody, and every worker asks the switch; queries are headers, and are not counted here",
+    "for all, and every worker queries the switch; queries are headers, and are not counted here",
     "step_time": "Where a step's time goes, for each worker: medians over the steps",
 }
 
@@ -83,8 +83,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def findings(run: Run) -> list[str]:
     """Whether the models are equal bit for bit, and what each fault cost in time, for each seed."""
     seeds = sorted({trial.get("seed", 0) for trial in run.trials})
-    told = [(seed, _found(_of(run, seed))) for seed in seeds]
-    return [f"seed {seed}: {sentence}" if len(seeds) > 1 else sentence for seed, said in told for sentence in said]
+    by_seed = [(seed, _found(_of(run, seed))) for seed in seeds]
+    return [f"seed {seed}: {sentence}" if len(seeds) > 1 else sentence for seed, sentences in by_seed for sentence in sentences]
 
 
 def _found(run: Run) -> list[str]:
@@ -92,29 +92,29 @@ def _found(run: Run) -> list[str]:
     if reference is None or "metrics" not in reference:
         return ["The trial without faults has no result, so nothing can be compared with it."]
     base = reference["metrics"]
-    said = []
+    sentences = []
     if not reference["valid"]:
-        said.append("The trial without faults is not valid, so the ratios of times below are not to be relied on.")
+        sentences.append("The trial without faults is not valid, so the ratios of times below are not to be relied on.")
     others = [t for t in run.finished if t is not reference]
     diverged = [t["name"] for t in run.finished if "diverged" in t["metrics"]]
     trained = [t for t in others if not {t["name"], reference["name"]} & {*diverged}]
     equal = [t["name"] for t in trained if t["metrics"]["model_digest"] == base["model_digest"]]
     differing = [t["name"] for t in trained if t["name"] not in equal]
     if diverged:
-        said.append(f"The model diverged, so that it is compared with no other, under: {', '.join(diverged)}.")
+        sentences.append(f"The model diverged, so that it is compared with no other, under: {', '.join(diverged)}.")
     if equal:
-        said.append(
+        sentences.append(
             f"Compared bit for bit, the final model is the same as without faults (SHA-256 {base['model_digest'][:16]}…) under: "
             f"{', '.join(equal)}."
         )
     if differing and run.record["settings"]["pipeline"] != ASYNCHRONOUS:
-        said.append(f"The final model DIFFERS from the one without faults under: {', '.join(differing)}.")
+        sentences.append(f"The final model DIFFERS from the one without faults under: {', '.join(differing)}.")
     for t in others:
         m = t["metrics"]
-        said.append(
+        sentences.append(
             f"{t['name']}: training takes {m['duration'] / base['duration']:.2f}× as long as without faults; the median step "
             f"{m['step_median'] / base['step_median']:.2f}× ({m['step_median'] * 1000:.0f} ms against "
             f"{base['step_median'] * 1000:.0f} ms), the median aggregation {m['tat_median'] / base['tat_median']:.2f}×, at "
             f"{m['retransmissions']:,} retransmissions" + ("" if t["valid"] else " (this trial is not valid)") + "."
         )
-    return said
+    return sentences

@@ -25,7 +25,7 @@ from inalab.testbed.draw.curves import (
     not_valid,
     words,
 )
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import ATE, of_bound, up_busiest_uplink, uplink_in_closed_form
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
@@ -71,7 +71,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """ATE/s against oversubscription for each number of racks, and bytes over the uplink."""
     shapes = levels(run, "racks")
-    figure, axes = new_figure(len(shapes) + 1, size=(3.4 * (len(shapes) + 1), 4.2))
+    columns = min(len(shapes) + 1, 2)
+    figure, axes = new_figure(columns, -(-(len(shapes) + 1) // columns))
     schemes, size = run.record["settings"]["schemes"], run.record["settings"]["size"]
     for ax, racks in zip(axes, shapes, strict=False):
         for scheme in schemes:
@@ -80,18 +81,20 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             at = levels(run, "oversubscription", **here)
             heights = [1e-6 * bounds.ate(matching(run, oversubscription=o, **here)[0]) for o in at]
             bound_line(ax, at, heights, look_of(scheme))
-        ax.set_title(f"{racks} rack{'s' * (racks > 1)} of {size // racks}; dotted: bounds", fontsize=10)
+        ax.set_title(f"{racks} rack{'s' * (racks > 1)} of {size // racks}; dotted: bounds")
         at = levels(run, "oversubscription", racks=racks)
         ax.set_xticks(at, [f"{o}:1" for o in at] if racks > 1 else ["no uplinks"])
         ax.set_xlabel("oversubscription of the uplinks" if racks > 1 else "")
         ax.set_ylabel("10⁶ ATE/s")
         ax.set_ylim(bottom=0)
-    axes[0].legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0.52))  # between the points
-    _draw_uplinks(axes[-1], run, [racks for racks in shapes if racks > 1], schemes)
+    _draw_uplinks(axes[len(shapes)], run, [racks for racks in shapes if racks > 1], schemes)
+    for ax in axes[len(shapes) + 1 :]:
+        ax.set_visible(False)
+    named(figure, axes[: len(shapes) + 1])
     caption = (
         f"{size} workers: aggregated tensor elements per second against the oversubscription of the racks' uplinks, and bytes up "
         "the busiest uplink in a step, in sizes of the tensor (black: closed forms, with headers and exponents). Medians with "
-        "bootstrap 95 % intervals."
+        "intervals."
     )
     yield "racks", caption, figure
 
@@ -105,7 +108,7 @@ def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> N
             over = min(levels(run, "oversubscription", racks=racks))
             carried = estimate(run, up_busiest_uplink, scheme=scheme, racks=racks, oversubscription=over)
             if not carried.n:
-                ax.annotate("no valid trial", (at, 0), rotation=90, ha="center", va="bottom", fontsize=7)
+                ax.annotate("no valid trial", (at, 0), rotation=90, ha="center", va="bottom")
                 continue
             ax.bar(at, carried.median, 0.9 * width, color=look.colour, label=look.label if i == 0 else None)
             if carried.known:
@@ -116,18 +119,20 @@ def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> N
             ax.plot([at - 0.45 * width, at + 0.45 * width], [form] * 2, "k-", linewidth=1.8)
     ax.set_xticks(range(len(shapes)), [f"{racks} racks" for racks in shapes])
     ax.set_ylabel("up the busiest uplink in a step (tensors)")
-    ax.set_title("uplinks; black: closed forms", fontsize=10)
+    ax.set_title("uplinks; black: closed forms")
 
 
 def findings(run: Run) -> list[str]:
     """How near each scheme is to its bound, and what its uplinks carry."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for name, here in by_name(run).items():
         factors = here[0]["factors"]
         ate, share = estimate(run, ATE, **factors), estimate(run, of_bound, **factors)
-        said.append(f"{name}: {words(ate, '.3f')} · 10⁶ ATE/s, {near_bound(factors['scheme']).words(share)} of its bound.")
+        sentences.append(f"{name}: {words(ate, '.3f')} · 10⁶ ATE/s, {near_bound(factors['scheme']).words(share, 'of its bound')}.")
         if factors["racks"] > 1:
             carried = estimate(run, up_busiest_uplink, **factors)
             over = estimate(run, lambda t: up_busiest_uplink(t) / uplink_in_closed_form(t), **factors)
-            said[-1] += f" Up the busiest uplink go {words(carried)} tensors a step, {OF_FORM.words(over)} of the closed form."
-    return said
+            sentences[-1] += (
+                f" Up the busiest uplink go {words(carried)} tensors a step, {OF_FORM.words(over, 'of the closed form')}."
+            )
+    return sentences

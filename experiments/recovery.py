@@ -1,4 +1,4 @@
-"""What recovering from loss costs SwitchML: retransmitting an overdue chunk, as the paper does, against asking the switch first.
+"""What recovering from loss costs SwitchML: retransmitting an overdue chunk, as the paper does, against querying the switch first.
 
 A chunk whose result is overdue lacks this worker's packet, or another one's, or only the result. The paper's worker sends its
 packet again in all three cases, and so do all others at the same time. A query is a header, and its answer is the result if
@@ -8,21 +8,34 @@ there is one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import curve, estimate, in_order, levels, matching, not_valid, over_base, ratio, words
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.curves import (
+    curve,
+    estimate,
+    in_order,
+    levels,
+    look_of,
+    matching,
+    not_valid,
+    over_base,
+    ratio,
+    variant_of,
+    words,
+)
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import Measure, metric, packets_lost
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
 from inalab.testbed.record.runs import Run
 
-LOOKS = {"ask": Look("asking first", COLOURS[0], "o"), "paper": Look("retransmitting (the paper's)", COLOURS[1], "D")}
+SWITCHML = look_of("switchml")
+LOOKS = {"ask": replace(SWITCHML, label="query first"), "paper": variant_of(SWITCHML, "retransmit (paper)", 1)}
 TAT = metric("tat_mean")
 
 
@@ -72,7 +85,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """TAT against loss and against the number of workers, and retransmissions per lost packet."""
     settings = run.record["settings"]
     most, at = max(settings["sizes"]), settings["at"]
-    figure, (loss, size, again) = new_figure(3, size=(12.0, 3.8))
+    figure, (loss, size, again) = new_figure(3)
     rates = [rate for rate in levels(run, "loss", workers=most) if rate]
     sizes = levels(run, "workers")
     for i, (how, look) in enumerate(LOOKS.items()):
@@ -89,20 +102,20 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for ax in (loss, again):
         ax.set_xticks(range(len(rates)), [f"{100 * rate:g} %" for rate in rates])
         ax.set_xlim(-0.5, len(rates) - 0.5)
-        ax.set_xlabel("loss rate of every link and direction")
+        ax.set_xlabel("loss rate of each link")
     size.set_xticks(range(len(sizes)), [str(n) for n in sizes])
     size.set_xlabel("workers")
     loss.set_ylabel("mean TAT, times that without loss")
-    loss.set_title(f"{most} workers", fontsize=10)
-    size.set_title(f"{100 * at:g} % loss", fontsize=10)
+    loss.set_title(f"{most} workers")
+    size.set_title(f"{100 * at:g} % loss")
     again.set_ylabel("retransmissions per lost packet")
-    again.set_title(f"{most} workers", fontsize=10)
+    again.set_title(f"{most} workers")
     again.set_ylim(bottom=0)
-    loss.legend(frameon=False, fontsize=8)
+    named(figure, (loss, size, again))
     caption = (
         "Left and middle: mean tensor aggregation time over that without loss, of the same recovery, number of workers and seed. "
         "Right: retransmissions (packets with a vector) per lost packet of any kind. Queries are headers of "
-        "82 bytes on the wire, and are not counted there. Medians with bootstrap 95 % intervals, a point for each seed."
+        "82 bytes on the wire, and are not counted there. Medians with intervals, a point for each seed."
     )
     yield "recovery", caption, figure
 
@@ -118,18 +131,18 @@ def _placed(rates: list[float], beside: float) -> Any:
 
 def findings(run: Run) -> list[str]:
     """What each recovery costs, in time and in packets."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for n in levels(run, "workers"):
         for rate in (rate for rate in levels(run, "loss", workers=n) if rate):
-            told = []
+            parts = []
             for how, look in LOOKS.items():
                 point = {"recovery": how, "workers": n, "loss": rate}
                 longer = ratio(run, TAT, point, {**point, "loss": 0.0})
                 queries = estimate(run, QUERIES, **point)
                 sent = words(estimate(run, AGAIN, **point))
                 asked = f" and {words(queries, '.1f')} queries" if how == "ask" else ""
-                told.append(
+                parts.append(
                     f"{look.label}, {words(longer)} times the mean TAT without loss, {sent} retransmissions{asked} per lost packet"
                 )
-            said.append(f"{n} workers, {100 * rate:g} %: {'; '.join(told)}.")
-    return said
+            sentences.append(f"{n} workers, {100 * rate:g} %: {'; '.join(parts)}.")
+    return sentences

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from inalab.switches.sizes import MAX_WORKERS
 from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.draw.simulated import draw_alike, shade
 from inalab.testbed.measures import collisions, metric
 from inalab.testbed.plan.arrivals import arriving
@@ -67,7 +67,7 @@ def _points(settings: Settings, seed: int) -> Iterator[Point]:
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """TAT against the number of jobs, a panel for each memory; and how many of ATP's packets found their aggregators taken."""
     memories, at = run.record["settings"]["memories"], levels(run, "jobs")
-    figure, (*axes, taken) = new_figure(len(memories) + 1, size=(4.4 * (len(memories) + 1), 4.2))
+    figure, (*axes, taken) = new_figure(len(memories) + 1)
     for ax, memory in zip(axes, memories, strict=True):
         most = 0
         for scheme in run.record["settings"]["schemes"]:
@@ -77,8 +77,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
                 look = look_of(scheme)
                 curve(taken, run, "jobs", collisions, look, scheme=scheme, memory=memory)
                 last = estimate(run, collisions, scheme=scheme, memory=memory, jobs=at[-1])
-                taken.annotate(f"{memory}", (at[-1], last.median), xytext=(6, -3), textcoords="offset points", fontsize=8)
-        ax.set_title(f"{memory} aggregators", fontsize=10)
+                taken.annotate(f"{memory}", (at[-1], last.median), xytext=(6, -3), textcoords="offset points")
+        ax.set_title(f"{memory} aggregators")
         ax.set_ylabel("median TAT (ms), mean over the jobs")
         shade(ax, run, most, "jobs")
     taken.set_ylabel("ATP's packets whose aggregator was taken (%)")
@@ -88,14 +88,14 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     taken.set_ylim(bottom=0)
     for ax in (*axes, taken):
         ax.set_xscale("log", base=2)
-        ax.set_xticks(at, [str(n) for n in at], fontsize=8)
+        ax.set_xticks(at, [str(n) for n in at])
         ax.minorticks_off()
         ax.set_xlabel("jobs that arrive")
-    axes[0].legend(frameon=False, fontsize=8)
+    named(figure, axes)
     caption = (
         f"Aggregation time of jobs that arrive every {run.record['settings']['gap']:g} s on average, and share the switches' "
         "memory: ATP's take aggregators as they need them, SwitchML's have equal parts for their pools. Simulated; medians with "
-        "bootstrap 95 % intervals, a point for each seed's arrivals. Black edges: measured. Shaded: extrapolation. SwitchML's "
+        "intervals, a point for each seed's arrivals. Black edges: measured. Shaded: extrapolation. SwitchML's "
         "workers agree on exponents a pool ahead of each sum, so the smallest pool that fills the link is the fastest."
     )
     yield "scale_jobs", caption, figure
@@ -103,17 +103,17 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """What the most jobs cost each scheme, over a job alone."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     if not (numbers := levels(run, "jobs")):
-        return said
+        return sentences
     for memory in run.record["settings"]["memories"]:
         for scheme in run.record["settings"]["schemes"]:
             here = {"scheme": scheme, "memory": memory}
             alone, all_of_them = (estimate(run, TAT, jobs=n, **here) for n in (numbers[0], numbers[-1]))
-            told = f", {words(estimate(run, collisions, jobs=numbers[-1], **here), '.1f')} % taken" if scheme == "atp" else ""
-            said.append(
+            wording = f", {words(estimate(run, collisions, jobs=numbers[-1], **here), '.1f')} % taken" if scheme == "atp" else ""
+            sentences.append(
                 f"{memory} aggregators, {look_of(scheme).label}: median TAT {words(all_of_them, '.0f')} ms with "
-                f"{numbers[-1]} jobs{told}, "
+                f"{numbers[-1]} jobs{wording}, "
                 f"{words(alone, '.0f')} ms with {numbers[0]}, simulated."
             )
-    return said
+    return sentences

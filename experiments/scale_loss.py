@@ -7,14 +7,14 @@ extrapolation.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import curve, estimate, levels, matching, not_valid, over_base, words
-from inalab.testbed.draw.plots import COLOURS, new_figure, readable
+from inalab.testbed.draw.curves import curve, estimate, levels, look_of, matching, not_valid, over_base, variant_of, words
+from inalab.testbed.draw.plots import named, new_figure, readable
 from inalab.testbed.draw.simulated import draw_measured_losses, shade
 from inalab.testbed.measures import metric
 from inalab.testbed.plan.experiment import Trial
@@ -24,10 +24,10 @@ from inalab.testbed.record.runs import Run
 RUNS_ON = "simulated"
 TAT = metric("tat_mean")
 WAYS = {
-    ("switchml", "ask"): Look("SwitchML, ask (ours)", COLOURS[0], "o"),
-    ("switchml", "paper"): Look("SwitchML, as the paper", COLOURS[1], "s"),
-    ("atp", "ask"): Look("ATP, ask (ours)", COLOURS[2], "^"),
-    ("atp", "paper"): Look("ATP, as the paper", COLOURS[3], "v"),
+    ("switchml", "ask"): replace(look_of("switchml"), label="SwitchML, query"),
+    ("switchml", "paper"): variant_of(look_of("switchml"), "SwitchML, paper", 1),
+    ("atp", "ask"): replace(look_of("atp"), label="ATP, query"),
+    ("atp", "paper"): variant_of(look_of("atp"), "ATP, paper", 1),
 }
 MOST_IN_RACK = 16
 
@@ -69,7 +69,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Inflation against the number of workers, a panel for each rate."""
     rates = run.record["settings"]["rates"]
-    figure, axes = new_figure(len(rates), size=(4.2 * len(rates), 4.2), sharey=True)
+    figure, axes = new_figure(len(rates), sharey=True)
     for ax, rate in zip(axes, rates, strict=True):
         for (scheme, way), look in WAYS.items():
             here: dict[str, Any] = {"scheme": scheme, "recovery": way}
@@ -82,32 +82,32 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.axhline(1, color="black", linestyle=":", linewidth=1.2)
         ax.set_xscale("log", base=2)
         at = levels(run, "workers")
-        ax.set_xticks(at, [str(n) for n in at], fontsize=8)
+        ax.set_xticks(at, [str(n) for n in at])
         ax.minorticks_off()
         ax.set_xlabel("workers")
-        ax.set_title(f"{100 * rate:g} % loss", fontsize=10)
+        ax.set_title(f"{100 * rate:g} % loss")
         shade(ax, run, most)
     axes[0].set_yscale("log")
     readable(axes[0].yaxis)
     axes[0].set_ylabel("mean TAT, times that without loss")
-    axes[0].legend(frameon=False, fontsize=8)
+    named(figure, axes)
     caption = (
         "Mean aggregation time of a tensor under loss over that without, against the number of workers, simulated: medians with "
-        "bootstrap 95 % intervals, a point for each seed. Black edges: measured, asking first. Shaded: extrapolation."
+        "intervals, a point for each seed. Black edges: measured, asking first. Shaded: extrapolation."
     )
     yield "scale_loss", caption, figure
 
 
 def findings(run: Run) -> list[str]:
     """What the losses cost the largest group, in each way."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for rate in run.record["settings"]["rates"]:
         for (scheme, way), look in WAYS.items():
             if not (sizes := levels(run, "workers", scheme=scheme)):
                 continue
             here = {"scheme": scheme, "workers": sizes[-1], "recovery": way}
             longer = estimate(run, over_base(run, TAT, loss=0.0, **here), loss=rate, **here)
-            said.append(
+            sentences.append(
                 f"{100 * rate:g} % loss, {sizes[-1]} workers, {look.label}: {words(longer)} times the mean TAT without, simulated."
             )
-    return said
+    return sentences

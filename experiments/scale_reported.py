@@ -14,7 +14,7 @@ from pydantic import Field
 
 from inalab.experiments.workers import PAPER, PAPER_BOUND
 from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import metric
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
@@ -55,7 +55,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Simulated lines; reported ones dashed."""
-    figure, (ax,) = new_figure(1, size=(6.4, 4.2))
+    figure, (ax,) = new_figure(1)
     for scheme in run.record["settings"]["schemes"]:
         look = look_of(scheme)
         curve(ax, run, "workers", GIGA, look, scheme=scheme)
@@ -69,10 +69,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     ax.minorticks_off()
     ax.set_ylim(bottom=0)
     ax.set_facecolor("#ededed")
-    ax.text(0.02, 0.02, "extrapolation", fontsize=7, transform=ax.transAxes)
+    ax.text(0.02, 0.02, "extrapolation", transform=ax.transAxes)
     ax.set_xlabel("workers")
     ax.set_ylabel("10⁹ ATE/s")
-    ax.legend(frameon=False, fontsize=8)
+    named(figure, (ax,))
     rate = run.record["settings"]["host_rate"] / 1000
     caption = (
         f"Aggregated tensor elements per second at {rate:g} Gbit/s. Solid lines are simulated, with costs "
@@ -85,12 +85,12 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """How far what was reported is from what links alone would take."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for scheme, name in REPORTED.items():
         for n in levels(run, "workers"):
             found = estimate(run, GIGA, scheme=scheme, workers=n)
             if found.n and n in PAPER[name]:
                 whose = look_of(scheme).label if name == scheme else name
                 share, gained = PAPER[name][n] / found.median, f"{found.median:.2f} · 10⁹ ATE/s of {look_of(scheme).label}"
-                said.append(f"{whose}, {n} workers: what was reported is {share:.2f} of the simulated {gained}.")
-    return said or ["No size was simulated."]
+                sentences.append(f"{whose}, {n} workers: what was reported is {share:.2f} of the simulated {gained}.")
+    return sentences or ["No size was simulated."]

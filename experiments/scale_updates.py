@@ -17,7 +17,7 @@ from pydantic import Field
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure, readable
+from inalab.testbed.draw.plots import named, new_figure, readable
 from inalab.testbed.draw.simulated import draw_alike, shade
 from inalab.testbed.measures import delays, metric
 from inalab.testbed.plan.experiment import Trial
@@ -67,7 +67,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """TAT and delays against the number of workers."""
-    figure, (lasts, late) = new_figure(2, size=(9.4, 4.4))
+    figure, (lasts, late) = new_figure(2)
     most, at = 0, levels(run, "workers")
     for way in WAYS:
         curve(lasts, run, "workers", TAT, _look(way), way=way)
@@ -75,7 +75,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         most = max(most, draw_alike(lasts, run, "workers", 1.0, _look(way).colour, way=way))
     for ax in (lasts, late):
         ax.set_xscale("log", base=2)
-        ax.set_xticks(at, [str(n) for n in at], fontsize=8)
+        ax.set_xticks(at, [str(n) for n in at])
         ax.minorticks_off()
         if np.isfinite(ax.dataLim.minposy):  # something is there to be drawn
             ax.set_yscale("log")
@@ -84,10 +84,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     shade(lasts, run, most)
     lasts.set_ylabel("from an update to the next model (s)")
     late.set_ylabel("mean delay of an update (updates of others)")
-    lasts.legend(frameon=False, fontsize=8, loc="upper left")
+    named(figure, (lasts, late))
     caption = (
         "Left: seconds from when a worker has its update until it has the next model. Right: how many updates of others are "
-        "applied before it. Simulated: medians with bootstrap 95 % intervals, a point for each seed. Black edges: measured. "
+        "applied before it. Simulated: medians with intervals, a point for each seed. Black edges: measured. "
         "Shaded: extrapolation. docs/reference/validation.md tells with which schemes the simulator may be trusted."
     )
     yield "scale_updates", caption, figure
@@ -95,16 +95,16 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """What order, aggregation and distribution gain with most workers."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     if not (sizes := levels(run, "workers")):
-        return said
+        return sentences
     plain = {"way": "async", "workers": sizes[-1]}
     for way in WAYS:
         here = {"way": way, "workers": sizes[-1]}
         gain = f", {words(ratio(run, TAT, plain, here))} times sooner than asynchronous SGD" if way != "async" else ""
         takes, late = words(estimate(run, TAT, **here)), words(estimate(run, delays, **here), ".0f")
-        said.append(
+        sentences.append(
             f"{sizes[-1]} workers, {_look(way).label}: an update and the next model take {takes} s{gain}; the mean delay is {late} "
             "updates, simulated."
         )
-    return said
+    return sentences

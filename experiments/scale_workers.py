@@ -15,7 +15,7 @@ from pydantic import Field
 
 from inalab.hosts.atp.tree import BITS
 from inalab.testbed.draw.curves import curve, levels, look_of, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.draw.simulated import draw_measured, shade
 from inalab.testbed.measures import ATE
 from inalab.testbed.plan.experiment import Trial
@@ -103,7 +103,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
     settings = run.record["settings"]
     shapes = list(product(settings["rack_sizes"], settings["oversubscription"]))
-    figure, axes = new_figure(len(shapes), size=(4.6 * len(shapes), 4.4), sharey=True)
+    figure, axes = new_figure(min(len(shapes), 2), -(-len(shapes) // 2), sharex=True, sharey=True)
     for ax, (rack, over) in zip(axes, shapes, strict=True):
         for scheme in settings["schemes"]:
             curve(ax, run, "workers", ATE, look_of(scheme), scheme=scheme, rack=rack, oversubscription=over, levels=levels_)
@@ -111,13 +111,13 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         at = levels(run, "workers")
-        ax.set_xticks(at, [str(n) for n in at], fontsize=8)
+        ax.set_xticks(at, [str(n) for n in at])
         ax.minorticks_off()
         ax.set_xlabel("workers")
-        ax.set_title(f"racks of {rack}, {over:g}:1", fontsize=10)
+        ax.set_title(f"racks of {rack}, {over:g}:1")
         shade(ax, run)
     axes[0].set_ylabel("10⁶ ATE/s")
-    axes[0].legend(frameon=False, fontsize=7, loc="lower left")
+    named(figure, axes)
     tiers = "racks under a root" if levels_ == TWO else "racks in pods under a core"
     caption = (
         f"Aggregated tensor elements per second against the number of workers, {settings['host_rate']:g} Mbit/s to each, {tiers}. "
@@ -130,7 +130,7 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
 
 def findings(run: Run) -> list[str]:
     """How SwitchML's rate holds, and what it gains over the others, on each network."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     settings, sizes = run.record["settings"], levels(run, "workers")
     for levels_, rack, over in product(settings["levels"], settings["rack_sizes"], settings["oversubscription"]):
         at = {"rack": rack, "oversubscription": over, "levels": levels_}
@@ -138,12 +138,12 @@ def findings(run: Run) -> list[str]:
         if not own:
             continue
         most, least = {"scheme": "switchml", "workers": own[-1], **at}, {"scheme": "switchml", "workers": own[0], **at}
-        said.append(
+        sentences.append(
             f"{levels_} levels, racks of {rack}, {over:g}:1: SwitchML's ATE/s with {own[-1]} workers is "
             f"{words(ratio(run, ATE, most, least))} of that with {own[0]}, simulated."
         )
         for scheme in settings["schemes"]:
             gain = ratio(run, ATE, most, {**most, "scheme": scheme})
             if scheme != "switchml" and gain.n:
-                said.append(f"Over {look_of(scheme).label} it gains {words(gain)} times, simulated.")
-    return said
+                sentences.append(f"Over {look_of(scheme).label} it gains {words(gain)} times, simulated.")
+    return sentences

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import curve, estimate, not_valid, words
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.curves import curve, estimate, look_of, not_valid, variant_of, words
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import Measure, metric
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
 from inalab.testbed.record.runs import Run
 
-FIXED, ADAPTIVE = Look("fixed factor", COLOURS[0]), Look("block exponents", COLOURS[2])
+FIXED, ADAPTIVE = variant_of(look_of("switchml"), "fixed factor", 1), replace(look_of("switchml"), label="block exponents")
 SIZES = {"digits-mlp": 20.0, "characters": 45.0}  # workloads, and a step's virtual compute time in ms
 ACCURACY, LOSS = metric("final_accuracy", 100), metric("final_test_loss")
 NO_ERROR = 2e-9  # below float32's own rounding; a relative error of 0 has no logarithm
@@ -68,13 +68,13 @@ def _draw(ax: Axes, run: Run, measure: Measure, workload: str) -> None:
         ax.axhline(adaptive.median, color=ADAPTIVE.colour, linewidth=1.4, label=ADAPTIVE.label)
         if adaptive.known:
             ax.axhspan(adaptive.low, adaptive.high, color=ADAPTIVE.colour, alpha=0.15)
-    ax.set_xticks(sorted(powers), [f"$10^{{{p:g}}}$" for p in sorted(powers)], fontsize=8)
+    ax.set_xticks(sorted(powers), [f"$10^{{{p:g}}}$" for p in sorted(powers)])
     ax.set_xlabel("scaling factor")
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Accuracy, the language model's loss, and the gradient's relative error."""
-    figure, (accuracy, loss, error) = new_figure(3, size=(12.0, 3.9))
+    figure, (accuracy, loss, error) = new_figure(3)
     _draw(accuracy, run, ACCURACY, "digits-mlp")
     accuracy.set_ylabel("digits: accuracy (%)")
     accuracy.axhline(10, color="black", linestyle=":", linewidth=1.2, label="guessing")
@@ -84,11 +84,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     _draw(error, run, _error, "digits-mlp")
     error.set_yscale("log")
     error.set_ylabel("relative error of the sum (digits)")
-    for ax in (accuracy, loss, error):
-        ax.legend(frameon=False, fontsize=8)
+    named(figure, (accuracy, loss, error))
     caption = (
         "Final accuracy, language-model loss, and the distance of the summed gradient from the sum in float64, relative to that "
-        "sum's norm, against a fixed scaling factor: medians with bootstrap 95 % intervals, and the adaptive exponents' (band). "
+        "sum's norm, against a fixed scaling factor: medians with intervals, and the adaptive exponents' (band). "
         f"What is not finite is not drawn; errors below {NO_ERROR:g} are drawn there."
     )
     yield "scaling", caption, figure
@@ -96,17 +95,17 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """How wide the plateau is, and where the adaptive exponents lie."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     best = estimate(run, ACCURACY, workload="digits-mlp", power="adaptive")
     if not best.n:
-        return said
+        return sentences
     powers = sorted(p for p in {t["factors"]["power"] for t in run.finished} if p != "adaptive")
     near = [p for p in powers if (e := estimate(run, ACCURACY, workload="digits-mlp", power=p)).n and e.median >= best.median - 1]
     loss = estimate(run, LOSS, workload="characters", power="adaptive")
-    said.append(f"Block exponents: accuracy {words(best, '.1f')} %, language model's loss {words(loss)} nats.")
+    sentences.append(f"Block exponents: accuracy {words(best, '.1f')} %, language model's loss {words(loss)} nats.")
     within = ", ".join(f"10^{p:g}" for p in near) or "none"
-    said.append(f"Fixed factors within a point of that accuracy: {within}, of 10^{powers[0]:g} to 10^{powers[-1]:g}.")
+    sentences.append(f"Fixed factors within a point of that accuracy: {within}, of 10^{powers[0]:g} to 10^{powers[-1]:g}.")
     for workload in SIZES:
         error = estimate(run, _error, workload=workload, power="adaptive")
-        said.append(f"{workload}: relative error of the sum with block exponents {words(error, '.1e')}.")
-    return said
+        sentences.append(f"{workload}: relative error of the sum with block exponents {words(error, '.1e')}.")
+    return sentences

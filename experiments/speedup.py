@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import Measure
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
@@ -50,7 +50,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def _throughput(trial: dict[str, Any]) -> float:
+def throughput(trial: dict[str, Any]) -> float:
     """Steps per second, over the whole training: the batch is the same, so the ratio is that of samples per second."""
     return float(trial["settings"]["steps"] / trial["metrics"]["duration"])
 
@@ -65,7 +65,7 @@ def _over(run: Run, measure: Measure, model: str, scheme: str) -> Any:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Speedups over each baseline, in groups by model, each with its prediction."""
-    figure, (ax,) = new_figure(1, size=(9.0, 4.2))
+    figure, (ax,) = new_figure(1)
     baselines = [s for s in run.record["settings"]["schemes"] if s != "switchml"]
     width = 0.8 / max(len(baselines), 1)
     for j, scheme in enumerate(baselines):
@@ -73,23 +73,23 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         for i, model in enumerate(MODELS):
             at = i + (j - (len(baselines) - 1) / 2) * width
             label = f"over {look.label}" if i == 0 else None
-            gain, predicted = _over(run, _throughput, model, scheme), _over(run, _predicted, model, scheme)
+            gain, predicted = _over(run, throughput, model, scheme), _over(run, _predicted, model, scheme)
             ax.bar(at, gain.median if gain.n else 0, 0.9 * width, color=look.colour, alpha=0.85, label=label)
             if gain.known:
                 ax.errorbar(at, gain.median, [[gain.median - gain.low], [gain.high - gain.median]], color="black", capsize=3)
             if not gain.n:
-                ax.annotate("no valid trial", (at, 0.05), rotation=90, ha="center", fontsize=7)
+                ax.annotate("no valid trial", (at, 0.05), rotation=90, ha="center")
             ax.plot([at - 0.45 * width, at + 0.45 * width], [predicted.median] * 2, "k:", linewidth=1.6)
     ax.plot([], [], "k:", linewidth=1.6, label="predicted")
     ax.axhline(1, color="black", linewidth=0.8)
     ax.axhline(
         PAPER, color="grey", linestyle="--", linewidth=1, label=f"paper, 100 Gbit/s: up to {PAPER}× over the best baseline (slides)"
     )
-    ax.set_xticks(range(len(MODELS)), [f"{model}\n{_share(run, model)}" for model in MODELS], fontsize=9)
+    ax.set_xticks(range(len(MODELS)), [f"{model}\n{_share(run, model)}" for model in MODELS])
     ax.set_ylabel("training throughput, SwitchML over baseline")
-    ax.legend(frameon=False, fontsize=8)
+    named(figure, (ax,))
     caption = (
-        "Steps per second with SwitchML over those with each baseline: medians of the ratio, seed by seed, with bootstrap 95 % "
+        "Steps per second with SwitchML over those with each baseline: medians of the ratio, seed by seed, with "
         "intervals. Dotted: compute plus the schemes' bounds."
     )
     yield "speedup", caption, figure
@@ -104,12 +104,14 @@ def _share(run: Run, model: str) -> str:
 
 def findings(run: Run) -> list[str]:
     """Each speedup beside its prediction."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for model in MODELS:
         for scheme in (s for s in run.record["settings"]["schemes"] if s != "switchml"):
-            gain, predicted = _over(run, _throughput, model, scheme), _over(run, _predicted, model, scheme)
-            said.append(f"{model}: {words(gain)} times the throughput of {look_of(scheme).label} (predicted {words(predicted)}).")
+            gain, predicted = _over(run, throughput, model, scheme), _over(run, _predicted, model, scheme)
+            sentences.append(
+                f"{model}: {words(gain)} times the throughput of {look_of(scheme).label} (predicted {words(predicted)})."
+            )
         for scheme in run.record["settings"]["schemes"]:
-            near = estimate(run, lambda t: _throughput(t) / _predicted(t), model=model, scheme=scheme)
-            said.append(f"{model}, {look_of(scheme).label}: {OF_PREDICTED.words(near)} of the predicted throughput.")
-    return said
+            near = estimate(run, lambda t: throughput(t) / _predicted(t), model=model, scheme=scheme)
+            sentences.append(f"{model}, {look_of(scheme).label}: {OF_PREDICTED.words(near, 'of the predicted throughput')}.")
+    return sentences

@@ -1,11 +1,12 @@
 """What slow workers cost a synchronous step: a fixed slow-down, and distributions of it.
 
-Everybody waits for the last: a step should take the slowest worker's compute, which the seed gives, and the all-reduce.
+All wait for the last: a step should take the slowest worker's compute, which the seed gives, and the all-reduce.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.hosts.training.pipeline import BLOCKING
-from inalab.schemes.scheme import Look
-from inalab.testbed.draw.curves import Tolerance, bound_line, by_name, curve, levels, matching, not_valid, words
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.curves import Tolerance, bound_line, by_name, curve, levels, look_of, matching, not_valid, words
+from inalab.testbed.draw.plots import COLOURS, named, new_figure
 from inalab.testbed.measures import Measure, metric, time_to_accuracy
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
@@ -25,9 +25,9 @@ from inalab.testbed.record.statistics import median_interval
 from inalab.testbed.theory import bounds
 
 TARGET = 0.9  # accuracy that the time is taken to
-MEASURED = Look("measured", COLOURS[0])
+MEASURED = replace(look_of("switchml"), label="SwitchML, measured")
 OF_EXPECTED = Tolerance(0.98, 1.1)
-SHARES = {"compute": COLOURS[0], "waiting": COLOURS[3], "communication": COLOURS[1]}
+SHARES = {"compute": COLOURS[0], "waiting": COLOURS[5], "communication": COLOURS[1]}
 DISTRIBUTIONS: dict[str, dict[str, Any]] = {
     "none": {"straggler": "none"},
     "one worker ×3": {"straggler": "slow", "straggler_factor": 3.0},
@@ -87,7 +87,7 @@ def _median(measure: Measure, trials: list[dict[str, Any]]) -> float:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Step time against the slow-down, where a step's time goes, and time to accuracy."""
-    figure, (slow, parts, time) = new_figure(3, size=(12.0, 4.4))
+    figure, (slow, parts, time) = new_figure(3)
     at = levels(run, "factor")
     curve(slow, run, "factor", _step, MEASURED)
     expected = [float(np.median([_expected(t) for t in matching(run, factor=f)])) for f in at]
@@ -95,31 +95,30 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     slow.set_xlabel("slow-down of one worker")
     slow.set_ylabel("mean step (ms)")
     slow.set_ylim(bottom=0)
-    slow.legend(frameon=False, fontsize=8)
-    named = by_name(run)
-    names = list(named)
+    trials_of = by_name(run)
+    names = list(trials_of)
     base = np.zeros(len(names))
     for share, colour in SHARES.items():
-        heights = np.array([_median(metric(f"{share}_mean", 1000), named[name]) for name in names])
+        heights = np.array([_median(metric(f"{share}_mean", 1000), trials_of[name]) for name in names])
         parts.barh(range(len(names)), heights, left=base, color=colour, label=share)
         base += np.nan_to_num(heights)
     for i, name in enumerate(names):
-        parts.plot(np.median([_expected(t) for t in named[name]]), i, "k|", markersize=16, markeredgewidth=1.6)
+        parts.plot(np.median([_expected(t) for t in trials_of[name]]), i, "k|", markersize=16, markeredgewidth=1.6)
     parts.plot([], [], "k|", markersize=9, markeredgewidth=1.6, label="expected from the seed")
     parts.set_xlabel("mean step (ms), over workers")
     for i, name in enumerate(names):
-        found = [time_to_accuracy(TARGET)(t) for t in named[name] if t["valid"]]
+        found = [time_to_accuracy(TARGET)(t) for t in trials_of[name] if t["valid"]]
         reached = [seconds for seconds in found if np.isfinite(seconds)]
         time.plot(reached, [i] * len(reached), ".", color=COLOURS[0], alpha=0.5)
         if reached:
             time.plot(median_interval(reached).median, i, "D", color=COLOURS[0])
-        time.annotate(f"{len(reached)} of {len(found)}", (1.0, i), xycoords=("axes fraction", "data"), fontsize=8, va="center")
+        time.annotate(f"{len(reached)} of {len(found)}", (1.0, i), xycoords=("axes fraction", "data"), va="center")
     time.set_xlabel(f"seconds to {100 * TARGET:g} % accuracy")
     time.set_xlim(left=0)
     for ax in (parts, time):
-        ax.set_yticks(range(len(names)), names if ax is parts else [""] * len(names), fontsize=8)
+        ax.set_yticks(range(len(names)), names if ax is parts else [""] * len(names))
         ax.invert_yaxis()
-    figure.legend(*parts.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    named(figure, (slow, parts))
     caption = (
         "Left: mean step time against one worker's slow-down. Middle: where a step's time goes, as a mean over workers. Right: "
         f"training time until {100 * TARGET:g} % of the test digits are right, each seed, the median, and in how many it was."
@@ -129,12 +128,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """How near the measured steps are to what the seed makes one expect, and what waiting takes."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for name, measured in by_name(run).items():
         here = [t for t in measured if t["valid"]]
         off = median_interval([_step(t) / _expected(t) for t in here])
         waiting = median_interval([100 * t["metrics"]["waiting_mean"] * 1000 / _step(t) for t in here])
-        said.append(
-            f"{name}: a step takes {OF_EXPECTED.words(off)} of what is expected; workers wait {words(waiting, '.0f')} % of it."
+        sentences.append(
+            f"{name}: a step takes {OF_EXPECTED.words(off, 'times what is expected')}; "
+            f"workers wait {words(waiting, '.0f')} % of it."
         )
-    return said
+    return sentences

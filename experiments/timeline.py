@@ -17,7 +17,7 @@ from pydantic import Field
 from inalab.hosts.stream.timeline import BIN
 from inalab.hosts.switchml import wire
 from inalab.testbed.draw.curves import by_name, not_valid, words
-from inalab.testbed.draw.plots import COLOURS, new_figure
+from inalab.testbed.draw.plots import COLOURS, WIDTH, named, new_figure
 from inalab.testbed.measures import metric
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError
@@ -85,7 +85,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """For the first seed of each outage: packets of the worker that is cut off and of another, and their windows."""
     lengths = list(dict.fromkeys(t["factors"]["outage"] for t in run.finished))
     shown = [next(t for t in run.finished if t["factors"]["outage"] == ms) for ms in lengths]
-    figure, axes = new_figure(max(len(shown), 1), 3, (4.2 * max(len(shown), 1), 7.0), sharex=True, sharey="row")
+    figure, axes = new_figure(max(len(shown), 1), 3, (WIDTH, 6.0), sharex=True, sharey="row")
     grid = np.array(axes).reshape(3, -1)
     for column, trial in enumerate(shown):
         begun, ended = trial["metrics"]["outage"]
@@ -93,22 +93,21 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         for row, rank in enumerate((0, 1)):
             ax = grid[row, column]
             at, counts = _bins(trial, rank)
-            for series, colour in ((0, COLOURS[0]), (1, COLOURS[3]), (2, COLOURS[1])):
+            for series, colour in ((0, COLOURS[0]), (1, COLOURS[2]), (2, COLOURS[1])):
                 ax.plot(1000 * at, counts[:, series], drawstyle="steps-post", color=colour, linewidth=1.2, label=SERIES[series])
             ax.axhline(full, color="black", linestyle=":", linewidth=1, label="line rate")
-            grid[2, column].plot(1000 * at, counts[:, 3], drawstyle="steps-post", color=COLOURS[4 * row], label=f"worker {rank}")
+            grid[2, column].plot(1000 * at, counts[:, 3], drawstyle="steps-post", color=COLOURS[2 * row], label=f"worker {rank}")
         for ax in grid[:, column]:
             ax.axvspan(0, 1000 * (ended - begun), color="#f3d9d6", zorder=0)
         note = "" if trial["valid"] else " (not valid)"
-        grid[0, column].set_title(f"outage of {1000 * (ended - begun):.0f} ms{note}", fontsize=10)
+        grid[0, column].set_title(f"outage of {1000 * (ended - begun):.0f} ms{note}")
         grid[2, column].set_xlabel("ms since the outage began")
     for row, name in enumerate(
         ("worker 0, cut off:\npackets per 10 ms", "worker 1:\npackets per 10 ms", "window:\nslots outstanding")
     ):
         grid[row, 0].set_ylabel(name)
     grid[2, 0].set_ylim(bottom=0)
-    grid[0, 0].legend(frameon=False, fontsize=8)
-    grid[2, 0].legend(frameon=False, fontsize=8)
+    named(figure, (grid[0, 0], grid[2, 0]))
     caption = (
         "Packets sent and results received in bins of 10 ms, and the slots that wait at their ends, around an outage of "
         f"worker 0's link (shaded). One seed of {run.record['settings']['seeds']}; trials.jsonl has all."
@@ -118,13 +117,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """How long results stay away, and what is retransmitted."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     for name, measured in by_name(run).items():
         here = [t for t in measured if t["valid"]]
         again = median_interval([metric("retransmissions")(t) for t in here])
         times = [1000 * back for t in here if np.isfinite(back := _back(t))]
-        said.append(
+        sentences.append(
             f"Outage of {name}: worker 1 has results again {words(median_interval(times), '.0f')} ms after its beginning, in "
             f"{len(times)} of {len(here)} trials within the second; {words(again, '.0f')} retransmissions by all workers together."
         )
-    return said
+    return sentences

@@ -25,7 +25,7 @@ from inalab.testbed.draw.curves import (
     ratio,
     words,
 )
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import ATE, of_bound
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
@@ -67,18 +67,18 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Measured beside the paper's numbers, each with its bounds."""
-    figure, (ours, paper) = new_figure(2, size=(9.0, 4.2))
+    figure, (ours, paper) = new_figure(2)
     for scheme in run.record["settings"]["schemes"]:
         curve(ours, run, "workers", ATE, look_of(scheme), scheme=scheme)
         at = levels(run, "workers", scheme=scheme)
         bound_line(ours, at, [1e-6 * bounds.ate(matching(run, scheme=scheme, workers=n)[0]) for n in at], look_of(scheme))
-    ours.set_title("measured here; dotted: bounds", fontsize=10)
+    ours.set_title("measured here; dotted: bounds")
     ours.set_ylabel("10⁶ ATE/s")
     for (name, shown), look in zip(PAPER.items(), (look_of("switchml"), look_of("ring")), strict=True):
         label = f"{look.label} (reference)" if name == "switchml" else f"{name} (reference)"
         paper.plot(list(shown), list(shown.values()), marker=look.marker, linestyle="--", color=look.colour, label=label)
     paper.axhline(PAPER_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound (reference)")
-    paper.set_title("SwitchML's code repository, 100 Gbit/s, read by eye", fontsize=10)
+    paper.set_title("SwitchML's repository, 100 Gbit/s,\nread by eye")
     paper.set_ylabel("10⁹ ATE/s")
     for ax, at in ((ours, levels(run, "workers")), (paper, list(PAPER["switchml"]))):
         ax.set_xscale("log", base=2)
@@ -86,11 +86,11 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
         ax.set_xlabel("workers")
-        ax.legend(frameon=False, fontsize=8, loc="lower left")
+        named(figure, (ax,))
     rate = run.record["settings"]["host_rate"]
     caption = (
         f"Aggregated tensor elements per second against the number of workers, one rack at {rate:g} Mbit/s per link, "
-        f"k = {run.record['settings']['k']}: medians with bootstrap 95 % intervals, a point for each seed. Right: the "
+        f"k = {run.record['settings']['k']}: medians with intervals, a point for each seed. Right: the "
         "reference, the benchmark picture of SwitchML's public code repository, on other hardware: compare shapes, not heights."
     )
     yield "workers", caption, figure
@@ -98,15 +98,17 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """How flat the network's aggregation is, what it gains over the others, and how near each is to its bound."""
-    said = not_valid(run)
+    sentences = not_valid(run)
     if not (sizes := levels(run, "workers")):
-        return said
+        return sentences
     flat = ratio(run, ATE, {"scheme": "switchml", "workers": sizes[-1]}, {"scheme": "switchml", "workers": sizes[0]})
-    said.append(f"SwitchML's ATE/s with {sizes[-1]} workers is {FLAT.words(flat)} of that with {sizes[0]}.")
+    sentences.append(f"SwitchML's ATE/s with {sizes[-1]} workers is {FLAT.words(flat, f'of that with {sizes[0]}')}.")
     for scheme in run.record["settings"]["schemes"]:
         for n in sizes:
             share = estimate(run, of_bound, scheme=scheme, workers=n)
             gain = ratio(run, ATE, {"scheme": "switchml", "workers": n}, {"scheme": scheme, "workers": n})
-            told = "" if scheme == "switchml" else f"; SwitchML has {words(gain)} times its ATE/s"
-            said.append(f"{look_of(scheme).label}, {n} workers: {near_bound(scheme).words(share)} of its bound{told}.")
-    return said
+            wording = "" if scheme == "switchml" else f"; SwitchML has {words(gain)} times its ATE/s"
+            sentences.append(
+                f"{look_of(scheme).label}, {n} workers: ATE/s is {near_bound(scheme).words(share, 'of its bound')}{wording}."
+            )
+    return sentences

@@ -1,4 +1,4 @@
-"""Traffic that is nobody's job: datagrams at a steady rate from one host to another, whatever happens to them."""
+"""Traffic that is no process's job: datagrams at a steady rate from one host to another, whatever happens to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADERS = UDP_OVERHEAD_BYTES - PHYSICAL_BYTES
 
 
 def sink() -> int:
-    """Hold the port open, so that nobody answers; ends with the network."""
+    """Hold the port open, so that nothing is sent back; ends with the network."""
     Path("/proc/self/comm").write_text("background")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
         found.bind(("", DISCARD_PORT))

@@ -56,8 +56,8 @@ def _first_difference(noted: list[bytes]) -> str | None:
             ranks_of[number][call].append(rank)
     for number, calls in sorted(ranks_of.items()):
         if len(calls) > 1:
-            told = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())
-            return f"the workers differ in call {number} of the group: {told}"
+            wording = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())
+            return f"the workers differ in call {number} of the group: {wording}"
     return None
 
 

@@ -152,7 +152,7 @@ class Sum:
 
 
 class Summing(ABC):
-    """All-reduces, until one fails: after that nobody knows what the others have, and every further one is refused.
+    """All-reduces, until one fails: after that it is unknown what the others have, and every further one is refused.
 
     Several may be under way. All workers start the same ones in the same order; which one is over first is the scheme's to
     decide. Not thread-safe.
@@ -210,7 +210,7 @@ class Summing(ABC):
     def attend(self, interrupt: int) -> None:
         """While nothing is under way, serve others until the file descriptor `interrupt` is readable.
 
-        A scheme that serves nobody returns at once.
+        A scheme that serves no worker returns at once.
         What goes wrong is raised when the next sum is started.
         """
         if self.broken is None:

@@ -6,7 +6,7 @@ import mmap
 import struct
 from pathlib import Path
 
-FOLDER = Path("/run/inalab-gauges")  # of a trial's own /run; where it is missing, nobody watches
+FOLDER = Path("/run/inalab-gauges")  # of a trial's own /run; where it is missing, no gauges are kept
 NUMBER = struct.Struct("d")
 
 

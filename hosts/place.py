@@ -47,7 +47,7 @@ class Participant(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """A node's place in a job: its scheme, what that is set to, and where everybody is."""
+    """A node's place in a job: its scheme, what that is set to, and where all are."""
 
     scheme: Participant
     settings: Any  # of the scheme's Settings

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 STEPS, ELEMENTS = 4, 64  # at most
-STREAM = 15  # of random numbers that are nobody else's
+STREAM = 15  # of random numbers that are no other's
 SEED = "INALAB_CHECK_SUMS"  # the environment variable with the seed that a script's sums are drawn from
 
 
@@ -55,7 +55,7 @@ class Sampling:
 
 
 class ScriptSampling:
-    """Of a script, of which nobody knows how many sums it has: the first `STEPS`, and ever fewer of the later ones.
+    """Of a script, of which it is unknown how many sums it has: the first `STEPS`, and ever fewer of the later ones.
 
     The nth is drawn with probability STEPS / n, so of n sums some STEPS (1 + ln(n / STEPS)).
 
@@ -69,7 +69,7 @@ class ScriptSampling:
     @staticmethod
     @cache
     def from_environment() -> ScriptSampling | None:
-        """The one of this process; None where nobody asked for it."""
+        """The one of this process; None where it was not requested."""
         return ScriptSampling(int(os.environ[SEED])) if SEED in os.environ else None
 
     def before(self, tensor: torch.Tensor) -> tuple[int, Sample] | None:

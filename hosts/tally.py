@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from inalab.hosts.collective import Counters
-from inalab.hosts.notes import Notes
+from inalab.hosts.launch_files import LaunchFiles
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Tally:
 
     def leave(self) -> None:
         """Leave it for the launcher, where there is one."""
-        notes = Notes.from_environment()
+        notes = LaunchFiles.from_environment()
         if notes.folder.is_dir():
             notes.leave_tally(int(os.environ["RANK"]), json.dumps(asdict(self)))
 

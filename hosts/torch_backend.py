@@ -14,7 +14,7 @@ lock while it holds the queue's: neither would ever go on. Gloo's own Python met
 
 Why stores are kept, and groups counted: torch gives a group that is made after destroy_process_group() the name of the one
 before. If rank 0 still holds the old store, others find the old group's keys in the new one; if it does not, those who are
-early find nobody, or lose the connection. So the store stays for as long as the process, and each group has keys of its own.
+early find no store, or lose the connection. So the store stays for as long as the process, and each group has keys of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, Barrie
 from inalab.hosts.calls import Calls
 from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Operation, Sum
 from inalab.hosts.epoch import NONE, draw
-from inalab.hosts.notes import Notes
+from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.pending import PendingAll, PendingSum, Waiting
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.sampling import ScriptSampling
@@ -60,7 +60,7 @@ class Options:
 
     place: Place
     pulse: Pulse = None  # tells a reason to give up, see hosts.stream.stream.Stream
-    notes: Notes | None = None  # where the workers note their calls for each other, see hosts.calls
+    notes: LaunchFiles | None = None  # where the workers note their calls for each other, see hosts.calls
     sampling: ScriptSampling | None = None  # of the sums that are compared with what was given, see hosts.sampling
 
     @classmethod
@@ -68,7 +68,7 @@ class Options:
         """As `inalab launch` says it; raises RuntimeError where it does not."""
         if PLACE not in os.environ:
             raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
-        notes = Notes.from_environment()
+        notes = LaunchFiles.from_environment()
         return cls(
             Place.loads(os.environ[PLACE]),
             notes.reason,
@@ -314,8 +314,8 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
     """The epoch of a new group of all workers, the same on all of them; none if the scheme is in use on one of them."""
     store.set(f"free/{rank}", str(int(free)))
     if rank == 0:
-        everybody = all(int(store.get(f"free/{other}")) for other in range(size))
-        store.set("epoch", str(draw() if everybody else NONE))
+        all_free = all(int(store.get(f"free/{other}")) for other in range(size))
+        store.set("epoch", str(draw() if all_free else NONE))
     return int(store.get("epoch"))
 
 

@@ -65,18 +65,18 @@ def run_worker(settings: WorkerSettings) -> int:
         """Why to give up, if the coordinator said so."""
         try:
             if connection.poll():
-                told = connection.recv()
-                return told.reason if isinstance(told, Abort) else None
+                wording = connection.recv()
+                return wording.reason if isinstance(wording, Abort) else None
         except (EOFError, OSError):
             return "the coordinator cannot be reached"
         return None
 
     def wait_for_start() -> None:
         connection.send(Hello(job, rank, trainer.elements, trainer.replica.data.sha256))
-        told: Start | Abort = connection.recv()
-        if isinstance(told, Abort):
-            raise AggregationError(f"worker {rank} was not started: {told.reason}")
-        time.sleep(max(0.0, told.at - time.monotonic()))
+        wording: Start | Abort = connection.recv()
+        if isinstance(wording, Abort):
+            raise AggregationError(f"worker {rank} was not started: {wording.reason}")
+        time.sleep(max(0.0, wording.at - time.monotonic()))
 
     try:
         kind = AsynchronousTrainer if settings.training.pipeline == ASYNCHRONOUS else Trainer
@@ -134,7 +134,7 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
 
 
 def run_server(place: Place, manages: bool = False) -> int:
-    """Serve one group of workers after another, or manage it; SIGTERM ends it once nobody is being served. The exit code is 0."""
+    """Serve one group of workers after another, or manage it; SIGTERM ends it once none is being served. The exit code is 0."""
     rank, size = place.membership.rank, place.membership.size
     name = "scheduler" if manages else f"server{rank - size}" if rank >= size else f"server-of{rank}"
     Path("/proc/self/comm").write_text(name)

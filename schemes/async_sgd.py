@@ -7,7 +7,7 @@ from inalab.schemes.scheme import Look
 
 
 class Async(OneModelServer):
-    """Workers send updates to one server whenever they have one, and wait for nobody."""
+    """Workers send updates to one server whenever they have one, without waiting for others."""
 
     name = "async"
     look = Look("asynchronous SGD", "#7a7a7a", "d")

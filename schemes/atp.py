@@ -23,7 +23,7 @@ from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
 from inalab.topologies.topology import Topology
 
-AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches
+AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that is not touched
 PACE = 0.98  # of a link's rate
 
 
@@ -95,7 +95,7 @@ class Atp(Streaming):
     # --- switches
 
     def queue(self, job: Admitted) -> int:
-        """Where no aggregator is free, everybody's window comes to one port."""
+        """Where no aggregator is free, all's window comes to one port."""
         return 2 * int(job.settings.slots) * job.plan.size
 
     def commands(
@@ -171,7 +171,7 @@ def is_paced(jobs: Sequence[Admitted], conditions: Conditions) -> bool:
     """Whether a switch sends into each link a little less than it carries.
 
     Queues then form in the switch, where their depth is seen. A switch's rate is in packets, and a query takes the time of a
-    vector. So one job alone, which has nobody to make room for, is not paced: where packets are lost that would be the larger part
+    vector. So one job alone, which has none to make room for, is not paced: where packets are lost that would be the larger part
     of what the loss costs.
     """
     return not conditions.mixed and (len(jobs) > 1 or bool(conditions.queue) or conditions.background)
@@ -230,7 +230,7 @@ def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> li
 
 
 def _children(plan: NetworkPlan, job: JobPlan, name: str, home: int) -> dict[int, str]:
-    """Who sends its part to the switch `name` for a server in the rack `home`, by their bits; above the racks nobody."""
+    """Who sends its part to the switch `name` for a server in the rack `home`, by their bits; above the racks none."""
     rack, members = plan.switches[name].rack, job.members(plan.topology.racks)
     if rack is None:
         return {}

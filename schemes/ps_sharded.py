@@ -1,4 +1,4 @@
-"""A parameter server on every worker, over TCP: everybody sends block w to worker w, which sends the sum back."""
+"""A parameter server on every worker, over TCP: every worker sends block w to worker w, which sends the sum back."""
 
 from __future__ import annotations
 

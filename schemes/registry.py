@@ -106,6 +106,6 @@ def running(chosen: list[Scheme]) -> Scheme:
     """
     with_program = list(dict.fromkeys(scheme for scheme in chosen if scheme.program is not None))
     if len(with_program) > 1:
-        told = " and ".join(scheme.name for scheme in with_program)
-        raise SchemeError(f"{told} cannot be on one network: its switches run one program")
+        wording = " and ".join(scheme.name for scheme in with_program)
+        raise SchemeError(f"{wording} cannot be on one network: its switches run one program")
     return with_program[0] if with_program else find("switchml")

@@ -20,7 +20,7 @@ class SSP(OneModelServer):
     """A worker that is too far ahead gets the model once the slowest has caught up."""
 
     name = "ssp"
-    look = Look("SSP", "#d08c1f", "<")
+    look = Look("SSP", "#506d2f", "<")
     Settings = Settings
 
     def staleness(self, settings: Any) -> int | None:

@@ -67,7 +67,7 @@ def trunks(ports: Iterable[int]) -> list[str]:
 
 
 def transit() -> list[str]:
-    """For a switch that aggregates for nobody: let gradients through."""
+    """For a switch that does not aggregate: let gradients through."""
     return ["table_set_default admission.sources transit"]
 
 
@@ -113,8 +113,8 @@ def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[
                 commands.append(f"table_add addresser.destinations to_child {to}")
             known |= set(server.children)
         mac, ip = server.station.mac, server.station.ip
-        told = f"{groups[server.children]} {own.ip} {server.rack} {server.fan_in}"
-        commands += [f"table_add admission.servers from_server {number} {port} {mac} {ip} => {told}" for port in server.ports]
+        wording = f"{groups[server.children]} {own.ip} {server.rack} {server.fan_in}"
+        commands += [f"table_add admission.servers from_server {number} {port} {mac} {ip} => {wording}" for port in server.ports]
     for s in sources:
         value, mask = s.bitmap0
         commands.append(

@@ -19,8 +19,8 @@ from inalab.schemes.scheme import Scheme
 from inalab.testbed.command.runner import INTERRUPTED, figures_of, run_experiment
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.plan import experiment as registry
-from inalab.testbed.plan.asking import Asked, understood
 from inalab.testbed.plan.experiment import Experiment
+from inalab.testbed.plan.request import Request, understood
 from inalab.testbed.plan.settings import named_scheme
 from inalab.testbed.record import runs, table
 from inalab.testbed.report.compare import Comparison
@@ -83,9 +83,9 @@ def run(
     KeyboardInterrupt where it was interrupted. A trial that failed is in `trials`, with its problem.
     """
     words = [f"{key}={_word(value)}" for key, value in settings.items()]
-    asked = Asked(str(experiment), target, seed, words, quick)
-    asked, chosen, made = understood(asked, named_scheme(str(scheme)) if scheme is not None else None)
-    code, recorded = run_experiment(asked, chosen, made, Path(results), Terminal())
+    request = Request(str(experiment), target, seed, words, quick)
+    request, chosen, made = understood(request, named_scheme(str(scheme)) if scheme is not None else None)
+    code, recorded = run_experiment(request, chosen, made, Path(results), Terminal())
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     return Run(recorded, chosen)

@@ -164,13 +164,13 @@ class Browser:
         self.ask("Runtime.evaluate", {"expression": "0"})
         found = []
         for event in self.events:
-            method, told = event["method"], event.get("params", {})
+            method, wording = event["method"], event.get("params", {})
             if method == "Runtime.exceptionThrown":
-                found.append(json.dumps(told["exceptionDetails"]))
-            elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
-                found.append(json.dumps(told["args"]))
-            elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-                found.append(told["entry"]["text"])
+                found.append(json.dumps(wording["exceptionDetails"]))
+            elif method == "Runtime.consoleAPICalled" and wording["type"] in ("error", "warning", "assert"):
+                found.append(json.dumps(wording["args"]))
+            elif method == "Log.entryAdded" and wording["entry"]["level"] in ("error", "warning"):
+                found.append(wording["entry"]["text"])
         return found
 
     # --- the protocol

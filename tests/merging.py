@@ -31,9 +31,9 @@ def take(made: Merger, packets: np.ndarray) -> Replies:
     arrived, statuses = rows_of(packets), Datagrams(len(packets), made.datagrams.record)
     arrived.lengths[packets["kind"] == wire.KIND_QUERY] = wire.HEADER.itemsize
     taken = made.take(arrived, statuses.octets)
-    told = np.zeros(len(taken.asking), wire.HEADER)
-    for name in told.dtype.names:
-        told[name] = statuses.data[name][: len(told)]
-    assert list(told["next_index"] % wire.RANKS) == list(taken.asking)
+    wording = np.zeros(len(taken.asking), wire.HEADER)
+    for name in wording.dtype.names:
+        wording[name] = statuses.data[name][: len(wording)]
+    assert list(wording["next_index"] % wire.RANKS) == list(taken.asking)
     pairs = [(int(row), int(worker)) for row, worker in taken.asked]
-    return Replies(list(map(int, taken.finished)), pairs, [tuple(map(int, ready)) for ready in taken.ready], told)
+    return Replies(list(map(int, taken.finished)), pairs, [tuple(map(int, ready)) for ready in taken.ready], wording)

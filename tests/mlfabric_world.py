@@ -59,13 +59,13 @@ class World:
             self.at(self.rng.random() * steps * 2, "hang", worker)
         self.at(PULSE, "look", None)
 
-    def at(self, seconds: float, what: str, told: Any) -> None:
-        heapq.heappush(self.events, (self.now + seconds, next(self.order), what, told))
+    def at(self, seconds: float, what: str, receipt: Any) -> None:
+        heapq.heappush(self.events, (self.now + seconds, next(self.order), what, receipt))
 
     def run(self) -> World:
         while self.events:
-            self.now, _, what, told = heapq.heappop(self.events)
-            self.do(getattr(self, what)(told) or [])
+            self.now, _, what, receipt = heapq.heappop(self.events)
+            self.do(getattr(self, what)(receipt) or [])
         return self
 
     def takes(self) -> float:
@@ -124,8 +124,8 @@ class World:
         self.held[worker].clear()
         return self.schedule.request(worker, self.done[worker], self.fetched[worker], 1.0, 1.0, self.now)
 
-    def come(self, told: Any) -> Any:
-        push, parts = told
+    def come(self, receipt: Any) -> Any:
+        push, parts = receipt
         parted = push.worker in self.dead or frozenset((push.worker, push.destination)) in self.apart
         lost = parted and self.rng.random() < 0.5  # else it was there already
         if lost or push.destination in self.dead or {push.worker, push.destination} & self.hung:
@@ -136,13 +136,13 @@ class World:
                 self.at(0.001, "told_late", push.ticket)
                 return None
             self.arrived[push.ticket] = parts
-            self.at(0.001, "told", push.ticket)
+            self.at(0.001, "receipt", push.ticket)
             self.apply()
             return None
         (self.held[push.destination][push.worker],) = parts
         return self.schedule.absorbed(push.worker, parts[0][1], push.destination, self.now)
 
-    def told(self, ticket: int) -> Any:
+    def receipt(self, ticket: int) -> Any:
         return self.schedule.applied(ticket, self.now)
 
     def told_late(self, ticket: int) -> Any:
@@ -166,8 +166,8 @@ class World:
             self.version += len(parts)
             self.next_ticket += 1
 
-    def ask(self, told: Any) -> Any:
-        worker, least = told
+    def ask(self, receipt: Any) -> Any:
+        worker, least = receipt
         return None if worker in self.dead | self.hung else self.fetch(worker, least)
 
     def skip(self, ticket: int) -> Any:
@@ -177,8 +177,8 @@ class World:
         self.apply()
         return self.schedule.skipped(ticket, self.now)
 
-    def have(self, told: Any) -> Any:
-        source, worker, number, version = told
+    def have(self, receipt: Any) -> Any:
+        source, worker, number, version = receipt
         parted = source in self.dead or frozenset((source, worker)) in self.apart
         lost = parted and self.rng.random() < 0.5  # else it was there already
         if worker in self.dead or lost or number in self.had[worker] or {source, worker} & self.hung:

@@ -117,8 +117,8 @@ def bmv2_differences(seed: int, folder: Path) -> list[str] | None:
         table["name"].rpartition(".")[2] for part in json.loads(Path(kept).read_text())["pipelines"] for table in part["tables"]
     }
     packets = Machine(check(parse(preprocess(path, {}, INCLUDES)), path), commands).settled(pipeline_packets(seed))
-    told = [line for line in commands if line.split()[1] in tables]
-    scenario, recorded = Scenario(f"pipeline{seed}", path, [(0, packet) for packet in packets], told), folder / "recorded.json"
+    wording = [line for line in commands if line.split()[1] in tables]
+    scenario, recorded = Scenario(f"pipeline{seed}", path, [(0, packet) for packet in packets], wording), folder / "recorded.json"
 
     def record() -> int:
         recorded.write_text(json.dumps(play(scenario, target)))

@@ -52,8 +52,8 @@ def use(command: Path, folder: Path) -> None:
     shutil.copy(ROOT / "labs" / "solutions" / "01-forward" / "forward.p4", folder / "01-forward")
     assert "100 of 100 points" in _run(inalab, "lab", "check", "01-forward", cwd=folder), "the lab's solution fails"
     (folder / "script.py").write_text(SCRIPT)
-    told = _run(inalab, "launch", "--set", "racks=1", "--set", f"workers={WORKERS}", "--", "script.py", cwd=folder)
-    assert sorted(line for line in told.splitlines() if line.startswith("[")) == SUMMED, "the script's sums are wrong"
+    wording = _run(inalab, "launch", "--set", "racks=1", "--set", f"workers={WORKERS}", "--", "script.py", cwd=folder)
+    assert sorted(line for line in wording.splitlines() if line.startswith("[")) == SUMMED, "the script's sums are wrong"
 
 
 def _run(*words: str, cwd: Path = ROOT) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from inalab.hosts.collective import Membership, Sum
-from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream import compiled_rows
 from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
@@ -278,7 +278,7 @@ class Twin:
         elif not mine.woken:
             mine.woken = True
             nap: list[float] = []
-            _, outstanding, _ = loops.watch(mine.worker.chunk, mine.worker.deadline)
+            _, outstanding, _ = compiled_rows.watch(mine.worker.chunk, mine.worker.deadline)
             with pytest.MonkeyPatch.context() as patch:
                 clock = Clock(self)
                 clock.sleep = nap.append  # type: ignore[attr-defined]
@@ -340,7 +340,7 @@ class Twin:
         self.set_timer(mine)
 
     def set_timer(self, mine: Worker) -> None:
-        first, _, _ = loops.watch(mine.worker.chunk, mine.worker.deadline)
+        first, _, _ = compiled_rows.watch(mine.worker.chunk, mine.worker.deadline)
         if first < mine.timer_at:
             mine.timer_at = first
             self.at(max(first, self.now), self.ring, mine)

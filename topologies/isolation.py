@@ -119,7 +119,7 @@ def isolated(work: Callable[[], int]) -> int:
 def fork(work: Callable[[], int]) -> int:
     """Run `work` in a child process that ends with its exit code, and at the latest with this process; the child's pid.
 
-    If a signal that came meanwhile raises here, the child has ended: nobody would know its pid.
+    If a signal that came meanwhile raises here, the child has ended: its pid would be lost.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -69,4 +69,4 @@ def limit_rate(node: Node, interface: str, rate: float) -> None:
     found = re.search(r"class htb 1:1 .*?\brate (\d+)([KMG]?)bit", shown)
     applied = int(found[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[found[2]] if found else 0
     if abs(applied - rate * 1e6) > 0.01 * rate * 1e6:
-        raise NetworkError(f"{interface}: a rate of {rate} Mbit/s was asked for, and tc reports {shown.strip() or 'none'}")
+        raise NetworkError(f"{interface}: a rate of {rate} Mbit/s was requested, and tc reports {shown.strip() or 'none'}")

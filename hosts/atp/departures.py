@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from inalab.hosts.compiled import compiled
 
-NOBODY = -1
+NO_ONE = -1
 URGENT, ALL = range(2)  # of the times of `occupy`: what is urgent leaves before everything else
 
 Integers = NDArray[np.int64]
@@ -22,13 +22,13 @@ class Departures:
     """By row of sums: to whom the last copy of its result goes, and when that leaves, by a clock of the link's rate.
 
     Whom copies go to is told by peers of the server's socket: switches by rack, then workers by rank, whose racks are `racks`. What
-    goes to the server's own switch goes to `everybody`.
+    goes to the server's own switch goes to `all`.
     """
 
-    def __init__(self, rows: int, switches: int, racks: Integers, everybody: int) -> None:
+    def __init__(self, rows: int, switches: int, racks: Integers, to_all: int) -> None:
         self.rack_of = np.concatenate([np.arange(switches), racks])  # of peers
-        self.everybody = everybody
-        self.goal, self.leaves = np.full(rows, NOBODY), np.zeros(rows)
+        self.to_all = to_all
+        self.goal, self.leaves = np.full(rows, NO_ONE), np.zeros(rows)
         self.idle_at = np.zeros(2)
 
     def sent(self, rows: Integers, peer: int, urgent: bool, seconds: float, now: float) -> None:
@@ -41,7 +41,7 @@ class Departures:
 
     def lacking(self, rows: Integers, peers: Integers, now: float) -> tuple[Integers, Integers]:
         """Peers ask for these rows: the rows of which no copy to them waits here, once each, and to whom the copies are to go."""
-        return lacking(rows, peers, now, self.goal, self.leaves, self.rack_of, self.everybody)
+        return lacking(rows, peers, now, self.goal, self.leaves, self.rack_of, self.to_all)
 
 
 @compiled("void(i8, b1, f8, f8, f8[:])")
@@ -64,18 +64,18 @@ def leave(
 
 @compiled("Tuple((i8[::1], i8[::1]))(i8[:], i8[:], f8, i8[:], f8[:], i8[:], i8)")
 def lacking(
-    rows: Integers, peers: Integers, now: float, goal: Integers, leaves: Reals, rack_of: Integers, everybody: int
+    rows: Integers, peers: Integers, now: float, goal: Integers, leaves: Reals, rack_of: Integers, to_all: int
 ) -> tuple[Integers, Integers]:
-    """See Departures.lacking. Where two ask, of a rack, the copy goes to the rack; else to everybody."""
-    to = np.full(len(goal), NOBODY)
+    """See Departures.lacking. Where two ask, of a rack, the copy goes to the rack; else to all."""
+    to = np.full(len(goal), NO_ONE)
     for i in range(len(rows)):
         row, peer = rows[i], peers[i]
         had = to[row]
-        if had == NOBODY and leaves[row] > now:
+        if had == NO_ONE and leaves[row] > now:
             had = goal[row]
-        if had == NOBODY:
+        if had == NO_ONE:
             to[row] = peer
-        elif had not in (everybody, peer, rack_of[peer]):
-            to[row] = rack_of[peer] if rack_of[had] == rack_of[peer] else everybody
-    found = np.flatnonzero(to != NOBODY)
+        elif had not in (to_all, peer, rack_of[peer]):
+            to[row] = rack_of[peer] if rack_of[had] == rack_of[peer] else to_all
+    found = np.flatnonzero(to != NO_ONE)
     return found, to[found]

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.atp import allocation, succession, wire
-from inalab.hosts.atp import sums as loops
+from inalab.hosts.atp import allocation, compiled_sums, succession, wire
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.stream.datagrams import Datagrams
 
@@ -17,9 +16,9 @@ from inalab.hosts.stream.datagrams import Datagrams
 class Taken(NamedTuple):
     """What a batch of packets leads to.
 
-    `finished` are rows whose results everybody gets. A row comes out twice where integers did not do: first to ask for raw values,
+    `finished` are rows whose results all get. A row comes out twice where integers did not do: first to ask for raw values,
     then with their sum. `asked` has (row, worker) of those who sent a packet again after the result. `ready` and `asking` are for
-    queries: see hosts.atp.sums.answer.
+    queries: see hosts.atp.compiled_sums.answer.
     """
 
     finished: NDArray[np.int64]
@@ -31,7 +30,7 @@ class Taken(NamedTuple):
 class Merger:
     """The last two chunks of each place of a job's window; chunk q has row q mod 2w of all arrays.
 
-    Two are enough: who sends chunk q has the result of chunk q - w, which nobody could have without all workers having sent
+    Two are enough: who sends chunk q has the result of chunk q - w, which no worker could have without all workers having sent
     that, and so having the result of chunk q - 2w. A packet whose workers are in already, some or all of them, is not
     added: those of them that are missing send theirs again.
     """
@@ -61,7 +60,7 @@ class Merger:
         # what the loops change of a row that a chunk begins, in their order
         self.state = (self.chunk, self.seen, self.raw_seen, self.total, self.complete, self.flags, results.octets)
         self.newest = 0
-        self.last = np.full(2, succession.NOBODY)  # the sequence numbers of the last results for everybody
+        self.last = np.full(2, succession.NO_ONE)  # the sequence numbers of the last results for all
         self.index, self.attempts, self.held = allocation.beginning(job, window, aggregators)
         self.share = number, servers = share
         places = np.arange(window)
@@ -72,22 +71,22 @@ class Merger:
     def take(self, packets: Datagrams, statuses: NDArray[np.uint8]) -> Taken:
         """Take in packets, and write the statuses that queries ask for to rows of datagrams, as bytes."""
         t, octets = self.tree, packets.octets
-        found, chunks, who = loops.sort_out(
+        found, chunks, who = compiled_sums.sort_out(
             octets, packets.lengths, packets.record.itemsize, self.epoch, self.job, self.newest, self.window, *self.share, t.local,
             t.number, t.bit1,
         )  # fmt: skip
-        self.outdated += int((found == loops.OUTDATED).sum())
-        summands = np.flatnonzero(found == loops.SUMMAND)
-        finished, asked = loops.add(summands, chunks, who, octets, packets.words, *self.state)
+        self.outdated += int((found == compiled_sums.OUTDATED).sum())
+        summands = np.flatnonzero(found == compiled_sums.SUMMAND)
+        finished, asked = compiled_sums.add(summands, chunks, who, octets, packets.words, *self.state)
         self._finish(finished)
         done = np.zeros(len(self.chunk), bool)
         done[finished] = True
-        for i in np.flatnonzero(found == loops.OWN_VALUES):
+        for i in np.flatnonzero(found == compiled_sums.OWN_VALUES):
             summed, again = self._take_raw(packets.data[i], int(chunks[i]), who[i], done)
             finished, asked = np.concatenate([finished, summed]), np.concatenate([asked, again])
             done[summed] = True
-        ready, asking = loops.answer(
-            np.flatnonzero(found == loops.QUESTION), chunks, who, octets, t.root, t.rack, t.number, t.bit1, t.local, done,
+        ready, asking = compiled_sums.answer(
+            np.flatnonzero(found == compiled_sums.QUESTION), chunks, who, octets, t.root, t.rack, t.number, t.bit1, t.local, done,
             self.chunk, self.seen, self.raw_seen, self.complete, self.datagrams.octets, statuses,
         )  # fmt: skip
         succession.name(finished, self.last, self.datagrams.octets)
@@ -97,8 +96,10 @@ class Merger:
     def _finish(self, rows: NDArray[np.int64]) -> None:
         """Make results of complete sums, with the aggregators of the chunks one window later."""
         results = self.datagrams
-        loops.finish(rows, self.job, self.chunk, self.total, self.flags, results.octets, results.words)
-        loops.assign(rows, self.job, self.chunk, self.flags, self.index, self.attempts, self.held, self.assigned, results.octets)
+        compiled_sums.finish(rows, self.job, self.chunk, self.total, self.flags, results.octets, results.words)
+        compiled_sums.assign(
+            rows, self.job, self.chunk, self.flags, self.index, self.attempts, self.held, self.assigned, results.octets
+        )
 
     def _take_raw(
         self, packet: Any, chunk: int, who: NDArray[np.bool_], done: NDArray[np.bool_]
@@ -107,26 +108,26 @@ class Merger:
 
         Rows that are `done` since this batch are not begun anew.
         """
-        row, none, nobody = chunk % len(self.chunk), np.empty(0, np.int64), np.empty((0, 2), np.int64)
+        row, none, no_one = chunk % len(self.chunk), np.empty(0, np.int64), np.empty((0, 2), np.int64)
         if chunk < self.chunk[row] or (chunk > self.chunk[row] and done[row]):
-            return none, nobody
+            return none, no_one
         if chunk > self.chunk[row]:
-            loops.begin(row, chunk, *self.state)
+            compiled_sums.begin(row, chunk, *self.state)
         if self.complete[row] and int(self.results["flags"][row]) & (wire.OVERFLOW | wire.RAW) != wire.OVERFLOW:
             resent = int(packet["flags"]) & wire.JOINS == wire.RESEND  # whoever asks is answered for that
-            return none, np.array([(row, rank) for rank in np.flatnonzero(who)] if resent else nobody, np.int64)
+            return none, np.array([(row, rank) for rank in np.flatnonzero(who)] if resent else no_one, np.int64)
         if self.raw.get(row, (-1, None))[0] != chunk:
             self.raw[row] = chunk, np.zeros((len(who), self.total.shape[1]), np.int32)
         own = self.raw[row][1]
         own[who] = packet["vector"].astype(np.int32)
         self.raw_seen[row] |= who
         if not self.raw_seen[row].all():
-            return none, nobody
+            return none, no_one
         self.results["vector"][row] = _raw_sum(own, integer=int(packet["flags"]) & wire.INTEGER > 0)
         self.results["flags"][row] |= wire.OVERFLOW | wire.RAW | wire.RESEND
         self.raw_seen[row] = False
         del self.raw[row]
-        return np.array([row]), nobody
+        return np.array([row]), no_one
 
     def missing(self, chunk: int) -> NDArray[np.bool_]:
         """By worker, whether it is missing in a chunk."""

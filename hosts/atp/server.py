@@ -86,7 +86,7 @@ class AtpServer:
         self._release()
 
     def _answer(self) -> None:
-        """Take in the packets that are there; results go to everybody, repetitions and statuses to those who ask.
+        """Take in the packets that are there; results go to all, repetitions and statuses to those who ask.
 
         What somebody waits for, since a packet of the chunk or its result was lost, leaves this host before what does not.
         """

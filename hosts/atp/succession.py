@@ -1,4 +1,4 @@
-"""Which results were lost: each that a server sends to everybody names the two before it, and they come in the order they left in.
+"""Which results were lost: each that a server sends to all names the two before it, and they come in the order they left in.
 
 A worker whose chunk others overtake does not know what has happened. A packet of the chunk may be lost, or its result; or somebody
 was late with it, and its result is on its way. The last is the most frequent by far where results are lost: whoever has lost one
@@ -18,7 +18,7 @@ from inalab.hosts.atp import fields, wire
 from inalab.hosts.compiled import compiled
 from inalab.hosts.stream.octets import number, put
 
-NOBODY = 0xFFFFFFFF  # no sequence number
+NO_ONE = 0xFFFFFFFF  # no sequence number
 
 
 @compiled("void(i8[::1], i8[::1], u1[:, ::1])")
@@ -30,8 +30,8 @@ def name(rows: NDArray[np.int64], before: NDArray[np.int64], results: NDArray[np
     for row in rows:
         d = results[row]
         if d[fields.FLAGS] & wire.RESEND:
-            put(d, fields.BITMAP0, NOBODY)
-            put(d, fields.BITMAP1, NOBODY)
+            put(d, fields.BITMAP0, NO_ONE)
+            put(d, fields.BITMAP1, NO_ONE)
         else:
             put(d, fields.BITMAP0, before[0])
             put(d, fields.BITMAP1, before[1])
@@ -48,7 +48,7 @@ def named(
         d = octets[i]
         for field in (fields.BITMAP0, fields.BITMAP1):
             sequence = np.int64(number(d, field))
-            if d[fields.FLAGS] & wire.RESEND or sequence == NOBODY:
+            if d[fields.FLAGS] & wire.RESEND or sequence == NO_ONE:
                 continue
             q = fields.nearest(sequence, oldest)
             if q >= 0 and chunk[q % len(chunk)] == q and not raw[q % len(chunk)]:

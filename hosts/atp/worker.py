@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.atp import places as loops
-from inalab.hosts.atp import succession, wire
+from inalab.hosts.atp import compiled_places, succession, wire
 from inalab.hosts.atp.allocation import beginning
 from inalab.hosts.atp.congestion import MARKS, CongestionWindow
 from inalab.hosts.atp.tree import Tree
@@ -116,18 +115,18 @@ class AtpWorker(Stream):
 
     def _release(self) -> None:
         """Send what the window has room for. A chunk that is lost holds back its place alone."""
-        rows = loops.released(self.chunk, self.next, self.position, self.congestion.chunks)
+        rows = compiled_places.released(self.chunk, self.next, self.position, self.congestion.chunks)
         if not len(rows):
             return
         packets = self.socket.sender
         self.missed[rows] = False
-        loops.open_places(
+        compiled_places.open_places(
             rows, self.membership.job, self.bitmaps, self.edge, self.index, self.next, self.chunk, self.path, self.tries, self.raw,
             self.again, packets.octets,
         )  # fmt: skip
         for t in self.under_way:
             values = t.values.view(np.float32)
-            loops.fill(rows, self.chunk, t.start, t.length, t.floats, self.scaling, values, packets.octets, packets.words)
+            compiled_places.fill(rows, self.chunk, t.start, t.length, t.floats, self.scaling, values, packets.octets, packets.words)
             if self.chunk[first := t.start % self.window] == t.start:
                 packets.data["vector"][first] = self._announcement(t.started.flat)
         self._send(rows)
@@ -147,7 +146,7 @@ class AtpWorker(Stream):
         rank, octets = self.membership.rank, self.socket.sender.octets
         # or nothing is known of it: in a silence, and of what was sent again, whose result no other names
         missed = self.missed[rows] | (self.recovery.pressed[rows] == 0) | (self.tries[rows] > 0)
-        loops.ask(rows, again, missed, rank, self.edge, self.path, self.tries, self.raw, octets)
+        compiled_places.ask(rows, again, missed, rank, self.edge, self.path, self.tries, self.raw, octets)
         size = wire.HEADER.itemsize
         self.counters.bytes_sent += size * self._to_servers(self.window + rows, self.path[rows], size)
 
@@ -177,32 +176,32 @@ class AtpWorker(Stream):
     def _receive(self) -> bool:
         packets = self.socket.receive()
         oldest = self._oldest()
-        found, chunks, size = loops.sort_out(
+        found, chunks, size = compiled_places.sort_out(
             packets.octets, packets.lengths, self.membership.job, self.epoch, self.record.itemsize, oldest, self.chunk, self.raw
         )
         self.counters.bytes_received += size
-        named = succession.named(np.flatnonzero(found <= loops.NEEDLESS), packets.octets, oldest, self.chunk, self.raw)
+        named = succession.named(np.flatnonzero(found <= compiled_places.NEEDLESS), packets.octets, oldest, self.chunk, self.raw)
         if len(named):
-            self._miss(np.setdiff1d(named, chunks[found <= loops.OVERFLOWING] % self.window))
-        where = np.flatnonzero(found == loops.SUM)
-        if len(overflowing := chunks[found == loops.OVERFLOWING] % self.window):
+            self._miss(np.setdiff1d(named, chunks[found <= compiled_places.OVERFLOWING] % self.window))
+        where = np.flatnonzero(found == compiled_places.SUM)
+        if len(overflowing := chunks[found == compiled_places.OVERFLOWING] % self.window):
             self.heard_at = time.monotonic()
             self._send_raw(overflowing)
         if len(where):
             self._settle(packets, where, chunks[where] % self.window)
         if len(where) < len(packets):
             self._take_others(packets, found, chunks, oldest)
-        return bool((found <= loops.OVERFLOWING).any())
+        return bool((found <= compiled_places.OVERFLOWING).any())
 
     def _take_others(self, packets: Datagrams, found: NDArray[np.uint8], chunks: NDArray[np.int64], oldest: int) -> None:
         """Some of these are no results that were waited for."""
-        count = np.bincount(found, minlength=loops.KINDS)
-        self.counters.malformed += int(count[loops.MALFORMED])
-        self.counters.outdated += int(count[loops.OUTDATED])
-        if count[loops.NEEDLESS]:
-            self._needless(chunks[found == loops.NEEDLESS] % self.servers)
-        if count[loops.STATUS]:
-            self._take_statuses(packets, np.flatnonzero(found == loops.STATUS), oldest)
+        count = np.bincount(found, minlength=compiled_places.KINDS)
+        self.counters.malformed += int(count[compiled_places.MALFORMED])
+        self.counters.outdated += int(count[compiled_places.OUTDATED])
+        if count[compiled_places.NEEDLESS]:
+            self._needless(chunks[found == compiled_places.NEEDLESS] % self.servers)
+        if count[compiled_places.STATUS]:
+            self._take_statuses(packets, np.flatnonzero(found == compiled_places.STATUS), oldest)
 
     def _miss(self, lost: NDArray[np.int64]) -> None:
         """Ask for the results of these rows: they are lost."""
@@ -213,7 +212,7 @@ class AtpWorker(Stream):
 
     def _take_statuses(self, packets: Datagrams, where: NDArray[np.int64], oldest: int) -> None:
         """Learn what a switch or a server lacks in the chunks that are still asked about."""
-        rows, marks, lacking = loops.read_statuses(
+        rows, marks, lacking = compiled_places.read_statuses(
             where, packets.octets, oldest, self.membership.rank, self.bitmaps, self.chunk, self.path, self.tries, self.raw,
             self.status.view(self._octets),
         )  # fmt: skip
@@ -225,7 +224,7 @@ class AtpWorker(Stream):
     def _settle(self, packets: Datagrams, where: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
         """Keep these sums, and send what they make room for."""
         chunks = self.chunk[rows]
-        once, marked, collided = loops.learn(where, rows, packets.octets, self.order, self.tries, self.index)
+        once, marked, collided = compiled_places.learn(where, rows, packets.octets, self.order, self.tries, self.index)
         if marked >= 0:
             self.congestion.congested(marked, self.packets)
         for row in collided:
@@ -244,7 +243,9 @@ class AtpWorker(Stream):
         for announcement in packets.data["vector"][where[chunks == t.start]]:
             self._check_announcement(announcement.astype(np.int32), t.started.flat)
         result = t.result.view(np.float32)
-        t.remaining -= loops.take(where, chunks, packets.octets, packets.words, t.start, t.length, t.floats, self.scaling, result)
+        t.remaining -= compiled_places.take(
+            where, chunks, packets.octets, packets.words, t.start, t.length, t.floats, self.scaling, result
+        )
         if not t.remaining:
             self._finish(t)
 
@@ -281,8 +282,8 @@ class AtpWorker(Stream):
         if at_server:
             away = [r for r in np.unique(tree.rack[absent]) if r != rack]
             named += [f"rack {r} (workers {', '.join(map(str, m.racks[r]))})" for r in away]
-        told = f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}"
-        return Absence(told, bool(seen[m.rank]), tuple(absent.tolist()) if at_server else tuple(near))
+        wording = f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}"
+        return Absence(wording, bool(seen[m.rank]), tuple(absent.tolist()) if at_server else tuple(near))
 
     def _gone(self) -> str | None:
         """Which server has closed its connection, if one has."""

@@ -127,21 +127,21 @@ class Service(GroupServer[Header]):
 
     def _compare(self, rank: int, header: Header, name: str) -> None:
         """All workers are to sum the same tensor."""
-        told = self.announced.setdefault(header.number, {})
-        told[rank] = f"{header.elements:,} elements of {wire.DTYPES[header.dtype]}" + f" ({name})" * bool(name)
-        if len(set(told.values())) > 1:
+        given = self.announced.setdefault(header.number, {})
+        given[rank] = f"{header.elements:,} elements of {wire.DTYPES[header.dtype]}" + f" ({name})" * bool(name)
+        if len(set(given.values())) > 1:
             groups: dict[str, list[int]] = {}
-            for who, what in sorted(told.items()):
+            for who, what in sorted(given.items()):
                 groups.setdefault(what, []).append(who)
             unlike = "; ".join(f"{what} on {workers(who)}" for what, who in groups.items())
             self._refuse(f"the workers sum different tensors: {unlike}")
-        if len(told) == self.workers:
+        if len(given) == self.workers:
             del self.announced[header.number]
 
     # --- when it cannot go on
 
     def _expected(self, rank: int) -> bool:
-        open_sums = self.entries or any(rank not in told for told in self.announced.values())
+        open_sums = self.entries or any(rank not in wording for wording in self.announced.values())
         return bool(open_sums) or self.channels[rank].amid_a_message
 
     def _refusal(self, size: int) -> Header:

@@ -26,7 +26,7 @@ class Ahead:
 
 @dataclass
 class Distribution:
-    """Of one group. A worker whose model is more than `bound` updates old passes it on to nobody; None means no bound."""
+    """Of one group. A worker whose model is more than `bound` updates old does not pass it on; None means no bound."""
 
     fabric: Fabric
     bound: int | None

@@ -33,7 +33,7 @@ class Ranks:
 
     @property
     def on_data_network(self) -> range:
-        """Everybody but the scheduler."""
+        """All but the scheduler."""
         return range(self.scheduler)
 
     def name(self, rank: int) -> str:

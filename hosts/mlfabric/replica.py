@@ -94,7 +94,7 @@ class Replica(OrderedServer):
 
     def _sum_up(self, number: int) -> None:
         part = self.sums[number]
-        if part.kind == wire.KEEP and self.model is not None:  # it is the model; nobody trains before all have it
+        if part.kind == wire.KEEP and self.model is not None:  # it is the model; no worker trains before all have it
             header = Header(wire.RESULT, part.dtype, number, size=self.model.weights.nbytes)
             self.results[number] = header, self.model.weights.copy()
         lacks = part.parts.lacks(self.workers)
@@ -105,6 +105,6 @@ class Replica(OrderedServer):
                 if other not in self.left and other not in lacks:
                     self.channels.put(other, header, total.data)
         elif over := [other for other in lacks if self.past[other] > number]:
-            self._refuse(f"{self._who(self.ranks.server)} died before everybody had sum {number}, which others had", *over)
+            self._refuse(f"{self._who(self.ranks.server)} died before all had sum {number}, which others had", *over)
         else:
             super()._sum_up(number)

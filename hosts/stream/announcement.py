@@ -28,7 +28,7 @@ def announce(x: NDArray[Any], rank: int, size: int, k: int) -> NDArray[np.int32]
 
 
 def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int) -> str | None:
-    """Who sums something else than x, by the sum of all announcements; None if nobody does."""
+    """Who sums something else than x, by the sum of all announcements; None if no worker does."""
     lanes = k // 2
     shared = size > lanes
     ranks = [list(range(lane, size, lanes)) for lane in range(min(lanes, size))]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream import compiled_rows
 from inalab.hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Recovery(ABC):
         """The deadlines of these rows are over; gives them new ones."""
 
     def needless(self, paths: NDArray[np.int64], now: float) -> None:  # noqa: B027
-        """Results that nobody waits for have come over these paths."""
+        """Results that are not awaited have come over these paths."""
 
     def _pull(self, now: float) -> bool:
         """Others move, so what is not asked about yet was lost, not late, if it waits for another timeout.
@@ -60,7 +60,7 @@ class Recovery(ABC):
         Returns whether there are gaps: rows that results have overtaken.
         """
         s = self.stream
-        gaps: bool = loops.pull(now, s.backoffs, s.path, s.chunk, self.pressed, s.overtaken, s.deadline)
+        gaps: bool = compiled_rows.pull(now, s.backoffs, s.path, s.chunk, self.pressed, s.overtaken, s.deadline)
         return gaps
 
     def _go_on(self) -> None:
@@ -155,7 +155,7 @@ class Asking(Recovery):
             self.probing, self.silence = 1, 0
         if not self._pull(now):
             return  # as nearly always
-        late = loops.overdue(GAP, LONGEST_BACKOFF, s.path, s.chunk, s.order, s.overtaken, self.pressed)
+        late = compiled_rows.overdue(GAP, LONGEST_BACKOFF, s.path, s.chunk, s.order, s.overtaken, self.pressed)
         self._overdue(late, now)
 
     def expired(self, rows: Rows, now: float) -> None:
@@ -221,7 +221,7 @@ class Asking(Recovery):
         again = rows[lacking]
         if len(again):
             s.retransmit(again, urgent=True)
-            loops.hasten(again, now, self._urgent_timeouts(), s.tries, s.deadline)
+            compiled_rows.hasten(again, now, self._urgent_timeouts(), s.tries, s.deadline)
             self._follow(s.path[again], now)
 
     def _answers(self, rows: Rows, timer: RetransmissionTimer, now: float) -> None:
@@ -250,7 +250,7 @@ class Asking(Recovery):
         """Set when these rows are asked about again, where others are missing."""
         s = self.stream
         soon = 2 * self._urgent_timeouts()[0]
-        loops.pause(
+        compiled_rows.pause(
             rows, now, self.silence, LONGEST_BACKOFF, LONGEST_WAIT, s.backoffs, soon, s.path, self.asked, self.pressed, s.deadline
         )
 
@@ -270,7 +270,7 @@ class Asking(Recovery):
         if not len(rows):
             return
         s = self.stream
-        again = loops.query(
+        again = compiled_rows.query(
             rows, now, urgent, s.backoffs, self._urgent_timeouts()[0], s.path, self.asked, self.informed, self.asked_at, s.deadline
         )
         with s.urgently(urgent):

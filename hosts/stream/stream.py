@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import AggregationError, Counters, Membership, Sum, Summing
-from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream import compiled_rows
 from inalab.hosts.stream.announcement import announce, differences
 from inalab.hosts.stream.datagrams import BatchSocket
 from inalab.hosts.stream.recovery import Recovery
@@ -97,7 +97,7 @@ class Stream(Summing):
         self.tries = np.zeros(rows, np.int64)
         self.overtaken = np.zeros(rows, np.int64)  # results since then of chunks that were sent later, and once
         self.heard_at = 0.0  # when the last result came
-        self.heard_on = np.zeros(len(peers))  # by path, of a chunk that nobody sent again
+        self.heard_on = np.zeros(len(peers))  # by path, of a chunk that no worker sent again
         self.sampled_on = np.zeros(len(peers))  # by path, when a round trip has told of the network
         self.timed_out_at = 0.0
         self.pulsed = self.patient_from = 0.0  # when the pulse was felt, and since when no chunk that was the oldest has come
@@ -184,7 +184,7 @@ class Stream(Summing):
             self.pulsed = self.patient_from = time.monotonic()
         while started.total is None:
             now = time.monotonic()
-            first, outstanding, oldest = loops.watch(self.chunk, self.deadline)
+            first, outstanding, oldest = compiled_rows.watch(self.chunk, self.deadline)
             if oldest != self.oldest_chunk:
                 self.oldest_chunk, self.patient_from = oldest, now
             elif now - self.patient_from > self.patience:
@@ -192,7 +192,7 @@ class Stream(Summing):
                 self.patient_from = time.monotonic()
             if first <= now:
                 self.recovery.expired(np.flatnonzero(self.deadline <= now), now)
-                first, outstanding, _ = loops.watch(self.chunk, self.deadline)
+                first, outstanding, _ = compiled_rows.watch(self.chunk, self.deadline)
             arrived = self.socket.wait(min(first - now, PULSE), interrupt)
             if self.socket.interrupted:
                 return
@@ -223,7 +223,7 @@ class Stream(Summing):
         if self._transmit(rows) < len(rows):
             raise AggregationError(f"job {self.membership.job}: the interface of worker {self.membership.rank} takes no packets")
         now = time.monotonic()
-        loops.sent(
+        compiled_rows.sent(
             rows, now, self.packets, self.backoffs, self.path, self.tries, self.sent_at, self.order, self.deadline, self.overtaken
         )
         self.packets += len(rows)
@@ -258,13 +258,13 @@ class Stream(Summing):
     # --- receiving
 
     def _settled(self, rows: NDArray[np.intp], once: NDArray[np.bool_]) -> None:
-        """Results have come for these rows; `once` where nobody sent a packet of the chunk again, so the round trip counts."""
+        """Results have come for these rows; `once` where no worker sent a packet of the chunk again, so the round trip counts."""
         now = time.monotonic()
         self.heard_at = now
         first = rows[once & (self.tries[rows] == 0)]  # what can overtake others
         self.heard_on[self.path[first]] = now
         # what waited through a timeout, of this worker or of others at the same time, tells nothing of the network
-        waited, telling, paths = loops.settle(
+        waited, telling, paths = compiled_rows.settle(
             rows, once, now, self.timed_out_at, self.path, self.tries, self.sent_at, self.chunk, self.deadline
         )
         self.sampled_on[paths] = now
@@ -272,11 +272,11 @@ class Stream(Summing):
             timer.sample(telling if len(self.timers) == 1 else telling[paths == path])
         self.counters.waited += waited
         self.counters.results += len(rows)
-        loops.overtake(first, len(self.timers), self.path, self.order, self.chunk, self.overtaken)
+        compiled_rows.overtake(first, len(self.timers), self.path, self.order, self.chunk, self.overtaken)
         self.recovery.settled(rows, once, now)
 
     def _needless(self, paths: NDArray[np.int64]) -> None:
-        """Results that nobody waits for have come over these paths."""
+        """Results that are not awaited have come over these paths."""
         self.counters.duplicates += len(paths)
         self.recovery.needless(paths, time.monotonic())
 

@@ -25,8 +25,7 @@ from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.stream.quantization import CODE_UNKNOWN, scale, scales, steps, unscale
 from inalab.hosts.stream.recovery import Asking, Resending
 from inalab.hosts.stream.stream import Absence, Stream, UnderWay
-from inalab.hosts.switchml import slots as loops
-from inalab.hosts.switchml import wire
+from inalab.hosts.switchml import compiled_slots, wire
 
 LEVELS = 3  # of switches, at most
 HEARD = 4  # queries about a chunk in vain after which this worker asks further up than its own switch itself
@@ -74,7 +73,9 @@ class SwitchML(Stream):
         self.queries = packets[slots:]
         self.queries["kind"] = wire.KIND_QUERY
         self.scales, self.steps = scales(membership.size), steps(membership.size)
-        self.seen = np.full((slots, LEVELS + 1), -1)  # by row: bitmaps of switches that have answered (hosts.switchml.slots)
+        self.seen = np.full(
+            (slots, LEVELS + 1), -1
+        )  # by row: bitmaps of switches that have answered (hosts.switchml.compiled_slots)
 
     # --- the collective
 
@@ -101,11 +102,11 @@ class SwitchML(Stream):
     def _release(self, rows: NDArray[np.intp]) -> None:
         """Send the next packets of these slots, as far as there are chunks for them."""
         octets, words = self.socket.sender.octets, self.socket.sender.words
-        rows = loops.open_rounds(rows, self.position, self.round, self.next, self.chunk, self.tries, octets)
+        rows = compiled_slots.open_rounds(rows, self.position, self.round, self.next, self.chunk, self.tries, octets)
         if not len(rows):
             return
         for t in self.under_way:
-            loops.fill(
+            compiled_slots.fill(
                 rows, t.start, t.length, t.blocks, self.next, self.announced, self.ahead, self.agreed, t.largest, self.scales,
                 t.values.view(np.float32), octets, words,
             )  # fmt: skip
@@ -136,7 +137,9 @@ class SwitchML(Stream):
     def _receive(self) -> bool:
         packets = self.socket.receive()
         job, sizes = self.membership.job, (self.record.itemsize, wire.STATUS.itemsize)
-        places, rows, once, found, size = loops.sort_out(packets.octets, packets.lengths, job, self.epoch, *sizes, self.chunk)
+        places, rows, once, found, size = compiled_slots.sort_out(
+            packets.octets, packets.lengths, job, self.epoch, *sizes, self.chunk
+        )
         self.counters.bytes_received += size
         if len(rows) < len(packets):
             self._take_others(packets, found)
@@ -151,13 +154,13 @@ class SwitchML(Stream):
 
     def _take_others(self, packets: Datagrams, found: NDArray[np.uint8]) -> None:
         """Some of these are no fresh results."""
-        count = np.bincount(found, minlength=loops.KINDS)
-        self.counters.malformed += int(count[loops.MALFORMED])
-        self.counters.outdated += int(count[loops.OUTDATED])
-        if count[loops.STATUS]:
-            self._take_statuses(packets, np.flatnonzero(found == loops.STATUS))
-        if count[loops.NEEDLESS]:
-            self._needless(np.zeros(count[loops.NEEDLESS], np.int64))
+        count = np.bincount(found, minlength=compiled_slots.KINDS)
+        self.counters.malformed += int(count[compiled_slots.MALFORMED])
+        self.counters.outdated += int(count[compiled_slots.OUTDATED])
+        if count[compiled_slots.STATUS]:
+            self._take_statuses(packets, np.flatnonzero(found == compiled_slots.STATUS))
+        if count[compiled_slots.NEEDLESS]:
+            self._needless(np.zeros(count[compiled_slots.NEEDLESS], np.int64))
 
     def _take(self, packets: Datagrams, places: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
         """Keep the exponents and the sums of these results; raises AggregationError if another worker sums another tensor."""
@@ -165,13 +168,13 @@ class SwitchML(Stream):
             if self._announces(t):
                 for announcement in packets.data["vector"][places[rows == t.start % self.slots]]:
                     self._check_announcement(announcement.astype(np.int32), t.started.flat)
-            t.remaining -= loops.take(
+            t.remaining -= compiled_slots.take(
                 rows, places, packets.words, t.start, t.length, t.blocks, self.next, self.ahead, t.largest, self.steps,
                 t.result.view(np.float32),
             )  # fmt: skip
             if not t.remaining:
                 self._finish(t)
-        loops.turn(rows, places, packets.octets, self.round, self.next, self.ahead, self.announced, self.agreed)
+        compiled_slots.turn(rows, places, packets.octets, self.round, self.next, self.ahead, self.announced, self.agreed)
 
     def _announces(self, t: Transfer) -> bool:
         """Whether the slot of a tensor's first chunk is at the round that announces the tensor."""
@@ -180,7 +183,7 @@ class SwitchML(Stream):
 
     def _take_statuses(self, packets: Datagrams, places: NDArray[np.int64]) -> None:
         """Learn whom the switches lack: next to this worker it may be this one, further up it is another rack."""
-        rows, lacking = loops.read_statuses(
+        rows, lacking = compiled_slots.read_statuses(
             places, packets.octets, self.epoch, self.membership.worker, self.chunk, self.tries, self.seen
         )
         if isinstance(self.recovery, Asking) and len(rows):

@@ -128,7 +128,7 @@ class Channel(Generic[Header]):
     def say_last(self) -> None:
         """Send as much as goes, and then the end; what comes is thrown away. Raises OSError once the other end has left.
 
-        Closing a connection on which something has come that nobody read would take back what was sent last.
+        Closing a connection on which something has come that was not read would take back what was sent last.
         """
         self.write()
         if self.idle:

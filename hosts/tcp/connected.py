@@ -35,7 +35,7 @@ class Connected(Summing, Generic[Header]):
         self.heard_at = self.progress_at = self.pulsed_at = self.asked_at = 0.0  # when bytes moved, something was over
         self.answered = True
         self.asked = 0  # rank of the node that was asked
-        self.told = ""  # whom a sum waits for, as it was last found out
+        self.wording = ""  # whom a sum waits for, as it was last found out
 
     def _connect(self, meeting: Meeting, header: type[Header]) -> None:
         """Take over the connections of a meeting."""
@@ -152,12 +152,12 @@ class Connected(Summing, Generic[Header]):
 
     def _waits(self, what: str, missing: list[int]) -> None:
         """A node has answered whom it lacks for what is under way."""
-        told = f"{what} waits for {self._named(missing)}"
+        wording = f"{what} waits for {self._named(missing)}"
         if self.pulse is None and time.monotonic() - self.progress_at > self.patience:
-            raise self._error(f"{told}, for {self.patience:g} s", *missing)
-        if told != self.told:
-            log.warning("worker %d: job %d: %s", self.membership.rank, self.membership.job, told)
-        self.told = told
+            raise self._error(f"{wording}, for {self.patience:g} s", *missing)
+        if wording != self.wording:
+            log.warning("worker %d: job %d: %s", self.membership.rank, self.membership.job, wording)
+        self.wording = wording
 
     def close(self) -> None:
         """Close the connections."""

@@ -51,9 +51,9 @@ def pace(made: socket.socket, rate: float) -> None:
 
 def count_segments(counters: Counters, connections: Iterable[socket.socket]) -> None:
     """Set `sent` and `retransmissions` to the connections' sums so far."""
-    told = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_OUT + U32.size) for c in connections]
-    counters.retransmissions = sum(U32.unpack_from(info, TOTAL_RETRANSMISSIONS)[0] for info in told)
-    counters.sent = sum(U32.unpack_from(info, SEGMENTS_OUT)[0] for info in told)
+    infos = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_OUT + U32.size) for c in connections]
+    counters.retransmissions = sum(U32.unpack_from(info, TOTAL_RETRANSMISSIONS)[0] for info in infos)
+    counters.sent = sum(U32.unpack_from(info, SEGMENTS_OUT)[0] for info in infos)
 
 
 def connections_from(address: str) -> list[socket.socket]:

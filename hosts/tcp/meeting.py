@@ -1,7 +1,7 @@
 """TCP connections between the nodes of a group, each made once.
 
 Whoever connects says its rank and its group's epoch. What says something else, or comes from another address than that
-rank's, is closed, and what says nothing keeps nobody waiting.
+rank's, is closed, and what says nothing keeps no worker waiting.
 """
 
 from __future__ import annotations

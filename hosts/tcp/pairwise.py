@@ -96,7 +96,7 @@ class Node:
                     blocks[move.block] = data
 
     def _exchange(self, number: int, leaving: dict[int, Parts], coming: dict[int, Parts], announcement: bytes) -> None:
-        """Send and receive all of it, to and from everybody at once."""
+        """Send and receive all of it, to and from all at once."""
         announced = {rank: bytearray(len(announcement)) for rank in self.unannounced & coming.keys()}
         for rank, room in announced.items():
             coming[rank].appendleft(memoryview(room))
@@ -227,8 +227,8 @@ class Server(Node):
                 return None
             heard[words].append(rank)
         if len(heard) != 1:
-            told = "; ".join(f"{_described(words)} on {', '.join(map(self._name, who))}" for words, who in heard.items())
-            raise self._error(f"the workers sum different tensors: {told}")
+            wording = "; ".join(f"{_described(words)} on {', '.join(map(self._name, who))}" for words, who in heard.items())
+            raise self._error(f"the workers sum different tensors: {wording}")
         kind, elements = ANNOUNCEMENT.unpack(next(iter(heard)))
         return DTYPES[kind], elements
 

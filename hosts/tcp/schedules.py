@@ -64,7 +64,7 @@ def halving_doubling(n: int) -> Schedule:
 
 
 def sharded_server(n: int) -> Schedule:
-    """A parameter server on every worker: everybody sends block w to worker w, which sends the sum back to everybody."""
+    """A parameter server on every worker: all sends block w to worker w, which sends the sum back to all."""
     push = [Move(w, server, server, True) for server in range(n) for w in range(n) if w != server]
     return [push, [_back(m) for m in push]]
 

@@ -1,4 +1,4 @@
-"""Asynchronous training (BytePS, OSDI '20, section 5): nobody waits for anybody.
+"""Asynchronous training (BytePS, OSDI '20, section 5): no worker waits for another.
 
 The services keep the weights, at first worker 0's. A worker computes a gradient with the weights it has, and its own optimizer
 turns that into a change. It pushes the change, which the services add at once, and pulls the weights as they are then. Meanwhile

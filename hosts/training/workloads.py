@@ -183,9 +183,9 @@ def _layers(name: str) -> list[tuple[int, float]]:
         return [(int(name.removeprefix(TENSOR)), 1.0)]
     found: list[tuple[int, float]] = []
     for term in name.removeprefix(LAYERS).split("+") if name.startswith(LAYERS) else ():
-        if (told := TERM.fullmatch(term)) is None or int(told[1] or 1) > MOST_LAYERS:
+        if (match := TERM.fullmatch(term)) is None or int(match[1] or 1) > MOST_LAYERS:
             return []
-        found += [(int(told[2]), float(told[3] or 1))] * int(told[1] or 1)
+        found += [(int(match[2]), float(match[3] or 1))] * int(match[1] or 1)
     return found
 
 

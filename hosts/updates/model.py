@@ -49,6 +49,6 @@ def correction(delay: int, workers: int) -> float:
 def behind(clocks: Sequence[int], rank: int, staleness: int, absent: Sequence[int] = ()) -> list[int]:
     """Whom a worker waits for under stale synchronous parallel (Ho et al., NIPS '13), by how many updates of each are applied.
 
-    A worker may be `staleness` updates ahead of the slowest; 0 is synchronous. Nobody waits for those that are absent.
+    A worker may be `staleness` updates ahead of the slowest; 0 is synchronous. No one waits for those that are absent.
     """
     return [other for other, clock in enumerate(clocks) if other not in absent and clocks[rank] - clock > staleness]

@@ -141,7 +141,7 @@ class ModelServer(GroupServer[Header]):
         self._apply(members, elements, late)
 
     def _update_of(self, rank: int, header: Header, body: bytearray) -> tuple[list[Member], NDArray[Any]]:
-        """Who is in an update, and its elements. ValueError for what nobody can have computed."""
+        """Who is in an update, and its elements. ValueError for what no worker can have computed."""
         assert self.model is not None
         members = wire.members(memoryview(body), header.members)
         for member in members:
@@ -157,8 +157,8 @@ class ModelServer(GroupServer[Header]):
         for member in members:
             self.clocks[member.rank] += 1
             if member.rank not in self.left:
-                told = Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic(), norm=self._distance())
-                self.channels.put(member.rank, told)
+                wording = Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic(), norm=self._distance())
+                self.channels.put(member.rank, wording)
 
     def _distance(self) -> float:
         """The norms of what a replica lacks of the model."""

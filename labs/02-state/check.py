@@ -89,11 +89,11 @@ def arrived(bench: Workbench) -> None:
         octets[port] += len(wire(sent))
         switch.send(port, wire(sent))
     for port in range(4):
-        told = switch.command(f"counter_read arrived {port}")
-        if f"packets={packets[port]}" not in told or f"bytes={octets[port]}" not in told:
+        wording = switch.command(f"counter_read arrived {port}")
+        if f"packets={packets[port]}" not in wording or f"bytes={octets[port]}" not in wording:
             raise Failure(
                 f"{packets[port]} packets of {octets[port]} bytes arrived at port {port}, whatever was in them; "
-                f"the counter's cell says: {told.strip()}"
+                f"the counter's cell says: {wording.strip()}"
             )
 
 

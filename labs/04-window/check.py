@@ -66,10 +66,10 @@ def window(bench: Workbench) -> None:
         alone(bench, switch, tensor, slots)
         sent, wanted = [(u.slot, u.chunk) for u in switch.seen], [(n, n) for n in range(min(slots, -(-length // LANES)))]
         if sorted(sent) != wanted:
-            told = ", ".join(f"chunk {c} in slot {s}" for s, c in sent[:12]) or "nothing"
+            wording = ", ".join(f"chunk {c} in slot {s}" for s, c in sent[:12]) or "nothing"
             raise Failure(
                 f"{length} integers and {slots} slots: without any answer the worker must send {len(wanted)} chunks, "
-                f"chunk n in slot n; it sends {told}{' …' if len(sent) > 12 else ''}"
+                f"chunk n in slot n; it sends {wording}{' …' if len(sent) > 12 else ''}"
             )
         check_values(switch.seen, tensor)
 

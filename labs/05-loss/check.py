@@ -150,8 +150,8 @@ def timer(bench: Workbench) -> None:
         at = [time for (time, _), chunk in zip(times, chunks, strict=True) if chunk == late]
         waits = [round(later - earlier) for earlier, later in pairwise(at)]
         if not all(0.95 * SHORT <= wait <= 1.1 * SHORT for wait in waits):
-            told = " and ".join(map(str, waits))
-            raise Failure(f"chunk {late} must be sent again {SHORT:g} µs after it was sent before; the worker waits {told} µs")
+            wording = " and ".join(map(str, waits))
+            raise Failure(f"chunk {late} must be sent again {SHORT:g} µs after it was sent before; the worker waits {wording} µs")
 
 
 @lab.task("a sum that comes twice counts once", points=10)
@@ -207,5 +207,5 @@ def random_loss(bench: Workbench) -> Share:
                 raise Failure(f"{loss:.0%} of all packets are lost (seed {seed}): {failure}", failure.trace) from None
             costs[loss] = max(costs.get(loss, 0.0), took / BOUND)
     share = 0.4 + sum(0.2 * by_degrees(costs[loss], FULL[loss], 2 * FULL[loss]) for loss in FULL)
-    told = ", ".join(f"{costs[loss]:.1f} at {loss:.0%}" for loss in FULL)
-    return Share(share, f"times the link's bound: {told}; full points up to {', '.join(f'{most:g}' for most in FULL.values())}")
+    wording = ", ".join(f"{costs[loss]:.1f} at {loss:.0%}" for loss in FULL)
+    return Share(share, f"times the link's bound: {wording}; full points up to {', '.join(f'{most:g}' for most in FULL.values())}")

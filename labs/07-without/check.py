@@ -131,9 +131,9 @@ def shares(bench: Workbench) -> None:
         if not isinstance(found, list) or not all(isinstance(share, (int, float)) for share in found):
             raise Failure(f"shares() must return a list of numbers, and returns {type(found).__name__}")
         if len(found) != len(right) or not all(abs(a - b) <= 1e-6 for a, b in zip(found, right, strict=True)):
-            told = ", ".join(f"{share:.4f}" for share in right)
+            wording = ", ".join(f"{share:.4f}" for share in right)
             raise Failure(
-                f"{workers} workers, {spares} spare hosts: with the shares [{told}] all links carry the same; "
+                f"{workers} workers, {spares} spare hosts: with the shares [{wording}] all links carry the same; "
                 f"shares() returns [{', '.join(f'{share:.4f}' for share in found)}]"
             )
 
@@ -145,8 +145,8 @@ def split(bench: Workbench) -> None:
             try:
                 run(bench, tensors(workers, length), "SplitWorker", "SplitServer", spares, spares=spares)
             except Failure as failure:
-                told = f"{workers} workers, {spares} spare hosts, {length} elements: {failure}"
-                raise Failure(told, failure.trace) from None
+                wording = f"{workers} workers, {spares} spare hosts, {length} elements: {failure}"
+                raise Failure(wording, failure.trace) from None
 
 
 def optimum(workers: int, spares: int, length: int) -> float:

@@ -269,14 +269,14 @@ def expect_results(bench: Workbench, packets: Sequence[Event], due: set[int], ab
     """After the packets whose numbers are `due` the result must be sent, once, and after no other."""
     found = answers(bench, packets, workers)
     for number, (sent, (_, chunk, _)) in enumerate(zip(found, packets, strict=True)):
-        told = ", ".join(f"{b:0{workers}b}{' resend' if again else ''}" for b, _, again in packets[: number + 1])
+        wording = ", ".join(f"{b:0{workers}b}{' resend' if again else ''}" for b, _, again in packets[: number + 1])
         if len(sent) != (number in due):
             wanted = "one result" if number in due else "no result"
-            raise Failure(f"{about}: after the bitmaps {told} {wanted} is due; the server sends {len(sent)}")
+            raise Failure(f"{about}: after the bitmaps {wording} {wanted} is due; the server sends {len(sent)}")
         right = sum_of([large(100 * chunk + w) for w in range(workers)])
         if sent and (sent[0][0], sent[0][2]) != (chunk, right):
             raise Failure(
-                f"{about}: after the bitmaps {told} the result is wrong", f"lane 0 must be {right[0]}, and is {sent[0][2][0]}"
+                f"{about}: after the bitmaps {wording} the result is wrong", f"lane 0 must be {right[0]}, and is {sent[0][2][0]}"
             )
         named = range(7, number + 8) if number > min(due) else [number + 7]  # a result that is sent again frees nothing
         if sent and sent[0][1] not in named:

@@ -208,5 +208,5 @@ def random_loss(bench: Workbench) -> Share:
         except Failure as failure:
             raise Failure(f"{loss:.0%} of all packets are lost: {failure}", failure.trace) from None
     share = 0.4 + sum(0.2 * by_degrees(costs[loss], FULL[loss], 2 * FULL[loss]) for loss in FULL)
-    told = ", ".join(f"{costs[loss]:.1f} at {loss:.0%}" for loss in FULL)
-    return Share(share, f"times the links' bound: {told}; full points up to {', '.join(f'{most:g}' for most in FULL.values())}")
+    wording = ", ".join(f"{costs[loss]:.1f} at {loss:.0%}" for loss in FULL)
+    return Share(share, f"times the links' bound: {wording}; full points up to {', '.join(f'{most:g}' for most in FULL.values())}")

@@ -32,7 +32,7 @@ PLAIN = {
 
 
 def connect(address: str, port: int, services: list[tuple[str | None, Any]]) -> list[Any]:
-    """P4-utils' own connection waits for ever, and ends the process when nobody listens; this one does neither."""
+    """P4-utils' own connection waits for ever, and ends the process when nothing listens; this one does neither."""
     socket = TSocket.TSocket(address, port)
     socket.setTimeout(TIMEOUT_MS)
     transport = TTransport.TBufferedTransport(socket)

@@ -65,7 +65,7 @@ PIECES = (
     Piece("p4c", _tool("p4c"), "compiles programs for it", "p4lang-p4c", P4LANG.format("p4lang-p4c")),
     Piece("P4-utils", _module("p4utils"), "starts switches and fills their tables", "P4-utils", f"pip install --no-deps {P4UTILS}"),
     Piece("thrift", _module("thrift"), "carries commands to the switch", "thrift",
-          "pip install -e .[bmv2] (Debian: python3-thrift)"),
+          'pip install "inalab[bmv2]" (Debian: python3-thrift)'),
     Piece("sswitch_runtime", _module("sswitch_runtime"), "BMv2's Python modules, the commands themselves", "p4lang-bmv2",
           "a simple_switch built with Thrift brings it"),
 )  # fmt: skip

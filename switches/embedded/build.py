@@ -50,10 +50,10 @@ def build(
     with_what = _digest([source.text, repr(origins), program.name, str(traced), _front_end(), *_back_end(sanitize)])
     known = cache_directory() / f"{program.stem[:40]}-source-{with_what}"  # leads to the executable
     if not known.exists():
-        with _warnings() as said:
+        with _warnings() as printed:
             c = compile_source(source, program, traced)
         executable = build_c(c, program.stem, sanitize)
-        if said.getvalue():
+        if printed.getvalue():
             return executable  # it is compiled again the next time, and warned about again
         with tempfile.TemporaryDirectory(dir=known.parent) as scratch:
             (Path(scratch) / "link").symlink_to(executable)
@@ -100,9 +100,9 @@ def runtime_objects(sanitize: bool = False) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            _, said = compiling.communicate()
+            _, sentences = compiling.communicate()
         if compiling.returncode:
-            raise CompileError(None, f"the C compiler failed on the switch's runtime: {first_error(said)}")
+            raise CompileError(None, f"the C compiler failed on the switch's runtime: {first_error(sentences)}")
         with suppress(OSError):  # another process may have been faster
             objects.rename(folder)
 
@@ -110,12 +110,12 @@ def runtime_objects(sanitize: bool = False) -> Iterator[Path]:
 @contextmanager
 def _warnings() -> Iterator[io.StringIO]:
     """What the compiler says of a program, also to the user."""
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with redirect_stderr(said):
-            yield said
+        with redirect_stderr(printed):
+            yield printed
     finally:
-        sys.stderr.write(said.getvalue())
+        sys.stderr.write(printed.getvalue())
 
 
 @cache
@@ -169,9 +169,9 @@ def objects_of(runtime: Path) -> list[str]:
     return sorted(map(str, runtime.glob("*.o")))
 
 
-def first_error(said: str) -> str:
+def first_error(printed: str) -> str:
     """What a C compiler's messages begin with."""
-    return next((line for line in said.splitlines() if "error" in line), said[:200])
+    return next((line for line in printed.splitlines() if "error" in line), printed[:200])
 
 
 def _machine() -> str:

@@ -53,7 +53,7 @@ class OfflineSwitch(Reads):
         )
         assert self.process.stdin and self.process.stdout
         self._input, self._output = self.process.stdin.fileno(), self.process.stdout.fileno()
-        os.set_blocking(self._input, False)  # the switch stops reading while nobody reads what it writes
+        os.set_blocking(self._input, False)  # the switch stops reading while nothing reads what it writes
 
     def __enter__(self) -> OfflineSwitch:
         return self

@@ -107,8 +107,8 @@ class EmbeddedP4Switch(P4Switch):
             super().start(controllers)
         except ChildProcessError:
             log = Path(self.log_dir) / f"p4s.{self.name}.log"
-            said = last_lines(log) if self.log_enabled else "enable its log to see why"
-            raise SwitchError(f"switch {self.name} did not start: {said}") from None
+            sentences = last_lines(log) if self.log_enabled else "enable its log to see why"
+            raise SwitchError(f"switch {self.name} did not start: {sentences}") from None
         link = _by_port(self.thrift_port)
         _unlink(link)
         try:
@@ -302,9 +302,9 @@ class SimpleSwitchThriftAPI:
 
     def counter_read(self, counter_name: str, index: int) -> tuple[int, int]:
         """Bytes and packets."""
-        told = re.search(r"packets=(\d+), bytes=(\d+)", self._run("counter_read", counter_name, index))
-        assert told
-        return int(told[2]), int(told[1])
+        match = re.search(r"packets=(\d+), bytes=(\d+)", self._run("counter_read", counter_name, index))
+        assert match
+        return int(match[2]), int(match[1])
 
     def counter_reset(self, counter_name: str) -> None:
         self._run("counter_reset", counter_name)

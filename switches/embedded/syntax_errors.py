@@ -25,7 +25,7 @@ def explained(error: UnexpectedInput, source: Source, parser: Lark) -> CompileEr
     before = _before(error.token, source, parser)
     if (opened := _open_comment(source)) is not None:
         return CompileError(opened, "this comment is never closed")
-    accepts = error.accepts - ({"SEMICOLON"} if before[-1:] == ["}"] else set())  # one may stand there, and nobody means that
+    accepts = error.accepts - ({"SEMICOLON"} if before[-1:] == ["}"] else set())  # it is hardly what was meant
     if before and "SEMICOLON" in accepts and error.token.line != before[-1].end_line:
         return CompileError(source.position(before[-1].end_line, before[-1].end_column), "expected ';'")
     if error.token.type == "$END":

@@ -40,7 +40,7 @@ def main() -> None:
         from .p4info import p4info
         from .server import P4RuntimeServer
     except ImportError as error:
-        sys.exit(f'error: {error.name} is missing: pip install -e ".[p4runtime]"')
+        sys.exit(f'error: {error.name} is missing: pip install "inalab[p4runtime]"')
     try:
         defines = dict(d.split("=", 1) if "=" in d else (d, "1") for d in options.defines)
         info = p4info(check_p4(options.program, defines, options.include_dirs))

@@ -20,7 +20,7 @@ class IdleEntries:
 
     def __init__(self, pipeline: Pipeline, tables: Tables) -> None:
         self.pipeline, self.tables = pipeline, tables
-        self.told: dict[int, set[int]] = {}
+        self.reported: dict[int, set[int]] = {}
 
     def poll(self) -> list[Any]:
         """The notifications that are due."""
@@ -29,8 +29,8 @@ class IdleEntries:
             if not any(entry.timeout_ns for entry in self.tables.entries[table.preamble.id].values()):
                 continue
             idle = {int(word) for word in self.pipeline.run("table_idle", table.preamble.name).split()}
-            new = idle - self.told.get(table.preamble.id, set())
-            self.told[table.preamble.id] = idle
+            new = idle - self.reported.get(table.preamble.id, set())
+            self.reported[table.preamble.id] = idle
             entries = [entry for handle in sorted(new) if (entry := self.tables.identify(table, handle)) is not None]
             if entries:
                 made = p4runtime_pb2.IdleTimeoutNotification(timestamp=time.time_ns())
@@ -60,7 +60,7 @@ class Digests:
             message.config.max_list_size >= 0 and message.config.max_timeout_ns >= 0, "a digest's sizes and times are not negative"
         )
         if kind == INSERT and not self.wanted:
-            self.pipeline.run("digests")  # those of before are nobody's
+            self.pipeline.run("digests")  # those of before are no process's
         self.wanted[message.digest_id] = message
 
     def read(self, wanted: Any) -> list[Any]:

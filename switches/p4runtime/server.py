@@ -140,7 +140,7 @@ class P4RuntimeServer(p4runtime_pb2_grpc.P4RuntimeServicer):
             for update in request.updates:
                 errors.append(_attempt(entities, update))
             if any(error is not None and error.code == code_pb2.UNAVAILABLE for error in errors):
-                self.entities = None  # nobody knows what the switch has, or whether it is the same
+                self.entities = None  # it is unknown what the switch has, or whether it is the same
         if any(errors):
             status = status_of(errors)
             context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))

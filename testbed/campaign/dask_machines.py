@@ -1,7 +1,7 @@
 """Machines of a Dask cluster: each worker process is a slot, if it has the resource of trials.
 
 A worker runs trials in processes that end with it. What the scheduler forgets when it dies is run again: results are the
-campaign's as soon as they arrive, and nobody else's.
+campaign's as soon as they arrive, and no other's.
 """
 
 from __future__ import annotations
@@ -131,23 +131,23 @@ class DaskMachines:
         deadline = time.monotonic() + wait
         while True:
             workers = self.client.scheduler_info(n_workers=-1)["workers"]
-            there = {address for address, told in workers.items() if told["resources"].get(RESOURCE)}
+            there = {address for address, info in workers.items() if info["resources"].get(RESOURCE)}
             for address in there - self.fingerprints.keys() - self.examined.keys() - self.refused.keys():
                 self.examined[address] = self._submit(address, _examined)
             for address, future in list(self.examined.items()):
-                told = _fetched(future) if future.done() else None
-                if told is not None or address not in there:
+                info = _fetched(future) if future.done() else None
+                if info is not None or address not in there:
                     del self.examined[address]
-                if told is not None and "failed" in told:
-                    self.refused[address] = f"{address} cannot run trials: {told['failed']}: run the same `make setup` there"
-                elif told is not None:
-                    self._take(address, told)
+                if info is not None and "failed" in info:
+                    self.refused[address] = f"{address} cannot run trials: {info['failed']}: run the same `make setup` there"
+                elif info is not None:
+                    self._take(address, info)
             if not self.examined or time.monotonic() >= deadline:
                 return there
             time.sleep(LOOKS)
 
-    def _take(self, address: str, told: dict[str, Any]) -> None:
-        own, theirs = machine.versions(), told["versions"]
+    def _take(self, address: str, reply: dict[str, Any]) -> None:
+        own, theirs = machine.versions(), reply["versions"]
         if differing := [name for name in own if theirs.get(name) != own[name]]:
             name = differing[0]
             self.refused[address] = (
@@ -155,7 +155,7 @@ class DaskMachines:
                 "`make setup` there"
             )
         else:
-            self.fingerprints[address] = told["fingerprint"]
+            self.fingerprints[address] = reply["fingerprint"]
 
     def _submit(self, slot: str, function: Any, *arguments: Any) -> Future:
         assert self.client is not None

@@ -55,7 +55,7 @@ def identity(trial: Trial, target: str, foreign: dict[str, str] | None = None) -
     files = foreign_files(trial) if foreign is None else foreign
     above = os.path.commonpath([os.path.dirname(path) for path in files]) if files else ""
     others = sorted((os.path.relpath(path, above), digest) for path, digest in files.items())
-    told: dict[str, Any] = {
+    whole: dict[str, Any] = {
         "settings": trial.settings.resolved(), "seed": trial.seed, "target": target, "code": code(), "foreign": others,
     }  # fmt: skip
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=list).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=list).encode()).hexdigest()

@@ -65,8 +65,8 @@ class Runner:
         except ValueError:  # it has ended
             self.end()
             errors.seek(0)
-            told = errors.read().decode(errors="replace").strip().splitlines()[-1:]
-            return {"failed": ": ".join([f"its process {isolation.ending(process.returncode)}", *told])}
+            wording = errors.read().decode(errors="replace").strip().splitlines()[-1:]
+            return {"failed": ": ".join([f"its process {isolation.ending(process.returncode)}", *wording])}
         return result
 
     def _begun(self) -> tuple[subprocess.Popen[bytes], IO[bytes]]:

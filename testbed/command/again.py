@@ -31,8 +31,8 @@ def report_again(folder: Path, experiment: str | None, schemes: Sequence[str], c
             raise ResultsError(f"{folder} is a run of {name}, and {experiment} is another experiment")
         return conclude(run, registry.load(experiment), console, again=True)
     if source is not None or name not in registry.names():
-        told = f"of {source}" if source else f"of {name}, which is no experiment of inalab's"
-        raise ResultsError(f"{folder} is a run {told}: to run the code of an experiment's file, name it with --experiment FILE")
+        wording = f"of {source}" if source else f"of {name}, which is no experiment of inalab's"
+        raise ResultsError(f"{folder} is a run {wording}: to run the code of an experiment's file, name it with --experiment FILE")
     drawn = conclude(run, registry.load(name), console, again=True)
     if not drawn and (left := [file for file in run.record.get("schemes_added", {}) if file not in schemes]):
         console.print(f"a bound may need the code of {', '.join(left)}: name it with --scheme FILE")

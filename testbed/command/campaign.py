@@ -62,15 +62,15 @@ def status(file: File, results: Results = Path("results")) -> None:
     from inalab.testbed.campaign.campaign import read_status
     from inalab.testbed.command.campaigner import FOLDER
 
-    told, running = read_status(results / FOLDER / file.stem)
-    console.print(f"{file.stem}: {told.done} of {told.trials} trials are there, {len(told.failed)} failed")
+    wording, running = read_status(results / FOLDER / file.stem)
+    console.print(f"{file.stem}: {wording.done} of {wording.trials} trials are there, {len(wording.failed)} failed")
     if not running:
-        console.print("no process is at it" + ("" if told.done == told.trials else f": inalab campaign {file} goes on"))
+        console.print("no process is at it" + ("" if wording.done == wording.trials else f": inalab campaign {file} goes on"))
         return
-    for slot, name in sorted(told.running.items()):
+    for slot, name in sorted(wording.running.items()):
         console.print(f"  {slot}: {name}")
-    until = time.strftime("%H:%M", time.localtime(told.updated + told.left)) if told.left is not None else "not known yet"
-    console.print(f"{told.slots} slots; until {until}")
+    until = time.strftime("%H:%M", time.localtime(wording.updated + wording.left)) if wording.left is not None else "not known yet"
+    console.print(f"{wording.slots} slots; until {until}")
 
 
 @application.command()

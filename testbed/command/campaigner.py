@@ -21,9 +21,9 @@ from inalab.testbed.campaign.file import RunWords
 from inalab.testbed.campaign.identity import foreign_files, identity
 from inalab.testbed.campaign.machines import Here, Machines, MachinesError
 from inalab.testbed.command.runner import INTERRUPTED, conclude, entry_of, need_namespaces, new_record
-from inalab.testbed.plan.asking import Asked, understood
 from inalab.testbed.plan.effect import checked_plan
 from inalab.testbed.plan.experiment import short
+from inalab.testbed.plan.request import Request, understood
 from inalab.testbed.plan.settings import named_scheme
 from inalab.testbed.plan.targets import check_trials, target_for
 from inalab.testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
@@ -43,7 +43,7 @@ def conduct(
     runs = [_Run(one) for one in words]
     if on:
         _dask().checked(on)  # before anything is written
-    if any(run.asked.target != SimulatedTarget.name for run in runs):
+    if any(run.request.target != SimulatedTarget.name for run in runs):
         need_namespaces()
     campaign = Campaign(results / FOLDER / name, [run.planned for run in runs], bool(again))
     campaign.claim()
@@ -59,8 +59,8 @@ def conduct(
         console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")
     drawn = [run.report(campaign, results, console) for run in runs]
     if again is not None and not interrupted and (invalid := campaign.invalid()):
-        told = f"{invalid} of {len(campaign.trials)} trials are not valid"
-        console.print(f"{told}: to run them again, say the same with --again invalid", style="yellow")
+        wording = f"{invalid} of {len(campaign.trials)} trials are not valid"
+        console.print(f"{wording}: to run them again, say the same with --again invalid", style="yellow")
     campaign.release()
     lost = len(campaign.trials) - campaign.status.done
     if lost and not interrupted:
@@ -88,29 +88,29 @@ class _Run:
 
     def __init__(self, words: RunWords) -> None:
         scheme = named_scheme(words.scheme) if words.scheme else None
-        asked = Asked(words.experiment, words.target, words.seed, list(words.set), words.quick)
-        self.asked, self.experiment, self.settings = understood(asked, scheme)
-        self.plan = checked_plan(self.experiment, self.settings, asked.seed)
+        request = Request(words.experiment, words.target, words.seed, list(words.set), words.quick)
+        self.request, self.experiment, self.settings = understood(request, scheme)
+        self.plan = checked_plan(self.experiment, self.settings, request.seed)
         first = self.plan[0].settings
-        check_trials(self.asked.target, self.plan)
-        self.target = target_for(self.asked.target, first.running(), first.k)
+        check_trials(self.request.target, self.plan)
+        self.target = target_for(self.request.target, first.running(), first.k)
         trials, foreign = [], {}
         for trial in self.plan:
             files = foreign_files(trial)
-            number = identity(trial, self.asked.target, files)
+            number = identity(trial, self.request.target, files)
             trials.append((number, trial))
             foreign[number] = files
-        self.planned = Planned(short(asked.experiment), self.asked.target, trials, foreign)
+        self.planned = Planned(short(request.experiment), self.request.target, trials, foreign)
 
     def report(self, campaign: Campaign, results: Path, console: Console) -> bool:
         """Write the run's folder anew, from what there is; False if it could not be drawn."""
         found = campaign.results(self.planned)
         if not found:
             return True
-        record = new_record(self.asked, self.experiment, self.settings, self.plan, self.target)
+        record = new_record(self.request, self.experiment, self.settings, self.plan, self.target)
         record |= {"campaign": campaign.folder.name, "finished": len(found) == len(self.plan)}
         record |= {"machines": campaign.machines(self.planned), "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        words = hashlib.sha256(json.dumps(asdict(self.asked)).encode()).hexdigest()[:16]
+        words = hashlib.sha256(json.dumps(asdict(self.request)).encode()).hexdigest()[:16]
         note = campaign.folder / f"run-{words}"  # a link to the folder of its report
         if (note / "run.json").exists():
             run = Run(note.resolve(), record)

@@ -61,8 +61,8 @@ def run(
     from inalab.testbed.command.runner import INTERRUPTED, run_experiment
     from inalab.testbed.plan import captures
     from inalab.testbed.plan import experiment as registry
-    from inalab.testbed.plan.asking import Asked, understood
     from inalab.testbed.plan.effect import checked_plan
+    from inalab.testbed.plan.request import Request, understood
     from inalab.testbed.plan.settings import SettingsError, named_scheme
     from inalab.testbed.plan.targets import check_trials
 
@@ -73,20 +73,20 @@ def run(
     plans = []
     for name in registry.names() if experiment == "all" else [experiment]:
         own = experiment == "all" and registry.has_target(name)
-        asked = Asked(name, "" if own else target or "", seed, list(set_ or []), quick, resume, tuple(links))
-        asked, chosen, settings = understood(asked, chosen_scheme, strict=experiment != "all")
+        request = Request(name, "" if own else target or "", seed, list(set_ or []), quick, resume, tuple(links))
+        request, chosen, settings = understood(request, chosen_scheme, strict=experiment != "all")
         if experiment == "all":
             try:
-                check_trials(asked.target, checked_plan(chosen, settings, seed))
+                check_trials(request.target, checked_plan(chosen, settings, seed))
             except SettingsError as error:
                 console.print(f"{name} is left out: {error}", soft_wrap=True)
                 continue
         if links:
             captures.refuse_unknown(links, chosen.trials(settings, seed))
-        plans.append((asked, chosen, settings))
+        plans.append((request, chosen, settings))
     code = 0
-    for asked, chosen, settings in plans:
-        ended, _ = run_experiment(asked, chosen, settings, results, console)
+    for request, chosen, settings in plans:
+        ended, _ = run_experiment(request, chosen, settings, results, console)
         if ended == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
         code = code or ended
@@ -160,15 +160,15 @@ def export_p4app(
     from inalab.testbed.trial.configuration import commands_for
     from inalab.topologies.p4app import export, named
 
-    asked = parse_overrides(set_ or [], TrialSettings)
-    if taken := {"racks", "workers"} & set(asked):
+    request = parse_overrides(set_ or [], TrialSettings)
+    if taken := {"racks", "workers"} & set(request):
         raise SettingsError(f"{' and '.join(sorted(taken))} are the topology's: name it RACKSxWORKERS")
     shape = named(topology)
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
-    settings = make_settings(TrialSettings, real_defaults(target) | asked | size)
+    settings = make_settings(TrialSettings, real_defaults(target) | request | size)
     settings.check()
     settings.check_switches()
-    refuse_idle(settings, asked)
+    refuse_idle(settings, request)
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)
     program = settings.running().program
@@ -260,10 +260,10 @@ def simulate(
         raise typer.Exit(command.calibrate(calibrate, console))
     if validate:
         raise typer.Exit(command.validate(write, console))
-    asked = parse_overrides(list(set_ or []), TrialSettings)
-    settings = make_settings(TrialSettings, {"workload": f"tensor-{elements}", "steps": 1} | asked)
+    request = parse_overrides(list(set_ or []), TrialSettings)
+    settings = make_settings(TrialSettings, {"workload": f"tensor-{elements}", "steps": 1} | request)
     refuse_others(settings, {job.scheme for job in settings.each()})
-    refuse_idle(settings, asked)
+    refuse_idle(settings, request)
     raise typer.Exit(command.show(settings, seed, console))
 
 
@@ -356,7 +356,7 @@ def _run() -> int | str:
         return application(standalone_mode=False) or 0
     except Exception as error:
         if explain := getattr(error, "format_message", None):  # the command line itself is wrong
-            return f"inalab: {said} (inalab --help)" if (said := explain()) else 2  # help was shown
+            return f"inalab: {sentences} (inalab --help)" if (sentences := explain()) else 2  # help was shown
         if isinstance(error, _what_a_user_can_mend()):
             return f"inalab: {error}"
         if isinstance(error, OSError) and error.filename and error.strerror:  # what the system does not let be read or written

@@ -89,9 +89,9 @@ CHECKS = (
         "run with sudo, or let users make them (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, "
         "kernel.apparmor_restrict_unprivileged_userns); in a container both may be barred",
     ),
-    Check("mnexec", True, _tool("mnexec"), "Mininet starts its hosts with it", "make setup (Debian: mininet)"),
-    Check("Mininet", True, _mininet, "builds hosts and links", "make setup (Debian: mininet)"),
-    Check("C compiler", True, _c_compiler, "the embedded switch compiles P4 programs with it", "make setup (Debian: gcc)"),
+    Check("mnexec", True, _tool("mnexec"), "Mininet starts its hosts with it", "apt-get install mininet"),
+    Check("Mininet", True, _mininet, "builds hosts and links", "apt-get install mininet"),
+    Check("C compiler", True, _c_compiler, "the embedded switch compiles P4 programs with it", "apt-get install gcc"),
     Check("HTB", True, lambda: _qdisc("handle 1: htb default 1"), "limits the rate of links", "a kernel with CONFIG_NET_SCH_HTB"),
     Check(
         "netem",
@@ -105,7 +105,7 @@ CHECKS = (
         False,
         _tool("ethtool"),
         "turns off what hosts of your own leave to their interfaces",
-        "make setup (Debian: ethtool)",
+        "apt-get install ethtool",
     ),
     *(Check(p.name, False, p.found, f"target bmv2: {p.means}", p.get) for p in installation.PIECES),
     Check(
@@ -113,7 +113,7 @@ CHECKS = (
         False,
         _confinement,
         "programs of students run in it when a lab is checked",
-        "make setup (Debian: bubblewrap); a kernel that lets users make namespaces, see above",
+        "apt-get install bubblewrap; a kernel that lets users make namespaces, see above",
     ),
     Check("large socket buffers", False, _socket_buffers, "hold a burst of packets; small ones lose some of it", _small_buffers),
     Check("cores", False, _cores, "eight workers at 10 Mbit/s are valid on two", ""),

@@ -24,8 +24,8 @@ Row = tuple[str, str, str, str]  # name, default, range, description
 
 def show_all(console: Console) -> None:
     """A line for each experiment and each scheme."""
-    told = {name: experiments.summary(experiments.load(name)) for name in experiments.names()}
-    _show(console, "Experiments: inalab run NAME", ("name", "what it shows"), told.items())
+    summaries = {name: experiments.summary(experiments.load(name)) for name in experiments.names()}
+    _show(console, "Experiments: inalab run NAME", ("name", "what it shows"), summaries.items())
     schemes = {name: first_line(registry.find(name)) for name in registry.names()}
     _show(console, "Schemes: inalab run NAME --scheme SCHEME", ("name", "what sums the gradients"), schemes.items())
     console.print("inalab list NAME shows the settings of an experiment or a scheme, for --set KEY=VALUE.")

@@ -225,8 +225,8 @@ def _prompt(network: Mininet, lines: Sequence[str], logs: Path, console: Console
             script.write("\n".join([*lines, ""]))
             script.flush()
             reader, writer = os.pipe()
-            with open(reader) as nobody, open(writer, "w"):  # Mininet would read /dev/null over and over while a command runs
-                CLI(network, stdin=nobody, script=script.name)
+            with open(reader) as no_one, open(writer, "w"):  # Mininet would read /dev/null over and over while a command runs
+                CLI(network, stdin=no_one, script=script.name)
         return
     console.print(f"Logs are in {logs}. A switch's commands: sh python -m inalab.switches.cli SWITCH")
     CLI(network, stdin=sys.stdin)  # as it is now, not when Mininet was imported

@@ -23,13 +23,15 @@ from inalab.hosts.plugins import is_file
 from inalab.schemes import registry
 from inalab.schemes.scheme import Look
 from inalab.switches.target import Target
-from inalab.testbed.command.terminal import plain, styled
+from inalab.testbed.command.terminal import NotebookLine, plain, styled
+from inalab.testbed.draw import plots
+from inalab.testbed.draw.curves import NOTHING
 from inalab.testbed.draw.lanes import lanes
 from inalab.testbed.plan import captures
-from inalab.testbed.plan.asking import Asked
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.effect import checked_plan
 from inalab.testbed.plan.experiment import Experiment, Trial, short, summary
+from inalab.testbed.plan.request import Request
 from inalab.testbed.plan.settings import SettingsError
 from inalab.testbed.plan.targets import check_trials, target_for
 from inalab.testbed.record.clock import time_left
@@ -62,13 +64,14 @@ COLUMNS = ("final_accuracy", "step_median", "tat_median", "ate_per_second", "los
 
 
 class Display:
-    """The progress of a run: a bar that moves on a terminal, a line now and then elsewhere."""
+    """The progress of a run: a bar that moves on a terminal, a line that changes in a notebook, a line now and then elsewhere."""
 
     def __init__(self, console: Console, trials: int, to_run: int | None = None) -> None:
         """`to_run` of the trials have no result yet; None: all."""
         self.console, self.trials = console, trials
         self.to_run = trials if to_run is None else to_run
-        self.live = console.is_terminal
+        self.notebook = NotebookLine() if console.is_jupyter else None
+        self.live = console.is_terminal and not self.notebook
         # no refresh thread: trials are forked from this process
         self.progress = Progress(
             TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
@@ -97,7 +100,7 @@ class Display:
 
     def hear(self, message: Message) -> None:
         """Take in what the trial reports."""
-        if asked_to_stop:
+        if stop_requested:
             raise KeyboardInterrupt
         if isinstance(message, Hello):
             self._draw(0, f"worker {message.rank} is ready")
@@ -121,12 +124,14 @@ class Display:
 
     def _draw(self, step: int, words: str, force: bool = False) -> None:
         now = time.monotonic()
-        if now - self.drawn < (REFRESH_SECONDS if self.live else LINE_SECONDS) and not force:
+        if now - self.drawn < (REFRESH_SECONDS if self.live or self.notebook else LINE_SECONDS) and not force:
             return
         self.drawn = now
         if self.live:
             self.progress.update(self.task, completed=step, state=words)
             self.progress.refresh()
+        elif self.notebook:
+            self.notebook.show(f"{self.title}{self.left}: step {step}/{self.steps}  {words}")
         else:
             self.console.print(f"{self.title}{self.left}: step {step}/{self.steps}  {words}", soft_wrap=True)
 
@@ -134,46 +139,48 @@ class Display:
         """Replace the bar by one line about the trial."""
         self.ended += 1
         self.progress.remove_task(self.task)
+        if self.notebook:
+            self.notebook.show(f"{self.ended} of {self.to_run} trials have ended")
         self.console.print(styled(f"{self.title}: ", *words), soft_wrap=True)
 
 
-def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results: Path, console: Console) -> tuple[int, Run]:
+def run_experiment(request: Request, experiment: Experiment, settings: Any, results: Path, console: Console) -> tuple[int, Run]:
     """Run all trials; the exit code, which is 0 if every trial has a result, 1 if not, 130 after an interruption, and the run.
 
     To resume is to go on with the newest run that was asked for in the same words: trials that have a result are kept.
     """
-    plan = checked_plan(experiment, settings, asked.seed)
-    check_trials(asked.target, plan, asked.capture)
-    programs = {key: target_for(asked.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
-    if asked.target != SimulatedTarget.name:
+    plan = checked_plan(experiment, settings, request.seed)
+    check_trials(request.target, plan, request.capture)
+    programs = {key: target_for(request.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
+    if request.target != SimulatedTarget.name:
         need_namespaces()
-    record = new_record(asked, experiment, settings, plan, next(iter(programs.values())))
-    run = _earlier(results, record) if asked.resume else None
+    record = new_record(request, experiment, settings, plan, next(iter(programs.values())))
+    run = _earlier(results, record) if request.resume else None
     if run is None:
-        if asked.resume:
+        if request.resume:
             console.print("there is no run of the same words, code and machine to resume: this is a new one")
         run = create_run(results, record["experiment"], record)
         claim(run)
     have = {(t["name"], t["seed"]) for t in run.trials}
     console.print(record["network"], highlight=False, soft_wrap=True)
     console.print(
-        f"{record['experiment']}: {len(plan)} trials on {asked.target}, seed {asked.seed}"
+        f"{record['experiment']}: {len(plan)} trials on {request.target}, seed {request.seed}"
         + (f", {len(have)} of them already there" if have else "")
         + f"; results in {run.folder}",
         highlight=False,
         soft_wrap=True,
     )
     failed = interrupted = False
-    asked_to_stop.clear()
+    stop_requested.clear()
     previous = {number: signal.signal(number, _as_interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         display = Display(console, len(plan), len(plan) - len(have))
         with display.progress:
             for number, trial in enumerate(plan, start=1):
-                if asked_to_stop:
+                if stop_requested:
                     raise KeyboardInterrupt
                 if (trial.name, trial.seed) not in have:
-                    capture = Capture(asked.capture, captures.folder(run.folder, number, trial)) if asked.capture else None
+                    capture = Capture(request.capture, captures.folder(run.folder, number, trial)) if request.capture else None
                     running = programs[trial.settings.running(), trial.settings.k]
                     failed |= not _run_one(run, number, trial, running, display, capture)
     except KeyboardInterrupt:
@@ -193,21 +200,21 @@ def run_experiment(asked: Asked, experiment: Experiment, settings: Any, results:
 
 
 def new_record(
-    asked: Asked, experiment: Experiment, settings: Any, plan: list[Trial], target: Target | SimulatedTarget
+    request: Request, experiment: Experiment, settings: Any, plan: list[Trial], target: Target | SimulatedTarget
 ) -> dict[str, Any]:
     """What run.json says of a run before its first trial."""
     record = {
-        "experiment": short(asked.experiment), "target": asked.target, "seed": asked.seed, "set": asked.overrides,
-        "quick": asked.quick, "description": summary(experiment), "settings": settings.model_dump(mode="json"),
+        "experiment": short(request.experiment), "target": request.target, "seed": request.seed, "set": request.overrides,
+        "quick": request.quick, "description": summary(experiment), "settings": settings.model_dump(mode="json"),
         "network": described([trial.settings for trial in plan]),
         "trials": [t.name for t in plan],
         **environment(Path(inspect.getfile(experiment.trials))),
         "target_versions": target.versions(), "finished": False,
     }  # fmt: skip
-    if asked.capture:
-        record["capture"] = list(asked.capture)
-    if is_file(asked.experiment):
-        record["source"] = str(Path(asked.experiment).resolve())
+    if request.capture:
+        record["capture"] = list(request.capture)
+    if is_file(request.experiment):
+        record["source"] = str(Path(request.experiment).resolve())
     added, own = registry.added(), Path(inspect.getfile(experiment.trials))
     if files := Foreign(CODE).read_by(added.values(), settings.k, own):
         record["foreign"] = files
@@ -240,14 +247,14 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
     return None
 
 
-asked_to_stop: list[int] = []  # the signal, also where Python drops the exception: in a hook of fork, in a finalizer
+stop_requested: list[int] = []  # the signal, also where Python drops the exception: in a hook of fork, in a finalizer
 
 
 writing: list[dict[str, Any]] = []  # the result that is being written
 
 
 def _as_interrupt(number: int, frame: Any) -> None:
-    asked_to_stop.append(number)
+    stop_requested.append(number)
     if not writing:
         raise KeyboardInterrupt
 
@@ -278,8 +285,8 @@ def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display,
     try:
         entry |= bounds.recorded(entry)
     except Exception as error:  # of a scheme of one's own; what was measured is kept
-        told = f"{type(error).__name__}: {error}"
-        display.console.print(f"the bound of scheme {trial.settings.scheme} cannot be computed: {told}", style="yellow")
+        wording = f"{type(error).__name__}: {error}"
+        display.console.print(f"the bound of scheme {trial.settings.scheme} cannot be computed: {wording}", style="yellow")
     _keep(run, entry)
     m = entry["metrics"]
     verdict = ["valid"] if entry["valid"] else [("not valid", "yellow"), f": {'; '.join(entry['problems'])}"]
@@ -315,7 +322,13 @@ def figures_of(run: Run, experiment: Experiment) -> list[tuple[str, str, Figure]
     for name, look in run.record.get("looks", {}).items():
         low, high = look["of_bound"]
         registry.remember(name, registry.Drawn(Look(**{k: v for k, v in look.items() if k != "of_bound"}), (low, high)))
-    return [*experiment.figures(run), *lanes(run)] if run.finished else []
+    with plots.styled():
+        return [*experiment.figures(run), *lanes(run)] if run.finished else []
+
+
+def findings_of(run: Run, experiment: Experiment) -> list[str]:
+    """What a run shows, a sentence each; and how much it does not."""
+    return [*_simulated(run), *_known(experiment.findings(run))]
 
 
 def _drawn(run: Run, experiment: Experiment, traced: bool) -> tuple[list[str], list[tuple[str, str, Figure]], bool]:
@@ -324,7 +337,7 @@ def _drawn(run: Run, experiment: Experiment, traced: bool) -> tuple[list[str], l
         return [], [], True
     try:
         figures = figures_of(run, experiment)
-        return [*_simulated(run), *experiment.findings(run)], figures, True
+        return findings_of(run, experiment), figures, True
     except Exception as error:
         if run.record["target"] == SimulatedTarget.name and isinstance(error, KeyError):
             return [*_simulated(run), f"The figures need {error}, which is not simulated: there are none."], [], True
@@ -333,13 +346,21 @@ def _drawn(run: Run, experiment: Experiment, traced: bool) -> tuple[list[str], l
         return [f"The figures could not be drawn: {type(error).__name__}: {error}"], [], False
 
 
+def _known(findings: list[str]) -> list[str]:
+    """The findings whose numbers are all known, and how many others there are."""
+    known = [sentence for sentence in findings if NOTHING not in sentence]
+    if lacking := len(findings) - len(known):
+        known.append(f"{lacking} more findings need a point that has no valid trial.")
+    return known
+
+
 def _simulated(run: Run) -> list[str]:
     """That the numbers are computed, where they are."""
     if run.record["target"] != SimulatedTarget.name:
         return []
     whose = run.record.get("settings", {}).get("costs", "not known")
-    told = f"costs {whose}: {(run.record.get('target_versions') or {}).get(whose, 'unknown')}"
-    return [f"All numbers are simulated, with {told}. docs/reference/validation.md tells how far they can be trusted."]
+    wording = f"costs {whose}: {(run.record.get('target_versions') or {}).get(whose, 'unknown')}"
+    return [f"All numbers are simulated, with {wording}. docs/reference/validation.md tells how far they can be trusted."]
 
 
 def results_table(run: Run) -> Table:
@@ -355,7 +376,7 @@ def results_table(run: Run) -> Table:
         "step\nms",
         "median\nTAT ms",
         "ATE/s\n1000s",
-        "loss %\n(asked)",
+        "loss %\n(requested)",
         "retrans-\nmissions",
         "valid",
     )
@@ -364,17 +385,17 @@ def results_table(run: Run) -> Table:
     for name in dict.fromkeys(t["name"] for t in run.trials):
         trials = [t for t in run.trials if t["name"] == name]
         valid = [t for t in trials if t["valid"]]
-        told = f"{len(valid)}/{len(trials)}"
+        wording = f"{len(valid)}/{len(trials)}"
         shown = [t["metrics"] for t in valid or trials if "metrics" in t]
         if not shown:
             table.add_row(name, *["–"] * (len(headings) - 2), "failed")
             continue
         m = {key: median_interval([x[key] for x in shown if x.get(key) is not None]).median for key in COLUMNS}
-        asked = trials[0]["settings"].get("loss")
+        request = trials[0]["settings"].get("loss")
         cells = (
             f"{100 * m['final_accuracy']:.1f}" if "final_accuracy" in shown[0] else "–", f"{1000 * m['step_median']:.0f}",
             f"{1000 * m['tat_median']:.0f}", f"{m['ate_per_second'] / 1e3:.0f}",
-            f"{100 * m['loss_achieved']:.3f} ({100 * asked:g})" if asked else "–", f"{m['retransmissions']:,.0f}", told,
+            f"{100 * m['loss_achieved']:.3f} ({100 * request:g})" if request else "–", f"{m['retransmissions']:,.0f}", wording,
         )  # fmt: skip
         table.add_row(name, *cells)
     return table

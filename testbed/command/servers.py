@@ -136,7 +136,7 @@ def _write_build(exercise: Exercise, folder: Path) -> None:
 
         from inalab.switches.p4runtime.p4info import p4info
     except ImportError as error:
-        raise ExerciseError(f'P4Runtime needs {error.name}, which is missing: pip install -e ".[p4runtime]"') from None
+        raise ExerciseError(f'P4Runtime needs {error.name}, which is missing: pip install "inalab[p4runtime]"') from None
     for program in {switch.program for switch in exercise.switches.values()}:
         text = text_format.MessageToString(p4info(check_p4(program)))
         folder.mkdir(exist_ok=True)

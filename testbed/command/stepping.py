@@ -15,7 +15,7 @@ from inalab.switches.embedded.control import SocketControl
 from inalab.switches.embedded.types import EnumType, Header, bit_width
 from inalab.testbed.command.terminal import styled
 from inalab.testbed.plan.settings import SettingsError
-from inalab.testbed.trial.beacon import RunningTrial
+from inalab.testbed.trial.discovery import RunningTrial
 
 ARRIVES = 1.0  # seconds that a step waits for a packet
 LOOKS = 0.005  # seconds between two looks whether one has come
@@ -136,5 +136,5 @@ def _state(taken: tuple[list[str], list[str]] | None) -> str:
     if taken is None:
         return "free"
     inside, missing = taken
-    told = f"has {', '.join(inside) or 'nobody'}"
-    return f"{told}, waits for {', '.join(missing)}" if missing else f"{told}"
+    wording = f"has {', '.join(inside) or 'no worker'}"
+    return f"{wording}, waits for {', '.join(missing)}" if missing else f"{wording}"

@@ -26,6 +26,19 @@ class Terminal(Console):
         return super().render_str(plain(text), **options)
 
 
+class NotebookLine:
+    """A line below a notebook's cell that changes in place."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self.handle = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    def show(self, text: str) -> None:
+        """Show this instead of what was there."""
+        self.handle.update({"text/plain": plain(text)}, raw=True)
+
+
 def styled(*parts: str | tuple[str, str]) -> Text:
     """A line of strings, and of strings with a style of their own."""
     return Text.assemble(*(plain(p) if isinstance(p, str) else (plain(p[0]), p[1]) for p in parts))

@@ -18,7 +18,7 @@ from inalab.switches.control import ControlError
 from inalab.switches.embedded.control import SocketControl
 from inalab.testbed.command.terminal import styled
 from inalab.testbed.plan.settings import SettingsError
-from inalab.testbed.trial.beacon import RunningTrial, trials
+from inalab.testbed.trial.discovery import RunningTrial, trials
 from inalab.topologies.plan import NetworkPlan
 
 WIDTH = 64  # slots in a line
@@ -78,10 +78,10 @@ def picture(trial: RunningTrial) -> RenderableType:
         panels.append(Panel(_switch(seen), title=styled(name), title_align="left"))
         for cells in seen.cells:
             waited.update(missing for _, out in cells.taken.values() for missing in out)
-    told = ", ".join(f"{name} ({n})" for name, n in waited.most_common(8)) or "nobody"
+    wording = ", ".join(f"{name} ({n})" for name, n in waited.most_common(8)) or "none"
     windows = ", ".join(f"{name}: {size:.0f}" for name, size in trial.shown().items())
     shown = [Text(f"windows, in chunks: {windows}")] if windows else []
-    return Group(Text(title, style="bold"), *panels, *shown, Text(f"waited for, and in how many slots: {told}"))
+    return Group(Text(title, style="bold"), *panels, *shown, Text(f"waited for, and in how many slots: {wording}"))
 
 
 def _look(control: SocketControl, plan: NetworkPlan, name: str, own: list[Admitted], loss: float) -> _Seen:

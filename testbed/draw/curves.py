@@ -1,26 +1,41 @@
-"""Curves over a sweep: medians with bootstrap 95 % intervals, a point for every trial, a cross for those that are not valid."""
+"""Curves over a sweep: medians with intervals, a point for every trial, a cross for those that are not valid."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 
 from inalab.schemes import registry
 from inalab.schemes.scheme import Look
+from inalab.testbed.draw.plots import MARKERS
 from inalab.testbed.measures import Measure, Record
 from inalab.testbed.record.runs import Run
 from inalab.testbed.record.statistics import Interval, median_interval
+from inalab.testbed.simulator import calibration
+
+NOTHING = "? (no valid trial)"  # for a number in a sentence
 
 
 def look_of(scheme: str) -> Look:
     """How a scheme looks in every plot."""
     return registry.drawn(scheme).look
+
+
+def variant_of(look: Look, label: str, number: int = 0) -> Look:
+    """How the same scheme looks with another setting: its colour, lighter and darker by turns, and another marker and line."""
+    mixed = (1.0, 0.45) if number % 2 == 0 else (0.0, 0.55)  # towards white or black, and how far
+    red, green, blue = (part + (mixed[0] - part) * mixed[1] for part in to_rgb(look.colour))
+    colour = to_hex((red, green, blue))
+    marker, line = MARKERS[1 + number % (len(MARKERS) - 1)], ("--", "-.", ":")[number % 3]
+    return replace(look, label=label, colour=colour, marker=marker, line=line)
 
 
 def by_name(run: Run) -> dict[str, list[Record]]:
@@ -32,8 +47,9 @@ def by_name(run: Run) -> dict[str, list[Record]]:
 
 
 def matching(run: Run, **factors: Any) -> list[Record]:
-    """Trials with measurements whose factors are these."""
-    return [t for t in run.finished if all(t["factors"].get(key) == value for key, value in factors.items())]
+    """Trials with measurements whose factors are these; a list has those of which a factor may be any."""
+    among = {key: value if isinstance(value, list) else [value] for key, value in factors.items()}
+    return [t for t in run.finished if all(t["factors"].get(key) in values for key, values in among.items())]
 
 
 def values(run: Run, measure: Measure, **factors: Any) -> list[float]:
@@ -69,7 +85,7 @@ def in_order(values: list[Any], beside: float) -> Callable[[Any], float]:
 def words(interval: Interval, form: str = ".2f") -> str:
     """An interval in words: median, bounds, and of how many trials."""
     if not interval.n:
-        return "? (no valid trial)"
+        return NOTHING
     bounds = f"{interval.low:{form}} to {interval.high:{form}}, " if interval.known else ""
     return f"{interval.median:{form}} ({bounds}n = {interval.n})"
 
@@ -81,12 +97,10 @@ class Tolerance:
     low: float
     high: float
 
-    def words(self, interval: Interval) -> str:
-        """An interval in words, and whether its median is within the tolerance."""
-        if not interval.n:
-            return words(interval)
+    def words(self, interval: Interval, of: str) -> str:
+        """An interval in words, what it is `of`, and whether its median is within the tolerance."""
         where = "within" if self.low <= interval.median <= self.high else "OUTSIDE"
-        return f"{words(interval)} [{where} the stated {self.low:g} to {self.high:g}]"
+        return f"{words(interval)} {of}, {where} the stated {self.low:g} to {self.high:g}"
 
 
 def near_bound(scheme: str) -> Tolerance:
@@ -100,13 +114,21 @@ def levels(run: Run, factor: str, **factors: Any) -> list[Any]:
 
 
 def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Callable[[Any], float] = float, **factors: Any) -> None:
-    """The measure over factor `x`, for the trials with these factors; `place` is where a value of x lies on the axis."""
+    """The measure over factor `x`, for the trials with these factors; `place` is where a value of x lies on the axis.
+
+    What is simulated of a scheme whose simulation failed its validation is pale, thin and dashed, and its name says so.
+    """
+    shown, doubtful = matching(run, **factors), _fails_validation(run, **factors)
+    if doubtful:
+        look = replace(look, label=f"{look.label}: failed validation", line=":")
+    weight: Any = {"alpha": 0.5, "linewidth": 0.9} if doubtful else {"alpha": 1.0, "linewidth": 1.4}
     middle: list[tuple[float, Interval]] = []
     for level in levels(run, x, **factors):
         at = place(level)
-        here = [(measure(t), t["valid"]) for t in matching(run, **factors, **{x: level})]
+        here = [(measure(t), t["valid"]) for t in shown if t["factors"].get(x) == level]
         good, bad = ([v for v, valid in here if valid is wanted and math.isfinite(v)] for wanted in (True, False))
-        ax.plot([at] * len(good), good, ".", color=look.colour, alpha=0.35, markersize=4, zorder=2)
+        if len(good) > 1:
+            ax.plot([at] * len(good), good, ".", color=look.colour, alpha=0.35, markersize=4, zorder=2)
         ax.plot([at] * len(bad), bad, "x", color=look.colour, alpha=0.6, markersize=5, zorder=2)
         if good:
             middle.append((at, median_interval(good)))
@@ -116,9 +138,15 @@ def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Calla
     at_, intervals = [m[0] for m in middle], [m[1] for m in middle]
     spread = np.array([[i.median - i.low, i.high - i.median] if i.known else [0, 0] for i in intervals]).T.clip(0)
     ax.errorbar(
-        at_, [i.median for i in intervals], yerr=spread, fmt=look.line, marker=look.marker, color=look.colour, markersize=5,
-        capsize=3, linewidth=1.4, label=look.label, zorder=3,
+        at_, [i.median for i in intervals], yerr=spread, linestyle=look.line, marker=look.marker, color=look.colour,
+        markersize=4.5, capsize=2.5, label=look.label, zorder=3, **weight,
     )  # fmt: skip
+
+
+def _fails_validation(run: Run, **factors: Any) -> bool:
+    if run.record.get("target") != "simulated":
+        return False
+    return any(t["settings"]["scheme"] in calibration.failed() for t in matching(run, **factors))
 
 
 def bar(ax: Axes, at: float, found: list[float], look: Look, light: bool = False) -> None:
@@ -140,14 +168,17 @@ def bound_line(ax: Axes, at: Iterable[float], heights: Iterable[float], look: Lo
 
 def not_valid(run: Run) -> list[str]:
     """A sentence for trials that are not valid, and one for those that failed, if there are any."""
-    said = []
+    sentences = []
     bad = [t for t in run.finished if not t["valid"]]
     if bad:
-        reasons = Counter(problem.split(":")[0] for t in bad for problem in t["problems"])
-        shown = "; ".join(reason for reason, _ in reasons.most_common(3))
-        said.append(f"{len(bad)} of {len(run.trials)} trials are not valid and count nowhere (crosses in the plots): {shown}.")
+        reasons: dict[str, list[str]] = {}
+        for problem in (problem.split(":")[0] for t in bad for problem in t["problems"]):
+            reasons.setdefault(re.sub(r"[\d.,]+", "", problem), []).append(problem)
+        most = sorted(reasons.values(), key=len, reverse=True)[:3]
+        shown = "; ".join(same[0] + (f" (and {len(same) - 1} like it)" if len(same) > 1 else "") for same in most)
+        sentences.append(f"{len(bad)} of {len(run.trials)} trials are not valid and count nowhere (crosses in the plots): {shown}.")
     if failed := [t for t in run.trials if "metrics" not in t]:
         names = Counter(t["name"] for t in failed)
         shown = "; ".join(f"{name} ({n})" for name, n in names.items())
-        said.append(f"{len(failed)} of {len(run.trials)} trials failed, and medians are of the others: {shown}.")
-    return said
+        sentences.append(f"{len(failed)} of {len(run.trials)} trials failed, and medians are of the others: {shown}.")
+    return sentences

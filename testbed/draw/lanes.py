@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import WIDTH, new_figure
 from inalab.testbed.record.runs import Run
 
 MOST = 9  # trials that are shown
@@ -28,13 +28,13 @@ def lanes(run: Run) -> Iterator[tuple[str, str, Figure]]:
         return
     columns = min(len(shown), 3)
     rows = -(-len(shown) // columns)
-    figure, axes = new_figure(columns, rows, (4.2 * columns, 0.9 + 2.6 * rows))
+    figure, axes = new_figure(columns, rows, (WIDTH, 0.9 + 2.2 * rows))
     for ax, trial in zip(axes, shown, strict=False):
         _draw(ax, trial)
     for ax in axes[len(shown) :]:
         ax.set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     yield "layers", CAPTION, figure
 
 
@@ -56,9 +56,9 @@ def _draw(ax: Axes, trial: dict[str, Any]) -> None:
         ):
             ax.barh(at + offset, right - left, 0.38, left, color=colour, label=label if step is steps[0] else None)
         ax.axvline(1000 * (step["begun"] - start), color="black", linestyle=":", linewidth=1)
-    ax.set_yticks(range(layers), [f"{number + 1}" for number in range(layers)], fontsize=7 if layers > 12 else 9)
+    ax.set_yticks(range(layers), [f"{number + 1}" for number in range(layers)])
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("ms")
     ax.set_ylabel("layer")
-    ax.set_title(trial["name"] + ("" if trial["valid"] else " (not valid)"), fontsize=9)
+    ax.set_title(trial["name"] + ("" if trial["valid"] else " (not valid)"))

@@ -67,8 +67,8 @@ def _links(axes: Axes, plan: NetworkPlan, places: Places, loss: float) -> None:
                 ha=away, va="bottom" if y == top else "center", fontsize=8, color="#444444", zorder=2,
             )  # fmt: skip
     if loss:
-        told = f"× loses {100 * loss:g} % of the packets, each way"
-        axes.annotate(told, (1, 1), xycoords="axes fraction", ha="right", va="top", fontsize=9, color=FAULT)
+        wording = f"× loses {100 * loss:g} % of the packets, each way"
+        axes.annotate(wording, (1, 1), xycoords="axes fraction", ha="right", va="top", fontsize=9, color=FAULT)
 
 
 def _first(plan: NetworkPlan, lower: str) -> LinkPlan:
@@ -88,8 +88,8 @@ def _nodes(axes: Axes, plan: NetworkPlan, places: Places, settings: TrialSetting
         axes.annotate(text, (x, y), ha="center", va="center", fontsize=9, color="white", bbox=box, zorder=3)
         axes.plot([x], [y], alpha=0)  # the limits include it
     if straggler.kind == "slow":
-        told, under = f"computes {straggler.factor:g}× as long", places[f"h{straggler.rank}"]
-        axes.annotate(told, under, xytext=(0, -26), textcoords="offset points", ha="center", fontsize=9, color=FAULT)
+        wording, under = f"computes {straggler.factor:g}× as long", places[f"h{straggler.rank}"]
+        axes.annotate(wording, under, xytext=(0, -26), textcoords="offset points", ha="center", fontsize=9, color=FAULT)
     elif straggler.kind != "none":
-        told = f"every worker's compute times are {straggler.kind}"
-        axes.annotate(told, (0.5, 0), xycoords="axes fraction", ha="center", va="bottom", fontsize=9, color=FAULT)
+        wording = f"every worker's compute times are {straggler.kind}"
+        axes.annotate(wording, (0.5, 0), xycoords="axes fraction", ha="center", va="bottom", fontsize=9, color=FAULT)

@@ -23,7 +23,7 @@ def shade(ax: Axes, run: Run, most: int | None = None, factor: str = "workers") 
     if beyond := [n for n in levels(run, factor) if n > most]:
         begin = float(np.sqrt(most * beyond[0])) if most else 0.8 * beyond[0]
         ax.axvspan(begin, 1.2 * beyond[-1], color="black", alpha=0.07, linewidth=0)
-        ax.text(begin * 1.1, 0.98, "extrapolation", fontsize=7, va="top", transform=ax.get_xaxis_transform())
+        ax.text(begin * 1.1, 0.98, "extrapolation", va="top", transform=ax.get_xaxis_transform())
 
 
 def draw_measured(ax: Axes, run: Run, scheme: str) -> None:

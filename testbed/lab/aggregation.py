@@ -73,7 +73,7 @@ def update(worker: int, values: Sequence[int], **fields: Any) -> Packet:
 
 
 def result(worker: int, values: Sequence[int], to: str = EVERYBODY, **fields: Any) -> Packet:
-    """What the switch sends when a vector is complete: to everybody, or to one worker."""
+    """What the switch sends when a vector is complete: to all, or to one worker."""
     filled = [*values, *[0] * (LANES - len(values))]
     return Ether(src=SWITCH, dst=to) / Aggregation(kind=RESULT, worker=worker, values=filled, **fields)
 

@@ -22,21 +22,21 @@ def check(lab: Lab, submission: Path) -> Iterator[Outcome]:
 
 def _outcome(lab: Lab, task: Task, submission: Path, shared: dict[Hashable, Any]) -> Outcome:
     with Workbench(submission, lab.files, shared=shared) as bench:
-        share, told, trace = 1.0, "", ""
+        share, wording, trace = 1.0, "", ""
         try:
             earned = task.function(bench)
             for switch in bench.switches:
                 switch.check_ends()
             if earned is not None:
-                share, told = min(1.0, max(0.0, earned.earned)), earned.why
+                share, wording = min(1.0, max(0.0, earned.earned)), earned.why
         except Failure as failure:
-            share, told, trace = 0.0, str(failure), failure.trace
+            share, wording, trace = 0.0, str(failure), failure.trace
         except Exception as error:  # the check goes on, for others' sake; what it could not read is shown
-            told = f"the check cannot read what the program hands over: {type(error).__name__}: {error}"
+            wording = f"the check cannot read what the program hands over: {type(error).__name__}: {error}"
             share, trace = 0.0, traceback.format_exc()
-        if bench.guard.told:
-            share, told = 0.0, f"the submission's processes {bench.guard.told}"
-        texts = (printable(text) for text in (told, trace, bench.output()))
+        if bench.guard.wording:
+            share, wording = 0.0, f"the submission's processes {bench.guard.wording}"
+        texts = (printable(text) for text in (wording, trace, bench.output()))
         return Outcome(task.name, round(share * task.points, 1), task.points, *texts)
 
 

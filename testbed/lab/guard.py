@@ -43,7 +43,7 @@ class Guard:
     """Ends the processes that it is given as soon as there is an excess. `told` is what it was."""
 
     def __init__(self) -> None:
-        self.told: str | None = None
+        self.wording: str | None = None
         self._guarded: list[subprocess.Popen[bytes]] = []
         self._over = Event()
         self._thread = Thread(target=self._watch, daemon=True)
@@ -64,7 +64,7 @@ class Guard:
 
     def _watch(self) -> None:
         while not self._over.wait(EVERY):
-            if told := excess():
-                self.told = told
+            if wording := excess():
+                self.wording = wording
                 for process in self._guarded:
                     process.kill()

@@ -53,7 +53,7 @@ class Outcome:
     task: str
     points: float
     most: int
-    told: str = ""
+    wording: str = ""
     trace: str = ""
     output: str = ""
 

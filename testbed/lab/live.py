@@ -48,7 +48,7 @@ class LiveHost:
         self._queue: list[tuple[float, str]] = []
 
     def run(self, seconds: float, **given: Any) -> None:
-        """Start, and go on until the host has finished and nobody sends any more. Failure after so many seconds."""
+        """Start, and go on until the host has finished and no packet is sent any more. Failure after so many seconds."""
         self.heard = self.begun = time.monotonic()
         deadline = self.begun + seconds
         self._call("start", **given)

@@ -54,7 +54,7 @@ def _unpack(value: dict[str, Any]) -> Any:
 
 
 def send(connection: socket.socket, message: Any, seconds: float | None = None) -> None:
-    """Send a message. ClosedError or, after so many seconds, TimeoutError if nobody takes it; TypeError if it cannot be sent."""
+    """Send a message. ClosedError or, after so many seconds, TimeoutError if it is not taken; TypeError if it cannot be sent."""
     data = json.dumps(message, default=_pack).encode()
     connection.settimeout(seconds)  # of all of it
     try:

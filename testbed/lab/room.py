@@ -143,17 +143,17 @@ def run(command: Sequence[str], submission: Path, seconds: float) -> tuple[int, 
 
 def _await(pid: int, seconds: float) -> int | str:
     """The exit code, or why the process was ended with all that it began."""
-    deadline, told = time.monotonic() + seconds, None
-    while not told:
+    deadline, wording = time.monotonic() + seconds, None
+    while not wording:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.25)
         if over := guard.excess():
-            told = f"the trial's processes {over}"
+            wording = f"the trial's processes {over}"
         elif time.monotonic() > deadline:
-            told = f"the trial takes longer than {seconds:g} s: does a worker wait for ever?"
+            wording = f"the trial takes longer than {seconds:g} s: does a worker wait for ever?"
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return told
+    return wording

@@ -74,16 +74,16 @@ def _keep(executable: bytes, target: Path) -> None:
 
 def _output(command: Sequence[str], program: str, text: bytes = b"") -> bytes:
     """What a compiler prints that gets this text. Failure if it does not end well."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as sentences:
         given.write(text)  # files, because these have a limit
         given.seek(0)
         try:
-            done = subprocess.run(command, stdin=given, stdout=made, stderr=said, timeout=COMPILING, check=False)
+            done = subprocess.run(command, stdin=given, stdout=made, stderr=sentences, timeout=COMPILING, check=False)
         except subprocess.TimeoutExpired:
             raise Failure(f"{program} takes longer than {COMPILING} s to compile") from None
         if done.returncode:
-            told = _content(said).decode(errors="replace").strip()[-4000:]
-            raise Failure(f"{program} does not compile", told or f"the compiler {ending(done.returncode)}")
+            wording = _content(sentences).decode(errors="replace").strip()[-4000:]
+            raise Failure(f"{program} does not compile", wording or f"the compiler {ending(done.returncode)}")
         return _content(made)
 
 
@@ -103,7 +103,7 @@ class StudentSwitch:
             for command in commands:
                 self.command(command)
         except Failure:
-            self.close()  # nobody else has it yet
+            self.close()  # no other has it yet
             raise
 
     def command(self, line: str) -> str:

@@ -30,12 +30,12 @@ def _workers(trials: Sequence[TrialSettings]) -> str:
     """How many, of all jobs together, and in which racks."""
     by_rack, jobs = {tuple(trial.workers_by_rack()) for trial in trials}, {len(trial.each()) for trial in trials}
     sizes, racks = {sum(one) for one in by_rack}, {len(one) for one in by_rack}
-    told = f"{_numbers(sizes)} worker{'s' * (sizes != {1})}"
+    wording = f"{_numbers(sizes)} worker{'s' * (sizes != {1})}"
     if jobs != {1}:
-        told += f" of {_numbers(jobs)} jobs"
-    told += f" in {_numbers(racks)} rack{'s' * (racks != {1})}"
+        wording += f" of {_numbers(jobs)} jobs"
+    wording += f" in {_numbers(racks)} rack{'s' * (racks != {1})}"
     alike = {size for one in by_rack for size in one}
-    return f"{told} of {_numbers(alike)}" if len(by_rack) == len(alike) == 1 and racks != {1} else told
+    return f"{wording} of {_numbers(alike)}" if len(by_rack) == len(alike) == 1 and racks != {1} else wording
 
 
 def _numbers(values: Iterable[float]) -> str:

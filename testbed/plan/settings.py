@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import (
@@ -139,8 +140,8 @@ class JobSettings(WithSchemes):
 
     def changes(self) -> dict[str, Any]:
         """What differs from the trial's settings."""
-        told = {key: value for key, value in self.model_dump().items() if value is not None and key not in ("start", "workers")}
-        return told | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
+        given = {key: value for key, value in self.model_dump().items() if value is not None and key not in ("start", "workers")}
+        return given | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
 class TrialSettings(
@@ -321,9 +322,15 @@ def parse_overrides(texts: list[str], known: type[BaseModel]) -> dict[str, Any]:
             raise SettingsError(f"--set takes key=value, not {text!r}")
         key = ungrouped(key)
         if key not in known.model_fields.keys() - {"own"} and not owners(key):
-            raise SettingsError(f"there is no setting {key}: choose one of {', '.join(setting_names(known))}")
+            raise SettingsError(f"there is no setting {key}{_meant(key, known)}: choose one of {', '.join(setting_names(known))}")
         values[key] = value
     return values
+
+
+def _meant(key: str, known: type[BaseModel]) -> str:
+    """The setting that was probably meant, for a sentence."""
+    near = get_close_matches(key, setting_names(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def named_scheme(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import lzma
 import math
 import os
 import tempfile
@@ -15,6 +16,8 @@ from typing import Any
 
 from inalab.testbed.record import schema
 
+PACKED = "trials.jsonl.xz"  # as the documentation keeps runs
+LONGEST = 1 << 29  # bytes of unpacked trials: a folder may come from anywhere
 LARGEST = 1e300  # number that a record can have
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -134,10 +137,10 @@ def load_run(folder: Path) -> Run:
     """Read a run back; ResultsError if the folder is none."""
     try:
         record = _read((folder / "run.json").read_text())
-        whole = (folder / "trials.jsonl").read_text() if (folder / "trials.jsonl").exists() else ""
+        whole = _trials_of(folder)
         lines = whole.split("\n")[:-1]  # what follows the last line's end was being written when the run was killed
         trials = [_read(line) for line in lines]
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, lzma.LZMAError) as error:
         raise ResultsError(f"{folder} is not the folder of a run: {error}") from None
     if wrong := schema.problem(schema.Record, record):
         raise ResultsError(f"{folder} is not the folder of a run: in its run.json, {wrong}")
@@ -145,6 +148,14 @@ def load_run(folder: Path) -> Run:
         if wrong := schema.problem(schema.Trial, trial):
             raise ResultsError(f"{folder} is not the folder of a run: in line {number} of its trials.jsonl, {wrong}")
     return Run(folder, record, trials)
+
+
+def _trials_of(folder: Path) -> str:
+    if (folder / "trials.jsonl").exists():
+        return (folder / "trials.jsonl").read_text()
+    return (
+        lzma.LZMADecompressor().decompress((folder / PACKED).read_bytes(), LONGEST).decode() if (folder / PACKED).exists() else ""
+    )
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -1,17 +1,13 @@
-"""Medians with bootstrap intervals: what plots draw and `inalab compare` decides by."""
+"""Medians with intervals that hold the true median with a known probability."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import NamedTuple
 
-import numpy as np
-import scipy
-
-FEWEST = 3  # values; resampling two tells nothing about their spread
-RESAMPLES = 4999
-BATCH_VALUES = 1 << 20  # resampled values held in memory at once
+FEWEST = 3  # values; two tell nothing about their spread
 
 
 class Interval(NamedTuple):
@@ -36,22 +32,37 @@ class Interval(NamedTuple):
         return self.low <= value <= self.high
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95, seed: int = 0) -> Interval:
-    """The median and its bootstrap interval (percentile method, resampled from `seed`, so equal for equal values).
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """The median and the interval between two order statistics that holds the true median with this confidence or more.
 
+    The bounds are the kth least and the kth greatest value, with the largest k for which the chance that the true median is
+    outside, 2 P(Binomial(n, 1/2) < k), is at most 1 - confidence (David and Nagaraja, Order Statistics, section 7.1). Of
+    fewer than six values they are the least and the greatest, whatever `confidence` is: `coverage` says what they hold.
     Fewer than three values have a median and no bounds; no values have neither. ValueError for values that are not finite.
-
-    The percentile method, because the jackknife that BCa corrects by is not consistent for a median (Efron and
-    Tibshirani, An Introduction to the Bootstrap, section 11.6). Of few values the bounds are the least and the greatest, which
-    hold the true median with a probability of 1 − 2/2ⁿ: 75 % for three, 94 % for five, whatever `confidence` asks for.
     """
-    sample = np.asarray(values, dtype=np.float64).reshape(-1)
-    if not np.isfinite(sample).all():
+    sample = sorted(map(float, values))
+    if not all(map(math.isfinite, sample)):
         raise ValueError("a median's interval needs finite values")
-    if sample.size < FEWEST:
-        return Interval(float(np.median(sample)) if sample.size else math.nan, math.nan, math.nan, int(sample.size))
-    bounds = scipy.stats.bootstrap(  # imported here, which takes half a second
-        (sample,), np.median, confidence_level=confidence, n_resamples=RESAMPLES, method="percentile", vectorized=True,
-        batch=max(1, BATCH_VALUES // sample.size), rng=np.random.default_rng(seed),
-    ).confidence_interval  # fmt: skip
-    return Interval(float(np.median(sample)), float(bounds.low), float(bounds.high), int(sample.size))
+    n = len(sample)
+    if n < FEWEST:
+        return Interval(median(sample) if n else math.nan, math.nan, math.nan, n)
+    k = _rank(n, confidence)
+    return Interval(median(sample), sample[k - 1], sample[n - k], n)
+
+
+def coverage(n: int, confidence: float = 0.95) -> float:
+    """The probability with which the interval of n independent values holds the true median; 0 where it has no bounds."""
+    return 1 - 2 * _below(_rank(n, confidence), n) if n >= FEWEST else 0.0
+
+
+def _rank(n: int, confidence: float) -> int:
+    """Which values from the ends bound the median."""
+    k = 1
+    while k < (n + 1) // 2 and 2 * _below(k + 1, n) <= 1 - confidence:
+        k += 1
+    return k
+
+
+def _below(k: int, n: int) -> float:
+    """The chance that fewer than k of n values are below their true median."""
+    return sum(math.comb(n, i) for i in range(k)) / 2.0**n

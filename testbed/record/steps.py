@@ -22,7 +22,7 @@ def groups(steps: Iterable[dict[str, Any]]) -> list[Group]:
 
 
 def exchanges(steps: list[dict[str, Any]]) -> list[Group]:
-    """The records of workers that exchange with each other: those of a step. Where nobody waits for anybody each is by itself."""
+    """The records of workers that exchange with each other: those of a step. Where none waits, each is alone."""
     return [[record] for record in steps] if _asynchronous(steps) else groups(steps)
 
 
@@ -48,7 +48,7 @@ def duration(group: Group) -> float:
 def periods(steps: list[dict[str, Any]]) -> list[float]:
     """Seconds from when the first worker began a step until it, or another, began the next; the last step's until its end.
 
-    Where steps overlap (pipeline cross-barrier) a step takes longer than this. Where nobody waits for the others, each worker's.
+    Where steps overlap (pipeline cross-barrier) a step takes longer than this. Where no worker waits for the others, each worker's.
     """
     if _asynchronous(steps):
         ranks = sorted({r["rank"] for r in steps})

@@ -223,9 +223,9 @@ def _pairs(what: str, a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[st
 
 def _settings_of(label: str, a: Trials, b: Trials, known: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Settings in which the trial differs and that the runs' settings do not already tell."""
-    told = {what.removeprefix("settings: ") for what, _, _ in known if what.startswith("settings: ")}
+    named = {what.removeprefix("settings: ") for what, _, _ in known if what.startswith("settings: ")}
     first, second = (next(iter(trials.values())).get("settings", {}) for trials in (a, b))
-    return [pair for pair in _pairs(label, first, second) if pair[0].removeprefix(f"{label}: ") not in told]
+    return [pair for pair in _pairs(label, first, second) if pair[0].removeprefix(f"{label}: ") not in named]
 
 
 # --- printing
@@ -248,8 +248,8 @@ def _conclusions(result: Comparison) -> Iterator[str]:
     yield from result.notes
     yield from result.differences
     for name in result.different:
-        told = ", ".join(f"{f.metric.heading} (p = {f.p:.2g})" for f in result.findings[name] if f.different)
-        yield f"{name}: differs in {told}"
+        wording = ", ".join(f"{f.metric.heading} (p = {f.p:.2g})" for f in result.findings[name] if f.different)
+        yield f"{name}: differs in {wording}"
     if same := [name for name in result.findings if name not in (*result.different, *result.undecided)]:
         yield f"no difference found in: {', '.join(same)}"
     yield from _refusals(result)

@@ -15,16 +15,17 @@ from inalab.testbed.plan.groups import ungrouped
 from inalab.testbed.record.metrics import MISSING
 from inalab.testbed.record.provenance import described
 from inalab.testbed.record.runs import Run, save_record, write_whole
+from inalab.testbed.record.statistics import coverage
 from inalab.testbed.report.index import write_index
 from inalab.testbed.report.tables import seed_table, trial_table, verdict
 from inalab.testbed.report.templates import render
 
-DPI = 144
+DPI = 200
 LARGEST_SVG = 2_000_000  # bytes; a plot beyond is shown as PNG
 
 
 def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Figure]]) -> Path:
-    """Write each figure as PNG and SVG, the page that shows them, and the index over all runs; returns the page's path.
+    """Write each figure as PNG, SVG and PDF, the page that shows them, and the index over all runs; returns the page's path.
 
     What the index tells of a run is kept in its run.json: the findings, the plots' names.
     """
@@ -33,6 +34,7 @@ def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Fi
         png, svg = saved(name, figure, "png", dpi=DPI), saved(name, figure, "svg")
         write_whole(run.folder / f"{name}.png", png)
         write_whole(run.folder / f"{name}.svg", svg)
+        write_whole(run.folder / f"{name}.pdf", saved(name, figure, "pdf"))
         shown.append({"name": name, "caption": caption.rstrip("."), "source": _embedded(svg, png)})
     run.record |= {"findings": findings, "plots": [f["name"] for f in shown]}
     save_record(run)
@@ -41,6 +43,7 @@ def write_report(run: Run, findings: list[str], figures: list[tuple[str, str, Fi
         "report.html.jinja",
         run=run, record=run.record, findings=findings, figures=shown, again=command(run.record), facts=_facts(run),
         table=trial_table(run), medians=seed_table(run), unsound=_unsound(run), context=_context(run.record),
+        intervals=_intervals(run),
     )  # fmt: skip
     write_whole(page, content)
     folder = run.folder.absolute()
@@ -86,6 +89,15 @@ def _facts(run: Run) -> list[tuple[str, Any]]:
         *([("machines", f"{len(kinds)} kinds, see below")] if len(kinds := record.get("machines", [])) > 1 else []),
         ("commit", described(record.get("git") or {}, 12) or MISSING),
     ]
+
+
+def _intervals(run: Run) -> str:
+    """What the plots' intervals are, where trials have several seeds."""
+    names = [t["name"] for t in run.finished if t["valid"]]
+    most = max(map(names.count, set(names)), default=0)
+    if not (covered := coverage(most)):
+        return ""
+    return f"Intervals are between order statistics; those of {most} valid seeds hold the true median with {100 * covered:.0f} %"
 
 
 def _again(run: Run) -> int:

@@ -1,1 +1,1 @@
-"""Networks that are computed, not run: how long a sum takes on as many hosts, and links as fast, as nobody has here."""
+"""Networks that are computed, not run: how long a sum takes on more hosts, or faster links, than a machine can run."""

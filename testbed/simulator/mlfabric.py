@@ -1,7 +1,7 @@
 """MLfabric, computed: its real scheduler (hosts.mlfabric.schedule) tells workers when and where to send their updates.
 
 Workers, the server and the scheduler's process do as hosts.mlfabric.worker, hosts.mlfabric.server and hosts.mlfabric.scheduler, by
-their names. Nobody dies, there is no replica, and nothing is paced: what has its links to itself takes their rate.
+their names. No one dies, there is no replica, and nothing is paced: what has its links to itself takes their rate.
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ class ScheduledUpdates(Updates):
 
     # --- the scheduler, on the management network
 
-    def _tell_scheduler(self, event: Callable[..., list[Action]], *told: float) -> None:
-        self.traffic.after(self.traffic.known.message, self._decide, event, told)
+    def _tell_scheduler(self, event: Callable[..., list[Action]], *wording: float) -> None:
+        self.traffic.after(self.traffic.known.message, self._decide, event, wording)
 
-    def _decide(self, event: Callable[..., list[Action]], told: Iterable[float]) -> None:
+    def _decide(self, event: Callable[..., list[Action]], wording: Iterable[float]) -> None:
         """What the scheduler says then."""
         if late := self.schedule.reserved.should_have_ended(self.traffic.now):
             what = f"a transfer from host {late[0].source} to host {late[0].destination}"
             raise ValueError(f"{what} is late, which is not simulated: choose target embedded")
-        for action in event(*told, self.traffic.now):
+        for action in event(*wording, self.traffic.now):
             self.traffic.after(self.traffic.known.message, self._do, action)
 
     def _do(self, action: Action) -> None:

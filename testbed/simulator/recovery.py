@@ -1,6 +1,6 @@
 """What a worker does about chunks whose results do not come: hosts.stream.recovery for compiled loops, by its names.
 
-Rows are slots, or places in a window. The loops over them are the real stream's (hosts.stream.rows).
+Rows are slots, or places in a window. The loops over them are the real stream's (hosts.stream.compiled_rows).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.compiled import compiled
-from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream import compiled_rows
 from inalab.hosts.stream.recovery import GAP, LONGEST_BACKOFF, LONGEST_WAIT, UNSAMPLED
 from inalab.testbed.simulator.atp.congestion import lost_one
 from inalab.testbed.simulator.sending import send_chunk, send_query
@@ -82,7 +82,7 @@ def transmit(world: World, w: int, rows: Numbers, now: float, urgent: bool) -> N
     """Stream._send: packets of these rows leave, one after another."""
     me, s = world.workers[w], rows_of(world, w)
     own, times = world.slots[w], world.slot_times[w]
-    loops.sent(
+    compiled_rows.sent(
         rows, now, me.sent, world.backoffs[w], own[PATH, :s], own[TRIES, :s], times[SENT_AT, :s], own[SENDING, :s],
         times[DEADLINE, :s], own[OVERTAKEN, :s],
     )  # fmt: skip
@@ -139,7 +139,7 @@ def pull(world: World, w: int, now: float, in_order: bool) -> bool:
     me, s, own = world.workers[w], rows_of(world, w), world.slots[w]
     if in_order and me.latest <= now + soonest(world, w):
         return False
-    found = loops.pull(
+    found = compiled_rows.pull(
         now, world.backoffs[w], own[PATH, :s], own[CHUNK, :s], own[PRESSED, :s], own[OVERTAKEN, :s],
         world.slot_times[w, DEADLINE, :s],
     )  # fmt: skip
@@ -199,7 +199,7 @@ def query(world: World, w: int, rows: Numbers, now: float, urgent: bool) -> None
     if len(rows) == 0:
         return
     me, s, own, times = world.workers[w], rows_of(world, w), world.slots[w], world.slot_times[w]
-    again = loops.query(
+    again = compiled_rows.query(
         rows, now, urgent, world.backoffs[w], world.urgent_backoffs[w, URGENT, 0], own[PATH, :s], own[ASKED, :s], own[INFORMED, :s],
         times[ASKED_AT, :s], times[DEADLINE, :s],
     )  # fmt: skip
@@ -225,7 +225,7 @@ def pause(world: World, w: int, rows: Numbers, now: float) -> None:
     """Asking._pause."""
     s, own = rows_of(world, w), world.slots[w]
     soon = 2 * world.urgent_backoffs[w, URGENT, 0]
-    loops.pause(
+    compiled_rows.pause(
         rows, now, world.workers[w].silence, LONGEST_BACKOFF, LONGEST_WAIT, world.backoffs[w], soon,
         own[PATH, :s], own[ASKED, :s], own[PRESSED, :s], world.slot_times[w, DEADLINE, :s],
     )  # fmt: skip
@@ -274,7 +274,9 @@ def answered(world: World, w: int, rows: Numbers, lacking: NDArray[np.bool_], no
     if len(again):
         s = rows_of(world, w)
         retransmit(world, w, again, now, True)
-        loops.hasten(again, now, world.urgent_backoffs[w, URGENT], world.slots[w, TRIES, :s], world.slot_times[w, DEADLINE, :s])
+        compiled_rows.hasten(
+            again, now, world.urgent_backoffs[w, URGENT], world.slots[w, TRIES, :s], world.slot_times[w, DEADLINE, :s]
+        )
         latest(world, w)
         follow(world, w, again, now)
 
@@ -341,7 +343,7 @@ def hear(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: floa
     first = rows[np.array([once[i] and tries[rows[i]] == 0 for i in range(len(rows))], np.bool_)]
     for row in first:
         world.timers[w, STREAM + path[row]].heard_on = now
-    waited, telling, of = loops.settle(
+    waited, telling, of = compiled_rows.settle(
         rows, once, now, me.timed_out_at, path, tries, times[SENT_AT, :s], own[CHUNK, :s], times[DEADLINE, :s]
     )
     for number in range(paths_of(world, w)):
@@ -362,7 +364,7 @@ def settled(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: f
     path, chunk, order, overtaken = own[PATH, :s], own[CHUNK, :s], own[SENDING, :s], own[OVERTAKEN, :s]
     orderly = in_order(world, w, rows)
     if not orderly:
-        loops.overtake(first, paths_of(world, w), path, order, chunk, overtaken)
+        compiled_rows.overtake(first, paths_of(world, w), path, order, chunk, overtaken)
         me.in_order, me.gaps = me.sent, 0
         for row in range(s):
             if chunk[row] >= 0:
@@ -389,12 +391,12 @@ def settled(world: World, w: int, rows: Numbers, once: NDArray[np.bool_], now: f
     else:
         me.probing, me.silence = 1, 0
     if pull(world, w, now, orderly):
-        overdue(world, w, loops.overdue(GAP, LONGEST_BACKOFF, path, chunk, order, overtaken, own[PRESSED, :s]), now)
+        overdue(world, w, compiled_rows.overdue(GAP, LONGEST_BACKOFF, path, chunk, order, overtaken, own[PRESSED, :s]), now)
 
 
 @compiled(numba.void(WORLD, Z, Z, R))
 def results_needless(world: World, w: int, path: int, now: float) -> None:
-    """Recovery.needless: results that nobody waits for have come over a path."""
+    """Recovery.needless: results that are not awaited have come over a path."""
     sampled_on = world.timers[w, STREAM + path].sampled_on
     if not world.jobs[world.workers[w].job].asks or now - sampled_on > UNSAMPLED * world.backoffs[w, path, 0]:
         needless(world, w, STREAM + path, now)

@@ -28,7 +28,7 @@ from inalab.testbed.simulator.atp.aggregators import take_at_switch as take_at_a
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.simulator.events import pop
 from inalab.testbed.simulator.lines import arrives, is_due
-from inalab.testbed.simulator.switchml.pool import NOBODY
+from inalab.testbed.simulator.switchml.pool import NO_ONE
 from inalab.testbed.simulator.switchml.pool import take_at_switch as take_at_switchml_switch
 from inalab.testbed.simulator.timers import STREAM, URGENT, set_timeouts
 from inalab.testbed.simulator.worker import arrive, begin, look, ring
@@ -209,10 +209,10 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs, room: int) -> Wor
         seen=np.zeros((servers, rows, racks), np.int64), members=np.zeros((servers, racks), np.int64),
         ranks=np.zeros((servers, racks, racks), np.int64), places=np.zeros((servers, 2, most), np.int64),
         held=np.zeros((servers, aggregators), np.int64), nearest=np.arange(nodes), idle_at=np.zeros((servers, 2)),
-        goals=np.full((servers, rows), NOBODY, np.int64), leaves=np.zeros((servers, rows)),
+        goals=np.full((servers, rows), NO_ONE, np.int64), leaves=np.zeros((servers, rows)),
     )  # fmt: skip
     world.packets["kind"] = np.arange(1, packets + 1)
-    world.cells["chunk"], world.cells["asker"] = -1, NOBODY
+    world.cells["chunk"], world.cells["asker"] = -1, NO_ONE
     world.aggregators["refused_chunk"] = world.aggregators["finished_chunk"] = -1
     world.rows["chunk"] = -1
     world.slots[:, CHUNK], world.slots[:, NEXT] = -1, np.arange(most)
@@ -321,7 +321,7 @@ def _serve(world: World, number: int, job: Job, share: int, place: int) -> None:
     for rank, switch in enumerate(job.switches):
         racks.setdefault(switch, []).append(rank)
     me["job"], me["tree"], me["local"], me["racks"] = number, tree, local, max([local, *racks]) + 1
-    me["before"] = me["before_that"] = NOBODY
+    me["before"] = me["before_that"] = NO_ONE
     nodes = world.trees[tree]
     for node in range(workers, top):
         nodes[node]["level"] = TRANSIT

@@ -1,11 +1,11 @@
-"""What the workers of all schemes do alike: hosts.stream.stream for compiled loops."""
+"""What the workers of all schemes do alike: hosts.stream.stream for compiled compiled_rows."""
 
 from __future__ import annotations
 
 import numba
 
 from inalab.hosts.compiled import compiled
-from inalab.hosts.stream import rows as loops
+from inalab.hosts.stream import compiled_rows
 from inalab.hosts.stream.stream import LONGEST_NAP, SHORTEST_NAP
 from inalab.testbed.simulator.lines import NAP
 from inalab.testbed.simulator.recovery import outstanding, paths_of, rows_of
@@ -20,7 +20,7 @@ def set_timer(world: World, w: int, now: float) -> None:
     if not me.earlier:
         return
     me.earlier = 0
-    first, _, _ = loops.watch(world.slots[w, CHUNK, :s], world.slot_times[w, DEADLINE, :s])
+    first, _, _ = compiled_rows.watch(world.slots[w, CHUNK, :s], world.slot_times[w, DEADLINE, :s])
     if first < me.timer_at:
         me.timer_at = first
         schedule(world, max(first, now), w * EVENTS + TIMER)

@@ -53,8 +53,8 @@ def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme)
     if workers == 1 and scheme.name not in UPDATES:
         raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
     if scheme.all_to_all and workers > MOST_OF_ALL_TO_ALL:
-        told = f"{workers:,} workers of scheme {scheme.name} send too many messages to simulate"
-        raise SettingsError(f"{told}: choose at most {MOST_OF_ALL_TO_ALL}")
+        wording = f"{workers:,} workers of scheme {scheme.name} send too many messages to simulate"
+        raise SettingsError(f"{wording}: choose at most {MOST_OF_ALL_TO_ALL}")
     own, usual = job.scheme_settings(), scheme.Settings()
     for name in scheme.unsimulated:
         if getattr(own, name) != getattr(usual, name):

@@ -134,19 +134,19 @@ def passes(found: Sequence[Compared], scheme: str) -> bool:
 
 def verdicts(found: Sequence[Compared]) -> list[str]:
     """A sentence for each scheme, and for each pair whose winner flips."""
-    said = []
+    sentences = []
     for scheme in dict.fromkeys(c.scheme for c in found):
         if not (errors := held_out(found, scheme)):
-            said.append(f"{scheme}: no point was held out.")
+            sentences.append(f"{scheme}: no point was held out.")
             continue
         worst = max(errors, key=abs)
         word = "passes" if passes(found, scheme) else "FAILS"
-        said.append(
+        sentences.append(
             f"{scheme}: {word}; median error {100 * median(map(abs, errors)):.1f} % over {len(errors)} held-out points, "
             f"worst {100 * worst:+.1f} %."
         )
-    said += [f"At {a.point} {a.scheme} was faster than {b.scheme}, and is simulated as slower." for a, b in flips(found)]
-    return [*said, f"Of {len(pairs(found))} pairs whose order was measured, {tied(found)}."]
+    sentences += [f"At {a.point} {a.scheme} was faster than {b.scheme}, and is simulated as slower." for a, b in flips(found)]
+    return [*sentences, f"Of {len(pairs(found))} pairs whose order was measured, {tied(found)}."]
 
 
 def tied(found: Sequence[Compared]) -> str:

@@ -123,7 +123,7 @@ SERVER_FIELDS = np.dtype(
         ("busy", "f8"),
         ("arrived", "i8"),
         ("woken", "i8"),
-        ("before", "i8"),  # the last chunk whose result went to everybody, -1: none
+        ("before", "i8"),  # the last chunk whose result went to all, -1: none
         ("before_that", "i8"),
         ("local", "i8"),  # its rack
         ("racks", "i8"),

@@ -26,16 +26,16 @@ from inalab.switches.control import Control, ControlError
 from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator.target import SimulatedTarget
-from inalab.testbed.trial import beacon
+from inalab.testbed.trial import discovery
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
-from inalab.testbed.trial.death import Death
-from inalab.testbed.trial.door import Door
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.job_run import JobRun, together
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.outage import Outage
 from inalab.testbed.trial.places import place_of
+from inalab.testbed.trial.rendezvous import Rendezvous
+from inalab.testbed.trial.server_kill import ServerKill
 from inalab.testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
 from inalab.testbed.trial.validity import judge
 from inalab.testbed.trial.watch import Watch
@@ -81,15 +81,15 @@ def _run(settings: TrialSettings, seed: int, target: Target, report: Report, fil
         sender.close()
         while True:
             try:
-                told: dict[str, Any] | str | Message = receiver.recv()
+                received: dict[str, Any] | str | Message = receiver.recv()
             except EOFError:
                 break
-            if isinstance(told, dict):
-                result = told
-            elif isinstance(told, str):
-                failure = told
+            if isinstance(received, dict):
+                result = received
+            elif isinstance(received, str):
+                failure = received
             else:
-                report(told)
+                report(received)
     except BaseException:
         os.kill(pid, signal.SIGKILL)
         raise
@@ -127,14 +127,14 @@ class _Trial:
         self.jobs = [
             JobRun(job.plan, own, start, several, outlives_workers=job.scheme.outlives_workers) for job, own, start in whole
         ]
-        self.death: Death | None = None
+        self.death: ServerKill | None = None
         self.workers = Workers(self.jobs, sender)
 
     def run(self, files: Files) -> dict[str, Any]:
         """The measurements; the packets of some links go to their files."""
         began = time.monotonic()
         commands = commands_for(self.settings, self.plan, self.seed)
-        beacon.leave(self.settings)
+        discovery.announce(self.settings)
         network = Network(self.plan, self.target, commands, self.scratch, self.seed)
         with capturing(network, files) as counts:
             result = self._or_dead_switches(network, began)
@@ -155,12 +155,12 @@ class _Trial:
     def _on(self, network: Network, began: float) -> dict[str, Any]:
         """The trial on its network, which has been under construction since `began`."""
         places = {h.name: place_of(self.plan, job, h) for job in self.admitted for h in job.plan.everyone}
-        with Door((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size) as door:
+        with Rendezvous((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size) as joining:
             servers = spawn_servers(network, lambda host: places[host.name], beside(self.admitted))
-            self.workers.fork(network, places, door, self.seed)
+            self.workers.fork(network, places, joining, self.seed)
             spare = [job.scheme.spare_servers(job.settings) for job in self.admitted]
             watch = Watch(network, [job.plan for job in self.jobs], servers, spare)
-            self.workers.join(door, watch)
+            self.workers.join(joining, watch)
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter.of(network)
@@ -170,7 +170,7 @@ class _Trial:
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
         if self.settings.death_at is not None:
             first = next(pid for pid, member in watch.members.items() if member == (0, self.jobs[0].plan.size))
-            self.death = Death(first, started + self.settings.death_at)
+            self.death = ServerKill(first, started + self.settings.death_at)
         self.workers.start(started)
         setup = time.monotonic() - began
 
@@ -274,6 +274,6 @@ class _Trial:
 
 
 def _drops(switch: dict[str, Any]) -> int:
-    """Packets that a switch dropped where nobody asked for it, as far as its ports tell, and at least the missing copies."""
-    told: int = sum(p.get(kind, 0) for p in switch["ports"].values() for kind in ("queue_drops", "ring_drops", "send_errors"))
-    return max(told, int(switch.get("copies_missing", 0)))
+    """Packets that a switch dropped where it was not requested, as far as its ports tell, and at least the missing copies."""
+    wording: int = sum(p.get(kind, 0) for p in switch["ports"].values() for kind in ("queue_drops", "ring_drops", "send_errors"))
+    return max(wording, int(switch.get("copies_missing", 0)))

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from inalab.hosts.notes import Notes
+from inalab.hosts.launch_files import LaunchFiles
 
 CAUSE_SECONDS = 1.0
 GLOO_THREADS = "pt_gloo"  # how their names begin
@@ -46,7 +46,7 @@ def _below_torchrun(given: dict[str, str], script: list[str]) -> int:
     logging.disable(logging.ERROR)  # of torchrun alone: the launcher tells how a worker ended
     where = ["--nnodes", given["WORLD_SIZE"], "--nproc-per-node", "1", "--node-rank", given["RANK"]]
     where += ["--master-addr", given["MASTER_ADDR"], "--master-port", given["MASTER_PORT"]]
-    where += ["--log-dir", str(Notes.from_environment().folder / f"torchrun-{given['RANK']}")]
+    where += ["--log-dir", str(LaunchFiles.from_environment().folder / f"torchrun-{given['RANK']}")]
     try:
         torchrun.run(torchrun.parse_args([*where, "-m", "inalab.testbed.trial.hosted", *script]))  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
@@ -83,7 +83,7 @@ def _wait_for_idle_gloo_threads() -> None:
     A model in DistributedDataParallel holds its group. If it goes last, as at the end of a function that has destroyed the group,
     it joins Gloo's threads while it holds the interpreter's lock. A thread that has just completed an all-reduce may still need
     that lock to release the tensor: then neither goes on (PyTorch 2.13). Here the lock is free while such threads finish. One that
-    still waits for a peer, because nobody waited for its all-reduce, is not waited for here either.
+    still waits for a peer, because no worker waited for its all-reduce, is not waited for here either.
     """
     import torch.distributed as dist
     from torch.distributed import distributed_c10d
@@ -113,7 +113,7 @@ def gloo_threads() -> list[str]:
 
 
 def run(script: list[str]) -> int:
-    """Run a script with its arguments in this process; the exit code. An exception that nobody caught becomes a note."""
+    """Run a script with its arguments in this process; the exit code. An exception that was not caught becomes a note."""
     sys.path[0] = str(Path(script[0]).resolve().parent)
     sys.argv = script
     try:
@@ -121,13 +121,13 @@ def run(script: list[str]) -> int:
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
-        told = str(end.code)
+        wording = str(end.code)
     except BaseException as error:
-        told = _told(error, script[0])
+        wording = _told(error, script[0])
     else:
         return 0
     sys.stdout.flush()
-    Notes.from_environment().fail(int(os.environ["RANK"]), told)
+    LaunchFiles.from_environment().fail(int(os.environ["RANK"]), wording)
     return 1
 
 
@@ -150,7 +150,7 @@ def _told(error: BaseException, script: str) -> str:
 
 def _cause() -> str | None:
     """What ended first, if the launcher finds that out soon: Gloo knows only whose connection was closed."""
-    notes, end = Notes.from_environment(), time.monotonic() + CAUSE_SECONDS
+    notes, end = LaunchFiles.from_environment(), time.monotonic() + CAUSE_SECONDS
     while (found := notes.reason()) is None and time.monotonic() < end:
         time.sleep(0.05)
     return found

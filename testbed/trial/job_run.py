@@ -124,8 +124,8 @@ class JobRun:
             measured["sampled"] = self.sampled
         if evaluated := [r for r in self.steps if "accuracy" in r]:
             measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
-        told = [(r["step"], value) for r in self.steps for value in (r.get("train_loss", 0.0), r.get("test_loss", 0.0))]
-        if diverged := [step for step, value in told if not math.isfinite(value)]:
+        losses = [(r["step"], value) for r in self.steps for value in (r.get("train_loss", 0.0), r.get("test_loss", 0.0))]
+        if diverged := [step for step, value in losses if not math.isfinite(value)]:
             measured["diverged"] = min(diverged) + 1
         if delays := [r["delay"] for r in self.steps if r.get("delay") is not None]:
             measured |= {"delay_mean": mean(delays), "delay_max": max(delays)}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from inalab.hosts.collective import workers
-from inalab.hosts.notes import FOLDER, Notes
+from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.sampling import SEED
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE
@@ -30,7 +30,7 @@ from inalab.switches.control import ControlError
 from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.trial import beacon, validity
+from inalab.testbed.trial import discovery, validity
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.hosted import on_host
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
@@ -123,10 +123,10 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
     commands = commands_for(settings, plan, seed)
     try:
         # in a /run that ends with the namespaces; TemporaryDirectory would be removed at the end of every forked worker
-        beacon.leave(settings)
+        discovery.announce(settings)
         scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
         network = Network(plan, target, commands, scratch, seed)
-        launched = _Launch(network, settings, seed, Notes(notes), check_sums)
+        launched = _Launch(network, settings, seed, LaunchFiles(notes), check_sums)
         carried = LinkBytes(network, {"hosts": [host.name for host in plan.hosts]})
         load, begun = LoadMeter.of(network), time.monotonic()
         code = launched.run(script, torchrun, load.sample)
@@ -148,7 +148,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
 class _Launch:
     """A script under way on all hosts, seen from inside the network's namespaces."""
 
-    def __init__(self, network: Network, settings: TrialSettings, seed: int, notes: Notes, check_sums: bool) -> None:
+    def __init__(self, network: Network, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool) -> None:
         self.network, self.settings, self.seed, self.notes, self.check_sums = network, settings, seed, notes, check_sums
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
@@ -157,7 +157,7 @@ class _Launch:
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
         self.silent = set(range(network.plan.topology.size))  # ranks whose failure was not told yet, if there is one
-        self.told: dict[str, list[int]] = {}  # failures, and the ranks that failed so
+        self.failures_of: dict[str, list[int]] = {}  # failures, and the ranks that failed so
 
     def run(self, script: list[str], torchrun: bool, look: Callable[[], None]) -> int:
         """The first exit code that is not 0. It calls `look` several times a second."""
@@ -181,7 +181,7 @@ class _Launch:
             if time.monotonic() > self.deadline:
                 self._end_survivors()
         self._tell_failures()
-        for ranks in self.told.values():
+        for ranks in self.failures_of.values():
             if len(ranks) > 1:
                 _say(f"{workers(ranks[1:])} failed in the same way as worker {ranks[0]}")
         return self.failed
@@ -221,9 +221,9 @@ class _Launch:
         for rank in sorted(self.silent):
             if (text := self.notes.failure(rank)) is not None:
                 self.silent.remove(rank)
-                if text not in self.told:
+                if text not in self.failures_of:
                     _print(rank, text.encode().split(b"\n"))
-                self.told.setdefault(text, []).append(rank)
+                self.failures_of.setdefault(text, []).append(rank)
 
     def _end_survivors(self) -> None:
         who = workers(sorted(self.ranks.values()))
@@ -244,34 +244,34 @@ def summary(
     """
     if not tallies:
         return []
-    scheme, whole, said = settings.of_scheme(), Tally(), []
+    scheme, whole, sentences = settings.of_scheme(), Tally(), []
     for tally in tallies:
         whole.add(tally)
     n = len(tallies)
     if whole.sums:
         resent = f"; {whole.retransmissions:,} of all workers' {whole.sent:,} packets were retransmitted" if whole.sent else ""
         calls, size = _counted(whole.sums // n, "all-reduce"), _megabytes(whole.sum_bytes / n)
-        said.append(f"{scheme.name} summed {calls} of each worker, {size} in all; {_median(whole.seconds)}{resent}")
+        sentences.append(f"{scheme.name} summed {calls} of each worker, {size} in all; {_median(whole.seconds)}{resent}")
     if whole.gloo_calls:
         calls, size = _counted(whole.gloo_calls // n, "call"), _megabytes(whole.gloo_bytes / n)
-        said.append(
+        sentences.append(
             f"Gloo carried {calls} of each worker, {size} in all" + "; " * bool(whole.gloo_seconds) + _median(whole.gloo_seconds)
         )
     up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
-    said.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
-    said.append(f"the script took {took:.1f} s, its imports included" + (f"; {busy}" if busy else ""))
+    sentences.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
+    sentences.append(f"the script took {took:.1f} s, its imports included" + (f"; {busy}" if busy else ""))
     if not whole.sums and not scheme.native:
-        said.append(
+        sentences.append(
             f"nothing was summed by {scheme.name}: all-reduces by SUM use it after "
             'init_process_group("ina"), see docs/how-to/torch.md'
         )
     paced = settings.beyond_default(("compute_ms", "straggler"))
     if paced and not whole.paced:
         lacking = "the script has no block of inalab.hosts.training.pace, see docs/how-to/torch.md"
-        said.append(f"{' and '.join(paced)} had no effect: {lacking}")
+        sentences.append(f"{' and '.join(paced)} had no effect: {lacking}")
     if whole.late:
-        said.append(f"{whole.late} of {whole.paced} steps computed for longer than their virtual time: raise compute_ms")
-    return said
+        sentences.append(f"{whole.late} of {whole.paced} steps computed for longer than their virtual time: raise compute_ms")
+    return sentences
 
 
 class Checked(NamedTuple):
@@ -285,8 +285,8 @@ def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
     """Compare what the workers, by rank, have sampled of their sums with what they gave."""
     scheme, size = settings.of_scheme(), settings.plan().topology.size
     records = [{"rank": rank} | sample for rank, tally in tallies.items() for sample in tally.samples]
-    told = Counter(record["step"] for record in records)
-    untold = sum(number < size for number in told.values())
+    workers_of = Counter(record["step"] for record in records)
+    untold = sum(number < size for number in workers_of.values())
     found = compared(records, size, scheme, settings.scheme_settings(), "sum")
     if found.wrong:
         return Checked(f"a sum is wrong: {found.wrong}", True)

@@ -41,7 +41,7 @@ class Frame(NamedTuple):
 class PacketRing:
     """All frames of an interface of this namespace, from now on. Raises OSError.
 
-    A frame that does not fit while nobody reads is dropped.
+    A frame that does not fit while nothing reads is dropped.
     """
 
     def __init__(self, interface: str, blocks: int) -> None:

@@ -28,7 +28,7 @@ class Spent(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Of the processors' time between two readings. Interrupts, which carry packets for whoever runs, are nobody's.
+    """Of the processors' time between two readings. Interrupts, which carry packets for whoever runs, are no process's.
 
     `hosts` is all of the trial but its switches: workers, servers, the coordinator. `others` are not of the trial.
     """

@@ -9,8 +9,8 @@ from typing import Any
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.processors import PROCESSORS
 
-MOST_SATURATED = 0.1  # share of the time in which somebody could do no more; beyond, the machine was the bottleneck
-MOST_NEEDLESS = 0.01  # share of retransmissions where nothing is lost and nobody is slow
+MOST_SATURATED = 0.1  # share of the time with a saturated switch or processors; beyond, the machine was the bottleneck
+MOST_NEEDLESS = 0.01  # share of retransmissions where nothing is lost and no worker is slow
 LEAST_FOREIGN = 0.2  # share of the processors that others hold, from which on they are to blame and not the trial
 MOST_STOLEN = 0.1  # of the processors' time; what is withheld comes in pauses, and links idle in them however idle the rest is
 MOST_IDLE = 0.3  # share of idle time up to which others can have been in the trial's way
@@ -31,7 +31,7 @@ def loss_deviation(settings: TrialSettings, packets: int) -> float:
 def queue_problems(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     """What is wrong with a trial's queues."""
     if metrics["queue_drops"] and settings.queue is None:
-        return [f"{metrics['queue_drops']} packets were dropped in queues, which nobody asked for"]
+        return [f"{metrics['queue_drops']} packets were dropped in queues that were not limited on purpose"]
     return []
 
 
@@ -39,7 +39,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
     """What is wrong with a trial, a sentence each with what to do about it; empty for a valid one."""
     problems = []
     crowded = _crowding(metrics)
-    withheld = False  # that the machine below withheld processors is among the problems
+    withheld = False  # that the hypervisor withheld processors is among the problems
     if metrics["padding_min"] < 0:
         late = f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time"
         problems.append(f"{late}, and {crowded.text}" if crowded else f"{late}: raise compute_ms")
@@ -49,7 +49,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         withheld |= blamed.stolen
         problems.append(why)
     if metrics.get("pauses"):
-        problems.append("somebody who watched paused a switch: run again without `inalab watch --pace`")
+        problems.append("`inalab watch` paused a switch: run again without `inalab watch --pace`")
     problems += queue_problems(metrics, settings)
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
     faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
@@ -62,7 +62,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
         problems.append(_withheld(stolen))
     off = abs(metrics["loss_achieved"] - settings.loss)
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
-        problems.append(f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was asked for")
+        problems.append(f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was requested")
     for job, measured in zip(settings.each(), metrics.get("jobs", [metrics]), strict=True):
         most, largest = job.of_scheme().delay_bound(job.scheme_settings()), measured.get("delay_max", 0)
         if most is not None and largest > most:
@@ -84,14 +84,14 @@ class _Foreign:
     """What outside the trial used the processors, and what to do; empty if nothing did."""
 
     text: str = ""
-    stolen: bool = False  # the machine below a virtual one did
+    stolen: bool = False  # the hypervisor did
 
     def __bool__(self) -> bool:
         return bool(self.text)
 
 
 def saturation(metrics: dict[str, Any]) -> str:
-    """Who could do no more for too much of the time, whose work it was, and what to do; empty where that was nobody."""
+    """What was saturated for too much of the time, whose work it was, and what to do; empty where nothing was."""
     return _saturated(metrics)[0]
 
 
@@ -100,7 +100,8 @@ def _saturated(metrics: dict[str, Any]) -> tuple[str, _Foreign]:
     if metrics["saturated"] <= MOST_SATURATED:
         return "", _Foreign()
     shares: dict[str, float] = metrics.get("saturated_shares") or {}
-    at_limit = f"for {100 * metrics['saturated']:.0f} % of the time {metrics['saturated_by']} could do no more"
+    verb = "were" if metrics["saturated_by"] == PROCESSORS else "was"
+    at_limit = f"{metrics['saturated_by']} {verb} saturated for {100 * metrics['saturated']:.0f} % of the time"
     if metrics["saturated_by"] != PROCESSORS or not shares:
         return f"{at_limit}: lower host_rate", _Foreign()
     if foreign := _foreign(shares["others"], shares["stolen"], " in these moments"):
@@ -112,7 +113,7 @@ def _saturated(metrics: dict[str, Any]) -> tuple[str, _Foreign]:
 
 
 def _crowding(metrics: dict[str, Any]) -> _Foreign:
-    """Who else held the processors over the whole trial; nobody where they had time left."""
+    """Who else held the processors over the whole trial; empty where they had time left."""
     if metrics.get("cpu_idle", 1.0) > MOST_IDLE:
         return _Foreign()
     return _foreign(metrics.get("cpu_others", 0.0), metrics.get("cpu_stolen", 0.0))
@@ -128,6 +129,6 @@ def _foreign(others: float, stolen: float, when: str = "") -> _Foreign:
 
 
 def _withheld(stolen: float, when: str = "") -> str:
-    """What the machine below a virtual one took of its processors, and what to do."""
+    """What the hypervisor took of the processors, and what to do."""
     share = f"{100 * stolen:.0f} % of the processors (steal){when}"
-    return f"the machine below this virtual one withheld {share}: run again when it is idle"
+    return f"the hypervisor withheld {share}: run again when it is idle"

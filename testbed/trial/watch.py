@@ -42,7 +42,7 @@ class Watch:
             if s.host in job.servers and not s.manages
         }
         self.lost: list[Lost] = []  # servers without which their jobs have gone on
-        self.background: dict[int, str] = {}  # processes of traffic that is nobody's job; they run until the network ends
+        self.background: dict[int, str] = {}  # processes of traffic that is no process's job; they run until the network ends
         self.down: dict[str, float] = {}  # since when each management link is
         self.due = 0.0
 
@@ -59,7 +59,7 @@ class Watch:
         return "; ".join(self.network.dead_switches() or self._dead()) or self._cut_for_long(now)
 
     def cut(self) -> str:
-        """Whom the management network does not reach at this moment, in a sentence; empty if it reaches everybody."""
+        """Whom the management network does not reach at this moment, in a sentence; empty if it reaches all."""
         lost = ", ".join(self.names[host] for host in self.network.unreachable())
         return f"the management network is cut: it does not reach {lost}" if lost else ""
 

@@ -14,11 +14,11 @@ from inalab.hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Los
 from inalab.hosts.place import Place
 from inalab.hosts.training.trainer import TrainingSettings
 from inalab.hosts.worker import WorkerSettings, run_worker
-from inalab.testbed.trial.door import Door
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.job_run import JobRun
 from inalab.testbed.trial.load import WINDOW
 from inalab.testbed.trial.places import rendezvous
+from inalab.testbed.trial.rendezvous import Rendezvous
 from inalab.testbed.trial.watch import Watch, ended
 from inalab.topologies import isolation
 from inalab.topologies.network import Network
@@ -46,8 +46,8 @@ class Workers:
         """Why they failed, in a sentence."""
         return "; ".join(job.why() for job in self.blamed if job.failures)
 
-    def fork(self, network: Network, places: dict[str, Place], door: Door, seed: int) -> None:
-        """Have every worker begin on its host; `door` is where it says hello."""
+    def fork(self, network: Network, places: dict[str, Place], joining: Rendezvous, seed: int) -> None:
+        """Have every worker begin on its host; `joining` is where it connects."""
         for job in self.jobs:
             s = job.settings
             training = TrainingSettings(
@@ -56,12 +56,12 @@ class Workers:
             )  # fmt: skip
             for rank, host in enumerate(job.plan.hosts):
                 meeting = rendezvous(job.plan, host, s.of_scheme())
-                settings = WorkerSettings(places[host.name], meeting, door.address, door.secret, training, s.timeline)
+                settings = WorkerSettings(places[host.name], meeting, joining.address, joining.secret, training, s.timeline)
                 pid = network.spawn(host.rank, partial(run_worker, settings))
                 self.pids[pid] = (job.plan.number, rank)
                 self.sender.send(Forked(job.plan.number, rank, pid))
 
-    def join(self, door: Door, watch: Watch) -> None:
+    def join(self, joining: Rendezvous, watch: Watch) -> None:
         """Wait until every worker has said hello; TrialError names those that did not.
 
         One that died is to blame before one that failed: the others' connections to it fail first, and are heard of first.
@@ -73,7 +73,7 @@ class Workers:
         dead: dict[Key, str] = {}
         while missing := sorted(expected - set(self.connections)):
             dead |= self._reap()  # before the last words, which may have come meanwhile
-            waiting += door.look(WINDOW)
+            waiting += joining.look(WINDOW)
             for connection in wait(waiting, 0):
                 assert isinstance(connection, Connection)
                 waiting.remove(connection)
@@ -110,7 +110,7 @@ class Workers:
         Meanwhile `look`, often. Raises TrialError at once if the management network is cut.
         """
         open_ = dict(self.connections)
-        give_up, told = float("inf"), self.jobs
+        give_up, failed = float("inf"), self.jobs
         while open_ and time.monotonic() < give_up:
             for connection in wait(list(open_.values()), WINDOW):
                 key = next(k for k, c in open_.items() if c is connection)
@@ -131,16 +131,16 @@ class Workers:
                 raise TrialError(self._cut(open_))
             if self.failed() and give_up == float("inf"):
                 give_up = time.monotonic() + GRACE
-                told = [job for job in self.jobs if job.failures]  # the others only end because of these
+                failed = [job for job in self.jobs if job.failures]  # the others only end because of these
                 reason = next(job.reason() for job in self.jobs if job.failures)
                 for (job, rank), connection in open_.items():
                     if rank not in self.jobs[job].failures:
                         _send(connection, Abort(reason))
-        self._wait_for_ends({(job.plan.number, rank) for job in told for rank in job.silent()} - set(open_))
-        for run in told:
+        self._wait_for_ends({(job.plan.number, rank) for job in failed for rank in job.silent()} - set(open_))
+        for run in failed:
             for rank in run.silent():
                 run.fail(rank, f"worker {rank} said nothing more")
-        self.blamed = told
+        self.blamed = failed
 
     def _named(self, keys: Iterable[Key]) -> str:
         """These workers, with their jobs where there are several."""

@@ -181,7 +181,7 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "wording"),
     [
         ({"scheme": "byteps", "pipeline": "asynchronous"}, "pipeline asynchronous of scheme byteps is not simulated"),
         ({"scheme": "ring", "loss": 0.01}, "losses of scheme ring are not simulated"),
@@ -193,7 +193,7 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
         ({"scheme": "switchml", "costs": "mine"}, "costs mine are unknown: choose one of none, dpdk, embedded"),
     ],
 )
-def test_what_is_not_simulated_is_refused(changes: dict[str, object], told: str) -> None:
+def test_what_is_not_simulated_is_refused(changes: dict[str, object], wording: str) -> None:
     settings = make_settings(TrialSettings, {"steps": 1} | changes)
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=wording):
         SimulatedTarget().trial(settings, 1)

@@ -68,11 +68,11 @@ def test_connections_that_share_a_link_all_take_as_long() -> None:
 
 def test_messages_of_a_connection_come_in_order_and_a_header_waits_behind_data() -> None:
     traffic = TcpTraffic(plan_of(2), known(), 1)
-    told: list[float] = []
-    traffic.after(0.01, traffic.tell, 0, 2, lambda: told.append(traffic.now))
+    wording: list[float] = []
+    traffic.after(0.01, traffic.tell, 0, 2, lambda: wording.append(traffic.now))
     first, second = times(traffic, (0, 2, 100 * SEGMENT), (0, 2, 10 * SEGMENT))
     assert first == pytest.approx(100 * TIME - AT_ONCE) and second == pytest.approx(110 * TIME - AT_ONCE)
-    assert second < told[0] < second + TIME
+    assert second < wording[0] < second + TIME
 
 
 def test_acknowledgments_wait_behind_data_the_other_way() -> None:

@@ -48,16 +48,16 @@ def test_packets_that_are_as_expected_leave_no_trace() -> None:
 
 
 def test_a_field_that_differs_is_marked_and_the_line_that_wrote_it_last_for_this_copy_is_named() -> None:
-    told = failure([(2, packet(ttl=63))], [(2, packet(ttl=62))], ignoring=["chksum"])
-    assert told is not None
-    (marked,) = [line for line in told.splitlines() if "<-- differs" in line]
+    wording = failure([(2, packet(ttl=63))], [(2, packet(ttl=62))], ignoring=["chksum"])
+    assert wording is not None
+    (marked,) = [line for line in wording.splitlines() if "<-- differs" in line]
     assert marked.split()[:3] == ["ttl", "63", "62"]
-    assert told.endswith("one.p4:12")  # line 20 is of another copy's egress
+    assert wording.endswith("one.p4:12")  # line 20 is of another copy's egress
 
 
 def test_a_packet_at_another_port_names_the_line_that_chose_the_port() -> None:
-    told = failure([(3, packet())], [(2, packet())])
-    assert told is not None and "nothing at port 3, and at port 2" in told and told.endswith("one.p4:11")
+    wording = failure([(3, packet())], [(2, packet())])
+    assert wording is not None and "nothing at port 3, and at port 2" in wording and wording.endswith("one.p4:11")
 
 
 def test_a_packet_too_many_and_a_packet_too_few() -> None:
@@ -66,9 +66,9 @@ def test_a_packet_too_many_and_a_packet_too_few() -> None:
 
 
 def test_what_no_statement_wrote_is_said() -> None:
-    told = failure([(1, packet(id=7))], [(1, packet(id=8))], ignoring=["chksum"])
-    assert told is not None and "No statement that this packet reached decided about IP id" in told
-    assert "one.p4:20" in told  # the last one that it reached
+    wording = failure([(1, packet(id=7))], [(1, packet(id=8))], ignoring=["chksum"])
+    assert wording is not None and "No statement that this packet reached decided about IP id" in wording
+    assert "one.p4:20" in wording  # the last one that it reached
 
 
 def test_ignored_fields_may_differ_and_absent_headers_may_not() -> None:
@@ -150,15 +150,15 @@ def test_a_starter_is_copied_with_what_is_given_and_nothing_is_overwritten(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "wording"),
     [(None, "is no lab"), ("lab = ", "cannot be read"), ("lab = 3", "must say which lab"), ('lab = "../x"', "must say which lab"),
      ('lab = "nonsense"', "there is no lab nonsense"), ('lab = "²"', "must say which lab|there is no lab"),
      (f'lab = "{"1" * 5000}"', "there is no lab 1111"), (f"lab = {'[' * 9000}", "cannot be read")],
 )  # fmt: skip
-def test_a_folder_that_is_no_lab_is_refused_in_one_sentence(content: str | None, told: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_lab_is_refused_in_one_sentence(content: str | None, wording: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "lab.toml").write_text(content)
-    with pytest.raises(LabError, match=told):
+    with pytest.raises(LabError, match=wording):
         catalogue.lab_of(tmp_path)
 
 

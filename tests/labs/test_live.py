@@ -33,9 +33,9 @@ def test_a_solution_is_right_on_real_interfaces(name: str, tmp_path: Path) -> No
     done = live(folder)
     assert done.returncode == 0, done.stdout + done.stderr
     hosts = read(folder / "topology.json", folder).hosts
-    said = [line for line in done.stdout.splitlines() if line.partition(":")[0] in hosts]
-    assert len(said) == len(hosts)
-    assert all("is right;" in line or "server: finished;" in line or "[1, 2, 3, 4, 5]" in line for line in said), said
+    sentences = [line for line in done.stdout.splitlines() if line.partition(":")[0] in hosts]
+    assert len(sentences) == len(hosts)
+    assert all("is right;" in line or "server: finished;" in line or "[1, 2, 3, 4, 5]" in line for line in sentences), sentences
 
 
 def test_what_is_wrong_is_told(tmp_path: Path) -> None:

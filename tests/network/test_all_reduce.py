@@ -131,27 +131,27 @@ def test_a_silent_worker_is_named(small_target: Target) -> None:
     """Worker 2 never sends: the others, in its rack and in the other, say who is missing, with job, slot and chunk."""
     job = Job(Racks(2, 2, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
 
-    said = told_without(2, job, small_target)
+    sentences = told_without(2, job, small_target)
     for rank in (0, 1):
-        assert "job 0, slot 0, chunk 0 cannot be completed" in said[rank]
-        assert "the root has not seen rack 1 (workers 2, 3)" in said[rank]
-    assert "the switch of rack 1 has not seen worker 2" in said[3]
+        assert "job 0, slot 0, chunk 0 cannot be completed" in sentences[rank]
+        assert "the root has not seen rack 1 (workers 2, 3)" in sentences[rank]
+    assert "the switch of rack 1 has not seen worker 2" in sentences[3]
 
 
 @pytest.mark.parametrize(
-    ("silent", "said"),
+    ("silent", "sentences"),
     [
         (2, {3: "the switch of rack 1 has not seen worker 2", 0: "the switch of pod 0 has not seen rack 1 (workers 2, 3)"}),
         (4, {5: "the switch of rack 2 has not seen worker 4", 0: "the core has not seen rack 2 (workers 4, 5); rack 3"}),
     ],
 )
-def test_a_silent_worker_is_named_across_pods(small_target: Target, silent: int, said: dict[int, str]) -> None:
+def test_a_silent_worker_is_named_across_pods(small_target: Target, silent: int, sentences: dict[int, str]) -> None:
     """Each worker learns of the lowest switch that lacks somebody: its rack's, its pod's, or the core."""
     job = Job(Pods(4, 2, pods=2, core_rate=None, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
 
-    told = told_without(silent, job, small_target)
-    for rank, sentence in said.items():
-        assert sentence in told[rank], told
+    wording = told_without(silent, job, small_target)
+    for rank, sentence in sentences.items():
+        assert sentence in wording[rank], wording
 
 
 def test_rates_hold(target: Target) -> None:

@@ -142,13 +142,13 @@ def test_a_silent_worker_is_named(atp_target: Target) -> None:
             worker.close()
         return "finished"
 
-    said, held = play(job, atp_target, on_host)
+    sentences, held = play(job, atp_target, on_host)
     for rank in (0, 1, 3):
-        assert f"worker {rank}: job 0, chunk 0 cannot be completed: nothing arrived for 1 s" in said[rank]
+        assert f"worker {rank}: job 0, chunk 0 cannot be completed: nothing arrived for 1 s" in sentences[rank]
         whom = (
             "the switch of rack 1 has not seen worker 2" if rank == 3 else "the switch of rack 0 has not seen rack 1 (workers 2, 3)"
         )
-        assert whom in said[rank]
+        assert whom in sentences[rank]
     assert held == 0
 
 
@@ -177,8 +177,8 @@ def test_a_killed_server_is_named_at_once(atp_target: Target) -> None:
         Timer(1.5, os.kill, (servers[1], signal.SIGKILL)).start()
         return on_hosts(network, on_host)
 
-    for said in in_network(job, atp_target, work):
-        assert "cannot be completed: server 1 is gone" in said
+    for sentences in in_network(job, atp_target, work):
+        assert "cannot be completed: server 1 is gone" in sentences
 
 
 def test_a_killed_worker_ends_the_trial_by_name(atp_target: Target) -> None:
@@ -210,7 +210,7 @@ def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
             worker.close()
         return "finished"
 
-    said, held = play(job, atp_target, on_host)
-    assert said[1] == "killed"
-    assert all("cannot be completed" in said[rank] for rank in (0, 2, 3))
+    sentences, held = play(job, atp_target, on_host)
+    assert sentences[1] == "killed"
+    assert all("cannot be completed" in sentences[rank] for rank in (0, 2, 3))
     assert held == 0

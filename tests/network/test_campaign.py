@@ -96,9 +96,9 @@ def test_every_result_is_there_once_whatever_dies(tmp_path: Path, monkeypatch: p
     def work() -> int:
         cluster = Cluster(tmp_path)
         first, *_ = [cluster.add_machine() for _ in range(3)]
-        said = open(tmp_path / "said.log", "w")  # noqa: SIM115
+        sentences = open(tmp_path / "said.log", "w")  # noqa: SIM115
         words = [*INALAB, "campaign", str(path), "--on", SCHEDULER, "--results", str(results)]
-        asking = subprocess.Popen(words, stdout=said, stderr=said)
+        asking = subprocess.Popen(words, stdout=sentences, stderr=sentences)
         eventually(lambda: done(results) >= 8)
         os.kill(first, signal.SIGKILL)
         isolation.wait(first)
@@ -113,9 +113,9 @@ def test_every_result_is_there_once_whatever_dies(tmp_path: Path, monkeypatch: p
         return 0
 
     code = isolation.isolated(work)
-    said = (tmp_path / "said.log").read_text() if (tmp_path / "said.log").exists() else ""
-    assert code == 0, said + (tmp_path / "cluster.log").read_text()[-3000:]
-    assert "is gone, and quickstart: " in said and "no machine is there: waiting for one" in said
+    sentences = (tmp_path / "said.log").read_text() if (tmp_path / "said.log").exists() else ""
+    assert code == 0, sentences + (tmp_path / "cluster.log").read_text()[-3000:]
+    assert "is gone, and quickstart: " in sentences and "no machine is there: waiting for one" in sentences
     trials = [json.loads(file.read_text()) for file in (results / "campaigns/many/trials").iterdir()]
     assert len(trials) == 60 and all(trial["machine"]["one_core"] > 0 for trial in trials)
     assert not [file for file in (results / "campaigns/many/trials").iterdir() if file.name.startswith(".")]
@@ -150,8 +150,8 @@ def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as asking:
         eventually(lambda: done(results) >= 3)
         asking.send_signal(signal.SIGINT)
-        said = asking.communicate(timeout=30)[0]
-    assert asking.returncode == 130 and "interrupted: the trials so far are kept" in said
+        sentences = asking.communicate(timeout=30)[0]
+    assert asking.returncode == 130 and "interrupted: the trials so far are kept" in sentences
     there = done(results)
     assert 3 <= there < 10
     again = subprocess.run(words, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from tests.command_line import inalab
 from tests.unit.test_sweeps import FIGURES
 
 MINUTE = 60  # of a processor; how long that takes depends on who else uses the machine
-OF_THE_MACHINE = ("could do no more", "longer than its virtual time", "were retransmitted", "withheld")  # where others use it, too
+OF_THE_MACHINE = ("saturated for", "longer than its virtual time", "were retransmitted", "withheld")  # where others use it, too
 UNDISTURBED = 0.01  # share of the processors that may be withheld; two pauses of a tenth of a second halve a tensor's rate
 AS_LONG_AS_IT_IS = ("packet_size", "mlfabric_replica")  # what the one finds is asserted below; in the other a server dies midway
 

@@ -29,8 +29,8 @@ from tests.network.test_torch_backend import launch
 )
 def test_a_script_makes_and_destroys_its_group_three_times(scheme: str, loss: float) -> None:
     """With loss on every link, and a second group of all workers at the same time; every sum is right."""
-    said = launch("--scheme", scheme, "--set", f"loss={loss}", "--", "tests/scripts/groups.py").stdout
-    found = [json.loads(text) for text in re.findall(r"^\[\d+\] (\{.*\})$", said, re.M)]
+    sentences = launch("--scheme", scheme, "--set", f"loss={loss}", "--", "tests/scripts/groups.py").stdout
+    found = [json.loads(text) for text in re.findall(r"^\[\d+\] (\{.*\})$", sentences, re.M)]
     assert sorted(worker["rank"] for worker in found) == [0, 1, 2, 3]
     for worker in found:
         for turn, sums in enumerate(worker["had"]):
@@ -103,6 +103,6 @@ def test_different_tensors_are_an_error_that_says_who_differs(scheme: str, other
         spawn_servers(network, job.place)
         return on_hosts(network, on_host)
 
-    for said in in_network(job, target_of(scheme, request), work):
-        assert "the workers sum different tensors: 1,000 elements of float32 on workers 0, 1, 3" in said
-        assert f"{other.size:,} elements of {other.dtype} on worker 2" in said
+    for sentences in in_network(job, target_of(scheme, request), work):
+        assert "the workers sum different tensors: 1,000 elements of float32 on workers 0, 1, 3" in sentences
+        assert f"{other.size:,} elements of {other.dtype} on worker 2" in sentences

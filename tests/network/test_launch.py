@@ -100,8 +100,8 @@ def test_a_switch_that_is_killed_is_told_to_all(tmp_path: Path) -> None:
         "inalab: 4 workers in 2 racks of 2, switchml, 100 Mbit/s, no loss",
         "inalab: switch root was killed by SIGKILL",
     ]
-    told = len(re.findall(r"^\[\d\] .*AggregationError: .*: switch root was killed by SIGKILL; ", output, re.M))
-    assert told == 4, output
+    wording = len(re.findall(r"^\[\d\] .*AggregationError: .*: switch root was killed by SIGKILL; ", output, re.M))
+    assert wording == 4, output
 
 
 def _is_switch(process: psutil.Process, name: str) -> bool:

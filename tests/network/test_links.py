@@ -167,8 +167,8 @@ def test_a_packet_that_is_dropped_for_its_size_is_told_once() -> None:
             sockets[0].send((MACS + b"\x88\xb5" + bytes(12000))[:size])
         passes(sockets, MACS + b"\x88\xb5" + bytes(100))
         assert switch.control().ports()[0]["oversize"] == 2
-        told = [line for line in Path("/run/wire.log").read_text().splitlines() if "dropped" in line]
-        assert told == ["port 0: a packet of 10241 bytes was dropped: at most 10240 are taken in"]
+        wording = [line for line in Path("/run/wire.log").read_text().splitlines() if "dropped" in line]
+        assert wording == ["port 0: a packet of 10241 bytes was dropped: at most 10240 are taken in"]
         switch.stop(deleteIntfs=False)
 
     isolated_test(body)

@@ -35,6 +35,6 @@ def test_other_processes_are_blamed_for_their_time(target: Target) -> None:
     metrics = result["metrics"]
     assert metrics["saturated"] > 0.5 and metrics["saturated_by"] == "the processors"
     assert metrics["cpu_others"] > metrics["cpu_switches"] + metrics["cpu_hosts"]
-    told = [problem for problem in result["problems"] if "the processors could do no more" in problem]
-    assert told and "other processes took" in told[0] and "close them and run again" in told[0]
+    wording = [problem for problem in result["problems"] if "the processors were saturated" in problem]
+    assert wording and "other processes took" in wording[0] and "close them and run again" in wording[0]
     assert not [problem for problem in result["problems"] if "lower host_rate" in problem]

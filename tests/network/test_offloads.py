@@ -80,8 +80,8 @@ def transfer(hosts: list[HostProcess], to: str, size: int) -> int:
     assert taker.stdout is not None
     assert taker.stdout.readline() == "listening\n"
     subprocess.run([*at[0], GIVE, to, str(size)], check=True, timeout=60)
-    told, _ = taker.communicate(timeout=60)
-    return int(told)
+    wording, _ = taker.communicate(timeout=60)
+    return int(wording)
 
 
 @pytest.mark.parametrize("to", ["10.0.0.2", "fd00::2"])

@@ -64,12 +64,12 @@ class P4Run:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(f"{line}\npy 'the ' + 'end'\n")
         self.process.stdin.flush()
-        said = ""
+        sentences = ""
         for text in self.process.stdout:
             if "the end" in text:
-                return re.sub(r"\x1b\[\d+m", "", said)
-            said += text
-        raise AssertionError(f"p4run ended: {said}")
+                return re.sub(r"\x1b\[\d+m", "", sentences)
+            sentences += text
+        raise AssertionError(f"p4run ended: {sentences}")
 
     def spawn(self, rank: int, work: Callable[[], int]) -> int:
         """Run work in a host; as topologies.network.Network.spawn."""
@@ -99,8 +99,8 @@ def booted(target: str) -> Iterator[P4Run]:
     subprocess.run([*exported, "--set", "slots=8"], check=True, capture_output=True, env=environment)
     network = P4Run(HERE / "app" / "p4app.json", environment)
     yield network
-    said, _ = network.process.communicate("exit\n", timeout=30)
-    assert network.process.returncode == 0, said
+    sentences, _ = network.process.communicate("exit\n", timeout=30)
+    assert network.process.returncode == 0, sentences
 
 
 def on_host(job: Job, host: HostPlan) -> Any:
@@ -180,13 +180,13 @@ def test_a_course_changes_its_imports_and_nothing_else(request: pytest.FixtureRe
     def body() -> None:
         environment = private_machine()
         shutil.copytree("p4", HERE / "p4")
-        said = course(OURS, environment)
-        assert said == [
+        sentences = course(OURS, environment)
+        assert sentences == [
             "before: False", "handle: 0", "handle: 1", "after: True", "register: 9 [0, 9, 0]", "entries: 2", "fewer: 1", "counter: (0, 0)",
         ]  # fmt: skip
         assert not list(socket_directory().iterdir())
         if request.config.getoption("target") == "bmv2":
-            assert course(REAL, environment) == said
+            assert course(REAL, environment) == sentences
 
     isolated_test(body)
 

@@ -59,8 +59,8 @@ def test_a_worker_that_is_gone_is_named(target: Target) -> None:
             return str(error)
         return "finished"
 
-    said = in_network(job, target, lambda network: on_hosts(network, on_host))
-    assert all("job 0 cannot be completed: step 0: worker" in said[rank] for rank in (0, 2))
-    assert "worker 1 is gone" in said[0] + said[2]  # who is told of it second may name who was told first
+    sentences = in_network(job, target, lambda network: on_hosts(network, on_host))
+    assert all("job 0 cannot be completed: step 0: worker" in sentences[rank] for rank in (0, 2))
+    assert "worker 1 is gone" in sentences[0] + sentences[2]  # who is told of it second may name who was told first
     with pytest.raises(HarnessError, match=r"worker 0 cannot be reached|did not connect"):
         in_network(job, target, lambda network: on_hosts(network, lambda host: host.rank and job.worker(host).close()))

@@ -25,8 +25,8 @@ def launch(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
 
 def collectives(backend: str, *words: str) -> list[dict[str, Any]]:
     """What each worker had, in the order of ranks."""
-    said = launch(*words, "--", "tests/scripts/collectives.py", backend).stdout
-    found = {int(rank): json.loads(text) for rank, text in re.findall(r"^\[(\d+)\] (\{.*\})$", said, re.M)}
+    sentences = launch(*words, "--", "tests/scripts/collectives.py", backend).stdout
+    found = {int(rank): json.loads(text) for rank, text in re.findall(r"^\[(\d+)\] (\{.*\})$", sentences, re.M)}
     return [found[rank] for rank in range(4)]
 
 
@@ -58,18 +58,18 @@ def test_an_ordinary_ddp_script_ends_alike_with_one_word_changed(model: str) -> 
     ended = []
     for backend, scheme in (("gloo", "gloo"), ("ina", "switchml")):
         script = ["experiments/scripts/train_ddp.py", "--backend", backend, "--model", model, "--steps", "12"]
-        said = launch("--scheme", scheme, "--", *script).stdout
-        found = re.search(rf"^\[0\] {backend} {model}: loss ([\d.]+), accuracy ([\d.]+)", said, re.M)
-        assert found, said
+        sentences = launch("--scheme", scheme, "--", *script).stdout
+        found = re.search(rf"^\[0\] {backend} {model}: loss ([\d.]+), accuracy ([\d.]+)", sentences, re.M)
+        assert found, sentences
         ended.append([float(word) for word in found.groups()])
     assert ended[1] == pytest.approx(ended[0], rel=2e-3, abs=3e-3)
 
 
 def test_what_gloo_carries_is_on_the_data_network_whatever_the_scheme() -> None:
     """Four workers gather 100 kB each: every host receives the others' three over its data link, at 10 Mbit/s."""
-    said = launch("--set", "host_rate=10", "--", "tests/scripts/gathers.py").stdout
-    found = re.findall(r"^\[\d\] (\w+): (\d+) bytes of data, (\d+) of management, ([\d.]+) s$", said, re.M)
-    assert sorted(backend for backend, *_ in found) == ["gloo"] * 4 + ["ina"] * 4, said
+    sentences = launch("--set", "host_rate=10", "--", "tests/scripts/gathers.py").stdout
+    found = re.findall(r"^\[\d\] (\w+): (\d+) bytes of data, (\d+) of management, ([\d.]+) s$", sentences, re.M)
+    assert sorted(backend for backend, *_ in found) == ["gloo"] * 4 + ["ina"] * 4, sentences
     for _, data, management, seconds in found:
         assert 300_000 < int(data) < 400_000
         assert int(management) < 50_000
@@ -91,12 +91,12 @@ def test_errors_reach_the_caller_of_ddp() -> None:
 
 
 def test_the_timeout_of_init_process_group_ends_a_sum_that_waits_for_somebody() -> None:
-    said = launch("--", "tests/scripts/late_worker.py").stdout
+    sentences = launch("--", "tests/scripts/late_worker.py").stdout
     for rank in (0, 2, 3):
-        told = (
+        wording = (
             rf"^\[{rank}\] told: worker {rank}: job 0, .* it was not over after 10 s, the timeout of the group; .*workers? (0, )?1"
         )
-        assert re.search(told, said, re.M), said
+        assert re.search(wording, sentences, re.M), sentences
 
 
 def test_without_a_network_one_sentence_says_what_to_do() -> None:
@@ -116,8 +116,8 @@ def test_wrong_words_and_a_wrong_script() -> None:
 @pytest.mark.parametrize("scheme", ["byteps", "switchml", "gloo"])
 def test_cross_barrier_trains_what_ddp_trains(scheme: str) -> None:
     """To the bit where a sum does not depend on how tensors are cut."""
-    said = launch("--scheme", scheme, "--", "tests/scripts/cross_barrier.py", "ina").stdout
-    found = [json.loads(text) for text in re.findall(r"^\[\d\] (\{.*\})$", said, re.M)]
+    sentences = launch("--scheme", scheme, "--", "tests/scripts/cross_barrier.py", "ina").stdout
+    found = [json.loads(text) for text in re.findall(r"^\[\d\] (\{.*\})$", sentences, re.M)]
     assert len(found) == 4
     assert all(worker["close"] and not worker["left"] for worker in found)
     if scheme == "byteps":

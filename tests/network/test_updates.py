@@ -71,15 +71,15 @@ def test_whom_all_need_is_named_when_it_dies(target: Target, victim: str, named:
 )
 def test_others_go_on_without_a_worker_that_dies(target: Target, scheme: str, victim: int, when: int) -> None:
     """It is killed while it computes, or while updates are under way, and named at once."""
-    told: list[float] = []
+    wording: list[float] = []
 
     def on_event(message: Message) -> None:
         if isinstance(message, Step) and (message.number, message.rank) == (when, 1):
             os.kill(process(f"worker{victim}"), signal.SIGKILL)
-            told.append(time.monotonic())
+            wording.append(time.monotonic())
         elif isinstance(message, Lost):
             assert message.text == f"worker {victim} was killed by SIGKILL"
-            told.append(time.monotonic())
+            wording.append(time.monotonic())
 
     steps = 30  # enough that some are left on a busy machine, where the test hears of one late
     change: dict[str, Any] = {"racks": 1, "workers": 4, "steps": steps, "pipeline": "asynchronous", "compute_ms": 30}
@@ -88,4 +88,4 @@ def test_others_go_on_without_a_worker_that_dies(target: Target, scheme: str, vi
     done = Counter(r["rank"] for r in result["steps"])
     assert all(done[rank] == steps for rank in range(4) if rank != victim) and done[victim] < steps
     assert result["metrics"]["model_digest"] and len(result["workers"]) == 3
-    assert told[1] - told[0] < 10
+    assert wording[1] - wording[0] < 10

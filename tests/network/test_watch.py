@@ -110,4 +110,4 @@ def test_a_trial_that_was_paused_is_not_valid(tmp_path: Path) -> None:
             assert time.monotonic() < end and run.poll() is None, "the trial does not end"
             time.sleep(0.5)
     trial = json.loads(found[0])
-    assert not trial["valid"] and "somebody who watched paused a switch" in " ".join(trial["problems"])
+    assert not trial["valid"] and "`inalab watch` paused a switch" in " ".join(trial["problems"])

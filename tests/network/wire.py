@@ -34,8 +34,8 @@ def wire(ports: int = 2) -> tuple[list[socket.socket], EmbeddedSwitch]:
 
 def received(far: socket.socket) -> bytes:
     """The next frame, with the tag that the kernel keeps beside it put back."""
-    data, told, _, _ = far.recvmsg(16384, 256)
-    for level, kind, content in told:
+    data, wording, _, _ = far.recvmsg(16384, 256)
+    for level, kind, content in wording:
         if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
             status, _, _, _, _, tci, type_ = struct.unpack_from("=IIIHHHH", content)
             if status & VLAN_VALID:

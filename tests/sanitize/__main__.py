@@ -48,9 +48,9 @@ def fuzz(subject: Subject, packets: int, commands: int, seed: object) -> None:
     """So many mutated packets and drawn commands, mixed; the settings of a recording precede each batch."""
     rng = random.Random(f"{subject.name} {seed}")
     base = [packet for scenario in subject.scenarios for packet in scenario.packets] or PLAIN
-    told = [line for scenario in subject.scenarios for line in scenario.commands]
+    wording = [line for scenario in subject.scenarios for line in scenario.commands]
     with _life(subject) as switch:
-        drawn = Commands(rng, words_of(subject, switch), told)
+        drawn = Commands(rng, words_of(subject, switch), wording)
     while packets + commands:
         with _life(subject) as switch:
             for _ in range(LIFE // BATCH):

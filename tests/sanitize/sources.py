@@ -60,9 +60,9 @@ def outcome(path: Path, c_errors: bool) -> tuple[str, str]:
         with contextlib.redirect_stderr(io.StringIO()):
             text = compile_p4(path, {}, [PROGRAMS, Path("p4"), Path("p4/include")])
     except CompileError as error:
-        said = str(error)
-        word = "failed" if "defect" in said or "\n" in said else "refused"
-        return ("slow" if time.monotonic() - begun > MOST_SECONDS else word), said
+        sentences = str(error)
+        word = "failed" if "defect" in sentences or "\n" in sentences else "refused"
+        return ("slow" if time.monotonic() - begun > MOST_SECONDS else word), sentences
     except Exception as error:  # whatever it is, the author of a program must not see it
         return "raised", f"{type(error).__name__}: {error}"
     if c_errors:
@@ -82,12 +82,12 @@ def run(texts: int, seed: int, c_errors: bool = True) -> tuple[Counter[str], lis
         for number in range(texts):
             text = changed(rng.choice(known), rng)
             path.write_text(text)
-            word, said = outcome(path, c_errors)
+            word, sentences = outcome(path, c_errors)
             ends[word] += 1
             if word not in ("compiled", "refused"):
                 kept = Path(tempfile.gettempdir()) / f"inalab-source-{seed}-{number}.p4"
                 kept.write_text(text)
-                wrong.append(f"{kept}: {word}: {said}")
+                wrong.append(f"{kept}: {word}: {sentences}")
     return ends, wrong
 
 

@@ -16,8 +16,8 @@ from tests.scenarios.scenario import Scenario
 def _atp(name: str, jobs: list[AtpJob], packets: list[tuple[int, bytes]], settings: list[str] | None = None) -> Scenario:
     commands, node = list(settings or []), 1
     for job in jobs:
-        commands += (told := job.commands(node))
-        node += sum(line.startswith("mc_node_create") for line in told) - (node == 1)
+        commands += (wording := job.commands(node))
+        node += sum(line.startswith("mc_node_create") for line in wording) - (node == 1)
     return Scenario(name, Path("p4/atp.p4"), packets, commands, {"K": "32", "AGGREGATORS": "16"})
 
 

@@ -72,10 +72,10 @@ def test_what_became_of_a_change_is_told() -> None:
         for version, worker in enumerate([workers[0], workers[0], workers[1]]):
             started = worker.start(np.full(100, 2, np.float32), label=WEIGHTS, operation=Operation.CHANGE)
             worker.advance(started)
-            told = started.update
-            assert told is not None and told.requested <= told.sent < told.applied
-            assert (told.computed_on, told.applied_at, told.delay) == ((version, version, 0) if version < 2 else (0, 2, 2))
-            assert (told.norm, told.octets, told.way, told.fetched_from) == (20.0, 400, "all services", "all services")
+            wording = started.update
+            assert wording is not None and wording.requested <= wording.sent < wording.applied
+            assert (wording.computed_on, wording.applied_at, wording.delay) == ((version, version, 0) if version < 2 else (0, 2, 2))
+            assert (wording.norm, wording.octets, wording.way, wording.fetched_from) == (20.0, 400, "all services", "all services")
 
 
 def test_a_change_waits_for_nobody() -> None:
@@ -105,18 +105,18 @@ def test_one_change_of_a_workers_is_under_way_at_a_time() -> None:
 
 
 def test_workers_that_do_not_agree_on_what_is_kept_are_told() -> None:
-    told = []
+    wording = []
     with Hosts(2).workers() as workers:
 
         def work(rank: int) -> None:
             try:
                 kept(workers[rank], np.zeros(100, np.float32), (Operation.KEEP, Operation.SUM)[rank])
             except AggregationError as error:
-                told.append(str(error))
+                wording.append(str(error))
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(work, range(2)))
-    assert len(told) == 2 and all("some workers want sum 0 to be kept, and others do not" in text for text in told)
+    assert len(wording) == 2 and all("some workers want sum 0 to be kept, and others do not" in text for text in wording)
 
 
 def test_a_scheme_that_sums_alone_says_so() -> None:

@@ -11,7 +11,7 @@ EVERYBODY, RACK, A, B, C = 0, 1, 2, 3, 4  # peers: the server's switch and anoth
 
 
 def departures() -> Departures:
-    return Departures(rows=8, switches=2, racks=np.array([0, 1, 1]), everybody=EVERYBODY)
+    return Departures(rows=8, switches=2, racks=np.array([0, 1, 1]), to_all=EVERYBODY)
 
 
 def lacking(made: Departures, *asked: tuple[int, int], now: float) -> list[tuple[int, int]]:

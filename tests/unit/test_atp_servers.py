@@ -134,11 +134,11 @@ def answers(made: Merger, *queries: np.ndarray) -> tuple[list[tuple[int, int, in
     statuses = replies.statuses
     seen = made.tree.who(statuses["bitmap0"], statuses["bitmap1"])
     assert (statuses["kind"] == wire.KIND_STATUS).all() and (statuses["next_index"] // wire.RANKS == 5).all()
-    told = [
+    wording = [
         (int(s["next_index"]) % wire.RANKS, int(s["flags"]), list(map(int, np.flatnonzero(who))))
         for s, who in zip(statuses, seen, strict=True)
     ]
-    return [(int(made.chunk[row]), worker, rack) for row, worker, rack in replies.ready], told
+    return [(int(made.chunk[row]), worker, rack) for row, worker, rack in replies.ready], wording
 
 
 def test_a_server_tells_each_worker_who_is_in_and_how_to_send_again() -> None:
@@ -146,9 +146,9 @@ def test_a_server_tells_each_worker_who_is_in_and_how_to_send_again() -> None:
     made = server(tree)
     assert answers(made, query(0, 0, tree), query(1, 3, tree)) == ([], [(0, wire.ASKED, []), (3, wire.ASKED, [])])
     take(made, np.concatenate([gradient(0, 0, tree, 1), gradient(0, 3, tree, 1)]))
-    _, told = answers(made, query(0, 0, tree), query(0, 1, tree), query(0, 2, tree), query(0, 3, tree))
-    assert [(rank, flags) for rank, flags, _ in told] == [(rank, wire.RESEND) for rank in range(4)]
-    assert [rank in seen for rank, _, seen in told] == [True, False, False, True]
+    _, wording = answers(made, query(0, 0, tree), query(0, 1, tree), query(0, 2, tree), query(0, 3, tree))
+    assert [(rank, flags) for rank, flags, _ in wording] == [(rank, wire.RESEND) for rank in range(4)]
+    assert [rank in seen for rank, _, seen in wording] == [True, False, False, True]
     take(made, np.concatenate([gradient(0, rank, tree, 1) for rank in (1, 2, 4)]))
     assert not made.results["flags"][0]
     assert answers(made, query(0, 1, tree, marks=0), query(0, 2, tree, rack=True, marks=0)) == ([], [])  # it is on its way

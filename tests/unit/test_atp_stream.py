@@ -10,7 +10,7 @@ import pytest
 
 from inalab.hosts.atp import wire
 from inalab.hosts.atp.allocation import beginning
-from inalab.hosts.atp.succession import NOBODY
+from inalab.hosts.atp.succession import NO_ONE
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import MOST_WAITS, AtpWorker
 from inalab.hosts.collective import AggregationError, Membership
@@ -26,7 +26,7 @@ def result(gradient: np.ndarray, **change: int) -> np.ndarray:
     made = gradient.copy()
     made["kind"], made["flags"] = wire.KIND_RESULT, 0
     made["next_index"] = gradient["index"]
-    made["bitmap0"] = made["bitmap1"] = NOBODY
+    made["bitmap0"] = made["bitmap1"] = NO_ONE
     for name, value in change.items():
         made[name] = value
     return made

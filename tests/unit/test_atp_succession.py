@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inalab.hosts.atp import succession, wire
-from inalab.hosts.atp.succession import NOBODY
+from inalab.hosts.atp.succession import NO_ONE
 from inalab.hosts.stream.datagrams import Datagrams
 from tests.fake_network import rows_of
 
@@ -19,7 +19,7 @@ def results(*chunks: int, late: int = -1) -> np.ndarray:
     made = Datagrams(len(chunks), RECORD)
     made.data["owner"] = np.array(chunks) % wire.SEQUENCES
     made.data["flags"] = np.where(np.array(chunks) == late, wire.RESEND, 0)
-    before = np.full(2, NOBODY)
+    before = np.full(2, NO_ONE)
     for row in range(len(chunks)):  # a batch each
         succession.name(np.array([row]), before, made.octets)
     return made.data.copy()
@@ -46,7 +46,7 @@ def test_a_result_names_the_two_before_it(start: int) -> None:
 
 
 def test_the_first_result_names_nobody() -> None:
-    assert set(results(7)[["bitmap0", "bitmap1"]].tolist()[0]) == {NOBODY}
+    assert set(results(7)[["bitmap0", "bitmap1"]].tolist()[0]) == {NO_ONE}
 
 
 def test_what_overtakes_others_is_no_link_of_the_chain() -> None:

@@ -96,10 +96,10 @@ class Worker:
 
     def ask(self, which: int) -> None:
         for chunk in self.waiting(which):
-            told = asker(self.job.rank(self.host), self.tries[chunk])
+            wording = asker(self.job.rank(self.host), self.tries[chunk])
             marks = {"asked": int(self.asked[chunk] > 0), "raw": int(chunk in self.raw)}
             self.asked[chunk] += 1
-            self.leave(chunk, {"kind": wire.KIND_QUERY, "next_index": told, **marks}, [])
+            self.leave(chunk, {"kind": wire.KIND_QUERY, "next_index": wording, **marks}, [])
 
     def informed(self, chunk: int, status: Any) -> None:
         rank = self.job.rank(self.host)

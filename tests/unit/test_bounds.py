@@ -118,9 +118,9 @@ def test_a_ratio_to_a_base_is_seed_by_seed_and_of_valid_trials() -> None:
 
 def test_tolerances_in_words() -> None:
     allowed = Tolerance(0.9, 1.1)
-    assert allowed.words(Interval(0.9, 0.8, 1.0, 5)) == "0.90 (0.80 to 1.00, n = 5) [within the stated 0.9 to 1.1]"
+    assert allowed.words(Interval(0.9, 0.8, 1.0, 5), "of it") == "0.90 (0.80 to 1.00, n = 5) of it, within the stated 0.9 to 1.1"
     for median in (0.89, 1.11):
-        assert "[OUTSIDE the stated 0.9 to 1.1]" in allowed.words(Interval(median, 0.8, 1.2, 5))
+        assert "OUTSIDE the stated 0.9 to 1.1" in allowed.words(Interval(median, 0.8, 1.2, 5), "of it")
     assert words(Interval(1.0, math.nan, math.nan, 2)) == "1.00 (n = 2)"
 
 

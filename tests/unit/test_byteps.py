@@ -176,10 +176,10 @@ def failures(workers: list[BytePS], tensors: list[NDArray[Any]]) -> list[str]:
 
 def test_different_tensors_are_told_to_all() -> None:
     with Hosts(3).workers() as workers:
-        told = failures(workers, [np.ones(10, np.float32), np.ones(11, np.float32), np.ones(10, np.float32)])
+        wording = failures(workers, [np.ones(10, np.float32), np.ones(11, np.float32), np.ones(10, np.float32)])
     unlike = "the workers sum different tensors: "
-    assert all(f"worker {rank}: job 3 cannot be completed: " in text for rank, text in enumerate(told)), told
-    assert all(unlike in text for text in told), told
+    assert all(f"worker {rank}: job 3 cannot be completed: " in text for rank, text in enumerate(wording)), wording
+    assert all(unlike in text for text in wording), wording
 
 
 def test_tensors_that_differ_in_their_names_alone_are_told_apart() -> None:
@@ -191,9 +191,9 @@ def test_tensors_that_differ_in_their_names_alone_are_told_apart() -> None:
             return str(caught.value)
 
         with ThreadPoolExecutor(2) as pool:
-            told = list(pool.map(work, range(2)))
+            wording = list(pool.map(work, range(2)))
     unlike = "the workers sum different tensors: 10 elements of float32 (layer0) on worker 0; 10 elements of float32 (layer1) on worker 1"
-    assert all(unlike in text for text in told), told
+    assert all(unlike in text for text in wording), wording
 
 
 def test_a_longer_tensor_whose_first_partitions_are_alike_is_another_one() -> None:
@@ -201,8 +201,8 @@ def test_a_longer_tensor_whose_first_partitions_are_alike_is_another_one() -> No
     hosts = Hosts(2)
     hosts.assignment = lambda: ByHash(2, 0, 256)  # type: ignore[assignment,return-value]
     with hosts.workers() as workers:
-        told = failures(workers, [np.ones(64 * 2, np.float32), np.ones(64 * 3, np.float32)])
-    assert all("the workers sum different tensors: " in text for text in told), told
+        wording = failures(workers, [np.ones(64 * 2, np.float32), np.ones(64 * 3, np.float32)])
+    assert all("the workers sum different tensors: " in text for text in wording), wording
 
 
 def test_a_worker_that_dies_while_it_waits_for_a_slower_one_is_named() -> None:
@@ -218,8 +218,8 @@ def test_a_worker_that_dies_while_it_waits_for_a_slower_one_is_named() -> None:
             assert started.total is None
             workers[2].close()
             assert "worker 2 is gone" in waiting.result()[0]
-        told = failures(workers[:1], [np.ones(500, np.float32)])
-    assert "worker 2" in told[0] or "gone" in told[0], told
+        wording = failures(workers[:1], [np.ones(500, np.float32)])
+    assert "worker 2" in wording[0] or "gone" in wording[0], wording
     assert all("KeyError" not in ended for ended in hosts.ended.values())
 
 
@@ -228,8 +228,8 @@ def test_a_worker_that_leaves_is_named_by_all_others() -> None:
     with hosts.workers() as workers:
         sums(workers, [[np.ones(500, np.float32)]] * 3)
         workers[2].close()
-        told = failures(workers, [np.ones(500, np.float32)] * 2)
-    assert all("worker 2" in text and ("left" in text or "gone" in text) for text in told), told
+        wording = failures(workers, [np.ones(500, np.float32)] * 2)
+    assert all("worker 2" in text and ("left" in text or "gone" in text) for text in wording), wording
 
 
 def test_a_service_that_ends_is_named_by_all_workers() -> None:
@@ -238,14 +238,14 @@ def test_a_service_that_ends_is_named_by_all_workers() -> None:
         sums(workers, [[np.ones(500, np.float32)]] * 2)
         for channel in hosts.services[2].channels.of.values():
             channel.socket.shutdown(socket.SHUT_RDWR)
-        told = failures(workers, [np.ones(500, np.float32)] * 2)
-    assert all("server 0 is gone" in text for text in told), told
+        wording = failures(workers, [np.ones(500, np.float32)] * 2)
+    assert all("server 0 is gone" in text for text in wording), wording
 
 
 def test_who_says_nothing_is_named_after_the_patience() -> None:
     with Hosts(3, patience=1.0).workers() as workers:
-        told = failures(workers, [np.ones(500, np.float32)] * 2)
-    assert all("waits for worker 2, for 1 s" in text for text in told), told
+        wording = failures(workers, [np.ones(500, np.float32)] * 2)
+    assert all("waits for worker 2, for 1 s" in text for text in wording), wording
 
 
 def test_somebody_who_watches_over_the_workers_is_listened_to() -> None:

@@ -105,7 +105,7 @@ def test_no_change_reaches_what_is_on_its_way_to_slow_workers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "octets", "told"),
+    ("header", "octets", "wording"),
     [
         (Header(wire.PUSH, number=1, elements=4), 16, "partition 0 of sum 1 twice"),
         (Header(wire.CHANGE, elements=4), 4, "a change of 4 bytes to partition 0 of sum 0 with 16"),
@@ -114,12 +114,12 @@ def test_no_change_reaches_what_is_on_its_way_to_slow_workers() -> None:
         (Header(wire.FETCH, elements=4), 16, "a message 8 with 16 bytes"),
     ],
 )
-def test_a_service_adds_nothing_that_does_not_fit(header: Header, octets: int, told: str) -> None:
+def test_a_service_adds_nothing_that_does_not_fit(header: Header, octets: int, wording: str) -> None:
     played = played_service(2)
     for rank in (0, 1):
         played.say(rank, Header(wire.KEEP, elements=4), FOUR.tobytes())
     played.say(0, Header(wire.PUSH, number=1, elements=4), FOUR.tobytes())
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=wording):
         played.say(0, header, bytes(octets))
 
 
@@ -133,7 +133,7 @@ def test_a_service_knows_who_lacks_in_a_partition() -> None:
 
 def played_worker(monkeypatch: pytest.MonkeyPatch, rank: int, services: int, size: int, credit: int) -> Played:
     """Of two, with equal shares of the services, and partitions of at most `size` bytes."""
-    monkeypatch.setattr("inalab.hosts.byteps.worker.reach", lambda *told: Meeting(1))
+    monkeypatch.setattr("inalab.hosts.byteps.worker.reach", lambda *wording: Meeting(1))
     made = BytePS(Membership(3, rank, 2), 1, [""] * services, ByBytes([1 / services] * services, size), PRIORITY, credit)
     return Played(made, range(services))
 
@@ -174,9 +174,9 @@ def test_what_became_of_a_change_is_told_of_all_its_partitions(monkeypatch: pyte
     assert done(Operation.FETCH, (0, 0), (4, 6)).version == 5
     asked = clock.now
     found = done(Operation.CHANGE, (7.0, 9.0), (8, 9))
-    told = found.update
-    assert (found.version, told.computed_on, told.applied_at, told.delay) == (8.5, 5, 7.5, 2.5)
-    assert told.sent == asked and told.applied == 9.0 and told.octets == 32
+    wording = found.update
+    assert (found.version, wording.computed_on, wording.applied_at, wording.delay) == (8.5, 5, 7.5, 2.5)
+    assert wording.sent == asked and wording.applied == 9.0 and wording.octets == 32
 
 
 def test_a_worker_asks_for_what_it_has_waited_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,21 +168,21 @@ def test_slots_share_the_time_that_is_left(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_is_lost_costs_no_result(tmp_path: Path) -> None:
-    run, said = planned(), list[str]()
+    run, sentences = planned(), list[str]()
     campaign = Campaign(tmp_path, [run])
-    campaign.conduct(MadeUp(["a", "b"], lose={"a": 2}), said.append)
+    campaign.conduct(MadeUp(["a", "b"], lose={"a": 2}), sentences.append)
     assert campaign.status.done == 12
-    assert any("a is gone, and made up: loss" in text for text in said)
+    assert any("a is gone, and made up: loss" in text for text in sentences)
 
 
 def test_a_trial_that_fails_is_told_and_tried_again_next_time(tmp_path: Path) -> None:
-    run, said = planned(), list[str]()
+    run, sentences = planned(), list[str]()
     campaign = Campaign(tmp_path, [run])
-    campaign.conduct(MadeUp(["a"], fail="it did not start"), said.append)
+    campaign.conduct(MadeUp(["a"], fail="it did not start"), sentences.append)
     assert campaign.status.done == 9 and len(campaign.status.failed) == 3
-    assert "made up: loss 0.5 (seed 1) failed: it did not start" in said
+    assert "made up: loss 0.5 (seed 1) failed: it did not start" in sentences
     again = MadeUp(["a"])
-    Campaign(tmp_path, [run]).conduct(again, said.append)
+    Campaign(tmp_path, [run]).conduct(again, sentences.append)
     assert len(again.ran) == 3
 
 

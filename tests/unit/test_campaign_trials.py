@@ -20,8 +20,8 @@ from inalab.testbed.campaign.identity import identity
 from inalab.testbed.campaign.machines import Ended, Here
 from inalab.testbed.campaign.store import Store
 from inalab.testbed.plan import experiment
-from inalab.testbed.plan.asking import Asked, understood
 from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.request import Request, understood
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ResultsError
 from inalab.testbed.trial.errors import TrialError
@@ -204,9 +204,9 @@ def test_a_process_that_has_imported_other_files_runs_no_more_trials(tmp_path: P
 
 
 def test_a_machine_whose_files_are_others_says_so(own_scheme: Path) -> None:
-    told = one.described(trial(scheme="mine"), "simulated")
+    wording = one.described(trial(scheme="mine"), "simulated")
     own_scheme.write_text(OWN_SCHEME + "# faster")
-    assert one._result(told) == {"failed": f"{own_scheme} is another file here than when the campaign was planned"}
+    assert one._result(wording) == {"failed": f"{own_scheme} is another file here than when the campaign was planned"}
 
 
 def test_what_is_said_by_default_is_the_same_trial() -> None:
@@ -215,12 +215,12 @@ def test_what_is_said_by_default_is_the_same_trial() -> None:
 
 @pytest.mark.parametrize("name", experiment.names())
 def test_every_experiments_trials_survive_the_journey_to_another_machine(name: str) -> None:
-    _, chosen, settings = understood(Asked(name, "embedded", 1, [], quick=True), strict=False)
+    _, chosen, settings = understood(Request(name, "embedded", 1, [], quick=True), strict=False)
     for planned in chosen.trials(settings, 1):
-        told = json.loads(json.dumps(one.described(planned, "embedded")))
-        there = make_settings(TrialSettings, told["settings"])
-        arrived = Trial(planned.name, {}, there, told["seed"])
-        assert identity(arrived, told["target"]) == identity(planned, "embedded")
+        wording = json.loads(json.dumps(one.described(planned, "embedded")))
+        there = make_settings(TrialSettings, wording["settings"])
+        arrived = Trial(planned.name, {}, there, wording["seed"])
+        assert identity(arrived, wording["target"]) == identity(planned, "embedded")
 
 
 # --- the store
@@ -310,7 +310,7 @@ def test_a_file_says_which_runs_and_the_rest_is_as_inalab_run_has_it(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "wording"),
     [
         ("", "run: field required"),
         ("run = []", "run: tuple should have at least 1 item"),
@@ -320,16 +320,16 @@ def test_a_file_says_which_runs_and_the_rest_is_as_inalab_run_has_it(tmp_path: P
         ("[[run]]\nexperiment = 'workers'\nseed = -1", "run.1.seed: input should be greater"),
     ],
 )
-def test_a_file_that_is_no_campaign_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_campaign_is_refused(text: str, wording: str, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(text)
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=wording):
         file.read(tmp_path / "c.toml")
 
 
-def ran(asked: dict[str, Any], stop: one.Stop) -> dict[str, Any]:
+def ran(request: dict[str, Any], stop: one.Stop) -> dict[str, Any]:
     runner = one.Runner()
     try:
-        return runner.run(asked, stop)
+        return runner.run(request, stop)
     finally:
         runner.end()
 
@@ -342,8 +342,8 @@ def test_a_trials_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> None:
     runner = one.Runner()
     try:
-        told = runner.run(one.described(trial(), "embedded") | {"target": "nix"}, lambda: False)
-        assert "target nix is unknown" in told["failed"]
+        wording = runner.run(one.described(trial(), "embedded") | {"target": "nix"}, lambda: False)
+        assert "target nix is unknown" in wording["failed"]
         process = runner.process
         looks = iter(range(1000))
         long = one.described(trial(steps=100_000, workers=1, racks=1), "embedded")
@@ -354,7 +354,7 @@ def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> Non
 
 
 def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = json.loads(json.dumps(one.described(trial(scheme="mine", loss=0.1, seed=5), "simulated")))
+    request = json.loads(json.dumps(one.described(trial(scheme="mine", loss=0.1, seed=5), "simulated")))
     registry._known().pop("mine")  # another process does not know it
 
     def run_trial(settings: TrialSettings, seed: int, target: Any, hear: Any) -> dict[str, Any]:
@@ -364,14 +364,14 @@ def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(one, "run_trial", run_trial)
     monkeypatch.setattr(one, "target_for", lambda name, program, k: f"{name} at {k}")
-    assert one._result(asked) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated at 64"}
+    assert one._result(request) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated at 64"}
     assert one._result(one.described(trial(loss=0.5), "embedded")) == {"failed": "worker 1 died"}
 
 
 def test_this_machine_tells_each_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
     here = Here()
-    monkeypatch.setattr(here.runner, "run", lambda asked, stop: {"seed": asked["seed"]})
+    monkeypatch.setattr(here.runner, "run", lambda request, stop: {"seed": request["seed"]})
     assert here.slots() == {"here": FINGERPRINT} and here.news(0.0) == []
     for seed in (1, 2):
         here.start("here", {"seed": seed})

@@ -235,8 +235,10 @@ def test_what_is_printed_fits_80_columns_and_names_what_differs(tmp_path: Path) 
     b = make_run(tmp_path / "b", [*seeds(), *seeds(1.2345, name="[bold]1 % loss[/bold]")])
     code, text = printed(a, b)
     assert code == DIFFERENT
-    told = "[bold]1 % loss[/bold]: differs in median TAT (p = 0.0078), step (p = 0.0078), ATE/s (p = 0.0078), duration (p = 0.0078)"
-    assert told in flat(text)
+    wording = (
+        "[bold]1 % loss[/bold]: differs in median TAT (p = 0.0078), step (p = 0.0078), ATE/s (p = 0.0078), duration (p = 0.0078)"
+    )
+    assert wording in flat(text)
     assert "no difference found in: no faults" in text
     assert "target bmv2 embedded" in flat(text)
     assert "confidence 95 % over all 4 comparisons together: sign test over pairs of equal seeds" in flat(text)

@@ -250,8 +250,8 @@ def test_warnings_of_p4c_are_warnings(name: str, tmp_path: Path, capsys: pytest.
     compile_(program(tmp_path, **parts))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
-    place, _, said = lines[0].partition(": warning: ")
-    assert said == message
+    place, _, sentences = lines[0].partition(": warning: ")
+    assert sentences == message
     file, line, column = place.rsplit(":", 2)
     assert file.endswith("probe.p4")
     assert int(line) >= 2

@@ -100,10 +100,10 @@ def test_every_links_losses_are_drawn_apart_at_its_upper_end() -> None:
     plan = NetworkPlan(Racks(2, 2))
     (job,) = deal(plan, [[2, 2]], [0])
     jobs = admitted("switchml", [job], slots=4, k=64)
-    told = network_commands(plan, jobs, Loss.bernoulli(0.5), 9)
+    wording = network_commands(plan, jobs, Loss.bernoulli(0.5), 9)
     seeds = {
         (name, m[1], int(m[2])): int(m[3])
-        for name, lines in told.items()
+        for name, lines in wording.items()
         for line in lines
         if (m := re.fullmatch(r"register_write loss_(in|out)\.seed (\d+) (\d+)", line))
     }

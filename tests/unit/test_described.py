@@ -12,7 +12,7 @@ from inalab.testbed.plan.settings import TrialSettings, make_settings
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "wording"),
     [
         ([{}], "8 workers in 2 racks of 4, switchml, 10 Mbit/s, no loss"),
         ([{"loss": 0.01}], "8 workers in 2 racks of 4, switchml, 10 Mbit/s, loss 1 %"),
@@ -31,8 +31,8 @@ from inalab.testbed.plan.settings import TrialSettings, make_settings
         ([{"jobs": '[{"workers": 1}, {"workers": 1}]'}, {}], "4 and 8 workers of 1 and 2 jobs in 2 racks, switchml, 10 Mbit/s, no loss"),
     ],
 )  # fmt: skip
-def test_what_trials_have_in_common_and_how_they_differ(changes: list[dict[str, Any]], told: str) -> None:
-    assert described([make_settings(TrialSettings, its) for its in changes]) == told
+def test_what_trials_have_in_common_and_how_they_differ(changes: list[dict[str, Any]], wording: str) -> None:
+    assert described([make_settings(TrialSettings, its) for its in changes]) == wording
 
 
 def test_every_experiment_is_described_with_all_its_workers() -> None:
@@ -40,5 +40,5 @@ def test_every_experiment_is_described_with_all_its_workers() -> None:
         chosen = experiment.load(name)
         trials = [trial.settings for trial in chosen.trials(chosen.Settings(), 1)]
         sizes = [sum(job.size for job in one.plans(one.plan())) for one in trials if one.racks * one.workers <= 64]
-        told = described(trials)
-        assert not sizes or min(sizes) == int(told.replace(" and ", " ").replace(",", " ").split()[0]), (name, told)
+        wording = described(trials)
+        assert not sizes or min(sizes) == int(wording.replace(" and ", " ").replace(",", " ").split()[0]), (name, wording)

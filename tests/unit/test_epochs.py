@@ -59,13 +59,13 @@ def test_equal_tensors_differ_nowhere_and_one_other_is_found(workers: int, k: in
         which = workers // 2
         tensors[which] = other
         for rank in {0, which, workers - 1}:
-            told = differences(total(tensors, k), tensors[rank], workers, k)
-            assert told is not None and told.startswith("the workers sum different tensors: ")
+            wording = differences(total(tensors, k), tensors[rank], workers, k)
+            assert wording is not None and wording.startswith("the workers sum different tensors: ")
             if workers <= k // 2:
-                assert f"{other.size:,} elements of {other.dtype} on worker {which}" in told
+                assert f"{other.size:,} elements of {other.dtype} on worker {which}" in wording
             elif rank % (k // 2) != which % (k // 2):
                 lane = [r for r in range(workers) if r % (k // 2) == which % (k // 2)]
-                assert told.endswith(f"some of workers {', '.join(map(str, lane))}" if len(lane) > 1 else f"worker {which}")
+                assert wording.endswith(f"some of workers {', '.join(map(str, lane))}" if len(lane) > 1 else f"worker {which}")
         tensors[which] = x
 
 
@@ -74,8 +74,8 @@ def test_two_who_differ_in_opposite_ways_do_not_hide_each_other() -> None:
     workers, k = 32, 32
     tensors = [np.zeros(1000, np.float32)] * workers
     tensors[3], tensors[19] = np.zeros(900, np.float32), np.zeros(1100, np.float32)
-    told = differences(total(tensors, k), tensors[0], workers, k)
-    assert told is not None and "some of workers 3, 19" in told
+    wording = differences(total(tensors, k), tensors[0], workers, k)
+    assert wording is not None and "some of workers 3, 19" in wording
 
 
 class Long:
@@ -89,8 +89,8 @@ class Long:
 @given(st.lists(st.integers(0, 2**40), min_size=2, max_size=16), st.sampled_from([32, 64]))
 def test_lengths_arrive_as_they_are(sizes: list[int], k: int) -> None:
     tensors = [Long(size) for size in sizes]
-    told = differences(total(tensors, k), tensors[0], len(sizes), k)  # type: ignore[arg-type]
+    wording = differences(total(tensors, k), tensors[0], len(sizes), k)  # type: ignore[arg-type]
     if len(set(sizes)) == 1:
-        assert told is None
+        assert wording is None
     else:
-        assert told is not None and all(f"{size:,} elements of float32 on worker" in told for size in sizes)
+        assert wording is not None and all(f"{size:,} elements of float32 on worker" in wording for size in sizes)

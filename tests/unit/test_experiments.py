@@ -67,7 +67,9 @@ def test_impossible_settings_are_one_sentence(values: dict[str, str], message: s
 
 
 def test_unknown_settings_name_those_there_are() -> None:
-    with pytest.raises(SettingsError, match="there is no setting stepz: choose one of background, batch, burst"):
+    with pytest.raises(
+        SettingsError, match=r"there is no setting stepz \(did you mean steps\?\): choose one of background, batch, burst"
+    ):
         parse_overrides(["stepz=1"], TrialSettings)
     with pytest.raises(SettingsError, match="key=value"):
         parse_overrides(["steps"], TrialSettings)
@@ -79,14 +81,14 @@ def test_unknown_settings_name_those_there_are() -> None:
     ("change", "message"),
     [
         ({"padding_min": -0.002}, "raise compute_ms"),
-        ({"saturated": 0.5, "saturated_by": "switch root"}, "for 50 % of the time switch root could do no more: lower host_rate"),
+        ({"saturated": 0.5, "saturated_by": "switch root"}, "switch root was saturated for 50 % of the time: lower host_rate"),
         (
             {"saturated": 0.32, "saturated_by": "the processors"},
-            "for 32 % of the time the processors could do no more: lower host_rate",
+            "the processors were saturated for 32 % of the time: lower host_rate",
         ),
         (
             {"saturated": 0.11, "saturated_by": "the processors", "saturated_shares": OTHERS},
-            "for 11 % of the time the processors could do no more, and other processes took 62 % of the processors in these moments: close them and run again",
+            "the processors were saturated for 11 % of the time, and other processes took 62 % of the processors in these moments: close them and run again",
         ),
         (
             {"saturated": 0.5, "saturated_by": "the processors", "saturated_shares": STOLEN},
@@ -102,7 +104,7 @@ def test_unknown_settings_name_those_there_are() -> None:
         ),
         (
             {"saturated": 0.5, "saturated_by": "switch root", "saturated_shares": OTHERS},
-            "switch root could do no more: lower host_rate",
+            "switch root was saturated for 50 % of the time: lower host_rate",
         ),
         (
             {"padding_min": -0.002, "cpu_idle": 0.1, "cpu_others": 0.4, "cpu_stolen": 0.1},
@@ -111,7 +113,7 @@ def test_unknown_settings_name_those_there_are() -> None:
         ({"padding_min": -0.002, "cpu_idle": 0.5, "cpu_others": 0.4, "cpu_stolen": 0.1}, "virtual time: raise compute_ms"),
         (
             {"retransmissions": 30, "cpu_idle": 0.1, "cpu_others": 0.2, "cpu_stolen": 0.3},
-            "although none was to be lost, and the machine below this virtual one withheld 30 %",
+            "although none was to be lost, and the hypervisor withheld 30 %",
         ),
         (
             {"retransmissions": 30, "cpu_idle": 0.1, "cpu_others": 0.19, "cpu_stolen": 0.1},
@@ -119,7 +121,7 @@ def test_unknown_settings_name_those_there_are() -> None:
         ),
         (
             {"cpu_idle": 0.65, "cpu_stolen": 0.16},
-            "the machine below this virtual one withheld 16 % of the processors (steal): run again when it is idle",
+            "the hypervisor withheld 16 % of the processors (steal): run again when it is idle",
         ),
         ({"retransmissions": 11}, "11 of 1000 packets were retransmitted although none was to be lost"),
         ({"queue_drops": 3}, "3 packets were dropped"),
@@ -268,14 +270,14 @@ def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     assert "p4lang-bmv2" in done.stderr
     assert "or use --target embedded" in done.stderr
     assert done.stderr.count("\n") == 1
-    told = inalab(
+    wording = inalab(
         "doctor",
         env={**bare, "PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin"}
         if not shutil.which("simple_switch", path="/usr/bin")
         else bare,
     )
-    assert "simple_switch missing: p4lang's package p4lang-bmv2" in told.stdout
-    assert "target bmv2 cannot run: " in told.stdout
+    assert "simple_switch missing: p4lang's package p4lang-bmv2" in wording.stdout
+    assert "target bmv2 cannot run: " in wording.stdout
 
 
 def test_where_no_namespaces_can_be_made_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -285,8 +287,8 @@ def test_where_no_namespaces_can_be_made_there_is_one_sentence(monkeypatch: pyte
     whose = "cannot be made here" if os.geteuid() == 0 else "does not let an ordinary user make network namespaces: run inalab with"
     assert done.stderr.startswith("inalab: ") and whose in done.stderr and done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
-    told = inalab("doctor", env={"COLUMNS": "200"})
-    assert told.returncode == 1 and "target embedded cannot run: namespaces, HTB missing" in told.stdout
+    wording = inalab("doctor", env={"COLUMNS": "200"})
+    assert wording.returncode == 1 and "target embedded cannot run: namespaces, HTB missing" in wording.stdout
 
 
 def test_recorded_run_is_json(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ ADVICE = (
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentences"),
     [
         (f"{PAIR}Connection closed by peer [10.0.0.3]:51616{ADVICE}", "worker 2 has closed its connection"),
         (f"{PAIR}Read error [192.168.0.2]:4507: Connection reset by peer{ADVICE}", "worker 0 has closed its connection"),
@@ -34,14 +34,14 @@ ADVICE = (
         (f"{PAIR}op.preamble.length <= op.nbytes. 4 vs 2", "Gloo failed: op.preamble.length <= op.nbytes"),
     ],
 )
-def test_a_failure_of_gloo_is_one_sentence(text: str, said: str) -> None:
-    assert explain(RuntimeError(text), PLACE) == said
+def test_a_failure_of_gloo_is_one_sentence(text: str, sentences: str) -> None:
+    assert explain(RuntimeError(text), PLACE) == sentences
 
 
 def test_a_store_that_is_gone_is_one_sentence_without_its_forty_lines() -> None:
     text = "[c10d] recv failed: Connection reset by peer\nException raised from recvBytes at x.hpp:672\nframe #0: c10::Error"
-    said = explain(dist.DistNetworkError(text), PLACE)
-    assert said == "the store on worker 0, where the workers meet, does not answer: recv failed: Connection reset by peer"
+    sentences = explain(dist.DistNetworkError(text), PLACE)
+    assert sentences == "the store on worker 0, where the workers meet, does not answer: recv failed: Connection reset by peer"
 
 
 def test_other_errors_are_not_explained() -> None:

@@ -48,7 +48,7 @@ def test_runs_are_compared_by_themselves_or_by_their_folders(simulated: Any) -> 
 
 
 def test_what_cannot_be_is_told_as_on_the_command_line(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="there is no setting los: choose one of"):
+    with pytest.raises(SettingsError, match=r"there is no setting los \(did you mean loss\?\): choose one of"):
         inalab.run("quickstart", results=tmp_path, los=0.1)
     with pytest.raises(SettingsError, match="there is no experiment nosuch"):
         inalab.run("nosuch", results=tmp_path)
@@ -58,8 +58,8 @@ def test_what_cannot_be_is_told_as_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_the_experiments_are_listed_and_are_a_package_too() -> None:
-    told = inalab.experiments()
-    assert set(told) == set(experiment.names()) and told["loss"] == experiment.summary(experiment.load("loss"))
+    wording = inalab.experiments()
+    assert set(wording) == set(experiment.names()) and wording["loss"] == experiment.summary(experiment.load("loss"))
     assert inalab.Scheme.__name__ == "Scheme" and hasattr(inalab.Experiment, "findings")
     with pytest.raises(AttributeError, match="module 'inalab' has no attribute 'nosuch'"):
         inalab.nosuch  # noqa: B018
@@ -90,7 +90,7 @@ def test_the_quickstart_takes_several_seeds(tmp_path: Path) -> None:
     assert [(t.name, t.seed) for t in plan][::6] == [("no faults", 7), ("no faults", 8)] and len(plan) == 12
     assert all(type(t.settings) is TrialSettings for t in plan)
     recorded = make_run(tmp_path, [trial(name, seed=seed) for seed in (1, 2) for name in ("no faults", "1 % loss")])
-    told = quickstart.findings(recorded)
-    assert [sentence[:8] for sentence in told] == ["seed 1: "] * 2 + ["seed 2: "] * 2
-    assert not [sentence for sentence in told if "DIFFERS" in sentence]
+    wording = quickstart.findings(recorded)
+    assert [sentence[:8] for sentence in wording] == ["seed 1: "] * 2 + ["seed 2: "] * 2
+    assert not [sentence for sentence in wording if "DIFFERS" in sentence]
     assert len(quickstart._of(recorded, 1).trials) == 2

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from inalab.hosts import torch_backend
 from inalab.hosts.collective import AggregationError, Counters, Membership
-from inalab.hosts.notes import FOLDER, Notes
+from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.sampling import SEED
 from inalab.hosts.tally import Tally
@@ -41,7 +41,7 @@ PLACED = Place(
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "sentences"),
     [
         (b"x = 1\ndef f(:\n", "line 2: SyntaxError: invalid syntax: def f(:"),
         (b"if True:\nx = 1\n", "line 2: IndentationError: expected an indented block after 'if' statement on line 1: x = 1"),
@@ -49,13 +49,13 @@ PLACED = Place(
         (b"x = 1\0\n", "source code string cannot contain null bytes"),
     ],
 )
-def test_a_script_that_is_no_python_is_refused_in_one_sentence(tmp_path: Path, source: bytes, said: str) -> None:
+def test_a_script_that_is_no_python_is_refused_in_one_sentence(tmp_path: Path, source: bytes, sentences: str) -> None:
     script = tmp_path / "train.py"
     script.write_bytes(source)
     with pytest.raises(SettingsError) as caught:
         check_script(script)
     assert str(script) in str(caught.value)
-    assert said in str(caught.value)
+    assert sentences in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -84,15 +84,15 @@ def test_what_python_runs_is_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "sentences"),
     [
         ({"steps": 9, "pipeline": "barrier"}, "^steps, pipeline is of the project's own training"),
         ({"scheme": "mlfabric"}, "^scheme mlfabric keeps a model and sums no gradients"),
     ],
 )
-def test_what_is_of_the_projects_own_training_is_refused(changed: dict[str, Any], said: str) -> None:
+def test_what_is_of_the_projects_own_training_is_refused(changed: dict[str, Any], sentences: str) -> None:
     refuse_training(TrialSettings(workers=2, compute_ms=3, straggler="pareto"))
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=sentences):
         refuse_training(TrialSettings(**changed))
 
 
@@ -164,17 +164,17 @@ def test_every_worker_finds_its_place_its_pace_and_the_others(scheme: str) -> No
 
 
 @pytest.fixture
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notes]:
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchFiles]:
     folder = tmp_path / "notes"
     folder.mkdir()
     monkeypatch.setenv(FOLDER, str(folder))
     monkeypatch.setenv(PLACE, PLACED.dumps())
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(hosted, "CAUSE_SECONDS", 0.0)
-    yield Notes(folder)
+    yield LaunchFiles(folder)
 
 
-def test_the_first_reason_is_what_the_pulse_tells(notes: Notes) -> None:
+def test_the_first_reason_is_what_the_pulse_tells(notes: LaunchFiles) -> None:
     pulse = Options.from_environment().pulse
     assert pulse() is None
     notes.give_up("worker 0 was killed by SIGKILL")
@@ -191,7 +191,7 @@ def test_without_a_launcher_the_pulse_tells_nothing(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("group", [None, Counters(sent=9, retransmissions=2)])
 def test_what_a_process_used_is_left_for_the_launcher(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch, group: Counters | None
+    notes: LaunchFiles, monkeypatch: pytest.MonkeyPatch, group: Counters | None
 ) -> None:
     """With what a group has sent that was not destroyed."""
     used = Tally(sums=1, seconds=[0.5], sent=100)
@@ -202,7 +202,7 @@ def test_what_a_process_used_is_left_for_the_launcher(
     assert Tally(**json.loads(notes.tally(1) or "")) == left
 
 
-def failed(tmp_path: Path, notes: Notes, source: str) -> str:
+def failed(tmp_path: Path, notes: LaunchFiles, source: str) -> str:
     """What a script leaves that fails."""
     script = tmp_path / "train.py"
     script.write_text(source)
@@ -217,34 +217,34 @@ def same_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", list(sys.path))
 
 
-def test_a_traceback_begins_in_the_script(tmp_path: Path, notes: Notes) -> None:
-    told = failed(tmp_path, notes, "def f():\n    import no_such_module\nf()\n")
-    first, *frames, last = told.splitlines()
+def test_a_traceback_begins_in_the_script(tmp_path: Path, notes: LaunchFiles) -> None:
+    wording = failed(tmp_path, notes, "def f():\n    import no_such_module\nf()\n")
+    first, *frames, last = wording.splitlines()
     assert first == "Traceback (most recent call last):"
     assert frames[0] == '  File "train.py", line 3, in <module>'
     assert last == "ModuleNotFoundError: No module named 'no_such_module'"
 
 
-def test_a_failure_of_gloo_is_one_line_with_the_cause(tmp_path: Path, notes: Notes) -> None:
+def test_a_failure_of_gloo_is_one_line_with_the_cause(tmp_path: Path, notes: LaunchFiles) -> None:
     source = f"x = 1\nraise RuntimeError({GLOO!r})\n"
-    said = "train.py, line 2: worker 1: a collective over Gloo cannot be completed: worker 0 has closed its connection"
-    assert failed(tmp_path, notes, source) == said
+    sentences = "train.py, line 2: worker 1: a collective over Gloo cannot be completed: worker 0 has closed its connection"
+    assert failed(tmp_path, notes, source) == sentences
     notes.give_up("worker 3 was killed by SIGKILL")
-    assert failed(tmp_path, notes, source) == f"{said} (worker 3 was killed by SIGKILL)"
+    assert failed(tmp_path, notes, source) == f"{sentences} (worker 3 was killed by SIGKILL)"
 
 
-def test_a_sum_that_failed_is_one_line(tmp_path: Path, notes: Notes) -> None:
+def test_a_sum_that_failed_is_one_line(tmp_path: Path, notes: LaunchFiles) -> None:
     source = "from inalab.hosts.collective import AggregationError\nraise AggregationError('worker 1: job 0, slot 3')\n"
     assert failed(tmp_path, notes, source) == f"train.py, line 2: {AggregationError.__name__}: worker 1: job 0, slot 3"
 
 
-def test_a_failure_is_where_the_script_called_what_failed(tmp_path: Path, notes: Notes) -> None:
+def test_a_failure_is_where_the_script_called_what_failed(tmp_path: Path, notes: LaunchFiles) -> None:
     source = "from inalab.hosts.collective import AggregationError\ndef f():\n    raise AggregationError('no')\nf()\n"
     assert failed(tmp_path, notes, source) == "train.py, line 3: AggregationError: no"
 
 
 def test_a_script_finds_its_arguments_and_the_modules_beside_it(
-    tmp_path: Path, notes: Notes, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, notes: LaunchFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "beside_the_script.py").write_text("x = 5\n")
     script = tmp_path / "train.py"
@@ -255,7 +255,7 @@ def test_a_script_finds_its_arguments_and_the_modules_beside_it(
 
 @pytest.mark.parametrize(("exitcode", "code"), [(3, 3), (-9, 137)])
 def test_below_torchrun_an_exit_code_is_the_scripts_own(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch, exitcode: int, code: int
+    notes: LaunchFiles, monkeypatch: pytest.MonkeyPatch, exitcode: int, code: int
 ) -> None:
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
@@ -293,7 +293,7 @@ def test_a_group_is_destroyed_once_gloos_threads_are_idle_for_some_looks(
     assert next(looked) == pytest.approx(looks, abs=looks // 1000)
 
 
-def test_exit_codes_are_the_scripts_own(tmp_path: Path, notes: Notes) -> None:
+def test_exit_codes_are_the_scripts_own(tmp_path: Path, notes: LaunchFiles) -> None:
     script = tmp_path / "train.py"
     for source, code in (("raise SystemExit(3)", 3), ("raise SystemExit", 0), ("x = 1", 0), ("exit('no data')", 1)):
         script.write_text(source)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from inalab.hosts.notes import FOLDER, Notes
+from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.tally import Tally
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import launch
@@ -28,7 +28,7 @@ class Hosts:
     Where there is no time, a worker waits for others until it learns of a reason to give up.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, notes: Notes, prints: list[bytes], ends: list[End | None]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, notes: LaunchFiles, prints: list[bytes], ends: list[End | None]) -> None:
         self.settings = TrialSettings(racks=1, workers=len(prints))
         self.plan = self.settings.plan()
         self.notes, self.prints, self.ends, self.clock = notes, prints, dict(enumerate(ends)), Clock()
@@ -78,7 +78,7 @@ Make = Callable[..., Hosts]
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    return partial(Hosts, monkeypatch, Notes(tmp_path))
+    return partial(Hosts, monkeypatch, LaunchFiles(tmp_path))
 
 
 def test_lines_come_whole_with_their_ranks_the_last_one_too(hosts: Make, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -106,7 +106,7 @@ def test_a_line_that_comes_in_parts_is_printed_once_it_is_whole(capsysbinary: py
 
 
 @pytest.mark.parametrize(
-    ("ends", "code", "said"),
+    ("ends", "code", "sentences"),
     [
         ([(0, 3), (0, 4)], 3, "worker 0 ended with exit code 3"),
         ([(0.5, 3), (0.2, 4)], 4, "worker 1 ended with exit code 4"),
@@ -114,12 +114,12 @@ def test_a_line_that_comes_in_parts_is_printed_once_it_is_whole(capsysbinary: py
     ],
 )
 def test_the_first_failure_is_told_and_its_exit_code_is_the_launchers(
-    hosts: Make, capsys: pytest.CaptureFixture[str], ends: list[tuple[float, int]], code: int, said: str
+    hosts: Make, capsys: pytest.CaptureFixture[str], ends: list[tuple[float, int]], code: int, sentences: str
 ) -> None:
     made = hosts([b""] * 2, ends)
     assert made.run()[0] == code
-    assert capsys.readouterr().err == f"inalab: {said}\n"
-    assert made.notes.reason() == said
+    assert capsys.readouterr().err == f"inalab: {sentences}\n"
+    assert made.notes.reason() == sentences
 
 
 def test_survivors_of_a_failure_have_some_time_and_are_killed_once(hosts: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,17 +143,19 @@ def test_a_record_has_no_number_that_json_has_not(tmp_path: Path) -> None:
 def test_models_that_diverged_are_compared_with_no_other(tmp_path: Path) -> None:
     entries = [trial(), trial("0.1 % loss"), trial("1 % loss", diverged=7)]
     run = make_run(tmp_path / "a", entries)
-    said = " ".join(quickstart.findings(run))
-    assert "the same as without faults" in said and "under: 0.1 % loss." in said
-    assert "The model diverged, so that it is compared with no other, under: 1 % loss." in said
-    told = compare(run, make_run(tmp_path / "b", [*entries[:2], trial("1 % loss", diverged=7, model_digest="ff")]))
-    assert not told.differences and told.notes == ["1 % loss: the model diverged at seed 1, so that it is compared with no other"]
+    sentences = " ".join(quickstart.findings(run))
+    assert "the same as without faults" in sentences and "under: 0.1 % loss." in sentences
+    assert "The model diverged, so that it is compared with no other, under: 1 % loss." in sentences
+    wording = compare(run, make_run(tmp_path / "b", [*entries[:2], trial("1 % loss", diverged=7, model_digest="ff")]))
+    assert not wording.differences and wording.notes == [
+        "1 % loss: the model diverged at seed 1, so that it is compared with no other"
+    ]
 
 
 def test_a_comparison_says_what_it_leaves_out(tmp_path: Path) -> None:
     a = make_run(tmp_path / "a", [trial(seed=1), trial(seed=2, final_test_loss=math.nan)])
-    told = compare(a, make_run(tmp_path / "b", [trial(seed=1), trial(seed=2)]))
-    assert told.notes == ["no faults: test loss is left out of 1 trials, where it is no finite number"]
+    wording = compare(a, make_run(tmp_path / "b", [trial(seed=1), trial(seed=2)]))
+    assert wording.notes == ["no faults: test loss is left out of 1 trials, where it is no finite number"]
 
 
 def test_metrics_of_several_jobs_are_put_together() -> None:

@@ -117,7 +117,7 @@ def trained(
         def work(rank: int) -> Any:
             rng, worker = random.Random(rank), workers[rank]
             done(worker, first if rank == 0 else np.zeros_like(first), Operation.KEEP)
-            told = []
+            wording = []
             if rank == apart[0]:
                 worker.channels[apart[1]].socket.shutdown(socket.SHUT_RDWR)
             for step in range(steps):
@@ -129,7 +129,7 @@ def trained(
                     worker.start(change, label=MODEL, operation=Operation.CHANGE)
                     serve(worker, group.lives)
                     worker.close()
-                    return [*told, (change, None)], None
+                    return [*wording, (change, None)], None
                 now = worker.start(change, label=MODEL, operation=Operation.CHANGE)
                 if hangs == rank and step == steps - 1:
                     serve(worker, group.lives)
@@ -137,22 +137,22 @@ def trained(
                     time.sleep(HUNG)
                 worker.advance(now)
                 assert now.update is not None and now.total is not None
-                told.append((change, now.update))
+                wording.append((change, now.update))
                 assert now.update.applied_at is None or now.version > now.update.applied_at
                 with same:  # whoever sent it
                     assert models.setdefault(now.version, now.total.tobytes()) == now.total.tobytes()
             worker.all_reduce(np.zeros(1, np.float32))
-            return told, done(worker, first, Operation.FETCH)
+            return wording, done(worker, first, Operation.FETCH)
 
         found = together(group.n, work)
-    everything = [(change, update) for told, _ in found for change, update in told]
+    everything = [(change, update) for wording, _ in found for change, update in wording]
     applied = [change for change, update in everything if update is not None and update.applied_at is not None]
     maybe = [np.zeros_like(first), *(change for change, update in everything if update is None)]  # the last one of who left
     for _, last in found:
         if last is not None:
             assert any(np.array_equal(last.total, first + np.sum([*applied, more], axis=0, dtype=np.int32)) for more in maybe)
             assert last.version in (len(applied), len(applied) + len(maybe) - 1)
-    return {rank: [update for _, update in told if update is not None] for rank, (told, _) in enumerate(found)}
+    return {rank: [update for _, update in wording if update is not None] for rank, (wording, _) in enumerate(found)}
 
 
 @pytest.mark.parametrize(("order", "aggregate"), [(True, True), (False, False)])
@@ -285,7 +285,7 @@ def test_what_waits_for_the_replica_is_applied_once_it_is_there_or_gone(alone: b
 
 def played_worker(ranks: Ranks, keeps: bool = False) -> Played:
     """Worker 0, which has a model of zeros, and asks the scheduler for a turn with an update of ones."""
-    with mock.patch.object(MLfabric, "_meet", lambda *told: Meeting(1)):
+    with mock.patch.object(MLfabric, "_meet", lambda *wording: Meeting(1)):
         worker = MLfabric(Membership(3, 0, ranks.workers), 1, [], [], 1.0, ranks=ranks, keeps=keeps)
     played = Played(worker, range(1, ranks.scheduler + 1))
     worker.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.KEEP)
@@ -314,8 +314,8 @@ def test_a_worker_waits_for_a_model_with_its_own_update() -> None:
     played.say(1, Header(wire.UPDATE, members=1), one(1))
     ((rank, fetch, _),) = played.say(2, Header(wire.APPLIED, version=8, norm=wire.NO_REPLICA))
     assert (rank, fetch.kind, fetch.number, fetch.version) == (3, wire.FETCH, 1, 9)
-    ((rank, told, _),) = played.say(1, Header(wire.MODEL, number=1, version=9), ONES)
-    assert (rank, told.kind, told.number, told.version) == (3, wire.MODEL, 1, 9)
+    ((rank, wording, _),) = played.say(1, Header(wire.MODEL, number=1, version=9), ONES)
+    assert (rank, wording.kind, wording.number, wording.version) == (3, wire.MODEL, 1, 9)
     assert played.say(2, Header(wire.MODEL, number=1, version=77), ONES) == []  # the server sent it, too
     started = played.node.start(np.ones(4, np.float32), label=MODEL, operation=Operation.CHANGE)
     with pytest.raises(ValueError, match="a grant for the updates of workers"):  # of what came before this change
@@ -403,8 +403,8 @@ def test_the_scheduler_hears_nothing_from_workers_that_do_not_know_of_a_take_ove
     ((rank, alone, _),) = played.messages[1:]
     assert (rank, alone.kind, alone.rank, alone.ticket, alone.version) == (3, wire.ALONE, 3, 1, 0)
     assert played.say(1, Header(wire.REQUEST, load=16.0, norm=1.0)) == []  # which it will ask the replica again
-    told = played.say(3, Header(wire.TAKEN), wire.pack_numbers((1, 0)))
-    assert [(rank, h.kind, h.rank, wire.numbers(body)) for rank, h, body in told] == [
+    wording = played.say(3, Header(wire.TAKEN), wire.pack_numbers((1, 0)))
+    assert [(rank, h.kind, h.rank, wire.numbers(body)) for rank, h, body in wording] == [
         (0, wire.ALONE, 3, [1, 0]), (1, wire.ALONE, 3, [0, 0]),
     ]  # fmt: skip
     assert played.say(1, Header(wire.TAKEN)) == []

@@ -57,7 +57,7 @@ def trained(
             rng, worker = random.Random(rank), workers[rank]
             done(worker, first, Operation.KEEP)
             worker.all_reduce(np.zeros(1, np.float32))
-            told = {}
+            wording = {}
             for step in range(steps):
                 if killed and (rank, step) == (0, from_step):
                     timer.start()
@@ -69,24 +69,24 @@ def trained(
                 change[rank * steps + step] = 1
                 now = done(worker, change, Operation.CHANGE)
                 assert now.update is not None
-                told[step] = now.update
+                wording[step] = now.update
             total = worker.all_reduce(np.full(3, rank, np.float32))
             assert total.tolist() == [group.n * (group.n - 1) / 2] * 3
-            return told, done(worker, first, Operation.FETCH).total
+            return wording, done(worker, first, Operation.FETCH).total
 
         found = together(group.n, work)
     timer.cancel()
     for _, last in found:
         assert np.array_equal(last, found[0][1])
-    return [told for told, _ in found], found[0][1][: group.n * steps]
+    return [wording for wording, _ in found], found[0][1][: group.n * steps]
 
 
 @pytest.mark.parametrize(("distance", "aggregate"), [(0.0, True), (1.0, False), (3.0, True), (10.0, True)])
 def test_the_replica_is_within_its_bound(distance: float, aggregate: bool) -> None:
     group = Managed(4, distance=distance, aggregate=aggregate)
-    told, model = trained(group, 6)
+    wording, model = trained(group, 6)
     assert group.ended == group.in_order and model.tolist() == [1] * 24
-    distances = [update.distance for mine in told for update in mine.values()]
+    distances = [update.distance for mine in wording for update in mine.values()]
     assert all(d is not None and 0 <= d <= distance for d in distances)
     assert distance == 0 or max(d for d in distances if d is not None) > 0
     replica = group.of("server 1")
@@ -96,12 +96,12 @@ def test_the_replica_is_within_its_bound(distance: float, aggregate: bool) -> No
 
 def test_in_a_chain_the_server_forwards_every_update() -> None:
     group = Managed(4, chain=True)
-    told, model = trained(group, 6)
-    assert {update.distance for mine in told for update in mine.values()} == {0.0}
+    wording, model = trained(group, 6)
+    assert {update.distance for mine in wording for update in mine.values()} == {0.0}
     replica = group.of("server 1")
     assert model.tolist() == [1] * 24 == replica.model.weights[:24].tolist()
     assert sorted(replica.copies) == list(range(1, len(replica.copies) + 1))
-    assert len(replica.copies) == sum(update.way == "server 0" for mine in told for update in mine.values())
+    assert len(replica.copies) == sum(update.way == "server 0" for mine in wording for update in mine.values())
 
 
 @pytest.mark.parametrize(
@@ -110,23 +110,23 @@ def test_in_a_chain_the_server_forwards_every_update() -> None:
 def test_workers_go_on_with_the_replica(distance: float | None, after: float) -> None:
     """Whatever the server was doing when it died; what is lost is within the bound, and nothing is added twice."""
     group = Managed(4, chain=True) if distance is None else Managed(4, distance=distance)
-    told, model = trained(group, 8, "server 0", after)
-    updates = {(rank, step): update for rank, mine in enumerate(told) for step, update in mine.items()}
+    wording, model = trained(group, 8, "server 0", after)
+    updates = {(rank, step): update for rank, mine in enumerate(wording) for step, update in mine.items()}
     assert len(updates) == 32 and all(update.applied_at is not None and update.delay >= 0 for update in updates.values())
     assert set(model.tolist()) <= {0, 1}
     lost = [at for at in updates if not model[at[0] * 8 + at[1]]]
     assert len(lost) <= (distance or 0.0)
     assert all(updates[at].way != "server 1" for at in lost)
-    for mine in told:
+    for mine in wording:
         ways = [mine[step].way for step in range(8)]
         assert "server 1" not in ways or "server 0" not in ways[ways.index("server 1") :], ways
 
 
 def test_a_copy_that_comes_twice_counts_once() -> None:
     """From a worker that dies as it ends sending it, and from the server in its place."""
-    replica, told = Replica.__new__(Replica), []
+    replica, wording = Replica.__new__(Replica), []
     replica.model, replica.standing_by, replica.copies, replica.updates = Model(np.zeros(3, np.float32)), True, set(), [0, 0]
-    replica._tell = lambda header, body=b"": told.append(header)  # type: ignore[method-assign]
+    replica._tell = lambda header, body=b"": wording.append(header)  # type: ignore[method-assign]
     members = [Member(1, 4, 0, 1.0), Member(0, 2, 0, 1.0)]
     for _ in range(2):
         header, octets = copy_of(7, [Came(members, np.ones(3, np.float32))])
@@ -135,7 +135,7 @@ def test_a_copy_that_comes_twice_counts_once() -> None:
     header, octets = copy_of(8, [Came([Member(1, 3, 0, 1.0)], np.ones(3, np.float32))])  # an older one, which another host kept
     replica._add(header, bytearray(octets))
     assert replica.model.version == 3 and replica.updates == [3, 5]
-    assert [(header.kind, header.number) for header in told] == [(wire.HELD, 7), (wire.HELD, 8)]
+    assert [(header.kind, header.number) for header in wording] == [(wire.HELD, 7), (wire.HELD, 8)]
 
 
 @pytest.mark.parametrize(("updates", "again"), [(2, True), (3, False)])
@@ -205,16 +205,16 @@ def test_an_update_that_is_not_a_number_holds_nobody_up() -> None:
 
 def test_the_server_goes_on_without_its_replica() -> None:
     group = Managed(3, distance=1.0)
-    told, model = trained(group, 8, "server 1", from_step=1)
+    wording, model = trained(group, 8, "server 1", from_step=1)
     assert model.tolist() == [1] * 24 and group.ended["server 0"] == ""
-    assert told[0][7].distance is None and told[0][0].distance is not None
+    assert wording[0][7].distance is None and wording[0][0].distance is not None
 
 
 def test_a_worker_that_does_not_reach_the_replica_ends_replication_and_nothing_else() -> None:
     group = Managed(3, distance=1.0)
-    told, model = trained(group, 6, cut_off=1)
+    wording, model = trained(group, 6, cut_off=1)
     assert model.tolist() == [1] * 18 and group.ended == group.in_order
-    assert told[0][5].distance is None and told[0][0].distance is not None
+    assert wording[0][5].distance is None and wording[0][0].distance is not None
 
 
 def test_without_the_model_the_replica_cannot_take_over() -> None:

@@ -85,13 +85,13 @@ class Replicated(World):
         self.lacking.difference_update(tickets)
         self.apply()
 
-    def come(self, told: Any) -> Any:
-        push, parts = told
+    def come(self, wording: Any) -> Any:
+        push, parts = wording
         before = set(self.arrived)
         if push.destination == self.server:
             self.parts[push.ticket], self.kept[push.ticket] = parts, push.worker
             self.lacking |= {push.ticket} if self.server == self.n else set()
-        found = super().come(told)
+        found = super().come(wording)
         if push.ticket not in set(self.arrived) - before and push.destination == self.server:
             self.lacking.discard(push.ticket)  # it has not come
         return found

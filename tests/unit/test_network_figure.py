@@ -27,9 +27,9 @@ def test_every_node_and_link_is_drawn_once(changes: dict[str, Any]) -> None:
     settings = TrialSettings(**changes, workers=3, loss=0.01)
     plan = settings.plan()
     (axes,) = network_figure(settings).axes
-    told = [child.get_text().split("\n")[0] for child in axes.get_children() if isinstance(child, Annotation)]
+    wording = [child.get_text().split("\n")[0] for child in axes.get_children() if isinstance(child, Annotation)]
     names = [host.name for host in plan.everyone] + list(plan.switches)
-    assert sorted(text for text in told if text in names) == sorted(names)
+    assert sorted(text for text in wording if text in names) == sorted(names)
     lines = [line for line in axes.lines if line.get_alpha() != 0]
     assert len([line for line in lines if len(line.get_xdata()) == 2]) == len(plan.links)  # type: ignore[arg-type]
     assert len([line for line in lines if line.get_marker() == "x"]) == len(plan.links)
@@ -42,8 +42,8 @@ def test_rates_losses_and_stragglers_are_told() -> None:
     assert texts(host_rate=20, uplink_rate=5).count("20 Mbit/s") == texts(host_rate=20, uplink_rate=5).count("5 Mbit/s") == 2
     mixed = texts(topology="mixed-rates", workers=4)
     assert (mixed.count("5 Mbit/s"), mixed.count("10 Mbit/s")) == (1, 4)  # h0's; h1's, h4's, and two uplinks'
-    told = texts(loss=0.001, straggler="slow", straggler_factor=2, straggler_rank=7)
-    assert {"× loses 0.1 % of the packets, each way", "computes 2× as long"} <= set(told)
+    wording = texts(loss=0.001, straggler="slow", straggler_factor=2, straggler_rank=7)
+    assert {"× loses 0.1 % of the packets, each way", "computes 2× as long"} <= set(wording)
     assert "every worker's compute times are pareto" in texts(straggler="pareto")
 
 

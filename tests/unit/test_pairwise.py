@@ -59,9 +59,9 @@ def test_strangers_neither_hold_a_meeting_nor_take_part() -> None:
     def disturb() -> Any:
         words = [(b"", True), (b"\0", True), (b"", False), (b"\0\0", False), (GREETING.pack(9, EPOCH), False)]
         words += [(GREETING.pack(1, EPOCH - 1), False), (GREETING.pack(1, EPOCH + 1), False), (GREETING.pack(0, EPOCH), False)]
-        for said, gives_up in words:
+        for sentences, gives_up in words:
             made = connected(PEERS[0], PEERS[1])
-            made.sendall(said)
+            made.sendall(sentences)
             made.close() if gives_up else strangers.append(made)
         made = connected(PEERS[0], PEERS[2])  # another address than worker 1's
         made.sendall(GREETING.pack(1, EPOCH))
@@ -124,8 +124,8 @@ def test_different_tensors_are_an_error_on_every_worker(scheme: str) -> None:
 
     errors = together(*(lambda rank=rank: work(rank) for rank in range(4)))
     assert all(isinstance(error, AggregationError) for error in errors), errors
-    told = "; ".join(map(str, errors))  # by who has to do with worker 1; the others find a connection closed
-    assert "the workers sum different tensors: 1,000 elements of" in told and "1,000 elements of int32" in told
+    wording = "; ".join(map(str, errors))  # by who has to do with worker 1; the others find a connection closed
+    assert "the workers sum different tensors: 1,000 elements of" in wording and "1,000 elements of int32" in wording
 
 
 def test_a_server_names_who_sums_what() -> None:
@@ -144,8 +144,8 @@ def test_a_server_names_who_sums_what() -> None:
         finally:
             node.close()
 
-    told, *errors = together(serve, lambda: work(0), lambda: work(1))
-    assert "10 elements of float32 on worker 0; 11 elements of float32 on worker 1" in str(told)
+    wording, *errors = together(serve, lambda: work(0), lambda: work(1))
+    assert "10 elements of float32 on worker 0; 11 elements of float32 on worker 1" in str(wording)
     assert all(isinstance(error, AggregationError) for error in errors), errors
 
 

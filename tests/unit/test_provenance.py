@@ -227,8 +227,8 @@ def test_a_run_of_an_untracked_experiment_says_so(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(
         runner, "run_trial", lambda s, seed, t, h, c: {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}
     )
-    asked = runner.Asked("quickstart", "embedded", 1, [])
-    code, _ = runner.run_experiment(asked, module, SweepSettings(seeds=1), tmp_path / "results", Console(quiet=True))  # type: ignore[arg-type]
+    request = runner.Request("quickstart", "embedded", 1, [])
+    code, _ = runner.run_experiment(request, module, SweepSettings(seeds=1), tmp_path / "results", Console(quiet=True))  # type: ignore[arg-type]
     assert code == 0
     (folder,) = (tmp_path / "results" / "quickstart").iterdir()
     record = json.loads((folder / "run.json").read_text())

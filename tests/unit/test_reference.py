@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inalab.schemes import registry
-from inalab.testbed.command import reference
 from inalab.testbed.command.listing import first_line
+from inalab.testbed.document import reference
 from inalab.testbed.plan import experiment
 from inalab.testbed.plan.settings import TrialSettings, own_names
 from inalab.testbed.record.runs import ROOT
@@ -25,6 +25,6 @@ def test_every_setting_is_there_once() -> None:
 
 
 def test_what_is_listed_in_a_line_is_a_sentence() -> None:
-    told = {name: experiment.summary(experiment.load(name)) for name in experiment.names()}
-    told |= {name: first_line(registry.find(name)) for name in registry.names()}
-    assert not {name: line for name, line in told.items() if not line.endswith((".", ")."))}
+    wording = {name: experiment.summary(experiment.load(name)) for name in experiment.names()}
+    wording |= {name: first_line(registry.find(name)) for name in registry.names()}
+    assert not {name: line for name, line in wording.items() if not line.endswith((".", ")."))}

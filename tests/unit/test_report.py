@@ -159,8 +159,8 @@ def test_index_has_all_runs_and_passes_over_the_rest(tmp_path: Path) -> None:
     assert (entry["finding"], other["finding"], other["link"], other["picture"]) == ("It is so.", "–", "", "")
     assert other["state"] == "interrupted"
     assert _entry(Run(tmp_path, {k: v for k, v in second.record.items() if k != "ended"}))["state"] == "running, or killed"
-    for told in ("3 of 4", "It is so.", "0123456789", "finished", "interrupted"):
-        assert told in text, told
+    for wording in ("3 of 4", "It is so.", "0123456789", "finished", "interrupted"):
+        assert wording in text, wording
     assert text.index(second.folder.name) < text.index(f"/{first.folder.name}/")  # the newest first
     assert json.loads((first.folder / "run.json").read_text())["findings"] == ["It is so."]
     with pytest.raises(ResultsError, match="there is no results folder"):

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: BROWSER=1 make setup installs it"),
     pytest.mark.timeout(120),
 ]
-SATURATED = "for 32 % of the time the processors could do no more: lower <host_rate>"
+SATURATED = "the processors were saturated for 32 % of the time: lower <host_rate>"
 
 
 @pytest.fixture(scope="module")

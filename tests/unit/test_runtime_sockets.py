@@ -28,11 +28,11 @@ def start(path: Path) -> subprocess.Popen[str]:
 def refused(path: Path) -> str:
     """The sentence with which a switch ends that cannot listen at a path."""
     switch = start(path)
-    _, said = switch.communicate(timeout=10)
+    _, sentences = switch.communicate(timeout=10)
     assert switch.returncode == 1
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
-    return said
+    assert sentences.startswith("error: ")
+    assert sentences.count("\n") == 1
+    return sentences
 
 
 def dead_socket(path: Path) -> None:

@@ -41,8 +41,8 @@ def results(switch: OfflineSwitch, address: int = 0, left: int = 0, right: int =
     return result, second, third, fourth
 
 
-def handle(told: str) -> int:
-    return int(told.rsplit(maxsplit=1)[-1])
+def handle(wording: str) -> int:
+    return int(wording.rsplit(maxsplit=1)[-1])
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

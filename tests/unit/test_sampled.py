@@ -40,9 +40,9 @@ def test_a_sum_is_a_sum() -> None:
 
 @pytest.mark.parametrize("wrong", [2.0, 4.001, -4.0, math.nan, math.inf])
 def test_what_is_no_sum_is_told_with_step_element_worker_and_both_values(wrong: float) -> None:
-    sums, elements, told = judged([[1.0, 2.0], [3.0, 2.0]], [[4.0, 4.0], [4.0, wrong]])
+    sums, elements, wording = judged([[1.0, 2.0], [3.0, 2.0]], [[4.0, 4.0], [4.0, wrong]])
     assert (sums, elements) == (1, 4)
-    assert told == (
+    assert wording == (
         f"in step 4 element 8 of the sum is {wrong:.9g} at worker 1, and the workers gave 4 in all: "
         "ring does not sum as exactly as it states"
     )
@@ -50,8 +50,8 @@ def test_what_is_no_sum_is_told_with_step_element_worker_and_both_values(wrong: 
 
 def test_the_first_wrong_step_is_told_and_the_records_lose_their_samples() -> None:
     both = [*records([[1.0], [1.0]], [[1.0], [1.0]], step=9), *records([[1.0], [1.0]], [[2.0], [1.0]], step=2)]
-    sums, elements, told = compared(both, 2, RING, RING.Settings())
-    assert (sums, elements) == (2, 4) and told.startswith("in step 3 element 7 of the sum is 1 at worker 1")
+    sums, elements, wording = compared(both, 2, RING, RING.Settings())
+    assert (sums, elements) == (2, 4) and wording.startswith("in step 3 element 7 of the sum is 1 at worker 1")
     assert not [record for record in both if "sample" in record]
 
 
@@ -67,8 +67,8 @@ def test_steps_of_a_worker_that_died_and_of_a_model_that_diverged_are_left_out()
 def test_tensors_of_different_sizes_have_no_sum_and_the_others_are_compared_all_the_same() -> None:
     for right in (0, 3):
         both = [*records([[1.0, 2.0], [1.0]], [[2.0], [2.0]], step=1), *records([[1.0], [1.0]], [[2.0], [2.0]], step=right)]
-        told = "in step 2 the workers gave tensors of different sizes"
-        assert compared(both, 2, RING, RING.Settings()) == (1, 2, told)
+        wording = "in step 2 the workers gave tensors of different sizes"
+        assert compared(both, 2, RING, RING.Settings()) == (1, 2, wording)
 
 
 @pytest.mark.parametrize("workers", [2, 8, 64])

@@ -79,7 +79,7 @@ def test_jobs_arrive_as_the_seed_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "wording"),
     [
         (["run", "mlfabric_replica", "--target", "simulated"], "mlfabric.distance is not simulated"),
         (
@@ -108,10 +108,10 @@ def test_jobs_arrive_as_the_seed_has_it() -> None:
         (["simulate", "--calibrate", "results/reference/quickstart"], "is no run of experiment validation"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(words: list[str], told: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_one_sentence(words: list[str], wording: str, tmp_path: Path) -> None:
     where = ["--results", str(tmp_path)] if words[0] == "run" else []
     done = inalab(*words, *where)
-    assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode != 0 and wording in done.stderr and "Traceback" not in done.stderr
     assert words[0] != "run" or not list(tmp_path.iterdir())
 
 

@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "wording"),
     [
         ({"scheme": "mlfabric", "mlfabric.distance": 1.0}, "mlfabric.distance is not simulated"),
         ({"scheme": "mlfabric", "mlfabric.chain": True}, "mlfabric.chain is not simulated"),
@@ -120,8 +120,8 @@ def test_the_same_seed_gives_the_same_records() -> None:
         ({"scheme": "ssp", "latency": 1.0}, "latency is not simulated"),
     ],
 )
-def test_what_is_not_simulated_is_refused(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_what_is_not_simulated_is_refused(changes: dict[str, Any], wording: str) -> None:
+    with pytest.raises(SettingsError, match=wording):
         SimulatedTarget().trial(make_settings(TrialSettings, {**COMMON, **changes}), 1)
 
 

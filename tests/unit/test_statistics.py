@@ -1,4 +1,4 @@
-"""Bootstrap intervals of medians, held to what is known of them."""
+"""Intervals of medians, held to what is known of them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import quantile_test
 
-from inalab.testbed.record.statistics import Interval, median_interval
+from inalab.testbed.record.statistics import Interval, coverage, median_interval
 
 
-def test_interval_is_that_of_order_statistics() -> None:
-    """For 1..99 the bootstrap median's distribution is binomial (Efron 1979): its quantiles are the bounds."""
-    values = list(range(1, 100))
-    cumulative = [1 - binom.cdf(49, 99, m / 99) for m in values]  # P(resampled median <= m): at least 50 of 99 draws are <= m
-    low = next(m for m, p in zip(values, cumulative, strict=True) if p >= 0.025)
-    high = next(m for m, p in zip(values, cumulative, strict=True) if p >= 0.975)
-    interval = median_interval(values)
-    assert interval.median == 50
-    assert interval.low == pytest.approx(low, abs=1)
-    assert interval.high == pytest.approx(high, abs=1)
-    assert interval.n == 99
+@pytest.mark.parametrize("n", [3, 5, 6, 8, 10, 25, 99])
+def test_interval_is_scipys(n: int) -> None:
+    """Where so few values can have the confidence at all; else it is from the least to the greatest."""
+    values = np.random.default_rng(n).permutation(n) + 1.0
+    expected = quantile_test(values, q=n / 2, p=0.5).confidence_interval(0.95)
+    interval = median_interval(values.tolist())
+    assert (interval.median, interval.n) == (float(np.median(values)), n)
+    if math.isnan(expected.low):
+        assert (interval.low, interval.high) == (1.0, n)
+    else:
+        assert (interval.low, interval.high) == (expected.low, expected.high)
+
+
+def test_coverage_is_what_few_values_allow() -> None:
+    assert [coverage(n) for n in (0, 2, 3, 4, 5, 6)] == [0.0, 0.0, 0.75, 0.875, 0.9375, 0.96875]
+    assert all(coverage(n) >= 0.95 for n in range(6, 60))
 
 
 def test_interval_covers_the_true_median_as_often_as_it_says() -> None:

@@ -120,7 +120,7 @@ def _measured(planned: Trial, number: int, case: str) -> dict[str, Any]:
     measured = measured if planned.settings.pipeline == ASYNCHRONOUS else {}
     entry["steps"] = [{**record, "accuracy": 0.5 + 0.02 * record["step"]} | measured for record in entry["steps"]]
     if case == "none valid" or (case == "some not" and number % 3 == 1):
-        return invalid(entry, "the processors could do no more")
+        return invalid(entry, "the processors were saturated")
     if case == "all failed" or (case == "some not" and number % 3 == 0):
         del entry["metrics"], entry["steps"], entry["workers"]
         return entry | {"valid": False, "failed": True, "problems": ["worker 1: job 0 cannot be completed: nothing came"]}
@@ -142,10 +142,10 @@ def test_a_figure_can_be_drawn_of_whatever_there_is(name: str, case: str, tmp_pa
             if case != "some not":  # which differs from the whole in its numbers alone
                 figure.savefig(tmp_path / f"{file}.png", dpi=30)
             assert len(caption) > 50
-    said = " ".join(chosen.findings(run))
-    assert ("are not valid and count nowhere" in said) is (case in ("some not", "none valid"))
-    assert ("trials failed" in said) is (case in ("some not", "all failed"))
-    assert "nan" not in said.replace("tenant", "")
+    sentences = " ".join(chosen.findings(run))
+    assert ("are not valid and count nowhere" in sentences) is (case in ("some not", "none valid"))
+    assert ("trials failed" in sentences) is (case in ("some not", "all failed"))
+    assert "nan" not in sentences.replace("tenant", "")
 
 
 def _run(tmp_path: Path, **tats: list[float | None]) -> Run:
@@ -222,9 +222,9 @@ def _sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int,
         return {key: value for key, value in trial(seed=seed).items() if key in ("metrics", "valid", "problems", "steps")}
 
     monkeypatch.setattr(runner, "run_trial", run_trial)
-    asked = runner.Asked("quickstart", "embedded", 1, [], resume=resume)
+    request = runner.Request("quickstart", "embedded", 1, [], resume=resume)
     experiment: Any = _Experiment()
-    return runner.run_experiment(asked, experiment, SweepSettings(seeds=2), tmp_path, Console(quiet=True))[0]
+    return runner.run_experiment(request, experiment, SweepSettings(seeds=2), tmp_path, Console(quiet=True))[0]
 
 
 def test_a_sweep_goes_on_after_a_failed_trial_and_resumes_with_it(
@@ -272,7 +272,7 @@ def test_a_result_that_is_being_written_is_written_whole(
 
 
 @pytest.mark.parametrize(
-    ("name", "word", "told"),
+    ("name", "word", "wording"),
     [
         ("workers", "sizes=1,2", "sizes is 1,2: an all-reduce is between two workers or more"),
         ("timeline", "workers=1", "workers is 1: the timeline shows a worker"),
@@ -283,9 +283,9 @@ def test_a_result_that_is_being_written_is_written_whole(
         ("loss", "rates=1", "setting loss is 1.0"),
     ],
 )
-def test_points_that_cannot_be_are_one_sentence(name: str, word: str, told: str) -> None:
+def test_points_that_cannot_be_are_one_sentence(name: str, word: str, wording: str) -> None:
     chosen = registry.load(name)
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=wording):
         chosen.trials(make_settings(chosen.Settings, parse_overrides([word], chosen.Settings)), 1)
 
 

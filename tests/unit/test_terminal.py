@@ -66,7 +66,7 @@ def test_what_doctor_advises_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(installation, "_locate", lambda name: "")  # whatever this machine has
     out = io.StringIO()
     doctor.examine(Terminal(file=out, width=200))
-    assert "thrift missing: pip install -e .[bmv2]" in out.getvalue()
+    assert 'thrift missing: pip install "inalab[bmv2]"' in out.getvalue()
 
 
 def test_nothing_prints_but_through_the_terminal() -> None:

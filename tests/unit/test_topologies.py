@@ -300,7 +300,7 @@ def test_a_rate_is_read_back(rate: float, reported: str, good: bool) -> None:
     if good:
         limit_rate(node, "h0-eth0", rate)
     else:
-        with pytest.raises(NetworkError, match=f"a rate of {rate} Mbit/s was asked for, and tc reports class htb"):
+        with pytest.raises(NetworkError, match=f"a rate of {rate} Mbit/s was requested, and tc reports class htb"):
             limit_rate(node, "h0-eth0", rate)
     assert f"rate {int(rate * 1e6)}bit" in node.commands[1] and f"overhead {PHYSICAL_BYTES} " in node.commands[1]
     burst = int(re.findall(r" burst (\d+)", node.commands[1])[0])
@@ -310,9 +310,9 @@ def test_a_rate_is_read_back(rate: float, reported: str, good: bool) -> None:
 def test_a_rate_that_is_not_there_or_a_command_that_fails_is_an_error() -> None:
     with pytest.raises(NetworkError, match="tc reports none"):
         limit_rate(Shaped(), "h0-eth0", 10.0)
-    said = "RTNETLINK answers: File exists\nCommand failed -:2\n"
+    sentences = "RTNETLINK answers: File exists\nCommand failed -:2\n"
     with pytest.raises(NetworkError, match=r"h0: `tc class add dev h0-eth0 .*` failed: RTNETLINK answers: File exists$"):
-        limit_rate(Shaped(error=said), "h0-eth0", 10.0)
+        limit_rate(Shaped(error=sentences), "h0-eth0", 10.0)
     with pytest.raises(NetworkError, match="h0: `ethtool -K` failed: no such thing"):
         links.run(SimpleNamespace(name="h0", pexec=lambda command: ("", "no such thing", 2)), "ethtool -K")
 

@@ -19,7 +19,7 @@ from inalab.hosts import torch_backend
 from inalab.hosts.calls import Calls, noted_calls
 from inalab.hosts.collective import AggregationError, Counters, Label, Operation
 from inalab.hosts.epoch import NONE
-from inalab.hosts.notes import Notes
+from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.pending import PendingSum
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import Tally
@@ -59,8 +59,8 @@ def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
     monkeypatch: pytest.MonkeyPatch, tally: Tally, joined: list[Any]
 ) -> None:
     monkeypatch.setattr(torch_backend, "draw", iter([77, 78]).__next__)
-    told: list[Any] = []
-    here = place(join=lambda *given: told.append(given) or Doubling())
+    wording: list[Any] = []
+    here = place(join=lambda *given: wording.append(given) or Doubling())
     options = Options(here, lambda: None)
     first, second, last = group_of_one(options), group_of_one(options), PendingSum(torch.ones(1))
     second.shutdown()
@@ -73,12 +73,12 @@ def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
     assert joined == [third]
     third.shutdown()
     assert (tally.sent, tally.retransmissions) == (5, 1)
-    assert told == [(here, 77, first._reason), (here, 78, third._reason)]
+    assert wording == [(here, 77, first._reason), (here, 78, third._reason)]
 
 
 @pytest.mark.parametrize("here", [place(size=2), place(native=True)])
 def test_groups_of_some_workers_and_native_schemes_are_gloos_alone(joined: list[Any], here: Any, tmp_path: Path) -> None:
-    alone = group_of_one(Options(here, notes=Notes(tmp_path)))
+    alone = group_of_one(Options(here, notes=LaunchFiles(tmp_path)))
     tensor = torch.ones(3)
     assert alone.allreduce([tensor]).wait() and tensor.tolist() == [1.0] * 3  # of one worker
     assert alone.collective is alone.calls is None and joined == [] and not list(tmp_path.iterdir())
@@ -96,7 +96,7 @@ def test_who_cannot_join_leaves_the_scheme_to_the_next_group_and_no_descriptor(j
         raise AggregationError(f"worker 1 does not come, {opened}")
 
     with pytest.raises(AggregationError, match="worker 1 does not come") as caught:
-        group_of_one(Options(place(join=join), notes=Notes(tmp_path)))
+        group_of_one(Options(place(join=join), notes=LaunchFiles(tmp_path)))
     assert joined == []
     assert not _opened(str(caught.value).rpartition(" ")[2]).startswith(str(tmp_path))
 
@@ -185,7 +185,7 @@ def test_gloo_keeps_no_weights() -> None:
 
 
 def test_a_group_notes_every_collective_by_its_name(tmp_path: Path) -> None:
-    group, t = group_of_one(Options(place(), lambda: None, Notes(tmp_path))), torch.ones(4)
+    group, t = group_of_one(Options(place(), lambda: None, LaunchFiles(tmp_path))), torch.ones(4)
     calls = {
         "all_reduce of 4 float32 over doubling": [lambda: group.allreduce([t]), lambda: group.allreduce([t.half()])],
         "all_reduce of 4 int32 over doubling": [lambda: group.sum(t.int())],
@@ -262,7 +262,7 @@ def test_sums_of_several_threads_start_in_the_order_in_which_they_are_noted() ->
 
 
 def test_a_worker_that_notes_reads_the_others(tmp_path: Path) -> None:
-    group = group_of_one(Options(place(), lambda: None, Notes(tmp_path)))
+    group = group_of_one(Options(place(), lambda: None, LaunchFiles(tmp_path)))
     assert isinstance(group.calls, Calls) and group._reason() is None
     group.shutdown()
 

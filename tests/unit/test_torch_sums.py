@@ -147,18 +147,18 @@ def test_a_sum_has_its_label_and_operation_and_its_version_is_told() -> None:
         operations = (Operation.CHANGE,)
 
         def doubled(self, started: Sum) -> Any:
-            told.append((started.label, started.operation))
+            wording.append((started.label, started.operation))
             started.version, started.update = 7.0, update
             return super().doubled(started)
 
-    told: list[Any] = []
+    wording: list[Any] = []
     update: Any = object()
     pending, waiting = PendingSum(torch.ones(2), Label("weights", 3), Operation.CHANGE), Waiting()
     for item in (pending, None):
         waiting.put(item)
     bare(waiting=waiting)._sum_in_turn(Keeping())
     assert pending.wait() and pending.begun <= pending.ended
-    assert told == [(Label("weights", 3), Operation.CHANGE)]
+    assert wording == [(Label("weights", 3), Operation.CHANGE)]
     assert (pending.version, pending.update) == (7.0, update)
 
 

@@ -242,8 +242,8 @@ def test_the_error_of_a_sum_is_relative_to_the_sum_in_float64(monkeypatch: pytes
 
 
 def test_round_trips_are_means_over_the_results_of_a_step() -> None:
-    told = iter([Counters(waited=1.0, results=10), Counters(waited=4.0, results=20), Counters(waited=4.0, results=20)])
-    found = list(Trainer(settings(steps=3), 0, 1).run(alone, lambda: next(told)))
+    wording = iter([Counters(waited=1.0, results=10), Counters(waited=4.0, results=20), Counters(waited=4.0, results=20)])
+    found = list(Trainer(settings(steps=3), 0, 1).run(alone, lambda: next(wording)))
     assert [r["rtt"] for r in found] == pytest.approx([0.1, 0.3, 0.0])
 
 

@@ -139,19 +139,19 @@ def test_a_norm_is_a_number_that_is_not_negative() -> None:
 
 
 def test_a_workers_updates_have_numbers_and_the_version_that_it_had() -> None:
-    with mock.patch.object(ModelWorker, "_meet", lambda *told: Meeting(1)):
+    with mock.patch.object(ModelWorker, "_meet", lambda *wording: Meeting(1)):
         played = Played(ModelWorker(Membership(3, 0, 2), 1, []), range(2, 3))
     played.node.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.KEEP)
     played.say(2, Header(wire.RESULT), ONES)
-    told = []
+    wording = []
     for number, version in enumerate((5, 9), 1):
         started = played.node.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.CHANGE)
         played.say(2, Header(wire.APPLIED, version=version - 1))
         with pytest.raises(ValueError, match="a message 6 with 16 bytes"):  # one that was fetched before
             played.say(2, Header(wire.MODEL, number=number - 1, version=99), ONES)
         played.say(2, Header(wire.MODEL, number=number, version=version), ONES)
-        told.append((started.version, started.update.computed_on, started.update.applied_at))
-    assert told == [(5, 0, 4), (9, 5, 8)]
+        wording.append((started.version, started.update.computed_on, started.update.applied_at))
+    assert wording == [(5, 0, 4), (9, 5, 8)]
     sent = [wire.members(memoryview(body), 1)[0] for _, header, body in played.messages if header.kind == wire.UPDATE]
     assert [(member.number, member.version) for member in sent] == [(0, 0), (1, 5)]
 
@@ -172,7 +172,7 @@ class Group:
         self.ended: dict[str, str] = {}  # by server: "" where it was in order
         made = self.servers()
         self.in_order = dict.fromkeys(made, "")  # `ended` if all goes well
-        self.threads = [threading.Thread(target=self._serve, args=told, daemon=True) for told in made.items()]
+        self.threads = [threading.Thread(target=self._serve, args=wording, daemon=True) for wording in made.items()]
 
     def membership(self, rank: int) -> Membership:
         return Membership(3, rank, self.n, [list(range(self.n))])
@@ -344,17 +344,17 @@ def test_one_model_is_kept() -> None:
     ],
 )
 def test_workers_that_sum_different_tensors_are_told(sizes: Any, dtypes: Any, operations: Any) -> None:
-    group, told = Group(2), []
+    group, wording = Group(2), []
 
     def work(rank: int) -> None:
         try:
             done(workers[rank], np.zeros(sizes[rank], dtypes[rank]), operations[rank])
         except AggregationError as error:
-            told.append(str(error))
+            wording.append(str(error))
 
     with group.workers() as workers:
         together(2, work)
-    assert len(told) == 2 and all("the workers sum different tensors: " in text for text in told)
+    assert len(wording) == 2 and all("the workers sum different tensors: " in text for text in wording)
     assert group.ended["server 0"].startswith("server 0: job 3 cannot be completed: ")
 
 

@@ -129,9 +129,9 @@ def test_a_link_must_be_down_for_a_while_without_a_break(servers: list[int], mon
     network.lost = ["h1"]
     assert seen.look(110.5) == seen.look(120.4) == ""
     network.lost = ["h1", "s0"]
-    said = "the management network is cut: it does not reach worker 1 (host h1), server 0 (host s0)"
-    assert seen.look(120.6) == said
-    assert seen.cut() == said
+    sentences = "the management network is cut: it does not reach worker 1 (host h1), server 0 (host s0)"
+    assert seen.look(120.6) == sentences
+    assert seen.cut() == sentences
 
 
 def test_looks_are_rationed(servers: list[int]) -> None:
@@ -170,7 +170,7 @@ def test_a_worker_that_could_not_reach_the_coordinator_tells_so_by_how_it_ends()
 
 
 class Open:
-    """A door through which these come at the first look."""
+    """A rendezvous through which these come at the first look."""
 
     def __init__(self, connections: list[Connection]) -> None:
         self.connections = connections

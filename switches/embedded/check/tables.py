@@ -166,11 +166,11 @@ def _default(c: Checker, table: checked.Table, texts: list[list[str]], prop: s.P
     listed, given = table.actions[table.default], node.arguments
     if listed.table_only:
         raise CompileError(prop.position, f"{name} is marked @tableonly")
-    said = texts[table.default]
-    if said and len(given) == len(listed.action.parameters):
-        if [source_text(a) for a in given[: len(said)]] != said:
+    sentences = texts[table.default]
+    if sentences and len(given) == len(listed.action.parameters):
+        if [source_text(a) for a in given[: len(sentences)]] != sentences:
             raise CompileError(prop.position, f"{name} has other arguments in the list of actions")
-        given = given[len(said) :]  # those that the list of actions binds may be said again
+        given = given[len(sentences) :]  # those that the list of actions binds may be said again
     table.default_data = _data(c, listed.action, given, scope, prop.position)
 
 

@@ -15,7 +15,7 @@ from inalab.testbed.simulator.world import QUERY, RESULT, STATUS, UPDATE, WORLD,
 
 TRANSIT = 2
 CLAIM, COLLIDE, COMPLETE, FLUSH, PASS, FREE, ANSWER, REPAIR = range(len(EVENTS))
-LIFETIME = 1.0  # seconds that others respect an aggregator that nobody touches: schemes.atp.AGGREGATOR_LIFETIME
+LIFETIME = 1.0  # seconds that others respect an aggregator that is not touched: schemes.atp.AGGREGATOR_LIFETIME
 
 
 @compiled(Z(Z), inline=True)

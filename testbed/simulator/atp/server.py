@@ -1,6 +1,6 @@
 """A parameter server: hosts.atp.server.AtpServer and hosts.atp.merger.Merger for compiled loops, by their names.
 
-It adds nothing: of each chunk it knows who is in, by rack. Integers are taken to suffice, so nobody sends raw values.
+It adds nothing: of each chunk it knows who is in, by rack. Integers are taken to suffice, so no worker sends raw values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.atp.allocation import following
-from inalab.hosts.atp.departures import NOBODY, lacking, occupy
+from inalab.hosts.atp.departures import NO_ONE, lacking, occupy
 from inalab.hosts.atp.departures import leave as depart
 from inalab.hosts.atp.server import NAP as LONGEST_NAP
 from inalab.hosts.atp.tree import BITS
@@ -112,7 +112,7 @@ def finish(world: World, server: int, row: int) -> None:
 def name(world: World, server: int, row: int) -> None:
     """Have a result name the two before it: hosts.atp.succession."""
     its, me = world.rows[server, row], world.servers[server]
-    its.before = its.before_that = NOBODY
+    its.before = its.before_that = NO_ONE
     if not its.mark & RESEND:
         its.before, its.before_that = me.before, me.before_that
         me.before, me.before_that = its.chunk, me.before
@@ -157,7 +157,7 @@ def send_result(world: World, server: int, row: int, goal: int, now: float, urge
 
 @compiled(Z(WORLD, Z, Z), inline=True)
 def near(world: World, server: int, packet: int) -> int:
-    """The goal of a result that a query asks for: a worker, or the switch of a rack, or the nearest one for everybody."""
+    """The goal of a result that a query asks for: a worker, or the switch of a rack, or the nearest one for all."""
     found = nearest_switch(world, server)
     racks = workers = 0
     for rack in range(world.servers[server].racks):
@@ -200,7 +200,7 @@ def wanted(world: World, server: int, questions: Numbers) -> Numbers:
         q = world.packets[questions[i]]
         its = world.rows[server, row_of(world, server, q.chunk)]
         if q.chunk < its.chunk or its.done:
-            continue  # everybody has its result
+            continue  # all have its result
         if q.chunk > its.chunk or not its.complete:
             found[i] = ASKING
         elif q.mark & JOINS:  # else it is on its way, as far as this worker knows
@@ -212,8 +212,8 @@ def wanted(world: World, server: int, questions: Numbers) -> Numbers:
 @compiled(numba.void(WORLD, Z, Rows, Rows, R, B), inline=True)
 def repeat(world: World, server: int, rows: Numbers, goals: Numbers, now: float, urgent: bool) -> None:
     """AtpServer._repeat: in order of whom they are for, switches before workers."""
-    everybody = nearest_switch(world, server)
-    rows, goals = lacking(rows, goals, now, world.goals[server], world.leaves[server], world.nearest, everybody)
+    to_all = nearest_switch(world, server)
+    rows, goals = lacking(rows, goals, now, world.goals[server], world.leaves[server], world.nearest, to_all)
     workers, switches = len(world.workers), len(world.switches)
     peers = np.array([goal - workers if goal >= workers else switches + goal for goal in goals], np.int64)
     for i in np.argsort(peers, kind="mergesort"):

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.atp import places as loops
+from inalab.hosts.atp import compiled_places
 from inalab.hosts.atp.wire import COLLISION, ECN, JOINS, RESEND
 from inalab.hosts.atp.wire import TRIES as TRIES_ON_WIRE
 from inalab.hosts.atp.worker import MOST_WAITS
@@ -44,7 +44,7 @@ def release(world: World, w: int, now: float) -> None:
     """AtpWorker._release: send what the window has room for."""
     me, job, own = world.workers[w], world.jobs[world.workers[w].job], world.slots[w]
     s = job.slots
-    rows = loops.released(own[CHUNK, :s], own[NEXT, :s], me.position, int(me.window))
+    rows = compiled_places.released(own[CHUNK, :s], own[NEXT, :s], me.position, int(me.window))
     if len(rows) == 0:
         return
     for row in rows:

@@ -9,7 +9,7 @@ from inalab.testbed.simulator.lines import SWITCH, multicast, send_down, send_up
 from inalab.testbed.simulator.sending import AGAIN, INSISTS
 from inalab.testbed.simulator.world import QUERY, RESULT, STATUS, UPDATE, WORLD, R, World, Z
 
-NOBODY = -1
+NO_ONE = -1
 
 
 @compiled(numba.void(WORLD, R, Z, Z), inline=True)
@@ -21,7 +21,7 @@ def take_update(world: World, now: float, packet: int, number: int) -> None:
     if chunk < cell.chunk:
         return  # delayed beyond its round
     if chunk > cell.chunk:
-        cell.chunk, cell.seen, cell.final, cell.asker = chunk, 0, 0, NOBODY
+        cell.chunk, cell.seen, cell.final, cell.asker = chunk, 0, 0, NO_ONE
     before, own = cell.seen, 1 << p.child
     complete = before == place.everyone
     if before & own:
@@ -52,7 +52,7 @@ def take_query(world: World, now: float, packet: int, number: int) -> None:
     elif cell.final or place.above < 0:
         send_down(world, now, job, asking, RESULT, slot, chunk, AGAIN, 0, 0)
     else:
-        if cell.asker == NOBODY or mark == INSISTS:
+        if cell.asker == NO_ONE or mark == INSISTS:
             cell.asker = child
         elif cell.asker != child or mark == 0:
             return

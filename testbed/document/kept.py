@@ -1,0 +1,92 @@
+"""The runs that the documentation's pictures and numbers come from: docs/figures/EXPERIMENT, a folder each.
+
+A kept run has run.json, trials.jsonl.xz and its plots as SVG. `inalab.load` and `inalab compare` read it as any other run's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+from functools import cache
+from pathlib import Path
+
+import typer
+
+from inalab.testbed.command.runner import figures_of, findings_of
+from inalab.testbed.draw.plots import saved
+from inalab.testbed.plan import experiment as experiments
+from inalab.testbed.record.runs import PACKED, ROOT, ResultsError, Run, load_run, save_record, write_whole
+from inalab.testbed.report.page import command
+
+FOLDER = ROOT / "docs" / "figures"
+OF_ITS_MACHINE = ("command", "plots")  # what a kept run.json does not have
+
+
+def names() -> list[str]:
+    """The experiments whose runs are kept."""
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{PACKED}"))
+
+
+@cache
+def load(name: str) -> Run | None:
+    """The kept run of an experiment; None where none is kept."""
+    return load_run(FOLDER / name) if name in names() else None
+
+
+def keep(folder: Path) -> Path:
+    """Keep a finished run in place of the one of its experiment, and draw it. ResultsError if it is not finished."""
+    run = load_run(folder)
+    if not run.record["finished"]:
+        raise ResultsError(f"the run in {folder} was interrupted: go on with it by --resume")
+    kept = Run(FOLDER / run.record["experiment"], {k: v for k, v in run.record.items() if k not in OF_ITS_MACHINE}, run.trials)
+    kept.folder.mkdir(parents=True, exist_ok=True)
+    whole = "".join(json.dumps(trial, allow_nan=False) + "\n" for trial in run.trials)
+    write_whole(kept.folder / PACKED, lzma.compress(whole.encode(), preset=9 | lzma.PRESET_EXTREME))
+    draw(kept)
+    return kept.folder
+
+
+def draw(run: Run) -> None:
+    """Write a kept run's plots and findings as the code now makes them."""
+    experiment = experiments.load(run.record["experiment"])
+    for old in run.folder.glob("*.svg"):
+        old.unlink()
+    shown = figures_of(run, experiment)
+    for name, _, figure in shown:
+        write_whole(run.folder / f"{name}.svg", saved(name, figure, "svg"))
+    run.record |= {"findings": findings_of(run, experiment), "captions": {name: caption for name, caption, _ in shown}}
+    save_record(run)
+
+
+def how(run: Run) -> str:
+    """When, where and by which code a kept run was measured, and the command that measures it again."""
+    record, valid = run.record, sum(t["valid"] for t in run.finished)
+    machine = record["machine"]
+    where = f"{machine['processor']}, {machine['cores']} cores"
+    how = "Simulated" if record["target"] == "simulated" else "Measured"
+    commit = str(record["git"]["commit"])[:7] + (" with changes" if record["git"].get("changed") else "")
+    return (
+        f"{how} {str(record['started'])[:10]} ({where}, commit {commit}): {valid} of {len(run.trials)} trials are valid. "
+        f"`{command(record)}`"
+    )
+
+
+def main(folders: list[Path]) -> None:
+    """Keep these runs; all kept runs' plots and all pages follow by `make docs`."""
+    try:
+        for folder in folders:
+            print(f"{folder} is kept in {keep(folder)}")
+    except ResultsError as error:
+        sys.exit(f"inalab: {error}")
+
+
+def redraw() -> None:
+    """Draw the kept runs anew."""
+    for name in names():
+        draw(load_run(FOLDER / name))
+    load.cache_clear()
+
+
+if __name__ == "__main__":
+    typer.run(main)
