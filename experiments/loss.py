@@ -41,7 +41,7 @@ class Settings(SweepSettings):
 
 
 def _kinds(run: Run) -> dict[str, float]:
-    return KINDS if run.record["settings"].get("bursts", True) else ALONE  # a run without the setting had both
+    return KINDS if run.record["settings"].get("bursts", True) else ALONE  # a record without the setting has both kinds
 
 
 QUICK: dict[str, Any] = {"rates": (0.0, 0.01), "seeds": 1, "steps": 6}
@@ -87,7 +87,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         "twice as long for each further one."
     )
     if len(kinds) > 1:
-        caption += " A burst ends after so many packets, so it can last a minute, and such a trial fails."
+        caption += " A burst ends after a number of packets and not after a time, so it can last a minute. Such a trial fails."
     yield "loss", caption, figure
 
 

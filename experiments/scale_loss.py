@@ -93,7 +93,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     named(figure, axes)
     caption = (
         "Mean aggregation time of a tensor under loss over that without, against the number of workers, simulated: medians with "
-        "intervals, a point for each seed. Black edges: measured, asking first. Shaded: extrapolation."
+        "intervals, a point for each seed. Black edges: measured, with queries; these few points "
+        "are all that the lines rest on. Shaded: extrapolation."
     )
     yield "scale_loss", caption, figure
 

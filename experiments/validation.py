@@ -101,7 +101,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             filled = look_of(scheme).colour if not c.fitted else "white"
             ax.plot(100 * c.error, row + beside, look_of(scheme).marker, color=look_of(scheme).colour, markerfacecolor=filled)
             if abs(c.error) >= NAMED:
-                ax.annotate(c.point, (100 * c.error, row + beside), xytext=(6, -2), textcoords="offset points", fontsize=6)
+                ax.annotate(c.point, (100 * c.error, row + beside), xytext=(6, -2), textcoords="offset points")
     ax.axvline(0, color="black", linewidth=1)
     ax.axvspan(-10, 10, color="black", alpha=0.06)
     ax.set_yticks(range(len(schemes)), [look_of(scheme).label for scheme in schemes])

@@ -37,7 +37,7 @@ class LaunchFiles:
         self._leave(f"{FAILURE}{rank}", text)
 
     def failure(self, rank: int) -> str | None:
-        """How the script of a rank failed, if it did and could still tell."""
+        """How the script of a rank failed, if it failed and could still write the reason."""
         return self._read(f"{FAILURE}{rank}")
 
     def leave_tally(self, rank: int, text: str) -> None:

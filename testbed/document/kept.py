@@ -35,7 +35,7 @@ def load(name: str) -> Run | None:
 
 
 def keep(folder: Path) -> Path:
-    """Keep a finished run in place of the one of its experiment, and draw it. ResultsError if it is not finished."""
+    """Keep a finished run in place of the experiment's present kept run, and draw it. ResultsError if it is not finished."""
     run = load_run(folder)
     if not run.record["finished"]:
         raise ResultsError(f"the run in {folder} was interrupted: go on with it by --resume")
@@ -73,7 +73,7 @@ def how(run: Run) -> str:
 
 
 def main(folders: list[Path]) -> None:
-    """Keep these runs; all kept runs' plots and all pages follow by `make docs`."""
+    """Keep these runs. `make docs` then updates all kept runs' plots and all pages."""
     try:
         for folder in folders:
             print(f"{folder} is kept in {keep(folder)}")

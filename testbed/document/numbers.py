@@ -5,12 +5,12 @@ A page names a number in a comment, and the number stands between that and the n
     <!--= workers ate_per_second scheme=switchml workers=8 / scheme=ring -->1.61 (1.60 to 1.62)<!--.-->
 
 That is: an experiment, a measure, and the factors of a point, as they stand in its trials. The measure is a metric of trials.jsonl,
-a function of testbed.measures, such as of_bound or time_to_accuracy(0.9), or one of the experiment's own. Behind a slash stand the
-factors in which another point differs, or a minus before one that it does not have; the number is then the ratio to that
-point, seed by seed. Options begin with a colon: `:.1f` formats the number, `:100`
-multiplies it where it is no ratio, `:short` leaves out the bounds, `:largest` takes the largest trial's instead of the median.
+a function of testbed.measures, such as of_bound or time_to_accuracy(0.9), or one of the experiment's own. After a slash come
+the factors in which another point differs; a minus marks a factor that the other point does not have. The number is then the
+ratio to that point, seed by seed. Options begin with a colon: `:.1f` formats the number, `:100` multiplies it, `:short` leaves out
+the bounds, `:largest` takes the largest value over all trials instead of the median.
 
-`<!--record workers-->` and the next comment hold between them a kept run's figures, how it was measured, and all that it showed.
+The text between `<!--record workers-->` and the next comment shows a kept run's figures, how it was measured, and its findings.
 Where no run of an experiment is kept, the page says so.
 """
 
@@ -66,7 +66,7 @@ def number(query: str) -> str:
     try:
         return _number(run, words)
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-        raise ResultsError(f"the documentation names a number that there is not: {query}: {error}") from None
+        raise ResultsError(f"the documentation names a number that does not exist: {query}: {error}") from None
 
 
 def _number(run: Run, words: list[str]) -> str:

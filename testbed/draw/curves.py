@@ -47,7 +47,7 @@ def by_name(run: Run) -> dict[str, list[Record]]:
 
 
 def matching(run: Run, **factors: Any) -> list[Record]:
-    """Trials with measurements whose factors are these; a list has those of which a factor may be any."""
+    """Trials with measurements that have these factors. If a factor is a list, any of its values matches."""
     among = {key: value if isinstance(value, list) else [value] for key, value in factors.items()}
     return [t for t in run.finished if all(t["factors"].get(key) in values for key, values in among.items())]
 
@@ -78,7 +78,7 @@ def over_base(run: Run, measure: Measure, **base: Any) -> Measure:
 
 
 def in_order(values: list[Any], beside: float) -> Callable[[Any], float]:
-    """Places on an axis on which these values are equally far apart, a little beside them."""
+    """A function from a value to its place on an axis where these values are equally spaced, shifted by `beside`."""
     return lambda value: values.index(value) + beside
 
 
@@ -104,7 +104,7 @@ class Tolerance:
 
 
 def near_bound(scheme: str) -> Tolerance:
-    """Of a scheme's ATE/s over its bound's."""
+    """The tolerance for a scheme's ATE/s over that of its bound."""
     return Tolerance(*registry.drawn(scheme).of_bound)
 
 
@@ -116,7 +116,7 @@ def levels(run: Run, factor: str, **factors: Any) -> list[Any]:
 def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Callable[[Any], float] = float, **factors: Any) -> None:
     """The measure over factor `x`, for the trials with these factors; `place` is where a value of x lies on the axis.
 
-    What is simulated of a scheme whose simulation failed its validation is pale, thin and dashed, and its name says so.
+    Curves of a scheme whose simulation failed its validation are pale, thin and dotted, and their labels say so.
     """
     shown, doubtful = matching(run, **factors), _fails_validation(run, **factors)
     if doubtful:

@@ -37,7 +37,7 @@ FONTS: Any = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """What is drawn within has the project's fonts; outside nothing changes, as in a notebook with plots of its own."""
+    """Plots drawn within have the project's fonts. Other plots do not change, such as a notebook's own."""
     with rc_context(FONTS):
         yield
 
@@ -69,13 +69,13 @@ def named(figure: Figure, axes: Iterable[Axes]) -> None:
 
 
 def _line_of(handle: Any) -> Line2D | None:
-    """A series' line, where it has one with something on it."""
+    """The line of a series; None if it has no line, or no finite point on it."""
     line = handle[0] if isinstance(handle, ErrorbarContainer) else handle
     return line if isinstance(line, Line2D) and np.isfinite(np.asarray(line.get_ydata(), float)).any() else None
 
 
 def _name_ends(figure: Figure, ax: Axes, lines: dict[str, Line2D]) -> None:
-    """Each name beside the last point of its line, moved up or down where names would lie on each other."""
+    """Each name beside the last point of its line, moved up or down where names would overlap."""
     to_axes = ax.transAxes.inverted()
     ends = {}
     for label, line in lines.items():
@@ -146,7 +146,7 @@ def style(run: Run, trial: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_step(trial: dict[str, Any], value: Callable[[list[dict[str, Any]]], float]) -> NDArray[np.float64]:
-    """One number a step, from the records of all workers."""
+    """One number per step, from the records of all workers."""
     return np.array([value(group) for group in steps.groups(trial["steps"])])
 
 
@@ -189,7 +189,7 @@ def learning_curves(run: Run) -> Figure:
 
 
 def aggregation_time(run: Run) -> Figure:
-    """TAT of each step, from when the last worker came to it until the last one had the sum, over steps and as a distribution."""
+    """TAT of each step over the steps, and as a distribution."""
     figure, (series, spread) = new_figure(2, width_ratios=(2, 1), sharey=True)
     samples, labels = [], []
     for trial in run.finished:
@@ -215,7 +215,7 @@ def aggregation_time(run: Run) -> Figure:
 
 
 def retransmissions(run: Run) -> Figure:
-    """Cumulated over steps, and per thousand packets sent."""
+    """Retransmissions: cumulative over steps, and per thousand packets sent."""
     figure, (series, bars) = new_figure(2, width_ratios=(2, 1))
     for i, trial in enumerate(run.finished):
         look = style(run, trial)
@@ -236,7 +236,7 @@ def retransmissions(run: Run) -> Figure:
 
 
 def step_time(run: Run) -> Figure:
-    """For each worker the median of a step's compute, and of what it waits for its sums, for other workers included."""
+    """For each worker the median of a step's compute, and of its wait for its sums, which includes waiting for other workers."""
     shown = run.finished
     figure, axes = new_figure(max(len(shown), 1), size=(max(WIDTH, 1.5 * len(shown)), HEIGHT), sharey=True)
     for ax, trial in zip(axes, shown, strict=False):

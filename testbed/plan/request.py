@@ -1,4 +1,4 @@
-"""What a person asks for, as settings of an experiment: the words of `inalab run`, and of a campaign's file."""
+"""A user's request, as settings of an experiment: from the command line of `inalab run` or from a campaign's file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inalab.testbed.plan.targets import defaults
 
 @dataclass(frozen=True)
 class Request:
-    """What a run was asked for."""
+    """What was requested of a run."""
 
     experiment: str
     target: str  # empty: the experiment's own

@@ -11,7 +11,7 @@ FEWEST = 3  # values; two tell nothing about their spread
 
 
 class Interval(NamedTuple):
-    """The median of n values, and between what bounds it lies; the bounds are NaN where n is too small to tell."""
+    """The median of n values, and the bounds of its interval; the bounds are NaN where n is too small to tell."""
 
     median: float
     low: float
@@ -56,7 +56,7 @@ def coverage(n: int, confidence: float = 0.95) -> float:
 
 
 def _rank(n: int, confidence: float) -> int:
-    """Which values from the ends bound the median."""
+    """The k for which the kth values from both ends bound the median."""
     k = 1
     while k < (n + 1) // 2 and 2 * _below(k + 1, n) <= 1 - confidence:
         k += 1

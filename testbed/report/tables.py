@@ -110,7 +110,7 @@ def _varying(trials: list[dict[str, Any]]) -> list[str]:
 
 
 def seed_table(run: Run) -> Sheet | None:
-    """A row a name: medians over the valid seeds, and the bounds of their 95 % intervals; None if no name has several seeds."""
+    """A row a name: medians over the valid seeds, and the bounds of their intervals; None if no name has several seeds."""
     names = dict.fromkeys(t["name"] for t in run.trials)
     groups = {name: [t for t in run.trials if t["name"] == name] for name in names}
     if all(len(group) < 2 for group in groups.values()):

@@ -13,8 +13,8 @@ from types import TracebackType
 from inalab.hosts.coordination import SILENCE
 from inalab.hosts.tcp.kernel import notice_silence
 
-ROOM = 16  # connections without the secret, beyond one for each worker; the oldest makes way for another
-BACKLOG = 1024  # connections that the kernel keeps while none is accepted
+ROOM = 16  # connections without the secret, beyond one for each worker; if there are more, the oldest is closed
+BACKLOG = 1024  # connections that the kernel queues until they are accepted
 SECONDS = 5.0  # from the connection to the last byte of the secret
 
 
@@ -46,7 +46,7 @@ class Rendezvous:
         self.close()
 
     def look(self, seconds: float) -> list[Connection]:
-        """Wait for that long at most; the connections that have shown the secret meanwhile."""
+        """Wait for at most `seconds`. Return the connections that have shown the secret in that time."""
         admitted = []
         for key, _ in self.selector.select(seconds):
             if key.data is None:
@@ -61,7 +61,7 @@ class Rendezvous:
     def _accept(self) -> None:
         try:
             made, _ = self.listener.accept()
-        except OSError:  # whoever it was has given up
+        except OSError:  # the peer has given up
             return
         made.setblocking(False)
         if len(self.strangers) >= self.room:

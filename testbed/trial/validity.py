@@ -11,9 +11,9 @@ from inalab.testbed.trial.processors import PROCESSORS
 
 MOST_SATURATED = 0.1  # share of the time with a saturated switch or processors; beyond, the machine was the bottleneck
 MOST_NEEDLESS = 0.01  # share of retransmissions where nothing is lost and no worker is slow
-LEAST_FOREIGN = 0.2  # share of the processors that others hold, from which on they are to blame and not the trial
-MOST_STOLEN = 0.1  # of the processors' time; what is withheld comes in pauses, and links idle in them however idle the rest is
-MOST_IDLE = 0.3  # share of idle time up to which others can have been in the trial's way
+LEAST_FOREIGN = 0.2  # share of the processors; if others hold this much, they are to blame and not the trial
+MOST_STOLEN = 0.1  # share of the processors' time; it is withheld in pauses, in which links stand idle
+MOST_IDLE = 0.3  # share of idle time; above it, others cannot have slowed the trial
 ROUNDING = 1e-9  # of a sum of norms
 SIGMAS = 5.0  # of the achieved loss rate around the requested one
 
@@ -96,7 +96,7 @@ def saturation(metrics: dict[str, Any]) -> str:
 
 
 def _saturated(metrics: dict[str, Any]) -> tuple[str, _Foreign]:
-    """What saturation() tells; and whoever is to blame and not of the trial."""
+    """The text of saturation(), and what outside the trial is to blame."""
     if metrics["saturated"] <= MOST_SATURATED:
         return "", _Foreign()
     shares: dict[str, float] = metrics.get("saturated_shares") or {}
@@ -120,7 +120,7 @@ def _crowding(metrics: dict[str, Any]) -> _Foreign:
 
 
 def _foreign(others: float, stolen: float, when: str = "") -> _Foreign:
-    """Who held so much of the processors, over the trial or `when` else, that the trial is not to blame."""
+    """What outside the trial held so much of the processors that the trial is not to blame; `when` names the period."""
     if max(others, stolen) < LEAST_FOREIGN:
         return _Foreign()
     if others >= stolen:

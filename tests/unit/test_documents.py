@@ -71,7 +71,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Run]:
         for scheme, its in tats.items()
         for seed, tat in enumerate(its)
     ]
-    found = {"workers": Run(Path("nowhere"), record() | {"experiment": "workers"}, [*entries, invalid(entries[0], "slow")])}
+    slow = trial("ring", 9, tat=9.0) | {"factors": entries[0]["factors"]}
+    found = {"workers": Run(Path("nowhere"), record() | {"experiment": "workers"}, [*entries, invalid(slow, "slow")])}
     monkeypatch.setattr(kept, "load", found.get)
     return found
 
@@ -94,7 +95,7 @@ def test_a_number_is_that_of_the_trials(runs: dict[str, Run], query: str, shown:
 
 @pytest.mark.parametrize("query", ["workers tat_median scheme=tree", "workers no_such_metric scheme=ring", "workers"])
 def test_a_number_that_there_is_not_ends_the_filling(runs: dict[str, Run], query: str) -> None:
-    with pytest.raises(ResultsError, match="names a number that there is not"):
+    with pytest.raises(ResultsError, match="names a number that does not exist"):
         numbers.filled(f"<!--= {query} -->1<!--.-->", DOCS)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 
+from inalab.schemes import registry
 from inalab.testbed.draw import simulated
-from inalab.testbed.draw.curves import bar, curve, in_order, look_of
+from inalab.testbed.draw.curves import bar, curve, in_order, look_of, variant_of
 from inalab.testbed.draw.lanes import lanes
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import COLOURS, _apart, named, new_figure
 from inalab.testbed.measures import metric
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record.runs import Run
@@ -161,3 +164,68 @@ def test_shade_begins_between_the_last_measured_point_and_the_next(
     simulated.shade(ax, run, most)
     spans = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in ax.patches]
     assert spans == ([pytest.approx(span)] if span else [])
+
+
+def names_at_ends(ax: Axes) -> dict[str, float]:
+    """What is written beside the axes, and how high."""
+    return {note.get_text(): note.xyann[1] for note in ax.texts}
+
+
+def test_few_series_are_named_at_their_ends_in_the_order_of_their_lines() -> None:
+    figure, (first, last) = new_figure(2)
+    for ax in (first, last):
+        for height in (1.0, 1.01, 5.0, float("nan")):
+            ax.plot([1, 2], [3.0, height] if np.isfinite(height) else [2.0, height], label=f"to {height:g}")
+    named(figure, (first, last))
+    heights = names_at_ends(last)
+    assert not figure.legends and not first.texts
+    assert sorted(heights, key=heights.__getitem__) == ["to 1", "to 1.01", "to nan", "to 5"]  # the last point that there is counts
+    assert np.diff(sorted(heights.values())).min() > 0.05
+
+
+@pytest.mark.parametrize("lines", [7, 2])
+def test_many_series_and_those_that_are_not_in_all_panels_are_named_below(lines: int) -> None:
+    figure, (first, last) = new_figure(2)
+    for number in range(lines):
+        first.plot([1, 2], [1, number], label=f"line {number}")
+        if lines > 6 or number:
+            last.plot([1, 2], [1, number], label=f"line {number}")
+    named(figure, (first, last))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"line {number}" for number in range(lines)]
+    assert not last.texts
+
+
+def test_names_move_apart_and_keep_their_order() -> None:
+    assert _apart([0.1, 0.9], 0.1) == [0.1, 0.9]
+    assert _apart([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+    assert _apart([0.9, 0.1, 0.12], 0.1) == pytest.approx([0.9, 0.06, 0.16])
+    assert _apart([], 0.1) == []
+
+
+def lightness(colour: str) -> float:
+    red, green, blue = to_rgb(colour)
+    return 0.3 * red + 0.59 * green + 0.11 * blue
+
+
+def test_settings_have_no_schemes_colour_and_neighbours_differ_in_grey() -> None:
+    schemes = [registry.find(name).look.colour for name in registry.names()]
+    assert len(set(schemes)) == len(schemes) and not set(schemes) & set(COLOURS)
+    assert all(abs(lightness(a) - lightness(b)) > 0.3 for a, b in pairwise(COLOURS))
+    for name in registry.names():
+        look = registry.find(name).look
+        other = variant_of(look, "another setting")
+        assert (other.label, other.marker, other.line) != (look.label, look.marker, look.line) and other.colour not in schemes
+
+
+def test_what_failed_its_validation_is_pale_and_says_so(ax: Axes) -> None:
+    for target, scheme, label in (
+        ("simulated", "gloo", "Gloo: failed validation"), ("simulated", "switchml", "SwitchML"), ("embedded", "gloo", "Gloo"),
+    ):  # fmt: skip
+        ax.clear()
+        entry = trial("a", 1, tat=1.0) | {"factors": {"x": 1}}
+        entry["settings"] = TrialSettings(scheme=scheme).resolved()
+        curve(ax, Run(Path("nowhere"), record(target=target), [entry]), "x", TAT, look_of(scheme))
+        (handle,), labels = ax.get_legend_handles_labels()
+        assert labels == [label]
+        assert (handle[0].get_alpha(), handle[0].get_linestyle()) == ((0.5, ":") if ":" in label else (1.0, "-"))

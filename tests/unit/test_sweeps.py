@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.text import Text
 from rich.console import Console
 
 from inalab.experiments.quickstart import Settings as QuickstartSettings
@@ -18,7 +19,7 @@ from inalab.experiments.workers import Settings as WorkersSettings
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.testbed.command import runner
 from inalab.testbed.draw.curves import curve, estimate, look_of, ratio, values, words
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import SMALLEST, WIDTH, new_figure, styled
 from inalab.testbed.measures import metric
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.experiment import Trial
@@ -138,10 +139,15 @@ def test_a_figure_can_be_drawn_of_whatever_there_is(name: str, case: str, tmp_pa
     run = Run(tmp_path, record(experiment=name, settings=settings.model_dump(mode="json")))
     run.trials = [_measured(planned, number, case) for number, planned in enumerate(plan)]
     if run.finished:
-        for file, caption, figure in chosen.figures(run):
+        with styled():
+            drawn = list(chosen.figures(run))
+        for file, caption, figure in drawn:
             if case != "some not":  # which differs from the whole in its numbers alone
                 figure.savefig(tmp_path / f"{file}.png", dpi=30)
             assert len(caption) > 50
+            assert figure.get_figwidth() <= WIDTH  # of a page's text, so that sizes of fonts are those in print
+            assert not [text for text in figure.findobj(Text) if text.get_text() and text.get_fontsize() < SMALLEST]
+            assert all(ax.get_xlabel() or ax.get_xticklabels() for ax in figure.axes if ax.get_visible())
     sentences = " ".join(chosen.findings(run))
     assert ("are not valid and count nowhere" in sentences) is (case in ("some not", "none valid"))
     assert ("trials failed" in sentences) is (case in ("some not", "all failed"))
