@@ -83,6 +83,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     load.set_ylabel("bytes into the servers (sums)")
     for ax in (rate, load):
         ax.set_xscale("log", base=2)
+        ax.set_xticks(levels(run, "aggregators"))
+        ax.minorticks_off()
         readable(ax.xaxis)
         ax.set_xlabel("aggregators per job")
         ax.set_ylim(bottom=0)

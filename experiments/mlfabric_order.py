@@ -68,14 +68,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Mean completion over the number of workers; and when each update of the most workers is there."""
     figure, (means, each) = new_figure(2)
     sizes = levels(run, "n")
-    for way, wording in WAYS.items():
+    for way in WAYS:
         look = look_of(way)
         curve(means, run, "n", _mean, look, way=way)
         bound_line(means, sizes, [closed_form(way, n) for n in sizes], look)
         for trial in (t for t in matching(run, way=way, n=max(sizes, default=0)) if t["valid"]):
             at = np.array(completions(trial)) / update_seconds(trial)
             each.step([0, *at], range(len(at) + 1), where="post", color=look.colour, linewidth=1, alpha=0.5)
-        each.plot([], [], color=look.colour, label=wording)
     means.set_xticks(sizes)
     means.set_xlabel("workers with an update each")
     means.set_ylabel("mean completion (updates on a link)")

@@ -104,7 +104,7 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
     settings = run.record["settings"]
     shapes = list(product(settings["rack_sizes"], settings["oversubscription"]))
     figure, axes = new_figure(min(len(shapes), 2), -(-len(shapes) // 2), sharex=True, sharey=True)
-    for ax, (rack, over) in zip(axes, shapes, strict=True):
+    for ax, (rack, over) in zip(axes, shapes, strict=False):
         for scheme in settings["schemes"]:
             curve(ax, run, "workers", ATE, look_of(scheme), scheme=scheme, rack=rack, oversubscription=over, levels=levels_)
             draw_measured(ax, run, scheme)
@@ -116,8 +116,11 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
         ax.set_xlabel("workers")
         ax.set_title(f"racks of {rack}, {over:g}:1")
         shade(ax, run)
-    axes[0].set_ylabel("10⁶ ATE/s")
-    named(figure, axes)
+    for ax in axes[::2]:
+        ax.set_ylabel("10⁶ ATE/s")
+    for ax in axes[len(shapes) :]:
+        ax.set_visible(False)
+    named(figure, axes[: len(shapes)])
     tiers = "racks under a root" if levels_ == TWO else "racks in pods under a core"
     caption = (
         f"Aggregated tensor elements per second against the number of workers, {settings['host_rate']:g} Mbit/s to each, {tiers}. "

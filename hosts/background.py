@@ -1,4 +1,4 @@
-"""Traffic that is no process's job: datagrams at a steady rate from one host to another, whatever happens to them."""
+"""Traffic of no job: datagrams at a steady rate from one host to another, whatever happens to them."""
 
 from __future__ import annotations
 

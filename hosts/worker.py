@@ -65,18 +65,18 @@ def run_worker(settings: WorkerSettings) -> int:
         """Why to give up, if the coordinator said so."""
         try:
             if connection.poll():
-                wording = connection.recv()
-                return wording.reason if isinstance(wording, Abort) else None
+                received = connection.recv()
+                return received.reason if isinstance(received, Abort) else None
         except (EOFError, OSError):
             return "the coordinator cannot be reached"
         return None
 
     def wait_for_start() -> None:
         connection.send(Hello(job, rank, trainer.elements, trainer.replica.data.sha256))
-        wording: Start | Abort = connection.recv()
-        if isinstance(wording, Abort):
-            raise AggregationError(f"worker {rank} was not started: {wording.reason}")
-        time.sleep(max(0.0, wording.at - time.monotonic()))
+        received: Start | Abort = connection.recv()
+        if isinstance(received, Abort):
+            raise AggregationError(f"worker {rank} was not started: {received.reason}")
+        time.sleep(max(0.0, received.at - time.monotonic()))
 
     try:
         kind = AsynchronousTrainer if settings.training.pipeline == ASYNCHRONOUS else Trainer

@@ -95,7 +95,7 @@ class Atp(Streaming):
     # --- switches
 
     def queue(self, job: Admitted) -> int:
-        """Where no aggregator is free, all's window comes to one port."""
+        """Where no aggregator is free, every worker's window comes to one port."""
         return 2 * int(job.settings.slots) * job.plan.size
 
     def commands(

@@ -22,7 +22,7 @@ class Departures:
     """By row of sums: to whom the last copy of its result goes, and when that leaves, by a clock of the link's rate.
 
     Whom copies go to is told by peers of the server's socket: switches by rack, then workers by rank, whose racks are `racks`. What
-    goes to the server's own switch goes to `all`.
+    goes to the server's own switch goes to `to_all`.
     """
 
     def __init__(self, rows: int, switches: int, racks: Integers, to_all: int) -> None:

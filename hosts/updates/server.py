@@ -157,8 +157,8 @@ class ModelServer(GroupServer[Header]):
         for member in members:
             self.clocks[member.rank] += 1
             if member.rank not in self.left:
-                wording = Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic(), norm=self._distance())
-                self.channels.put(member.rank, wording)
+                notice = Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic(), norm=self._distance())
+                self.channels.put(member.rank, notice)
 
     def _distance(self) -> float:
         """The norms of what a replica lacks of the model."""

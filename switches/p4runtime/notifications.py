@@ -60,7 +60,7 @@ class Digests:
             message.config.max_list_size >= 0 and message.config.max_timeout_ns >= 0, "a digest's sizes and times are not negative"
         )
         if kind == INSERT and not self.wanted:
-            self.pipeline.run("digests")  # those of before are no process's
+            self.pipeline.run("digests")  # earlier digests are discarded
         self.wanted[message.digest_id] = message
 
     def read(self, wanted: Any) -> list[Any]:

@@ -62,15 +62,15 @@ def status(file: File, results: Results = Path("results")) -> None:
     from inalab.testbed.campaign.campaign import read_status
     from inalab.testbed.command.campaigner import FOLDER
 
-    wording, running = read_status(results / FOLDER / file.stem)
-    console.print(f"{file.stem}: {wording.done} of {wording.trials} trials are there, {len(wording.failed)} failed")
+    found, running = read_status(results / FOLDER / file.stem)
+    console.print(f"{file.stem}: {found.done} of {found.trials} trials are there, {len(found.failed)} failed")
     if not running:
-        console.print("no process is at it" + ("" if wording.done == wording.trials else f": inalab campaign {file} goes on"))
+        console.print("no process is at it" + ("" if found.done == found.trials else f": inalab campaign {file} goes on"))
         return
-    for slot, name in sorted(wording.running.items()):
+    for slot, name in sorted(found.running.items()):
         console.print(f"  {slot}: {name}")
-    until = time.strftime("%H:%M", time.localtime(wording.updated + wording.left)) if wording.left is not None else "not known yet"
-    console.print(f"{wording.slots} slots; until {until}")
+    until = time.strftime("%H:%M", time.localtime(found.updated + found.left)) if found.left is not None else "not known yet"
+    console.print(f"{found.slots} slots; until {until}")
 
 
 @application.command()

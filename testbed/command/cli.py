@@ -160,15 +160,15 @@ def export_p4app(
     from inalab.testbed.trial.configuration import commands_for
     from inalab.topologies.p4app import export, named
 
-    request = parse_overrides(set_ or [], TrialSettings)
-    if taken := {"racks", "workers"} & set(request):
+    overrides = parse_overrides(set_ or [], TrialSettings)
+    if taken := {"racks", "workers"} & set(overrides):
         raise SettingsError(f"{' and '.join(sorted(taken))} are the topology's: name it RACKSxWORKERS")
     shape = named(topology)
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
-    settings = make_settings(TrialSettings, real_defaults(target) | request | size)
+    settings = make_settings(TrialSettings, real_defaults(target) | overrides | size)
     settings.check()
     settings.check_switches()
-    refuse_idle(settings, request)
+    refuse_idle(settings, overrides)
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)
     program = settings.running().program
@@ -260,10 +260,10 @@ def simulate(
         raise typer.Exit(command.calibrate(calibrate, console))
     if validate:
         raise typer.Exit(command.validate(write, console))
-    request = parse_overrides(list(set_ or []), TrialSettings)
-    settings = make_settings(TrialSettings, {"workload": f"tensor-{elements}", "steps": 1} | request)
+    overrides = parse_overrides(list(set_ or []), TrialSettings)
+    settings = make_settings(TrialSettings, {"workload": f"tensor-{elements}", "steps": 1} | overrides)
     refuse_others(settings, {job.scheme for job in settings.each()})
-    refuse_idle(settings, request)
+    refuse_idle(settings, overrides)
     raise typer.Exit(command.show(settings, seed, console))
 
 

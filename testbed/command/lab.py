@@ -81,8 +81,8 @@ def _show(outcome: Outcome, whole: bool) -> None:
     """A task's line, and below it what was wrong; the trace only where the `whole` is asked for."""
     mark = ("✓", "green") if outcome.passed else ("✗", "red") if outcome.points == 0 else ("~", "yellow")
     console.print(styled(mark, f" {outcome.task:<64} {outcome.points:>5g} of {outcome.most}"))
-    if outcome.wording:
-        console.print(f"    {outcome.wording}")
+    if outcome.message:
+        console.print(f"    {outcome.message}")
     if whole and not outcome.passed:
         for line in outcome.trace.splitlines():
             console.print(f"    {line}", style="red" if "<-- differs" in line else None)
@@ -136,7 +136,7 @@ def grade(
     console.print(grading.table(reports))
     if out:
         console.print(f"grades: {grades}")
-    strange = [o.wording for report in reports for o in report.outcomes if not o.most]
+    strange = [o.message for report in reports for o in report.outcomes if not o.most]
     for wording in strange:
         console.print(f"not graded: {wording}")
     raise typer.Exit(1 if strange else 0)

@@ -350,7 +350,7 @@ def _known(findings: list[str]) -> list[str]:
     """The findings whose numbers are all known, and how many others there are."""
     known = [sentence for sentence in findings if NOTHING not in sentence]
     if lacking := len(findings) - len(known):
-        known.append(f"{lacking} more findings need a point that has no valid trial.")
+        known.append(f"{lacking} more finding{'s need' if lacking > 1 else ' needs'} a point that has no valid trial.")
     return known
 
 
@@ -385,17 +385,17 @@ def results_table(run: Run) -> Table:
     for name in dict.fromkeys(t["name"] for t in run.trials):
         trials = [t for t in run.trials if t["name"] == name]
         valid = [t for t in trials if t["valid"]]
-        wording = f"{len(valid)}/{len(trials)}"
+        counted = f"{len(valid)}/{len(trials)}"
         shown = [t["metrics"] for t in valid or trials if "metrics" in t]
         if not shown:
             table.add_row(name, *["–"] * (len(headings) - 2), "failed")
             continue
         m = {key: median_interval([x[key] for x in shown if x.get(key) is not None]).median for key in COLUMNS}
-        request = trials[0]["settings"].get("loss")
+        loss = trials[0]["settings"].get("loss")
         cells = (
             f"{100 * m['final_accuracy']:.1f}" if "final_accuracy" in shown[0] else "–", f"{1000 * m['step_median']:.0f}",
             f"{1000 * m['tat_median']:.0f}", f"{m['ate_per_second'] / 1e3:.0f}",
-            f"{100 * m['loss_achieved']:.3f} ({100 * request:g})" if request else "–", f"{m['retransmissions']:,.0f}", wording,
+            f"{100 * m['loss_achieved']:.3f} ({100 * loss:g})" if loss else "–", f"{m['retransmissions']:,.0f}", counted,
         )  # fmt: skip
         table.add_row(name, *cells)
     return table

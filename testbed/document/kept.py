@@ -16,6 +16,8 @@ import typer
 from inalab.testbed.command.runner import figures_of, findings_of
 from inalab.testbed.draw.plots import saved
 from inalab.testbed.plan import experiment as experiments
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.record.provenance import described
 from inalab.testbed.record.runs import PACKED, ROOT, ResultsError, Run, load_run, save_record, write_whole
 from inalab.testbed.report.page import command
 
@@ -37,25 +39,36 @@ def load(name: str) -> Run | None:
 def keep(folder: Path) -> Path:
     """Keep a finished run in place of the experiment's present kept run, and draw it. ResultsError if it is not finished."""
     run = load_run(folder)
-    if not run.record["finished"]:
+    if not run.record.get("finished"):
         raise ResultsError(f"the run in {folder} was interrupted: go on with it by --resume")
     kept = Run(FOLDER / run.record["experiment"], {k: v for k, v in run.record.items() if k not in OF_ITS_MACHINE}, run.trials)
-    kept.folder.mkdir(parents=True, exist_ok=True)
+    shown = _drawn(kept)
     whole = "".join(json.dumps(trial, allow_nan=False) + "\n" for trial in run.trials)
+    kept.folder.mkdir(parents=True, exist_ok=True)
     write_whole(kept.folder / PACKED, lzma.compress(whole.encode(), preset=9 | lzma.PRESET_EXTREME))
-    draw(kept)
+    _write(kept, shown)
     return kept.folder
 
 
 def draw(run: Run) -> None:
     """Write a kept run's plots and findings as the code now makes them."""
+    _write(run, _drawn(run))
+
+
+def _drawn(run: Run) -> dict[str, bytes]:
+    """A run's plots by name; its findings and captions go into its record."""
     experiment = experiments.load(run.record["experiment"])
-    for old in run.folder.glob("*.svg"):
-        old.unlink()
     shown = figures_of(run, experiment)
-    for name, _, figure in shown:
-        write_whole(run.folder / f"{name}.svg", saved(name, figure, "svg"))
     run.record |= {"findings": findings_of(run, experiment), "captions": {name: caption for name, caption, _ in shown}}
+    return {name: saved(name, figure, "svg") for name, _, figure in shown}
+
+
+def _write(run: Run, shown: dict[str, bytes]) -> None:
+    for name, picture in shown.items():
+        write_whole(run.folder / f"{name}.svg", picture)
+    for old in run.folder.glob("*.svg"):
+        if old.stem not in shown:
+            old.unlink()
     save_record(run)
 
 
@@ -65,7 +78,7 @@ def how(run: Run) -> str:
     machine = record["machine"]
     where = f"{machine['processor']}, {machine['cores']} cores"
     how = "Simulated" if record["target"] == "simulated" else "Measured"
-    commit = str(record["git"]["commit"])[:7] + (" with changes" if record["git"].get("changed") else "")
+    commit = described(record.get("git") or {}, 7) or "unknown"
     return (
         f"{how} {str(record['started'])[:10]} ({where}, commit {commit}): {valid} of {len(run.trials)} trials are valid. "
         f"`{command(record)}`"
@@ -77,7 +90,7 @@ def main(folders: list[Path]) -> None:
     try:
         for folder in folders:
             print(f"{folder} is kept in {keep(folder)}")
-    except ResultsError as error:
+    except (ResultsError, SettingsError) as error:
         sys.exit(f"inalab: {error}")
 
 

@@ -52,9 +52,9 @@ def record(name: str, folder: Path) -> str:
     shown = ""
     for figure, caption in run.record["captions"].items():
         path = os.path.relpath(run.folder / f"{figure}.svg", folder)
-        shown += f"![{caption.partition(':')[0].rstrip('.')}]({path})\n\n{caption.rstrip('.')}.\n\n"
-    told = "".join(f"- {sentence}\n" for sentence in run.record["findings"])
-    return f"{shown}{kept.how(run)}\n\n<details markdown><summary>Every finding of this run</summary>\n\n{told}\n</details>\n"
+        shown += f"![{run.record['description'].rstrip('.')}]({path})\n\n{caption.rstrip('.')}.\n\n"
+    findings = "".join(f"- {sentence}\n" for sentence in run.record["findings"])
+    return f"{shown}{kept.how(run)}\n\n<details markdown><summary>Every finding of this run</summary>\n\n{findings}\n</details>\n"
 
 
 def number(query: str) -> str:
@@ -72,22 +72,23 @@ def number(query: str) -> str:
 def _number(run: Run, words: list[str]) -> str:
     options = [word[1:] for word in words if word.startswith(":")]
     (what, *point), other = _split([word for word in words if not word.startswith(":")])
-    factors = _factors(point)
+    factors = _factors(run, point)
     times = next((float(o) for o in options if o.replace(".", "").isdigit()), 1.0)
     form = next((o for o in options if re.fullmatch(r"[,.]?\.?\d*[fg]", o)), ".2f")
-    measured = _measure(run.record["experiment"], what)
-    measure: Measure = lambda trial: times * measured(trial)  # noqa: E731
+    measure = _measure(run.record["experiment"], what)
     if not matching(run, **factors):
         raise ValueError("no trial has these factors")
     if "largest" in options:
-        each = [measured(t) for t in matching(run, **factors) if t["valid"]]
-        return f"{times * max(np.hstack(each)):{form}}"
+        if other:
+            raise ValueError("a ratio has no largest value")
+        each = np.hstack([measure(t) for t in matching(run, **factors) if t["valid"]])
+        return f"{times * np.nanmax(each):{form}}"
     lacking = {word[1:] for word in other if word.startswith("-")}
-    base = {k: v for k, v in (factors | _factors(other)).items() if k not in lacking}
+    base = {k: v for k, v in (factors | _factors(run, other)).items() if k not in lacking}
     found = ratio(run, measure, factors, base) if other else estimate(run, measure, **factors)
     if not found.n:
         raise ValueError("no valid trial has it")
-    return _words(found, form, "short" in options)
+    return _words(Interval(times * found.median, times * found.low, times * found.high, found.n), form, "short" in options)
 
 
 def _words(found: Interval, form: str, short: bool) -> str:
@@ -100,13 +101,14 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def _factors(words: list[str]) -> dict[str, Any]:
-    """key=value as in trials.jsonl: numbers and true, false, null are those of JSON."""
+def _factors(run: Run, words: list[str]) -> dict[str, Any]:
+    """key=value as in trials.jsonl: numbers and true, false, null are those of JSON, where the trials do not have text there."""
     found = {}
     for word in (word for word in words if "=" in word):
         key, _, value = word.partition("=")
+        text = any(isinstance(t["factors"].get(key), str) for t in run.trials)
         try:
-            found[key] = json.loads(value)
+            found[key] = value if text else json.loads(value)
         except ValueError:
             found[key] = value
     return found

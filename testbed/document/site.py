@@ -16,8 +16,8 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     for name, page in OUTSIDE.items():
-        text = (ROOT / name).read_text().replace("](docs/", "](")
-        files.append(File.generated(config, page, content=_within(text, "")))
+        text = _within((ROOT / name).read_text(), "").replace("](docs/", "](")
+        files.append(File.generated(config, page, content=text))
     return files
 
 

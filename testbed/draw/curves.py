@@ -48,8 +48,11 @@ def by_name(run: Run) -> dict[str, list[Record]]:
 
 def matching(run: Run, **factors: Any) -> list[Record]:
     """Trials with measurements that have these factors. If a factor is a list, any of its values matches."""
-    among = {key: value if isinstance(value, list) else [value] for key, value in factors.items()}
-    return [t for t in run.finished if all(t["factors"].get(key) in values for key, values in among.items())]
+    return [t for t in run.finished if all(_is(t["factors"].get(key), value) for key, value in factors.items())]
+
+
+def _is(found: Any, value: Any) -> bool:
+    return bool(found == value or (isinstance(value, list) and found in value))
 
 
 def values(run: Run, measure: Measure, **factors: Any) -> list[float]:

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from inalab.testbed.record import steps
@@ -52,6 +52,7 @@ def new_figure(
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(axis="y", color="#e4e4e4", linewidth=0.7)
         ax.set_axisbelow(True)
+        ax.tick_params(labelsize=SMALLEST)
     return figure, list(axes)
 
 
@@ -64,6 +65,9 @@ def named(figure: Figure, axes: Iterable[Axes]) -> None:
     if found and len(found) <= MOST_NAMED and set(found) == set(ends) == last:
         _name_ends(figure, axes[-1], ends)
     elif found:
+        for legend in list(figure.legends):  # two in the same place would lie on each other
+            found = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True)) | found
+            legend.remove()
         columns = min(len(found), 4 if max(map(len, found)) < 28 else 2)
         figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
 
@@ -71,17 +75,23 @@ def named(figure: Figure, axes: Iterable[Axes]) -> None:
 def _line_of(handle: Any) -> Line2D | None:
     """The line of a series; None if it has no line, or no finite point on it."""
     line = handle[0] if isinstance(handle, ErrorbarContainer) else handle
-    return line if isinstance(line, Line2D) and np.isfinite(np.asarray(line.get_ydata(), float)).any() else None
+    return line if isinstance(line, Line2D) and len(_points(line)) else None
+
+
+def _points(line: Line2D) -> NDArray[np.float64]:
+    """The finite points of a line."""
+    points = np.asarray(line.get_xydata(), np.float64)
+    return points[np.isfinite(points).all(axis=1)]
 
 
 def _name_ends(figure: Figure, ax: Axes, lines: dict[str, Line2D]) -> None:
     """Each name beside the last point of its line, moved up or down where names would overlap."""
+    ax.get_xlim(), ax.get_ylim()  # autoscales, which transforms do not
     to_axes = ax.transAxes.inverted()
     ends = {}
     for label, line in lines.items():
-        points = np.asarray(line.get_xydata(), np.float64)
-        last = points[np.isfinite(points[:, 1])][-1]
-        ends[label] = to_axes.transform(line.get_transform().transform(last))
+        last = _points(line)[-1]
+        ends[label] = np.clip(to_axes.transform(line.get_transform().transform(last)), 0, 1)
     gap = 1.25 * SMALLEST / (72 * figure.get_figheight() * ax.get_position().height)
     places = _apart([float(y) for _, y in ends.values()], gap)
     for (label, line), place in zip(lines.items(), places, strict=True):
@@ -129,11 +139,15 @@ def saved(name: str, figure: Figure, kind: str, **options: Any) -> bytes:
 
 
 def readable(axis: Axis) -> None:
-    """Plain numbers on a logarithmic axis: 0.2, 1, 50; between the powers of ten where they alone would be too few."""
+    """Plain numbers on a logarithmic axis: 0.2, 1, 50; between the powers of ten where they alone would be too few.
+
+    Ticks that were set stay.
+    """
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(high / low) if low > 0 else 9.0
-    steps = (1.0, 2.0, 5.0) if decades < 3 else (1.0,)
-    axis.set_major_locator(LogLocator(subs=tuple(np.arange(1, 10)) if decades < 0.7 else steps))
+    steps = tuple(np.arange(1.0, 10.0)) if decades < 0.7 else (1.0, 2.0, 5.0) if decades < 3 else (1.0,)
+    if not isinstance(axis.get_major_locator(), FixedLocator):
+        axis.set_major_locator(LogLocator(subs=steps))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -34,8 +34,8 @@ def _outcome(lab: Lab, task: Task, submission: Path, shared: dict[Hashable, Any]
         except Exception as error:  # the check goes on, for others' sake; what it could not read is shown
             wording = f"the check cannot read what the program hands over: {type(error).__name__}: {error}"
             share, trace = 0.0, traceback.format_exc()
-        if bench.guard.wording:
-            share, wording = 0.0, f"the submission's processes {bench.guard.wording}"
+        if bench.guard.message:
+            share, wording = 0.0, f"the submission's processes {bench.guard.message}"
         texts = (printable(text) for text in (wording, trace, bench.output()))
         return Outcome(task.name, round(share * task.points, 1), task.points, *texts)
 

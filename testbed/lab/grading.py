@@ -64,7 +64,7 @@ def gradescope(report: Report) -> dict[str, Any]:
 
 
 def _text(outcome: Outcome) -> str:
-    parts = [outcome.wording, outcome.trace, outcome.output.strip() and f"The program printed:\n{outcome.output.strip()}"]
+    parts = [outcome.message, outcome.trace, outcome.output.strip() and f"The program printed:\n{outcome.output.strip()}"]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -40,10 +40,10 @@ def _total(machine: int) -> int:
 
 
 class Guard:
-    """Ends the processes that it is given as soon as there is an excess. `told` is what it was."""
+    """Ends the processes that it is given as soon as there is an excess. `message` is what it was."""
 
     def __init__(self) -> None:
-        self.wording: str | None = None
+        self.message: str | None = None
         self._guarded: list[subprocess.Popen[bytes]] = []
         self._over = Event()
         self._thread = Thread(target=self._watch, daemon=True)
@@ -65,6 +65,6 @@ class Guard:
     def _watch(self) -> None:
         while not self._over.wait(EVERY):
             if wording := excess():
-                self.wording = wording
+                self.message = wording
                 for process in self._guarded:
                     process.kill()

@@ -48,12 +48,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task. `told` says what is wrong, or why it earned what it did; `output` is what the programs printed."""
+    """What came of a task. `message` says what is wrong, or why it earned what it did; `output` is what the programs printed."""
 
     task: str
     points: float
     most: int
-    wording: str = ""
+    message: str = ""
     trace: str = ""
     output: str = ""
 

@@ -74,15 +74,15 @@ def _keep(executable: bytes, target: Path) -> None:
 
 def _output(command: Sequence[str], program: str, text: bytes = b"") -> bytes:
     """What a compiler prints that gets this text. Failure if it does not end well."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as sentences:
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as errors:
         given.write(text)  # files, because these have a limit
         given.seek(0)
         try:
-            done = subprocess.run(command, stdin=given, stdout=made, stderr=sentences, timeout=COMPILING, check=False)
+            done = subprocess.run(command, stdin=given, stdout=made, stderr=errors, timeout=COMPILING, check=False)
         except subprocess.TimeoutExpired:
             raise Failure(f"{program} takes longer than {COMPILING} s to compile") from None
         if done.returncode:
-            wording = _content(sentences).decode(errors="replace").strip()[-4000:]
+            wording = _content(errors).decode(errors="replace").strip()[-4000:]
             raise Failure(f"{program} does not compile", wording or f"the compiler {ending(done.returncode)}")
         return _content(made)
 

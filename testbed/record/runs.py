@@ -153,9 +153,13 @@ def load_run(folder: Path) -> Run:
 def _trials_of(folder: Path) -> str:
     if (folder / "trials.jsonl").exists():
         return (folder / "trials.jsonl").read_text()
-    return (
-        lzma.LZMADecompressor().decompress((folder / PACKED).read_bytes(), LONGEST).decode() if (folder / PACKED).exists() else ""
-    )
+    if not (folder / PACKED).exists():
+        return ""
+    archive = lzma.LZMADecompressor()
+    whole = archive.decompress((folder / PACKED).read_bytes(), LONGEST)
+    if not archive.eof:
+        raise ValueError(f"{PACKED} is cut off, or too long")
+    return whole.decode()
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -283,7 +283,7 @@ def _refusals(result: Comparison) -> Iterator[str]:
 
 
 def _context_table(rows: list[tuple[str, str, str]]) -> Table:
-    table = Table(title="Asked and run differently", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title="Requested and run differently", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("", "A", "B"):
         table.add_column(heading, overflow="fold")
     for what, first, second in rows:

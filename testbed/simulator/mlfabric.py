@@ -82,15 +82,15 @@ class ScheduledUpdates(Updates):
 
     # --- the scheduler, on the management network
 
-    def _tell_scheduler(self, event: Callable[..., list[Action]], *wording: float) -> None:
-        self.traffic.after(self.traffic.known.message, self._decide, event, wording)
+    def _tell_scheduler(self, event: Callable[..., list[Action]], *arguments: float) -> None:
+        self.traffic.after(self.traffic.known.message, self._decide, event, arguments)
 
-    def _decide(self, event: Callable[..., list[Action]], wording: Iterable[float]) -> None:
+    def _decide(self, event: Callable[..., list[Action]], arguments: Iterable[float]) -> None:
         """What the scheduler says then."""
         if late := self.schedule.reserved.should_have_ended(self.traffic.now):
             what = f"a transfer from host {late[0].source} to host {late[0].destination}"
             raise ValueError(f"{what} is late, which is not simulated: choose target embedded")
-        for action in event(*wording, self.traffic.now):
+        for action in event(*arguments, self.traffic.now):
             self.traffic.after(self.traffic.known.message, self._do, action)
 
     def _do(self, action: Action) -> None:

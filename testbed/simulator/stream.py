@@ -1,4 +1,4 @@
-"""What the workers of all schemes do alike: hosts.stream.stream for compiled compiled_rows."""
+"""What the workers of all schemes do alike: hosts.stream.stream for compiled loops."""
 
 from __future__ import annotations
 

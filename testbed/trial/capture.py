@@ -92,10 +92,10 @@ def capturing(network: Network, files: Files) -> Iterator[Counts]:
     except BaseException:
         _end(pid, ours)
         raise
-    wording = _end(pid, ours)
-    if isinstance(wording, str):
-        raise TrialError(wording)
-    counts |= wording
+    outcome = _end(pid, ours)
+    if isinstance(outcome, str):
+        raise TrialError(outcome)
+    counts |= outcome
 
 
 def _interface(network: Network, link: LinkPlan) -> str:
@@ -105,14 +105,14 @@ def _interface(network: Network, link: LinkPlan) -> str:
 
 def _end(pid: int, connection: Connection) -> Counts | str:
     """Have the process write the rest, and wait for it; the counts, or why there are none."""
-    wording: Any = None
+    outcome: Any = None
     with suppress(OSError):  # it has ended already
         connection.send(None)
     with suppress(EOFError, OSError):
-        wording = connection.recv()
+        outcome = connection.recv()
     connection.close()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return wording or f"the process that captures packets {isolation.ending(code)}"
+    return outcome or f"the process that captures packets {isolation.ending(code)}"
 
 
 def _write_all(rings: list[PacketRing], files: Files, connection: Connection) -> int:

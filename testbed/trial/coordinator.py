@@ -275,5 +275,5 @@ class _Trial:
 
 def _drops(switch: dict[str, Any]) -> int:
     """Packets that a switch dropped where it was not requested, as far as its ports tell, and at least the missing copies."""
-    wording: int = sum(p.get(kind, 0) for p in switch["ports"].values() for kind in ("queue_drops", "ring_drops", "send_errors"))
-    return max(wording, int(switch.get("copies_missing", 0)))
+    counted: int = sum(p.get(kind, 0) for p in switch["ports"].values() for kind in ("queue_drops", "ring_drops", "send_errors"))
+    return max(counted, int(switch.get("copies_missing", 0)))

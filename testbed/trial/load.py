@@ -30,7 +30,7 @@ class LoadMeter:
         """`switches` are the processes that move packets, by the switches' names."""
         self.switches = switches
         self.windows = 0
-        self.full = 0  # windows in which somebody could do no more
+        self.full = 0  # windows in which a switch or the processors were saturated
         self.burdened: Counter[str] = Counter()  # and who it was
         self.full_time = Spent(0, 0, 0, 0, 0, 0)  # in windows in which it was the processors
         self.window = WINDOW
@@ -66,9 +66,9 @@ class LoadMeter:
         self.window = max(WINDOW, (time.monotonic() - now) / COST)
 
     def metrics(self) -> dict[str, Any]:
-        """What METRICS names: shares of the processors' time, in all and in the windows in which they could do no more.
+        """What METRICS names: shares of the processors' time, in all and in the windows in which they were saturated.
 
-        `saturated` is the share of windows in which somebody could do no more, `saturated_by` who that was mostly.
+        `saturated` is the share of windows in which a switch or the processors were saturated, `saturated_by` which, mostly.
         """
         (who, _), *_ = self.burdened.most_common(1) or [("", 0)]
         whole = {f"cpu_{name}": share for name, share in shares(self.first, self._read())._asdict().items()}

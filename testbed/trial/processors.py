@@ -1,4 +1,4 @@
-"""Whose time the processors spent: a trial's switches, the rest of the trial, other processes, or the machine below a virtual one.
+"""Whose time the processors spent: a trial's switches, the rest of the trial, other processes, or the hypervisor.
 
 Within a trial's PID namespace /proc holds the trial's processes alone, and /proc/stat counts those of the whole machine.
 """

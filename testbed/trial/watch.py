@@ -42,7 +42,7 @@ class Watch:
             if s.host in job.servers and not s.manages
         }
         self.lost: list[Lost] = []  # servers without which their jobs have gone on
-        self.background: dict[int, str] = {}  # processes of traffic that is no process's job; they run until the network ends
+        self.background: dict[int, str] = {}  # processes of traffic of no job; they run until the network ends
         self.down: dict[str, float] = {}  # since when each management link is
         self.due = 0.0
 

@@ -59,7 +59,7 @@ def calls(folder: Path, code: str) -> Outcome:
 
 
 def shown(outcomes: list[Outcome]) -> str:
-    return "\n".join(f"{o.wording}\n{o.trace}\n{o.output}" for o in outcomes)
+    return "\n".join(f"{o.message}\n{o.trace}\n{o.output}" for o in outcomes)
 
 
 # --- forged modules
@@ -88,7 +88,7 @@ def test_modules_beside_a_host_are_nobodys(tmp_path: Path) -> None:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not mine')")
     (tmp_path / "own.py").write_text("VALUE = 7\n")
     code = "import colorsys, json, random, own, wire\nimport numpy as np\ndef work():\n    return [np.int64(own.VALUE), random.Random(1).random() < 1]\n"
-    assert calls(tmp_path, code).wording == "[7, True]"
+    assert calls(tmp_path, code).message == "[7, True]"
 
 
 def test_a_compiler_of_the_submissions_is_not_the_compiler(work: Path, secret: Path) -> None:
@@ -109,7 +109,7 @@ def test_who_runs_the_submission_is_not_the_submissions(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / "testbed/lab/confined_main.py").write_text("raise SystemExit('mine')")
     code = "import resource, testbed\ndef work():\n    return [resource.getrlimit(resource.RLIMIT_NPROC)[0], testbed.__file__]\n"
-    assert calls(tmp_path, code).wording.startswith("[256, ") and "/submission" not in calls(tmp_path, code).wording
+    assert calls(tmp_path, code).message.startswith("[256, ") and "/submission" not in calls(tmp_path, code).message
 
 
 # --- C that is not what the compiler would write
@@ -191,7 +191,7 @@ def test_processes_without_number_are_ended(tmp_path: Path, monkeypatch: pytest.
     code = "import os, time\ndef work():\n    while os.fork() or not os.fork():\n        pass\n    time.sleep(60)\n"
     found = calls(tmp_path, code)
     # for an ordinary user the kernel may be the first to say so
-    assert "processes are more than" in found.wording or "Resource temporarily unavailable" in found.trace
+    assert "processes are more than" in found.message or "Resource temporarily unavailable" in found.trace
 
 
 def test_memory_of_all_processes_together_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def work():
             time.sleep(60)
     time.sleep(60)
 """
-    assert "of memory together" in calls(tmp_path, code).wording
+    assert "of memory together" in calls(tmp_path, code).message
 
 
 def test_what_is_printed_without_end_fills_no_disk(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def work():
     time.sleep(0.5)
     return 1
 """
-    assert calls(tmp_path, code).wording == "1"
+    assert calls(tmp_path, code).message == "1"
     for _ in range(100):  # the kernel takes its time
         if not (left := [p.pid for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "86411"]]):
             break
@@ -251,12 +251,12 @@ def work():
     os._exit(0)
 """
     found = calls(tmp_path, code)
-    assert found.points == 0 and found.wording
+    assert found.points == 0 and found.message
 
 
 def test_a_message_has_a_size(tmp_path: Path) -> None:
     found = calls(tmp_path, f"def work():\n    return 'x' * {messages.MOST}\n")
-    assert found.points == 0 and "a message of" in found.wording
+    assert found.points == 0 and "a message of" in found.message
 
 
 # --- names, links and odd files

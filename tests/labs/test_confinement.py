@@ -68,7 +68,7 @@ def work():
             pass
     return found
 """
-    wording = outcome(work, code, called).wording
+    wording = outcome(work, code, called).message
     assert wording in ("[]", "['/proc/1/environ']"), wording  # process 1 inside is bubblewrap's
 
 
@@ -92,7 +92,7 @@ def work():
         pass
     return written
 """
-    assert outcome(tmp_path, code, called).wording == "[]"
+    assert outcome(tmp_path, code, called).message == "[]"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["work.py"]
 
 
@@ -105,7 +105,7 @@ def work():
 """
     outside = subprocess.Popen(["sleep", "86423"])
     try:
-        assert outcome(tmp_path, code, called).wording == "['lo']"
+        assert outcome(tmp_path, code, called).message == "['lo']"
     finally:
         outside.kill()
         outside.wait()
@@ -113,7 +113,7 @@ def work():
 
 def test_an_endless_loop_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = outcome(tmp_path, "def work():\n    while True:\n        pass\n", impatient(monkeypatch))
-    assert found.wording == "work() in work.py does not return within 1 s: an endless loop?"
+    assert found.message == "work() in work.py does not return within 1 s: an endless loop?"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_an_endless_loop_is_told_as_one(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_what_ends_a_submission_does_not_end_the_check(body: str, wording: str, tmp_path: Path) -> None:
     found = outcome(tmp_path, f"def work():\n{body}", called)
-    assert wording in f"{found.wording}\n{found.trace}"
+    assert wording in f"{found.message}\n{found.trace}"
     assert found.points <= 5
 
 
@@ -142,7 +142,7 @@ def test_what_a_program_prints_and_where_it_failed_is_shown(tmp_path: Path) -> N
 
 def test_a_file_that_cannot_be_imported_says_where(tmp_path: Path) -> None:
     found = outcome(tmp_path, "def work(:\n", called)
-    assert "import work.py" in found.wording and "SyntaxError" in found.trace and "line 1" in found.trace
+    assert "import work.py" in found.message and "SyntaxError" in found.trace and "line 1" in found.trace
 
 
 def finished(bench: Workbench) -> None:
@@ -154,7 +154,7 @@ def finished(bench: Workbench) -> None:
 @pytest.mark.parametrize("result", ["None", "[1] * 16", "'text'", "{'$array': 'AAAA', 'of': 'O', 'shape': [1]}", "{'$bytes': 3}"])
 def test_odd_results_are_failures_of_the_task(result: str, tmp_path: Path) -> None:
     found = outcome(tmp_path, f"{HOST}    def start(self):\n        self.finish({result})\n", finished)
-    assert found.points == 0 and found.wording
+    assert found.points == 0 and found.message
 
 
 def test_a_host_shares_no_memory_with_another(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_host_shares_no_memory_with_another(tmp_path: Path) -> None:
         return Share(0.5, str([dict(host.start(0.0))["finish"] for host in hosts]))
 
     work = f"seen = []\n\n{HOST}    def start(self):\n        seen.append(1)\n        self.finish(len(seen))\n"
-    assert outcome(tmp_path, work, counts).wording == "[1, 1, 1]"
+    assert outcome(tmp_path, work, counts).message == "[1, 1, 1]"
 
 
 def test_hosts_share_no_files_no_sockets_and_no_memory_that_an_import_made(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ shared = mmap.mmap(-1, 4096)
         hosts = [bench.host("Worker", f"h{n}") for n in range(3)]
         return Share(0.5, str([dict(host.start(0.0))["finish"] for host in hosts]))
 
-    assert outcome(tmp_path, work, shares).wording == str([[False] * 3] * 3)
+    assert outcome(tmp_path, work, shares).message == str([[False] * 3] * 3)
 
 
 def test_an_answer_that_comes_slowly_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def work():
             os.write(n, bytes([byte]))
         time.sleep(0.2)
 """
-    assert "does not return within 1 s" in outcome(tmp_path, code, impatient(monkeypatch)).wording
+    assert "does not return within 1 s" in outcome(tmp_path, code, impatient(monkeypatch)).message
 
 
 def test_a_compilation_that_waits_for_ever_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,12 +212,12 @@ def test_a_compilation_that_waits_for_ever_ends(tmp_path: Path, monkeypatch: pyt
     os.mkfifo(tmp_path / "wait.p4")
     (tmp_path / "one.p4").write_text('#include "wait.p4"\n')
     found = outcome(tmp_path, "", lambda bench: bench.switch(), ("one.p4",))
-    assert found.wording in ("one.p4 takes longer than 3 s to compile", "one.p4 does not compile")
+    assert found.message in ("one.p4 takes longer than 3 s to compile", "one.p4 does not compile")
 
 
 def test_what_a_program_tells_at_length_is_cut(tmp_path: Path) -> None:
     found = outcome(tmp_path, "def work():\n    return 'x' * (1 << 20)\n", called)
-    assert len(found.wording) < 30_000
+    assert len(found.message) < 30_000
 
 
 def test_files_of_a_program_have_a_limit_also_in_memory(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def work():
         pass
     return written >> 20
 """
-    assert 16 <= int(outcome(tmp_path, code, called).wording) <= 64 * 16
+    assert 16 <= int(outcome(tmp_path, code, called).message) <= 64 * 16
 
 
 def test_p4_cannot_include_files_of_the_teacher(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_p4_cannot_include_files_of_the_teacher(tmp_path: Path) -> None:
         bench.switch()
 
     found = outcome(work, "", compiles, ("one.p4",))
-    assert "does not compile" in found.wording and "SECRET" not in found.trace
+    assert "does not compile" in found.message and "SECRET" not in found.trace
 
 
 def test_a_program_that_recirculates_for_ever_is_told(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_program_that_recirculates_for_ever_is_told(tmp_path: Path) -> None:
     def sends(bench: Workbench) -> None:
         bench.switch().send(0, bytes(60))
 
-    assert "the program sends it round endlessly" in outcome(tmp_path, "", sends, ("forward.p4",)).wording
+    assert "the program sends it round endlessly" in outcome(tmp_path, "", sends, ("forward.p4",)).message
 
 
 def in_room(tmp_path: Path, command: str, seconds: float = 30.0) -> tuple[int, str]:
@@ -358,7 +358,7 @@ def work():
         libc.unshare(0x10000000 | 0x20000)  # a further user and mount namespace
     return done
 """
-    assert outcome(tmp_path, code, called).wording == "[]"
+    assert outcome(tmp_path, code, called).message == "[]"
 
 
 def test_a_trial_cannot_have_another_file_read_as_its_output(tmp_path: Path) -> None:
@@ -380,4 +380,4 @@ def test_a_figure_overwrites_no_file_that_a_link_leads_to(tmp_path: Path) -> Non
 @pytest.mark.skipif(os.geteuid() != 0, reason="it is about root")
 def test_root_does_not_grade_real_trials(tmp_path: Path) -> None:
     report = grading.graded(tmp_path, "10-scheme")
-    assert report.points == 0 and "use an ordinary account" in report.outcomes[0].wording
+    assert report.points == 0 and "use an ordinary account" in report.outcomes[0].message

@@ -30,14 +30,14 @@ def test_programs_are_confined_where_the_tests_run() -> None:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.quiet if name in TIMED else ()) for name in LABS])
 def test_the_solution_has_full_points(name: str) -> None:
     for outcome in check(catalogue.load(name), catalogue.SOLUTIONS / name):
-        assert outcome.passed, f"{outcome.task}: {outcome.wording}\n{outcome.trace}\n{outcome.output}"
+        assert outcome.passed, f"{outcome.task}: {outcome.message}\n{outcome.trace}\n{outcome.output}"
 
 
 @pytest.mark.parametrize("folder", INDEPENDENT, ids=lambda f: f"{f.parent.name}: {f.name}")
 def test_a_solution_by_somebody_else_has_full_points(folder: Path) -> None:
     """They were written from the README alone, in other styles than the reference."""
     for outcome in check(catalogue.load(folder.parent.name), folder):
-        assert outcome.passed, f"{outcome.task}: {outcome.wording}\n{outcome.trace}\n{outcome.output}"
+        assert outcome.passed, f"{outcome.task}: {outcome.message}\n{outcome.trace}\n{outcome.output}"
 
 
 def test_what_every_lab_can_import_solves_none() -> None:
@@ -51,7 +51,7 @@ def test_the_starter_has_few_points_and_says_what_is_missing(name: str, tmp_path
     catalogue.begin(name, tmp_path / "work")
     outcomes = list(check(catalogue.load(name), tmp_path / "work"))
     assert sum(o.points for o in outcomes) <= FEW * sum(o.most for o in outcomes)
-    assert all(o.wording for o in outcomes if not o.passed)
+    assert all(o.message for o in outcomes if not o.passed)
 
 
 @pytest.mark.parametrize("wrong", all_wrong(), ids=lambda w: f"{w.lab}: {w.name}")
@@ -60,7 +60,7 @@ def test_a_mistake_is_caught_by_the_task_that_is_about_it(wrong: Wrong, tmp_path
     (task,) = [t for t in lab.tasks if t.name == wrong.task]
     (outcome,) = check(replace(lab, tasks=[task]), write(wrong, tmp_path))
     assert not outcome.passed, "the mistake is not noticed"
-    assert wrong.says in f"{outcome.wording}\n{outcome.trace}\n{outcome.output}"
+    assert wrong.says in f"{outcome.message}\n{outcome.trace}\n{outcome.output}"
 
 
 @pytest.mark.parametrize("name", LABS)

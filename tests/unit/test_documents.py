@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import lzma
 import re
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inalab.testbed.document import kept, numbers
+from inalab.testbed.draw.curves import matching
 from inalab.testbed.plan import experiment
+from inalab.testbed.plan.settings import make_settings
 from inalab.testbed.record.runs import PACKED, ROOT, ResultsError, Run, load_run
 from tests.runs import invalid, record, trial
 
@@ -38,6 +41,22 @@ def test_a_page_has_the_numbers_of_the_kept_runs(page: Path) -> None:
 def test_the_figures_of_every_experiment_are_on_one_page() -> None:
     shown = [name for page in numbers.PAGES for name, _ in numbers.RECORD.findall(page.read_text())]
     assert sorted(shown) == sorted(set(experiment.names()) - {"quickstart", "validation"})
+
+
+QUERIES = sorted({" ".join(query.split()) for page in numbers.PAGES for query, _ in numbers.NUMBER.findall(page.read_text())})
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_number_names_a_point_that_its_experiment_has(query: str) -> None:
+    """Also where no run is kept yet."""
+    name, *words = shlex.split(query)
+    chosen = experiment.load(name)
+    planned = [{"factors": t.factors} for t in chosen.trials(make_settings(chosen.Settings, {}), 1)]
+    run: Any = SimpleNamespace(trials=planned, finished=planned)
+    point, other = numbers._split([word for word in words if not word.startswith(":")])
+    factors = numbers._factors(run, point)
+    base = {k: v for k, v in (factors | numbers._factors(run, other)).items() if f"-{k}" not in other}
+    assert matching(run, **factors) and matching(run, **base)
 
 
 def typed(page: Path) -> list[str]:
@@ -85,6 +104,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Run]:
         ("workers tat_median scheme=ring :1000 :.0f", "300 (200 to 400)"),
         ("workers tat_median scheme=ring / scheme=switchml", "2.00 (2.00 to 3.00)"),
         ("workers tat_median workers=4 scheme=ring :largest :.1f", "0.4"),
+        ("workers tat_median scheme=ring / scheme=switchml :100 :.0f", "200 (200 to 300)"),
         ("loss tat_mean loss=0.01", "(not measured yet)"),
     ],
 )
@@ -93,7 +113,15 @@ def test_a_number_is_that_of_the_trials(runs: dict[str, Run], query: str, shown:
     assert numbers.filled(page, DOCS) == page.replace("?", shown)
 
 
-@pytest.mark.parametrize("query", ["workers tat_median scheme=tree", "workers no_such_metric scheme=ring", "workers"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "workers tat_median scheme=tree",
+        "workers no_such_metric scheme=ring",
+        "workers",
+        "workers tat_median / scheme=ring :largest",
+    ],
+)
 def test_a_number_that_there_is_not_ends_the_filling(runs: dict[str, Run], query: str) -> None:
     with pytest.raises(ResultsError, match="names a number that does not exist"):
         numbers.filled(f"<!--= {query} -->1<!--.-->", DOCS)
@@ -114,11 +142,11 @@ def test_a_kept_run_is_read_as_any_other_and_names_no_folder_of_its_machine(
     again = load_run(folder)
     assert again.trials == load_run(made).trials and again.record["findings"] == ["It is flat."]
     assert "/home/me" not in (folder / "run.json").read_text()
-    (folder / PACKED).write_bytes(lzma.compress(b"")[:-8])
-    assert load_run(folder).trials == []
-    (folder / PACKED).write_bytes(b"no archive")
-    with pytest.raises(ResultsError, match="is not the folder of a run"):
-        load_run(folder)
+    packed = (folder / PACKED).read_bytes()
+    for damaged in (packed[:-8], packed[:60], b"no archive"):
+        (folder / PACKED).write_bytes(damaged)
+        with pytest.raises(ResultsError, match="is not the folder of a run"):
+            load_run(folder)
     (made / "run.json").write_text(json.dumps(whole | {"finished": False}))
     with pytest.raises(ResultsError, match="was interrupted"):
         kept.keep(made)

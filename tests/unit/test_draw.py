@@ -180,7 +180,7 @@ def test_few_series_are_named_at_their_ends_in_the_order_of_their_lines() -> Non
     heights = names_at_ends(last)
     assert not figure.legends and not first.texts
     assert sorted(heights, key=heights.__getitem__) == ["to 1", "to 1.01", "to nan", "to 5"]  # the last point that there is counts
-    assert np.diff(sorted(heights.values())).min() > 0.05
+    assert np.diff(sorted(heights.values())).min() > 0.05 and min(heights.values()) > -0.2 and max(heights.values()) < 1.2
 
 
 @pytest.mark.parametrize("lines", [7, 2])

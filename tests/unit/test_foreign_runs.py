@@ -48,7 +48,7 @@ def code(tmp_path: Path) -> Path:
     return path
 
 
-def wording(folder: Path, experiment: str | None = None, schemes: tuple[str, ...] = (), drawn: bool | None = True) -> str:
+def printed(folder: Path, experiment: str | None = None, schemes: tuple[str, ...] = (), drawn: bool | None = True) -> str:
     """What `inalab report` prints."""
     out = io.StringIO()
     could = report_again(folder, experiment, schemes, Terminal(file=out, width=200))
@@ -65,7 +65,7 @@ def test_no_experiment_that_a_run_names_is_run(
     monkeypatch.chdir(tmp_path)
     run = make_run(tmp_path / "results", [trial()], **named)
     with pytest.raises(ResultsError, match="name it with --experiment FILE"):
-        wording(run.folder)
+        printed(run.folder)
     assert not (tmp_path / "was_run").exists()
 
 
@@ -73,7 +73,7 @@ def test_no_scheme_that_a_run_names_is_run_and_it_is_drawn_as_recorded(tmp_path:
     mine = measured() | {"bounds": {"sum": 0.05, "step": 0.1}}
     mine["settings"]["scheme"] = "of-theirs"
     run = make_run(tmp_path, [mine], schemes_added={str(code): "0a"}, looks={"of-theirs": LOOK})
-    assert "plots and report" in wording(run.folder)
+    assert "plots and report" in printed(run.folder)
     assert not (tmp_path / "was_run").exists() and "of-theirs" not in registry.names()
     assert look_of("of-theirs").colour == "#123456" and near_bound("of-theirs").high == 1.5
 
@@ -105,11 +105,11 @@ def test_figures_that_need_a_schemes_code_need_its_file_and_what_was_drawn_befor
         settings=mine["settings"] | {"schemes": ["of-somebody"], "sizes": [8]},
     )
     (run.folder / "report.html").write_text("as it was")
-    sentences = wording(run.folder, drawn=False)
+    sentences = printed(run.folder, drawn=False)
     assert f"a bound may need the code of {path}: name it with --scheme FILE" in sentences
     assert (run.folder / "report.html").read_text() == "as it was" and load_run(run.folder).record["plots"] == ["workers"]
     try:
-        assert "plots and report" in wording(run.folder, schemes=(str(path),))
+        assert "plots and report" in printed(run.folder, schemes=(str(path),))
         assert (run.folder / "workers.png").stat().st_size > 1000
     finally:
         registry._known().clear()
@@ -124,7 +124,7 @@ def test_no_link_in_a_runs_folder_leads_out_of_it(tmp_path: Path) -> None:
         (run.folder / name).unlink(missing_ok=True)
         (run.folder / name).symlink_to(victims / name)
     before = {path.name: path.read_text() for path in victims.iterdir()}
-    wording(run.folder)
+    printed(run.folder)
     export_csv(run.folder)
     assert {path.name: path.read_text() for path in victims.iterdir()} == before
     assert not [name for name in before if (run.folder / name).is_symlink()]
@@ -141,7 +141,7 @@ def test_records_that_nobody_measured_are_refused_or_shown(tmp_path: Path, chang
     run = make_run(tmp_path, [measured() if "looks" in changes_of else trial()])
     (run.folder / "run.json").write_text(json.dumps(run.record | changes_of))
     with suppress(ResultsError):
-        wording(run.folder, drawn=None)
+        printed(run.folder, drawn=None)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "1" + "0" * 400, "-1e305"])
@@ -150,12 +150,12 @@ def test_numbers_that_nobody_measured_are_refused_or_not_known(tmp_path: Path, v
     path = run.folder / "trials.jsonl"
     path.write_text(path.read_text().replace("123.456", value))
     with suppress(ResultsError):
-        wording(run.folder, drawn=None)
+        printed(run.folder, drawn=None)
 
 
 def test_what_is_recorded_of_a_scheme_replaces_none_that_there_is(tmp_path: Path) -> None:
     before = look_of("switchml")
-    wording(make_run(tmp_path, [measured()], looks={"switchml": LOOK}).folder)
+    printed(make_run(tmp_path, [measured()], looks={"switchml": LOOK}).folder)
     assert look_of("switchml") == before
 
 
@@ -163,9 +163,9 @@ def test_an_experiment_that_is_named_by_hand_is_run_and_must_be_the_runs(tmp_pat
     own = tmp_path / "own.py"
     own.write_text(Path("experiments/quickstart.py").read_text())
     run = make_run(tmp_path, [measured()], experiment="own", source="/elsewhere/own.py")
-    assert f"{own} has changed since the run" in wording(run.folder, str(own))
+    assert f"{own} has changed since the run" in printed(run.folder, str(own))
     with pytest.raises(ResultsError, match="is another experiment"):
-        wording(run.folder, "experiments/loss.py")
+        printed(run.folder, "experiments/loss.py")
 
 
 def changes(content: dict[str, Any], depth: int = 0) -> Iterator[tuple[tuple[str, ...], Any]]:

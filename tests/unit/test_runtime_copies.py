@@ -32,7 +32,7 @@ def switch(most_copies: int | None = None) -> OfflineSwitch:
     return made
 
 
-def wording(made: OfflineSwitch) -> dict[str, str]:
+def counters(made: OfflineSwitch) -> dict[str, str]:
     return dict(word.split("=") for word in made.command("show_copies").split())
 
 
@@ -50,7 +50,7 @@ def test_a_packet_causes_no_more_than_the_bound(op: int, sent: int) -> None:
     with switch(most_copies=100) as made:
         for turn in range(1, 3):
             assert len(made.send(0, endless(op))) == sent
-            shown = wording(made)
+            shown = counters(made)
             assert shown["most_copies"] == "100"
             assert int(shown["refused"]) >= turn
             assert shown["input_drops"] == "0"
@@ -61,23 +61,23 @@ def test_a_packet_causes_no_more_than_the_bound(op: int, sent: int) -> None:
 def test_as_many_as_the_bound_are_allowed(op: int) -> None:
     with switch(most_copies=100) as made:
         made.send(0, endless(op, 101))  # begins anew 100 times
-        assert wording(made)["refused"] == "0"
+        assert counters(made)["refused"] == "0"
         made.send(0, endless(op, 102))
-        assert wording(made)["refused"] == "1"
+        assert counters(made)["refused"] == "1"
 
 
 def test_no_copies_at_all() -> None:
     with switch(most_copies=0) as made:
         assert [port for port, _ in made.send(0, endless(CLONED_AT_INGRESS, 1))] == [1]
         assert made.send(0, endless(RESUBMITTED)) == []
-        assert wording(made)["refused"] == "2"
+        assert counters(made)["refused"] == "2"
 
 
 def test_the_offline_switch_ends_by_default() -> None:
     with switch() as made:
         for op in (RESUBMITTED, RECIRCULATED, CLONED, MULTICAST_CLONED, CLONED_TO_GROUP):
             made.send(0, endless(op))
-        assert wording(made)["most_copies"] == "4096"
+        assert counters(made)["most_copies"] == "4096"
         assert [port for port, _ in made.send(0, endless(CLONED_AT_INGRESS, 1))] == [1, 1]
 
 

@@ -124,6 +124,7 @@ def test_one_sum_of_a_thousand_workers(tmp_path: Path) -> None:
 def test_the_page_of_the_comparison_is_what_the_simulator_says_now() -> None:
     found = compare(calibration.measured(), costs.of("embedded"))
     assert (DOCS / "validation.md").read_text() == calibration.page(found)
+    assert calibration.failed() == calibration.failing(found)
 
 
 def test_costs_are_found_again_that_made_what_is_fitted() -> None:

@@ -65,7 +65,7 @@ def expect(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) ->
 KINDS = {wire.KIND_UPDATE: UPDATE, wire.KIND_RESULT: RESULT, wire.KIND_QUERY: QUERY, wire.KIND_STATUS: STATUS}
 
 
-def wording(data: bytes) -> Message:
+def read_as(data: bytes) -> Message:
     """What a packet of any kind says."""
     h = read(data)
     seen = frozenset(w for w in range(32) if (h.seen or 0) >> w & 1)
@@ -87,7 +87,7 @@ def ask(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) -> No
         return
     where, out = predicted
     ((port, data),) = sent
-    assert (port, wording(data)) == ((PARENT_PORT, replace(out, worker=0)) if where == "up" else (m.worker, out))
+    assert (port, read_as(data)) == ((PARENT_PORT, replace(out, worker=0)) if where == "up" else (m.worker, out))
 
 
 def deliver_status(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message, has_us: bool, level: int) -> None:
@@ -104,12 +104,12 @@ def deliver_status(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Mes
     where, out = predicted
     if where == "up":
         ((port, data),) = sent
-        assert (port, wording(data)) == (PARENT_PORT, replace(out, worker=0))
+        assert (port, read_as(data)) == (PARENT_PORT, replace(out, worker=0))
         return
     assert [port for port, _ in sent] == list(range(job.workers))
     for port, data in sent:
         assert read(data).mark == level + 1
-        assert wording(data) == replace(out, worker=port, seen=frozenset({3} | ({0} if has_us else set())))
+        assert read_as(data) == replace(out, worker=port, seen=frozenset({3} | ({0} if has_us else set())))
 
 
 class Group:

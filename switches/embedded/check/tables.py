@@ -166,11 +166,11 @@ def _default(c: Checker, table: checked.Table, texts: list[list[str]], prop: s.P
     listed, given = table.actions[table.default], node.arguments
     if listed.table_only:
         raise CompileError(prop.position, f"{name} is marked @tableonly")
-    sentences = texts[table.default]
-    if sentences and len(given) == len(listed.action.parameters):
-        if [source_text(a) for a in given[: len(sentences)]] != sentences:
+    bound = texts[table.default]
+    if bound and len(given) == len(listed.action.parameters):
+        if [source_text(a) for a in given[: len(bound)]] != bound:
             raise CompileError(prop.position, f"{name} has other arguments in the list of actions")
-        given = given[len(sentences) :]  # those that the list of actions binds may be said again
+        given = given[len(bound) :]  # those that the list of actions binds may be said again
     table.default_data = _data(c, listed.action, given, scope, prop.position)
 
 
