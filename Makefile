@@ -3,13 +3,14 @@
 unexport PYTHONDONTWRITEBYTECODE # without bytecode each start of Python would compile PyTorch again, for ten seconds
 -include /etc/inalab.mk # a machine's own choices, as provision.sh makes them for a VM
 EXPERIMENT ?= quickstart
-TARGET ?= embedded
+TARGET ?=# empty: the experiment's own, or embedded
 SEED ?= 1
 SET ?=
 PYTHON ?= python3
 TESTS_AT_A_TIME ?= $(if $(filter bmv2,$(TARGET)),1,$(shell echo $$((2 * $$(nproc)))))
 VENV ?= .venv
 BIN := $(VENV)/bin
+ON = $(if $(TARGET),--target $(TARGET))
 READY := $(VENV)/.ready
 READY_EXTRAS := $(VENV)/.ready-extras# READY, and what tests and other extras need
 
@@ -36,14 +37,14 @@ endif
 .PHONY: again
 
 experiment: $(READY) ## run EXPERIMENT on TARGET; says where its plots are
-	@$(BIN)/inalab run $(EXPERIMENT) --target $(TARGET) --seed $(SEED) $(foreach s,$(SET),--set $(s))
+	@$(BIN)/inalab run $(EXPERIMENT) $(ON) --seed $(SEED) $(foreach s,$(SET),--set $(s))
 
 figures: $(READY) ## run all experiments on TARGET, some hours; QUICK=1: minutes. RESUME=1 goes on where it stopped
-	@$(BIN)/inalab run all --target $(TARGET) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
+	@$(BIN)/inalab run all $(ON) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
 # side by side, because tests wait for timers and processes; those that must be alone take their turn
 # The first test that needs the simulator's loops compiles them, which may take minutes beside others and counts as its own time.
-USUAL = -n $(TESTS_AT_A_TIME) --dist worksteal --target $(TARGET) --timeout=900
+USUAL = -n $(TESTS_AT_A_TIME) --dist worksteal $(ON) --timeout=900
 PYTEST = $(BIN)/python -m pytest $(USUAL) $(if $(SLOWEST),--durations=$(SLOWEST))
 
 test: $(READY_EXTRAS) ## run all tests but the deep ones, networks on TARGET; SLOWEST=10 names those that took longest

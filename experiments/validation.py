@@ -15,14 +15,15 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.schemes import registry
+from inalab.schemes.scheme import Simulation
 from inalab.testbed.draw.curves import look_of, not_valid
-from inalab.testbed.draw.plots import new_figure
+from inalab.testbed.draw.plots import WIDTH, new_figure
 from inalab.testbed.plan.arrivals import arriving
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
 from inalab.testbed.simulator import costs
-from inalab.testbed.simulator.target import PACKETS, UPDATES
 from inalab.testbed.simulator.validation import compare, measured, verdicts
 
 FITTED = (2, 4)  # workers
@@ -67,7 +68,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         at: list[tuple[str, dict[str, Any]]] = [(f"{n} workers", {"workers": n}) for n in settings.sizes]
         at += [(f"{rate:g} Mbit/s", {"workers": 4, "host_rate": rate}) for rate in settings.other_rates]
         at += [("2 racks of 4", {"racks": 2, "workers": 4})] if max(settings.sizes) > 4 else []
-        if scheme in PACKETS:
+        how = registry.find(scheme).simulated()
+        if how is Simulation.PACKETS:
             at += [(f"{slots} slots", {"workers": 4, "slots": slots}) for slots in settings.pools]
             at += [("2 racks of 2", {"racks": 2, "workers": 2}), ("4 racks of 2", {"racks": 4, "workers": 2})]
             at += [(f"{100 * loss:g} % loss", {"workers": 4, "loss": loss}) for loss in settings.losses]
@@ -77,7 +79,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
                 at += [(f"{n} jobs arriving", {**jobs, "uplink_rate": settings.jobs_uplink})]
         if scheme == "mlfabric":
             at += [("a delay of 4", {"workers": 8, "mlfabric.delay": 4})] if max(settings.sizes) > 4 else []
-        if scheme in UPDATES:
+        if how is Simulation.UPDATES:
             at += [("stragglers", {"workers": 4, "straggler": "exponential"})]
             at = [(point, {"pipeline": ASYNCHRONOUS, **changes}) for point, changes in at]
         if scheme == "atp":
@@ -94,7 +96,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """The signed error at each point, a row for each scheme."""
     found = compare(measured(run), costs.of("embedded"))
     schemes = run.record["settings"]["schemes"]
-    figure, (ax,) = new_figure(1, size=(9.0, 0.6 * len(schemes) + 1.6))
+    figure, (ax,) = new_figure(1, size=(WIDTH, 0.5 * len(schemes) + 1.2))
     for row, scheme in enumerate(schemes):
         own = [c for c in found if c.scheme == scheme]
         for c, beside in zip(own, np.linspace(-0.3, 0.3, len(own)), strict=True):

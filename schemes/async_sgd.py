@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inalab.schemes.model_server import OneModelServer
-from inalab.schemes.scheme import Look
+from inalab.schemes.scheme import Look, Simulation
 
 
 class Async(OneModelServer):
@@ -11,6 +11,7 @@ class Async(OneModelServer):
 
     name = "async"
     look = Look("asynchronous SGD", "#7a7a7a", "d")
+    simulation = Simulation.UPDATES
 
 
 SCHEME = Async()

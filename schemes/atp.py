@@ -14,7 +14,7 @@ from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import DEFAULT_SCALING, AtpWorker
 from inalab.hosts.collective import Collective, Membership
 from inalab.hosts.place import Over, Place, Pulse, Serving
-from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, one_of
+from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation, one_of
 from inalab.schemes.streaming import P4, Streaming, StreamSettings
 from inalab.switches import atp
 from inalab.switches.control import Control
@@ -58,7 +58,12 @@ class Atp(Streaming):
     Settings = Settings
     program = P4 / "atp.p4"
     of_bound = (0.85, 1.02)
+    simulation, events = Simulation.PACKETS, atp.EVENTS
     resends_without_loss = True  # what found no aggregator in time
+
+    def part_of_memory(self, cells: int, jobs: int, window: int) -> dict[str, int]:
+        """All jobs share all aggregators."""
+        return {"aggregators": cells}
 
     def step(self, settings: Any, workers: int, largest: float) -> float:
         """Of the factor; what overflows is added as floats."""

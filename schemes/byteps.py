@@ -14,7 +14,7 @@ from inalab.hosts.byteps.service import Service
 from inalab.hosts.byteps.worker import BytePS
 from inalab.hosts.collective import Collective
 from inalab.hosts.place import Over, Place, Pulse, Serving
-from inalab.schemes.scheme import Admitted, Look, Scheme, SchemeSettings, Transfers, one_of
+from inalab.schemes.scheme import Admitted, Look, Scheme, SchemeSettings, Simulation, Transfers, one_of
 from inalab.schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
 from inalab.topologies.plan import Hop, NetworkPlan
 
@@ -41,7 +41,7 @@ class BytePSScheme(Scheme):
     """Partitions are pushed to a service and pulled from it, most urgent first."""
 
     name = "byteps"
-    all_to_all = True
+    all_to_all, simulation = True, Simulation.MESSAGES
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
     serves_on_workers = keeps_weights = True

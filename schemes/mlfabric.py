@@ -19,7 +19,7 @@ from inalab.hosts.mlfabric.server import OrderedServer
 from inalab.hosts.mlfabric.worker import MLfabric
 from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.schemes.model_server import OneModelServer
-from inalab.schemes.scheme import Admitted, Look, SchemeSettings
+from inalab.schemes.scheme import Admitted, Look, SchemeSettings, Simulation
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.topologies.plan import NetworkPlan
 
@@ -50,6 +50,7 @@ class MLfabricScheme(OneModelServer):
 
     name = "mlfabric"
     look = Look("MLfabric", "#d9588a", ">")
+    simulation = Simulation.UPDATES
     Settings = Settings
     managed = True
     unsimulated = ("distance", "chain")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,12 @@ class Cells:
     title: str
     size: int
     taken: dict[int, tuple[list[str], list[str]]]
+
+
+class Simulation(Enum):
+    """How the simulator computes a scheme: not at all, packet by packet, by the messages of `transfers`, or update by update."""
+
+    NONE, PACKETS, MESSAGES, UPDATES = range(4)
 
 
 class Scheme:
@@ -194,8 +201,20 @@ class Scheme:
 
     # --- theory
 
+    simulation = Simulation.NONE
     all_to_all = False  # messages grow with the square of the number of workers
+    events: tuple[str, ...] = ()  # of a job's packets, that its switches count and the simulator computes
     unsimulated: tuple[str, ...] = ()  # settings of its own that the simulator does not follow
+
+    def simulated(self) -> Simulation:
+        """How it is simulated. What the simulator restates, packets and updates, a class derived from another one does not inherit:
+        its protocol may differ."""
+        restated = self.simulation in (Simulation.PACKETS, Simulation.UPDATES)
+        return Simulation.NONE if restated and "simulation" not in vars(type(self)) else self.simulation
+
+    def part_of_memory(self, cells: int, jobs: int, window: int) -> dict[str, int]:
+        """Settings with which each of so many jobs has its part of a switch's cells, and at most `window` chunks under way."""
+        raise NotImplementedError(f"scheme {self.name} takes no memory of switches")
 
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers | None:
         """What the hosts of a network send each other for a sum, for the simulator; None where it is not simulated as messages."""

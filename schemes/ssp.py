@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from inalab.schemes.model_server import ModelServerSettings, OneModelServer
-from inalab.schemes.scheme import Look
+from inalab.schemes.scheme import Look, Simulation
 
 
 class Settings(ModelServerSettings):
@@ -21,6 +21,7 @@ class SSP(OneModelServer):
 
     name = "ssp"
     look = Look("SSP", "#506d2f", "<")
+    simulation = Simulation.UPDATES
     Settings = Settings
 
     def staleness(self, settings: Any) -> int | None:

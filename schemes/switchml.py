@@ -9,7 +9,7 @@ from inalab.hosts.collective import Collective
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
-from inalab.schemes.scheme import Admitted, Cells, Conditions, Look
+from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation
 from inalab.schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from inalab.switches import switchml
 from inalab.switches.control import Control
@@ -28,6 +28,7 @@ class SwitchMLScheme(Streaming):
     look = Look("SwitchML", "#3b6ea8", "o")
     Settings = Settings
     program = P4 / "switchml.p4"
+    simulation = Simulation.PACKETS
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         if len(plan.racks) > 1 and not plan.roots:
@@ -78,6 +79,10 @@ class SwitchMLScheme(Streaming):
         return found
 
     # --- theory
+
+    def part_of_memory(self, cells: int, jobs: int, window: int) -> dict[str, int]:
+        """An equal pool for each, of two cells for a slot."""
+        return {"slots": max(1, min(window, cells // 2 // jobs))}
 
     def bits_on_wire(self, k: int) -> int:
         return wire.bits_on_wire(k)

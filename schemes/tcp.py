@@ -14,7 +14,7 @@ from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.hosts.tcp.pairwise import Pairwise, Server
 from inalab.hosts.tcp.schedules import Nodes, Schedule, blocks
 from inalab.schemes import oracle
-from inalab.schemes.scheme import Scheme, Transfers
+from inalab.schemes.scheme import Scheme, Simulation, Transfers
 from inalab.topologies.plan import HostPlan, NetworkPlan
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
@@ -24,6 +24,8 @@ TCP_OVERHEAD = (TCP_FRAME + PHYSICAL_BYTES) / SEGMENT
 
 class Scheduled(Scheme):
     """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
+
+    simulation = Simulation.MESSAGES
 
     @abstractmethod
     def schedule(self, nodes: Nodes) -> Schedule:

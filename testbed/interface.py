@@ -16,11 +16,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from inalab.schemes.scheme import Scheme
+from inalab.testbed.command.request import Request, understood
 from inalab.testbed.command.runner import INTERRUPTED, figures_of, run_experiment
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.experiment import Experiment
-from inalab.testbed.plan.request import Request, understood
 from inalab.testbed.plan.settings import named_scheme
 from inalab.testbed.record import runs, table
 from inalab.testbed.report.compare import Comparison

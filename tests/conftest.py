@@ -148,15 +148,15 @@ def small_target(request: pytest.FixtureRequest) -> Target:
 
 
 def _switchml(request: pytest.FixtureRequest, k: str) -> Target:
-    from inalab.testbed.plan.targets import make_target
+    from inalab.testbed import backends
 
-    return make_target(request.config.getoption("target"), Path("p4/switchml.p4"), {"K": k})
+    return backends.with_switches(request.config.getoption("target")).program(Path("p4/switchml.p4"), {"K": k})
 
 
 @pytest.fixture(scope="session")
 def atp_target(request: pytest.FixtureRequest) -> Target:
     """The target under test with p4/atp.p4 at 64 integers a packet."""
     from inalab.schemes import registry
-    from inalab.testbed.plan.targets import real_target_for
+    from inalab.testbed import backends
 
-    return real_target_for(request.config.getoption("target"), registry.find("atp"), 64)
+    return backends.with_switches(request.config.getoption("target")).target(registry.find("atp"), 64)

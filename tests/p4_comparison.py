@@ -19,8 +19,8 @@ from inalab.switches.embedded.offline import OfflineSwitch
 from inalab.switches.embedded.parse import parse
 from inalab.switches.embedded.preprocess import preprocess
 from inalab.switches.embedded.types import bit_width
+from inalab.testbed import backends
 from inalab.testbed.plan.settings import SettingsError
-from inalab.testbed.plan.targets import make_target
 from inalab.topologies import isolation
 from tests.golden.record import play
 from tests.p4_interpreter import Interpreter
@@ -109,7 +109,7 @@ def bmv2_differences(seed: int, folder: Path) -> list[str] | None:
     path.write_text(writer.program().replace('"frame.p4"', f'"{INCLUDES[0] / "frame.p4"}"'))
     commands = writer.commands()
     try:
-        target = make_target("bmv2", path, {})
+        target = backends.with_switches("bmv2").program(path, {})
     except SettingsError:
         return None
     kept = target.compiler.get_json_out()  # type: ignore[attr-defined]

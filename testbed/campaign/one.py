@@ -16,12 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from inalab.testbed import backends
 from inalab.testbed.campaign.identity import foreign_files, scheme_files
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
-from inalab.testbed.plan.targets import target_for
 from inalab.testbed.record.provenance import digest_of
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
 from inalab.topologies import isolation
 
@@ -110,8 +109,7 @@ def _result(asked: dict[str, Any]) -> dict[str, Any]:
             differ = _differing(foreign_files(Trial("", {}, settings, asked["seed"])), asked["foreign"])
         if differ:
             return {"failed": f"{', '.join(differ)} is another file here than when the campaign was planned"}
-        target = target_for(asked["target"], settings.running(), settings.k)
-        return run_trial(settings, asked["seed"], target, lambda message: None)
+        return backends.find(asked["target"]).run(settings, asked["seed"], lambda message: None)
     except (TrialError, SettingsError) as error:
         return {"failed": str(error)}
 

@@ -30,9 +30,9 @@ from inalab.switches.embedded.build import c_compiler
 from inalab.switches.forwarding import Station
 from inalab.switches.switchml import Child, Pool, job
 from inalab.switches.target import Target, on_interfaces, tell
+from inalab.testbed import backends
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from inalab.testbed.plan.targets import real_target_for
 from inalab.testbed.record.runs import ROOT
 from inalab.testbed.trial.harness import Job, all_reduce, as_tensors
 from inalab.topologies import isolation
@@ -102,7 +102,10 @@ def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dic
     """ATE/s of real workers in one rack: the median of three all-reduces, on the slowest worker."""
     racks = Racks(1, workers, rate, rate)
     turns = all_reduce(
-        Job(racks, settings={"slots": slots, "k": k}), real_target_for("embedded", SCHEME, k), as_tensors(racks, elements), times=4
+        Job(racks, settings={"slots": slots, "k": k}),
+        backends.with_switches("embedded").target(SCHEME, k),
+        as_tensors(racks, elements),
+        times=4,
     )
     slowest = sorted(max(host[turn]["seconds"] for host in turns) for turn in range(1, 4))
     rate_had = elements / slowest[1]
@@ -116,7 +119,7 @@ def switches(console: Console) -> None:
         table.add_column(heading, justify="right")
     absent = installation.missing()
     for k in (64, 256):
-        targets = {name: real_target_for(name, SCHEME, k) for name in ("embedded", *(() if absent else ("bmv2",)))}
+        targets = {name: backends.with_switches(name).target(SCHEME, k) for name in ("embedded", *(() if absent else ("bmv2",)))}
         for workers in (4, 8):
             had = {name: throughput(k, workers, target) for name, target in targets.items()}
             for name, r in had.items():

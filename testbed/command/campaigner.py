@@ -16,18 +16,18 @@ from types import ModuleType
 
 from rich.console import Console
 
+from inalab.testbed import backends
+from inalab.testbed.backends.backend import check
 from inalab.testbed.campaign.campaign import Campaign, Planned
 from inalab.testbed.campaign.file import RunWords
 from inalab.testbed.campaign.identity import foreign_files, identity
 from inalab.testbed.campaign.machines import Here, Machines, MachinesError
-from inalab.testbed.command.runner import INTERRUPTED, conclude, entry_of, need_namespaces, new_record
+from inalab.testbed.command.request import Request, understood
+from inalab.testbed.command.runner import INTERRUPTED, conclude, entry_of, new_record
 from inalab.testbed.plan.effect import checked_plan
 from inalab.testbed.plan.experiment import short
-from inalab.testbed.plan.request import Request, understood
 from inalab.testbed.plan.settings import named_scheme
-from inalab.testbed.plan.targets import check_trials, target_for
 from inalab.testbed.record.runs import Run, create_run, keep_trials, rounded, save_record
-from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.theory import bounds
 
 FOLDER = "campaigns"  # below the results
@@ -43,8 +43,8 @@ def conduct(
     runs = [_Run(one) for one in words]
     if on:
         _dask().checked(on)  # before anything is written
-    if any(run.request.target != SimulatedTarget.name for run in runs):
-        need_namespaces()
+    for run in runs:
+        run.backend.require()
     campaign = Campaign(results / FOLDER / name, [run.planned for run in runs], bool(again))
     campaign.claim()
     there = f", {campaign.status.done} of them already there" if campaign.status.done else ""
@@ -91,9 +91,9 @@ class _Run:
         request = Request(words.experiment, words.target, words.seed, list(words.set), words.quick)
         self.request, self.experiment, self.settings = understood(request, scheme)
         self.plan = checked_plan(self.experiment, self.settings, request.seed)
-        first = self.plan[0].settings
-        check_trials(self.request.target, self.plan)
-        self.target = target_for(self.request.target, first.running(), first.k)
+        self.backend = backends.find(self.request.target)
+        check(self.backend, self.plan)
+        self.backend.prepare(self.plan[:1])
         trials, foreign = [], {}
         for trial in self.plan:
             files = foreign_files(trial)
@@ -107,7 +107,7 @@ class _Run:
         found = campaign.results(self.planned)
         if not found:
             return True
-        record = new_record(self.request, self.experiment, self.settings, self.plan, self.target)
+        record = new_record(self.request, self.experiment, self.settings, self.plan, self.backend)
         record |= {"campaign": campaign.folder.name, "finished": len(found) == len(self.plan)}
         record |= {"machines": campaign.machines(self.planned), "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         words = hashlib.sha256(json.dumps(asdict(self.request)).encode()).hexdigest()[:16]

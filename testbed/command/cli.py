@@ -58,13 +58,14 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment, or all, and write results, plots and report."""
+    from inalab.testbed import backends
+    from inalab.testbed.backends.backend import check
+    from inalab.testbed.command.request import Request, understood
     from inalab.testbed.command.runner import INTERRUPTED, run_experiment
     from inalab.testbed.plan import captures
     from inalab.testbed.plan import experiment as registry
     from inalab.testbed.plan.effect import checked_plan
-    from inalab.testbed.plan.request import Request, understood
     from inalab.testbed.plan.settings import SettingsError, named_scheme
-    from inalab.testbed.plan.targets import check_trials
 
     if on is not None:
         raise typer.Exit(_on_machines(on, experiment, target or "", scheme, list(set_ or []), seed, results, quick, bool(capture)))
@@ -77,7 +78,7 @@ def run(
         request, chosen, settings = understood(request, chosen_scheme, strict=experiment != "all")
         if experiment == "all":
             try:
-                check_trials(request.target, checked_plan(chosen, settings, seed))
+                check(backends.find(request.target), checked_plan(chosen, settings, seed))
             except SettingsError as error:
                 console.print(f"{name} is left out: {error}", soft_wrap=True)
                 continue
@@ -154,9 +155,9 @@ def export_p4app(
     out: Annotated[Path | None, typer.Option(help="folder to write; default: p4app-TOPOLOGY")] = None,
 ) -> None:
     """Write a topology for P4-utils: p4app.json, the program, and a commands file for each switch."""
+    from inalab.testbed import backends
     from inalab.testbed.plan.effect import refuse_idle
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
-    from inalab.testbed.plan.targets import real_defaults
     from inalab.testbed.trial.configuration import commands_for
     from inalab.topologies.p4app import export, named
 
@@ -165,7 +166,7 @@ def export_p4app(
         raise SettingsError(f"{' and '.join(sorted(taken))} are the topology's: name it RACKSxWORKERS")
     shape = named(topology)
     size = {"racks": str(shape.racks), "workers": str(shape.workers)}
-    settings = make_settings(TrialSettings, real_defaults(target) | overrides | size)
+    settings = make_settings(TrialSettings, {**backends.with_switches(target).usual} | overrides | size)
     settings.check()
     settings.check_switches()
     refuse_idle(settings, overrides)

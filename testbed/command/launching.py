@@ -26,10 +26,9 @@ def launch(
     ] = False,
 ) -> None:
     """Run a PyTorch script on every host of a network, one process a host."""
-    from inalab.testbed.command.runner import need_namespaces
+    from inalab.testbed import backends
     from inalab.testbed.plan.effect import refuse_idle
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
-    from inalab.testbed.plan.targets import real_defaults, real_target_for
     from inalab.testbed.trial.launch import launch as launch_on_hosts
     from inalab.testbed.trial.launch import refuse_training
 
@@ -37,11 +36,12 @@ def launch(
     given = parse_overrides(set_ or [], TrialSettings)
     if "scheme" in given:
         raise SettingsError("the scheme of a launch is chosen by --scheme")
-    settings = make_settings(TrialSettings, real_defaults(target) | given | {"scheme": chosen})
+    backend = backends.with_switches(target)
+    settings = make_settings(TrialSettings, {**backend.usual} | given | {"scheme": chosen})
     refuse_training(settings)
     settings.check()
     settings.check_switches()
     refuse_idle(settings, given)
-    need_namespaces()
-    chosen_target = real_target_for(target, settings.running(), settings.k)
+    backend.require()
+    chosen_target = backend.target(settings.running(), settings.k)
     raise typer.Exit(launch_on_hosts(settings, seed, chosen_target, script, torchrun, check_sums))

@@ -13,9 +13,7 @@ from packaging.utils import canonicalize_name
 BUILD = ("setuptools", "uv")  # what installs inalab and the others
 LISTS = {
     Path("requirements.lock"): "Exact versions of everything that experiments run with",
-    Path(
-        "requirements-extras.lock"
-    ): "Exact versions of what the extras need besides",
+    Path("requirements-extras.lock"): "Exact versions of what the extras need besides",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import signal
 import sys
 import time
@@ -22,7 +21,9 @@ from inalab.hosts.messages import Hello, Lost, Message, Step
 from inalab.hosts.plugins import is_file
 from inalab.schemes import registry
 from inalab.schemes.scheme import Look
-from inalab.switches.target import Target
+from inalab.testbed import backends
+from inalab.testbed.backends.backend import Backend, check
+from inalab.testbed.command.request import Request
 from inalab.testbed.command.terminal import NotebookLine, plain, styled
 from inalab.testbed.draw import plots
 from inalab.testbed.draw.curves import NOTHING
@@ -31,9 +32,6 @@ from inalab.testbed.plan import captures
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.effect import checked_plan
 from inalab.testbed.plan.experiment import Experiment, Trial, short, summary
-from inalab.testbed.plan.request import Request
-from inalab.testbed.plan.settings import SettingsError
-from inalab.testbed.plan.targets import check_trials, target_for
 from inalab.testbed.record.clock import time_left
 from inalab.testbed.record.foreign import Foreign
 from inalab.testbed.record.provenance import CODE, digest_of, environment
@@ -50,12 +48,9 @@ from inalab.testbed.record.runs import (
 )
 from inalab.testbed.record.statistics import median_interval
 from inalab.testbed.report.page import write_report
-from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial.capture import Capture
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
-from inalab.topologies import isolation
 
 REFRESH_SECONDS = 0.1
 LINE_SECONDS = 10.0  # between progress lines where there is no terminal
@@ -149,12 +144,11 @@ def run_experiment(request: Request, experiment: Experiment, settings: Any, resu
 
     To resume is to go on with the newest run that was asked for in the same words: trials that have a result are kept.
     """
-    plan = checked_plan(experiment, settings, request.seed)
-    check_trials(request.target, plan, request.capture)
-    programs = {key: target_for(request.target, *key) for key in {(t.settings.running(), t.settings.k) for t in plan}}
-    if request.target != SimulatedTarget.name:
-        need_namespaces()
-    record = new_record(request, experiment, settings, plan, next(iter(programs.values())))
+    plan, backend = checked_plan(experiment, settings, request.seed), backends.find(request.target)
+    check(backend, plan, request.capture)
+    backend.prepare(plan)
+    backend.require()
+    record = new_record(request, experiment, settings, plan, backend)
     run = _earlier(results, record) if request.resume else None
     if run is None:
         if request.resume:
@@ -181,8 +175,7 @@ def run_experiment(request: Request, experiment: Experiment, settings: Any, resu
                     raise KeyboardInterrupt
                 if (trial.name, trial.seed) not in have:
                     capture = Capture(request.capture, captures.folder(run.folder, number, trial)) if request.capture else None
-                    running = programs[trial.settings.running(), trial.settings.k]
-                    failed |= not _run_one(run, number, trial, running, display, capture)
+                    failed |= not _run_one(run, number, trial, backend, display, capture)
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")
@@ -199,9 +192,7 @@ def run_experiment(request: Request, experiment: Experiment, settings: Any, resu
     return INTERRUPTED if interrupted else int(failed), run
 
 
-def new_record(
-    request: Request, experiment: Experiment, settings: Any, plan: list[Trial], target: Target | SimulatedTarget
-) -> dict[str, Any]:
+def new_record(request: Request, experiment: Experiment, settings: Any, plan: list[Trial], backend: Backend) -> dict[str, Any]:
     """What run.json says of a run before its first trial."""
     record = {
         "experiment": short(request.experiment), "target": request.target, "seed": request.seed, "set": request.overrides,
@@ -209,7 +200,7 @@ def new_record(
         "network": described([trial.settings for trial in plan]),
         "trials": [t.name for t in plan],
         **environment(Path(inspect.getfile(experiment.trials))),
-        "target_versions": target.versions(), "finished": False,
+        "target_versions": backend.versions(), "finished": False,
     }  # fmt: skip
     if request.capture:
         record["capture"] = list(request.capture)
@@ -268,11 +259,11 @@ def _keep(run: Run, entry: dict[str, Any]) -> None:
         writing.clear()
 
 
-def _run_one(run: Run, number: int, trial: Trial, target: Any, display: Display, capture: Capture | None) -> bool:
+def _run_one(run: Run, number: int, trial: Trial, backend: Backend, display: Display, capture: Capture | None) -> bool:
     entry = entry_of(trial)
     display.begin(number, trial)
     try:
-        entry |= run_trial(trial.settings, trial.seed, target, display.hear, capture)
+        entry |= backend.run(trial.settings, trial.seed, display.hear, capture)
     except TrialError as error:
         entry |= {"valid": False, "problems": [str(error)], "failed": True}
         _keep(run, entry)
@@ -328,7 +319,7 @@ def figures_of(run: Run, experiment: Experiment) -> list[tuple[str, str, Figure]
 
 def findings_of(run: Run, experiment: Experiment) -> list[str]:
     """What a run shows, a sentence each; and how much it does not."""
-    return [*_simulated(run), *_known(experiment.findings(run))]
+    return [*backends.of_record(run.record).caveats(run.record), *_known(experiment.findings(run))]
 
 
 def _drawn(run: Run, experiment: Experiment, traced: bool) -> tuple[list[str], list[tuple[str, str, Figure]], bool]:
@@ -339,8 +330,9 @@ def _drawn(run: Run, experiment: Experiment, traced: bool) -> tuple[list[str], l
         figures = figures_of(run, experiment)
         return findings_of(run, experiment), figures, True
     except Exception as error:
-        if run.record["target"] == SimulatedTarget.name and isinstance(error, KeyError):
-            return [*_simulated(run), f"The figures need {error}, which is not simulated: there are none."], [], True
+        backend = backends.of_record(run.record)
+        if isinstance(error, KeyError) and (lacking := backend.lacks(error)):
+            return [*backend.caveats(run.record), lacking], [], True
         if traced:
             traceback.print_exc()
         return [f"The figures could not be drawn: {type(error).__name__}: {error}"], [], False
@@ -352,15 +344,6 @@ def _known(findings: list[str]) -> list[str]:
     if lacking := len(findings) - len(known):
         known.append(f"{lacking} more finding{'s need' if lacking > 1 else ' needs'} a point that has no valid trial.")
     return known
-
-
-def _simulated(run: Run) -> list[str]:
-    """That the numbers are computed, where they are."""
-    if run.record["target"] != SimulatedTarget.name:
-        return []
-    whose = run.record.get("settings", {}).get("costs", "not known")
-    wording = f"costs {whose}: {(run.record.get('target_versions') or {}).get(whose, 'unknown')}"
-    return [f"All numbers are simulated, with {wording}. docs/reference/validation.md tells how far they can be trusted."]
 
 
 def results_table(run: Run) -> Table:
@@ -399,11 +382,3 @@ def results_table(run: Run) -> Table:
         )  # fmt: skip
         table.add_row(name, *cells)
     return table
-
-
-def need_namespaces() -> None:
-    """Raise SettingsError unless this process may make namespaces, in which it may use raw sockets."""
-    if not isolation.possible():
-        if os.geteuid() == 0:
-            raise SettingsError("network namespaces cannot be made here, perhaps because this is a container that bars them")
-        raise SettingsError("this kernel does not let an ordinary user make network namespaces: run inalab with sudo")

@@ -11,7 +11,7 @@ from rich.table import Table
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.record.runs import ResultsError, load_run
 from inalab.testbed.simulator import calibration, costs, validation
-from inalab.testbed.simulator.target import PACKETS, SimulatedTarget
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial.errors import TrialError
 
@@ -22,7 +22,7 @@ def show(settings: TrialSettings, seed: int, console: Console) -> int:
     """Simulate a trial, and print its sums' time; the exit code."""
     begun = time.perf_counter()
     try:
-        metrics = SimulatedTarget().trial(settings, seed)["metrics"]
+        metrics = computed_trial(settings, seed)["metrics"]
     except TrialError as error:
         raise SettingsError(str(error)) from None
     spent = time.perf_counter() - begun
@@ -42,7 +42,7 @@ def show(settings: TrialSettings, seed: int, console: Console) -> int:
         ("TAT", f"{1000 * tat:.4g} ms"),
         ("ATE/s", f"{elements / tat / 1e6:,.4g} million"),
         ("of the bound", bound),
-        ("sent again", counted if each[0].scheme in PACKETS else "not simulated over TCP"),
+        ("sent again", counted if validation.by_packets(each[0].scheme) else "not simulated over TCP"),
         ("computed in", f"{spent:.2g} s"),
         ("costs", f"{settings.costs}: {costs.of(settings.costs).origin}"),
     ):

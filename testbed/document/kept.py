@@ -13,6 +13,7 @@ from pathlib import Path
 
 import typer
 
+from inalab.testbed import backends
 from inalab.testbed.command.runner import figures_of, findings_of
 from inalab.testbed.draw.plots import saved
 from inalab.testbed.plan import experiment as experiments
@@ -77,7 +78,7 @@ def how(run: Run) -> str:
     record, valid = run.record, sum(t["valid"] for t in run.finished)
     machine = record["machine"]
     where = f"{machine['processor']}, {machine['cores']} cores"
-    how = "Simulated" if record["target"] == "simulated" else "Measured"
+    how = "Simulated" if backends.of_record(record).caveats(record) else "Measured"
     commit = described(record.get("git") or {}, 7) or "unknown"
     return (
         f"{how} {str(record['started'])[:10]} ({where}, commit {commit}): {valid} of {len(run.trials)} trials are valid. "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -15,11 +14,11 @@ from matplotlib.colors import to_hex, to_rgb
 
 from inalab.schemes import registry
 from inalab.schemes.scheme import Look
+from inalab.testbed import backends
 from inalab.testbed.draw.plots import MARKERS
 from inalab.testbed.measures import Measure, Record
 from inalab.testbed.record.runs import Run
 from inalab.testbed.record.statistics import Interval, median_interval
-from inalab.testbed.simulator import calibration
 
 NOTHING = "? (no valid trial)"  # for a number in a sentence
 
@@ -147,9 +146,8 @@ def curve(ax: Axes, run: Run, x: str, measure: Measure, look: Look, place: Calla
 
 
 def _fails_validation(run: Run, **factors: Any) -> bool:
-    if run.record.get("target") != "simulated":
-        return False
-    return any(t["settings"]["scheme"] in calibration.failed() for t in matching(run, **factors))
+    backend = backends.of_record(run.record)
+    return any(backend.doubts(t["settings"]["scheme"]) for t in matching(run, **factors))
 
 
 def bar(ax: Axes, at: float, found: list[float], look: Look, light: bool = False) -> None:
@@ -175,8 +173,12 @@ def not_valid(run: Run) -> list[str]:
     bad = [t for t in run.finished if not t["valid"]]
     if bad:
         reasons: dict[str, list[str]] = {}
-        for problem in (problem.split(":")[0] for t in bad for problem in t["problems"]):
-            reasons.setdefault(re.sub(r"[\d.,]+", "", problem), []).append(problem)
+        for trial in bad:
+            named = trial.get("reasons", [])  # records of version 0.4 have none
+            for reason, problem in zip(
+                named if len(named) == len(trial["problems"]) else trial["problems"], trial["problems"], strict=True
+            ):
+                reasons.setdefault(reason, []).append(problem)
         most = sorted(reasons.values(), key=len, reverse=True)[:3]
         shown = "; ".join(same[0] + (f" (and {len(same) - 1} like it)" if len(same) > 1 else "") for same in most)
         sentences.append(f"{len(bad)} of {len(run.trials)} trials are not valid and count nowhere (crosses in the plots): {shown}.")

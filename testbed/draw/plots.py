@@ -59,7 +59,7 @@ def new_figure(
 def named(figure: Figure, axes: Iterable[Axes]) -> None:
     """The names of the series in these axes: at the ends of the last axes' lines if they are few and all there, or else below."""
     axes = list(axes)
-    found = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    found: dict[str, Any] = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     ends = {label: line for label, handle in found.items() if (line := _line_of(handle)) is not None}
     last = set(axes[-1].get_legend_handles_labels()[1]) if axes else set()
     if found and len(found) <= MOST_NAMED and set(found) == set(ends) == last:
@@ -104,6 +104,8 @@ def _name_ends(figure: Figure, ax: Axes, lines: dict[str, Line2D]) -> None:
 
 def _apart(places: list[float], gap: float) -> list[float]:
     """Places in the same order, near where they were and no two nearer to each other than the gap."""
+    if not places:
+        return []
     order = np.argsort(places, kind="stable")
     least = np.array(places)[order] - gap * np.arange(len(places))
     # the nearest sequence that never falls, by merging neighbours that do (pool adjacent violators)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from inalab.schemes import registry
+
 
 def starts(number: int, gap: float, seed: int) -> list[float]:
     """When so many jobs come: the first at once, the others after gaps of `gap` seconds on average, exponentially distributed.
@@ -19,9 +21,8 @@ def starts(number: int, gap: float, seed: int) -> list[float]:
 def arriving(scheme: str, number: int, gap: float, seed: int, memory: int, window: int) -> dict[str, Any]:
     """A trial of so many jobs: what is set for that. Each has a worker in either of two racks.
 
-    ATP's share `memory` aggregators of each switch, and each of SwitchML's has an equal part of as many cells for its pool, two for
-    each slot. `window` is the most chunks that a job has under way.
+    `memory` are cells of each switch, which the scheme gives to jobs; `window` is the most chunks that a job has under way.
     """
     jobs = [{"start": start} for start in starts(number, gap, seed)]
-    own = {"aggregators": memory} if scheme == "atp" else {"slots": max(1, min(window, memory // 2 // number))}
+    own = registry.find(scheme).part_of_memory(memory, number, window)
     return {"scheme": scheme, "racks": 2, "workers": 1, "jobs": jobs, **own}

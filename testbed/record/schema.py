@@ -109,6 +109,7 @@ class Trial(_Data):
     valid: bool = False
     failed: bool = False
     problems: list[Text] = []
+    reasons: list[Text] = []
     tries: int = 1
     factors: dict[str, Any] = {}
     settings: Settings = Settings()

@@ -21,8 +21,7 @@ from scipy.optimize import least_squares
 
 from inalab.testbed.record.runs import Run, write_whole
 from inalab.testbed.simulator import costs, validation
-from inalab.testbed.simulator.target import PACKETS
-from inalab.testbed.simulator.validation import Compared, Measured
+from inalab.testbed.simulator.validation import Compared, Measured, by_packets
 
 MEASURED = Path(__file__).parent / "measured.json"
 FIRST = {"host": 5e-6, "batch": 2e-4, "switch": 5e-6, "delay": 1e-5}  # seconds
@@ -84,15 +83,15 @@ def fit(points: Sequence[Measured]) -> dict[str, float]:
     of the errors without their signs: times over TCP are no smooth function of it, where nodes get out of step.
     """
     names = list(FIRST)
-    by_packets = [point for point in points if point.scheme in PACKETS]
-    over_tcp = [point for point in points if point.scheme not in PACKETS]
+    of_packets = [point for point in points if by_packets(point.scheme)]
+    over_tcp = [point for point in points if not by_packets(point.scheme)]
 
     def errors(points: Sequence[Measured], seconds: dict[str, float]) -> list[float]:
         known = costs.emulated(seconds, "")
         return [math.log(validation.simulated(point, known) / point.median) for point in points]
 
     def packets(logs: NDArray[np.float64]) -> list[float]:
-        found = errors(by_packets, {**dict(zip(names, np.exp(logs).tolist(), strict=True)), "message": 0.0})
+        found = errors(of_packets, {**dict(zip(names, np.exp(logs).tolist(), strict=True)), "message": 0.0})
         return [*found, *(NEAR * (logs - first))]
 
     first = np.log([FIRST[name] for name in names])

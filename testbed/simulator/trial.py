@@ -12,8 +12,7 @@ from inalab.hosts.collective import Counters
 from inalab.hosts.messages import Done
 from inalab.schemes.mlfabric import MLfabricScheme, schedule_of
 from inalab.schemes.model_server import OneModelServer
-from inalab.schemes.scheme import Admitted
-from inalab.switches.atp import EVENTS
+from inalab.schemes.scheme import Admitted, Simulation
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.flows import FairTraffic
@@ -22,13 +21,12 @@ from inalab.testbed.simulator.mlfabric import ScheduledUpdates
 from inalab.testbed.simulator.plans import begins_at_zero, compute_times, elements_of, job_of, network_of
 from inalab.testbed.simulator.simulation import Simulated, Summed, simulate
 from inalab.testbed.simulator.sums import Sums
-from inalab.testbed.simulator.target import PACKETS, UPDATES
 from inalab.testbed.simulator.tcp import TcpTraffic
 from inalab.testbed.simulator.traffic import Traffic
 from inalab.testbed.simulator.updates import ELEMENT, Updates, records
 from inalab.testbed.trial.job_run import JobRun, together
 from inalab.testbed.trial.places import place_of
-from inalab.testbed.trial.validity import queue_problems
+from inalab.testbed.trial.validity import queue_problems, recorded
 from inalab.topologies.plan import NetworkPlan
 
 
@@ -43,15 +41,15 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     runs = [JobRun(job.plan, own, start, len(each) > 1) for own, job, start in zip(each, admitted, settings.starts(), strict=True)]
     lost = numbered = dropped = 0
     switches: dict[str, Any] = {}
-    if all(job.scheme.name in PACKETS for job in admitted):
+    if all(job.scheme.simulated() is Simulation.PACKETS for job in admitted):
         found = _packets(settings, seed, plan, admitted, elements, times, known)
         lost, numbered, dropped = found.lost, found.numbered, found.dropped
-        if settings.running().name == "atp":
-            switches = _counted(plan, found)
+        if events := settings.running().events:
+            switches = _counted(plan, events, found)
         jobs = [_with_sums(*its) for its in zip(runs, elements, times, found.jobs, strict=True)]
     else:
         traffic = TcpTraffic(plan, known, seed) if known.over_tcp else FairTraffic(plan, known)
-        if admitted[0].scheme.name in UPDATES:
+        if admitted[0].scheme.simulated() is Simulation.UPDATES:
             jobs = [_with_updates(runs[0], traffic, admitted[0], elements[0], times[0], begins_at_zero(each[0]))]
         else:
             jobs = [_with_sums(runs[0], elements[0], times[0], _messages(traffic, admitted[0], elements[0], times[0]))]
@@ -65,7 +63,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
 
     problems = queue_problems(metrics, settings)
     return {
-        "metrics": metrics, "valid": not problems, "problems": problems,
+        "metrics": metrics, **recorded(problems),
         "workers": [tag(job) | asdict(done) for job in jobs for _, done in sorted(job.done.items())],
         "switches": switches, "steps": [tag(job) | record for job in jobs for record in job.steps], "data_sha256": "",
     }  # fmt: skip
@@ -80,10 +78,10 @@ def _packets(
     return simulate(network, jobs, known.packets)
 
 
-def _counted(plan: NetworkPlan, found: Simulated) -> dict[str, Any]:
-    """What became of each job's packets, by switch, as schemes.atp.Atp.counted has it."""
+def _counted(plan: NetworkPlan, events: tuple[str, ...], found: Simulated) -> dict[str, Any]:
+    """What became of each job's packets, by switch, as the scheme's `counted` has it."""
     return {
-        name: {"jobs": [dict(zip(EVENTS, map(int, of_job), strict=True)) for of_job in found.happened[number]]}
+        name: {"jobs": [dict(zip(events, map(int, of_job), strict=True)) for of_job in found.happened[number]]}
         for number, name in enumerate(plan.switches)
     }
 

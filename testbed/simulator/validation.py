@@ -8,11 +8,13 @@ from itertools import combinations
 from statistics import median
 from typing import Any
 
+from inalab.schemes import registry
+from inalab.schemes.scheme import Simulation
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record.runs import Run
 from inalab.testbed.record.statistics import Interval, median_interval
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Known
-from inalab.testbed.simulator.target import PACKETS, SimulatedTarget
 
 MOST_ERROR = 0.1  # the median of a scheme's held-out errors, without their signs
 TIE = 0.01  # simulated times that differ by less, as a share, have no order
@@ -84,12 +86,17 @@ def measured(run: Run) -> list[Measured]:
     return found
 
 
+def by_packets(scheme: str) -> bool:
+    """Whether a scheme is simulated packet by packet."""
+    return registry.find(scheme).simulated() is Simulation.PACKETS
+
+
 def simulated(point: Measured, costs: Known) -> float:
     """The point's TAT in seconds, the median over the same seeds."""
     settings = TrialSettings(**point.settings)
-    varies = settings.loss or settings.straggler != "none" or point.scheme not in PACKETS
+    varies = settings.loss or settings.straggler != "none" or not by_packets(point.scheme)
     seeds = point.seeds if varies else point.seeds[:1]  # else all are alike
-    return median(float(SimulatedTarget(costs).trial(settings, seed)["metrics"]["tat_median"]) for seed in seeds)
+    return median(float(computed_trial(settings, seed, costs)["metrics"]["tat_median"]) for seed in seeds)
 
 
 def compare(points: Iterable[Measured], costs: Known) -> list[Compared]:

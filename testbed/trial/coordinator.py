@@ -25,7 +25,6 @@ from inalab.switches import loss as losses
 from inalab.switches.control import Control, ControlError
 from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.trial import discovery
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
@@ -37,7 +36,7 @@ from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.rendezvous import Rendezvous
 from inalab.testbed.trial.server_kill import ServerKill
 from inalab.testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
-from inalab.testbed.trial.validity import judge
+from inalab.testbed.trial.validity import Problem, Reason, judge, recorded
 from inalab.testbed.trial.watch import Watch
 from inalab.testbed.trial.workers import Workers
 from inalab.topologies import isolation
@@ -50,16 +49,12 @@ SWITCH_ENDING = 0.5  # seconds from when a switch stops answering until it has e
 Report = Callable[[Message], None]
 
 
-def run_trial(
-    settings: TrialSettings, seed: int, target: Target | SimulatedTarget, report: Report, capture: Capture | None = None
-) -> dict[str, Any]:
-    """Run a trial and return its measurements. `report` gets every message (hosts.messages); of a simulated one there are none.
+def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report, capture: Capture | None = None) -> dict[str, Any]:
+    """Run a trial and return its measurements. `report` gets every message (hosts.messages).
 
     Raises TrialError. Whatever ends this process, the trial's processes and interfaces end with it.
     """
     settings.check()
-    if isinstance(target, SimulatedTarget):
-        return target.trial(settings, seed)
     settings.check_switches()
     with opened(capture, settings.plan()) as files:
         return _run(settings, seed, target, report, files)
@@ -256,16 +251,16 @@ class _Trial:
         }
         metrics |= self.running.metrics(list(measured["switches"].values()))
         problems = judge(metrics, self.settings)
-        problems += [job.named(job.wrong) for job in self.jobs if job.wrong]
-        problems += [job.named(how) for job in self.jobs for how in [*job.lost.values(), *job.servers_lost]]
+        problems += [Problem(Reason.SUM, job.named(job.wrong)) for job in self.jobs if job.wrong]
+        died = [job.named(how) for job in self.jobs for how in [*job.lost.values(), *job.servers_lost]]
+        problems += [Problem(Reason.DIED, how) for how in died]
 
         def tag(job: JobRun) -> dict[str, Any]:
             return {"job": job.plan.number} if len(self.jobs) > 1 else {}
 
         return {
             "metrics": metrics,
-            "valid": not problems,
-            "problems": problems,
+            **recorded(problems),
             "workers": [tag(job) | asdict(done) for job in self.jobs for _, done in sorted(job.done.items())],
             "switches": measured["switches"],
             "steps": [tag(job) | record for job in self.jobs for record in job.steps],

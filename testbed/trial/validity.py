@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from inalab.testbed.plan.settings import TrialSettings
@@ -18,6 +20,37 @@ ROUNDING = 1e-9  # of a sum of norms
 SIGMAS = 5.0  # of the achieved loss rate around the requested one
 
 
+class Reason(Enum):
+    """Why a trial is not valid; trials.jsonl has the names, in small letters."""
+
+    SATURATED = "for more than a tenth of the time a switch, or all processors, had no time left (`saturated`)"
+    LATE = "a step's computation took longer than its virtual time (`padding_min` below 0)"
+    QUEUE_DROPS = "packets were dropped in queues that were not limited on purpose (`queue_drops`)"
+    NEEDLESS = "more than 1 % of the packets were retransmitted although nothing was lost and no worker was slow"
+    STOLEN = "the hypervisor withheld more than a tenth of the processors (`cpu_stolen`)"
+    LOSS = "the achieved loss is more than five standard deviations from the requested one"
+    MODELS = "the workers ended with different models"
+    DIVERGED = "the training diverged"
+    SUM = "a sum is not the sum, as samples of it show (`sampled`)"
+    BOUND = "an update was later, or a replica further from its server, than the scheme's bound allows, or a server had no replica"
+    DIED = "a worker or a server died that was not killed on request"
+    PAUSED = "`inalab watch` paused a switch"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a trial is not valid, and a sentence with what to do about it."""
+
+    reason: Reason
+    text: str
+
+
+def recorded(problems: Sequence[Problem]) -> dict[str, Any]:
+    """A trial's verdict as trials.jsonl has it."""
+    reasons = [problem.reason.name.lower() for problem in problems]
+    return {"valid": not problems, "problems": [problem.text for problem in problems]} | ({"reasons": reasons} if reasons else {})
+
+
 def loss_deviation(settings: TrialSettings, packets: int) -> float:
     """Standard deviation of the achieved loss rate over `packets` packets; bursts widen it."""
     model = settings.loss_model()
@@ -28,54 +61,68 @@ def loss_deviation(settings: TrialSettings, packets: int) -> float:
     return math.sqrt(rate * (1 - rate) / packets * (1 + correlation) / (1 - correlation))
 
 
-def queue_problems(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
+def queue_problems(metrics: dict[str, Any], settings: TrialSettings) -> list[Problem]:
     """What is wrong with a trial's queues."""
     if metrics["queue_drops"] and settings.queue is None:
-        return [f"{metrics['queue_drops']} packets were dropped in queues that were not limited on purpose"]
+        dropped = f"{metrics['queue_drops']} packets were dropped in queues that were not limited on purpose"
+        return [Problem(Reason.QUEUE_DROPS, dropped)]
     return []
 
 
-def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[str]:
+def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[Problem]:
     """What is wrong with a trial, a sentence each with what to do about it; empty for a valid one."""
-    problems = []
+    problems: list[Problem] = []
+
+    def found(reason: Reason, text: str) -> None:
+        problems.append(Problem(reason, text))
+
     crowded = _crowding(metrics)
     withheld = False  # that the hypervisor withheld processors is among the problems
     if metrics["padding_min"] < 0:
         late = f"a step computed {-metrics['padding_min'] * 1000:.1f} ms longer than its virtual time"
-        problems.append(f"{late}, and {crowded.text}" if crowded else f"{late}: raise compute_ms")
+        found(Reason.LATE, f"{late}, and {crowded.text}" if crowded else f"{late}: raise compute_ms")
         withheld |= crowded.stolen
     why, blamed = _saturated(metrics)
     if why:
         withheld |= blamed.stolen
-        problems.append(why)
+        found(Reason.SATURATED, why)
     if metrics.get("pauses"):
-        problems.append("`inalab watch` paused a switch: run again without `inalab watch --pace`")
+        found(Reason.PAUSED, "`inalab watch` paused a switch: run again without `inalab watch --pace`")
     problems += queue_problems(metrics, settings)
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
     faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
     faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())
     if faultless and again > MOST_NEEDLESS * sent:
         needless = f"{again} of {sent} packets were retransmitted although none was to be lost"
-        problems.append(f"{needless}, and {crowded.text}" if crowded else f"{needless}: lower host_rate")
+        found(Reason.NEEDLESS, f"{needless}, and {crowded.text}" if crowded else f"{needless}: lower host_rate")
         withheld |= crowded.stolen
     if (stolen := metrics.get("cpu_stolen", 0.0)) > MOST_STOLEN and not withheld:
-        problems.append(_withheld(stolen))
+        found(Reason.STOLEN, _withheld(stolen))
     off = abs(metrics["loss_achieved"] - settings.loss)
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
-        problems.append(f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was requested")
+        found(Reason.LOSS, f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was requested")
     for job, measured in zip(settings.each(), metrics.get("jobs", [metrics]), strict=True):
-        most, largest = job.of_scheme().delay_bound(job.scheme_settings()), measured.get("delay_max", 0)
-        if most is not None and largest > most:
-            problems.append(f"an update was applied {largest:g} updates late, where {job.scheme} allows {most}")
-        if (step := measured.get("diverged")) is not None:
-            problems.append(f"the model diverged: in step {step} its loss is no finite number; lower learning_rate")
-        away, allowed = measured.get("distance_max"), job.of_scheme().distance_bound(job.scheme_settings())
-        if allowed is not None and away is not None and away > allowed * (1 + ROUNDING):
-            problems.append(f"the replica lacked updates with norms of {away:.4g}, where {job.scheme} allows {allowed:g}")
-        if allowed is not None and (single := measured.get("single_from", math.inf)) < metrics.get("death", math.inf):
-            problems.append(f"from {single:.2f} s on the server had no replica")
+        problems += _of_job(job, measured, metrics.get("death", math.inf))
     if not metrics["model_digest"]:
-        problems.append("the workers ended with different models")
+        found(Reason.MODELS, "the workers ended with different models")
+    return problems
+
+
+def _of_job(job: TrialSettings, measured: dict[str, Any], death: float) -> list[Problem]:
+    """What is wrong with a job's updates, replica and model; `death` is when a server was killed on request."""
+    problems = []
+    most, largest = job.of_scheme().delay_bound(job.scheme_settings()), measured.get("delay_max", 0)
+    if most is not None and largest > most:
+        problems.append(Problem(Reason.BOUND, f"an update was applied {largest:g} updates late, where {job.scheme} allows {most}"))
+    if (step := measured.get("diverged")) is not None:
+        diverged = f"the model diverged: in step {step} its loss is no finite number; lower learning_rate"
+        problems.append(Problem(Reason.DIVERGED, diverged))
+    away, allowed = measured.get("distance_max"), job.of_scheme().distance_bound(job.scheme_settings())
+    if allowed is not None and away is not None and away > allowed * (1 + ROUNDING):
+        lacked = f"the replica lacked updates with norms of {away:.4g}, where {job.scheme} allows {allowed:g}"
+        problems.append(Problem(Reason.BOUND, lacked))
+    if allowed is not None and (single := measured.get("single_from", math.inf)) < death:
+        problems.append(Problem(Reason.BOUND, f"from {single:.2f} s on the server had no replica"))
     return problems
 
 

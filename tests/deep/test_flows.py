@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 from inalab.schemes.scheme import Transfers
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
 from inalab.testbed.simulator.flows import FairTraffic, share
 from inalab.testbed.simulator.sums import Sums
-from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.theory import bounds
 
 RATE = 1e7  # bits a second
@@ -127,7 +127,7 @@ def test_rates_are_max_min_fair(network: tuple[list[float], list[list[int]]]) ->
 
 def test_many_flows_end_although_sums_of_their_loads_are_rounded() -> None:
     changes = {"workers": 32, "racks": 8, "uplink_rate": 40.0, "steps": 1}
-    found = SimulatedTarget().trial(trial("ps-sharded", **changes), 1)["metrics"]["tat_median"]
+    found = computed_trial(trial("ps-sharded", **changes), 1)["metrics"]["tat_median"]
     assert found == pytest.approx(bounds.seconds(trial("ps-sharded", **changes), ELEMENTS), rel=0.2)
 
 
@@ -156,26 +156,26 @@ def trial(scheme: str, **changes: object) -> TrialSettings:
 )
 def test_a_scheme_takes_its_bound_where_links_alone_take_time(scheme: str, changes: dict[str, object]) -> None:
     settings = trial(scheme, **changes)
-    found = SimulatedTarget().trial(settings, 1)["metrics"]["tat_median"]
+    found = computed_trial(settings, 1)["metrics"]["tat_median"]
     assert found == pytest.approx(bounds.seconds(settings, ELEMENTS), rel=1e-3)
 
 
 @pytest.mark.parametrize("servers", [1, 2, 4])
 def test_byteps_with_spare_hosts_takes_one_turn_more_than_its_optimum(servers: int) -> None:
     settings = trial("byteps", workers=4, servers=servers, partition=1.0)
-    found = SimulatedTarget().trial(settings, 1)["metrics"]["tat_median"]
+    found = computed_trial(settings, 1)["metrics"]["tat_median"]
     assert 1 - 1e-3 <= found / bounds.seconds(settings, ELEMENTS) <= 1 + 1 / 16 + 1e-3
 
 
 def test_shares_that_are_rounding_alone_are_nothing() -> None:
     """With as many spare hosts as workers the optimum leaves the workers' hosts without a share, but for some 1e-17 of it."""
     settings = trial("byteps", racks=2, workers=4, servers=8)
-    assert SimulatedTarget().trial(settings, 1)["metrics"]["tat_median"] < 1.0
+    assert computed_trial(settings, 1)["metrics"]["tat_median"] < 1.0
 
 
 def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
     settings = trial("ring", workers=4, straggler="slow", straggler_factor=2.0, compute_ms=100.0)
-    metrics = SimulatedTarget().trial(settings, 1)["metrics"]
+    metrics = computed_trial(settings, 1)["metrics"]
     assert metrics["waiting_mean"] == pytest.approx(0.075, rel=1e-6)
     assert metrics["tat_median"] == pytest.approx(bounds.seconds(settings, ELEMENTS), rel=1e-3)
 
@@ -196,4 +196,4 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
 def test_what_is_not_simulated_is_refused(changes: dict[str, object], wording: str) -> None:
     settings = make_settings(TrialSettings, {"steps": 1} | changes)
     with pytest.raises(SettingsError, match=wording):
-        SimulatedTarget().trial(settings, 1)
+        computed_trial(settings, 1)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
-from inalab.testbed.simulator.target import SimulatedTarget
 from tests.replay import DELAY
 
 
@@ -28,7 +28,7 @@ def check(elements: int, latency: float, seed: int, **changes: Any) -> None:
     """All sums come to their end (the simulator raises otherwise), for a price that has a bound. Links take `latency` seconds."""
     known = Known(Costs(delay=DELAY + latency, naps=True), 0.0, "as in tests.replay")
     trial = make_settings(TrialSettings, {"compute_ms": 1, "workload": f"tensor-{elements}", "straggler": "none"} | changes)
-    found = SimulatedTarget(known).trial(trial, seed)
+    found = computed_trial(trial, seed, known)
     lost = round(found["metrics"]["loss_achieved"] * found["metrics"]["loss_packets"])
     queries = sum(worker["counters"]["queries"] for worker in found["workers"])
     assert queries <= most_queries(len(found["workers"]), lost)

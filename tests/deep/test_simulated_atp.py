@@ -14,10 +14,10 @@ from inalab.switches.atp import EVENTS
 from inalab.switches.loss import Loss
 from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.simulator.atp.aggregators import LIFETIME
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
 from inalab.testbed.simulator.plans import elements_of, network_of
 from inalab.testbed.simulator.simulation import Job, Link, Network, Simulated, simulate
-from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.simulator.world import DOWN, UP
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial.configuration import commands_for
@@ -153,7 +153,7 @@ def trial(**changes: object) -> TrialSettings:
 )
 def test_a_trial_takes_its_bound(changes: dict[str, object]) -> None:
     whole = trial(k=256, slots=128, workload="tensor-1000000", costs="none", steps=1, **changes)
-    found = SimulatedTarget().trial(whole, 1)["metrics"]["tat_median"]
+    found = computed_trial(whole, 1)["metrics"]["tat_median"]
     bound = bounds.seconds(whole, 1_000_000)
     assert bound <= found <= (1.02 if "servers" in changes else 1.003) * bound
 
@@ -175,7 +175,7 @@ def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(chan
     """tests.replay runs them. Where packets collide or are lost the two may part at the first one that comes at another moment."""
     whole = trial(**changes)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
-    found = SimulatedTarget(known).trial(whole, 1)
+    found = computed_trial(whole, 1, known)
     replayed = replay(whole, elements_of(whole))
     assert found["metrics"]["tat_median"] == pytest.approx(replayed.tat, rel=near)
     if not whole.loss and "aggregators" not in changes:
@@ -186,7 +186,7 @@ def test_many_queries_at_once_cost_what_they_cost_in_virtual_time() -> None:
     """Four racks that lose packets ask for results of their whole racks: most of what the server's link carries is urgent."""
     whole = trial(racks=4, workers=8, loss=0.01, k=256, slots=32, workload="tensor-40000", steps=2)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
-    found, replayed = SimulatedTarget(known).trial(whole, 1), replay(whole, 40_000)
+    found, replayed = computed_trial(whole, 1, known), replay(whole, 40_000)
     duplicates = sum(worker["counters"]["duplicates"] for worker in found["workers"])
     assert replayed.duplicates > 1_000 and 0.4 < duplicates / replayed.duplicates < 2.5
     assert 0.5 < found["metrics"]["tat_median"] / replayed.tat < 2
@@ -210,7 +210,7 @@ def test_switches_send_as_fast_as_their_queues_are_told(topology: str) -> None:
 
 def test_events_are_counted_as_switches_count_them() -> None:
     """Each chunk claims an aggregator in its rack, is complete there, and is freed by the result; at the server's switch likewise."""
-    found = SimulatedTarget().trial(trial(racks=2, workers=2, costs="none", k=256, workload="tensor-40000"), 1)
+    found = computed_trial(trial(racks=2, workers=2, costs="none", k=256, workload="tensor-40000"), 1)
     chunks = 2 * (1 + -(-40000 // 256))
     for name in ("tor0", "tor1"):
         (counted,) = found["switches"][name]["jobs"]

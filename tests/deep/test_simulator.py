@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from inalab.switches.loss import Loss
 from inalab.testbed.plan.settings import TrialSettings, make_settings
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
 from inalab.testbed.simulator.events import pop, push
 from inalab.testbed.simulator.plans import elements_of
 from inalab.testbed.simulator.simulation import IDEAL, Job, Link, Network, simulate
-from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.theory import bounds
 from tests.replay import DELAY, replay
 from tests.simulated_switchml import Twin, assert_alike
@@ -174,7 +174,7 @@ def trial(**changes: object) -> TrialSettings:
     ],
 )
 def test_a_trial_takes_its_bound(changes: dict[str, object]) -> None:
-    found = SimulatedTarget().trial(trial(**changes), 1)["metrics"]["tat_median"]
+    found = computed_trial(trial(**changes), 1)["metrics"]["tat_median"]
     bound = bounds.seconds(trial(**changes), 1_000_000)
     assert bound <= found <= 1.001 * bound
 
@@ -195,5 +195,5 @@ def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(chan
     """tests.replay runs them on links with a delay. With losses the two may part at the first packet that comes at another moment."""
     whole = make_settings(TrialSettings, {"steps": 2, "compute_ms": 1, "workload": "digits-mlp"} | changes)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
-    found = SimulatedTarget(known).trial(whole, 1)["metrics"]["tat_median"]
+    found = computed_trial(whole, 1, known)["metrics"]["tat_median"]
     assert found == pytest.approx(replay(whole, elements_of(whole)).tat, rel=0.12 if whole.loss else 0.01)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from inalab.switches.target import SwitchError, Target, on_interfaces, tell
-from inalab.testbed.plan.targets import make_target
+from inalab.testbed import backends
 from inalab.topologies import isolation
 from tests.interfaces import far_end
 from tests.scenarios import Scenario, scenarios
@@ -62,7 +62,7 @@ def play(scenario: Scenario, target: Target, wanted: Packets | None = None) -> P
 
 @cache
 def _made(target: str, program: Path, defines: tuple[tuple[str, str], ...]) -> Target:
-    return make_target(target, program, dict(defines))
+    return backends.with_switches(target).program(program, dict(defines))
 
 
 def names() -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from inalab.switches.target import Target
+from inalab.testbed import backends
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.plan.targets import target_for
 from inalab.testbed.trial.coordinator import run_trial
 from inalab.topologies import isolation
 from tests.network.test_trials import SMALL, trial
@@ -60,7 +60,7 @@ def test_an_ordinary_users_trial_is_that_of_root(
     def run() -> int:
         if not isolation.possible():
             return 77
-        own = target_for("embedded", settings.running(), settings.k)
+        own = backends.with_switches("embedded").target(settings.running(), settings.k)
         result = run_trial(settings, 1, own, lambda message: None)
         (open_folder / "result.json").write_text(json.dumps(result["metrics"]))
         return 0

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 
 from inalab.schemes import registry
+from inalab.testbed import backends
+from inalab.testbed.backends.backend import Backend
 from inalab.testbed.campaign import file, machine, one, one_process
 from inalab.testbed.campaign import identity as identities
 from inalab.testbed.campaign.identity import identity
 from inalab.testbed.campaign.machines import Ended, Here
 from inalab.testbed.campaign.store import Store
+from inalab.testbed.command.request import Request, understood
 from inalab.testbed.plan import experiment
 from inalab.testbed.plan.experiment import Trial
-from inalab.testbed.plan.request import Request, understood
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ResultsError
 from inalab.testbed.trial.errors import TrialError
@@ -357,14 +359,19 @@ def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.
     request = json.loads(json.dumps(one.described(trial(scheme="mine", loss=0.1, seed=5), "simulated")))
     registry._known().pop("mine")  # another process does not know it
 
-    def run_trial(settings: TrialSettings, seed: int, target: Any, hear: Any) -> dict[str, Any]:
-        if settings.loss == 0.5:
-            raise TrialError("worker 1 died")
-        return {"scheme": settings.scheme, "loss": settings.loss, "seed": seed, "target": target}
+    class Made(Backend):
+        def run(self, settings: TrialSettings, seed: int, report: Any, capture: Any = None) -> dict[str, Any]:
+            if settings.loss == 0.5:
+                raise TrialError("worker 1 died")
+            return {"scheme": settings.scheme, "loss": settings.loss, "seed": seed, "target": self.name}
 
-    monkeypatch.setattr(one, "run_trial", run_trial)
-    monkeypatch.setattr(one, "target_for", lambda name, program, k: f"{name} at {k}")
-    assert one._result(request) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated at 64"}
+    def made(name: str) -> Made:
+        found = Made()
+        found.name = name
+        return found
+
+    monkeypatch.setattr(backends, "find", made)
+    assert one._result(request) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated"}
     assert one._result(one.described(trial(loss=0.5), "embedded")) == {"failed": "worker 1 died"}
 
 

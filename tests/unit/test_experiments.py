@@ -16,7 +16,7 @@ from inalab.switches.loss import Loss, decisions, link_seed
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, parse_overrides
 from inalab.testbed.record.runs import ResultsError, add_trial, create_run, load_run
-from inalab.testbed.trial.validity import judge
+from inalab.testbed.trial.validity import Problem, Reason, judge
 from inalab.topologies import isolation
 from inalab.topologies.plan import NetworkPlan
 from inalab.topologies.racks import Racks
@@ -134,14 +134,15 @@ def test_unknown_settings_name_those_there_are() -> None:
 def test_what_makes_a_trial_invalid(change: dict[str, Any], message: str) -> None:
     problems = judge({**GOOD, **change}, TrialSettings())
     assert len(problems) == 1
-    assert message in problems[0]
+    assert message in problems[0].text
 
 
 @pytest.mark.parametrize(("largest", "valid"), [(4, True), (5, False)])
 def test_an_update_that_is_later_than_its_bound_makes_a_trial_invalid(largest: int, valid: bool) -> None:
     settings = TrialSettings(scheme="mlfabric", pipeline="asynchronous", **{"mlfabric.delay": 4})
     problems = judge({**GOOD, "delay_max": largest}, settings)
-    assert problems == ([] if valid else ["an update was applied 5 updates late, where mlfabric allows 4"])
+    late = Problem(Reason.BOUND, "an update was applied 5 updates late, where mlfabric allows 4")
+    assert problems == ([] if valid else [late])
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_an_update_that_is_later_than_its_bound_makes_a_trial_invalid(largest: i
 )
 def test_a_replica_beyond_its_bound_or_lost_makes_a_trial_invalid(measured: dict[str, Any], problem: str) -> None:
     settings = TrialSettings(scheme="mlfabric", pipeline="asynchronous", **{"mlfabric.distance": 0.5})
-    assert judge({**GOOD, **measured}, settings) == [problem] * bool(problem)
+    assert judge({**GOOD, **measured}, settings) == [Problem(Reason.BOUND, problem)] * bool(problem)
 
 
 def test_a_good_trial_is_valid() -> None:

@@ -27,6 +27,7 @@ from inalab.hosts.torch_backend import PLACE, Options
 from inalab.hosts.training.pace import VARIABLE
 from inalab.hosts.training.stragglers import Straggler
 from inalab.schemes.gloo import SCHEME
+from inalab.testbed.backends.networks import Networks
 from inalab.testbed.command import cli
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial import hosted, launch
@@ -98,7 +99,7 @@ def test_what_is_of_the_projects_own_training_is_refused(changed: dict[str, Any]
 
 def test_the_command_hands_on_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     launched: list[Any] = []
-    monkeypatch.setattr("inalab.testbed.command.runner.need_namespaces", lambda: None)
+    monkeypatch.setattr(Networks, "require", lambda self: None)
     monkeypatch.setattr("inalab.testbed.trial.launch.launch", lambda *given: launched.append(given) or 7)
     words = [
         "launch",

@@ -224,7 +224,7 @@ def test_points_of_a_run() -> None:
     assert ratio(run, tat, {"p": "b"}, {"p": "a"})[:1] == (4.0,)
     assert ratio(run, tat, {"p": "b"}, {"p": "a"}).n == 2
     assert not_valid(run) == [
-        "1 of 7 trials are not valid and count nowhere (crosses in the plots): slow; loss was off.",
+        "1 of 7 trials are not valid and count nowhere (crosses in the plots): slow: lower host_rate; loss was off.",
         "1 of 7 trials failed, and medians are of the others: c (1).",
     ]
 

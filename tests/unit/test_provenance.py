@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from inalab.testbed import backends
+from inalab.testbed.backends.backend import Backend
 from inalab.testbed.command import runner
 from inalab.testbed.plan.sweep import SweepSettings
 from inalab.testbed.record import provenance
@@ -218,15 +220,11 @@ def test_a_run_of_an_untracked_experiment_says_so(tmp_path: Path, monkeypatch: p
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    class Versions:
-        def versions(self) -> dict[str, str]:
-            return {}
+    class Made(Backend):
+        def run(self, settings: Any, seed: int, report: Any, capture: Any = None) -> dict[str, Any]:
+            return {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}
 
-    monkeypatch.setattr(runner, "need_namespaces", lambda: None)
-    monkeypatch.setattr(runner, "target_for", lambda *_: Versions())
-    monkeypatch.setattr(
-        runner, "run_trial", lambda s, seed, t, h, c: {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}
-    )
+    monkeypatch.setattr(backends, "find", lambda name: Made())
     request = runner.Request("quickstart", "embedded", 1, [])
     code, _ = runner.run_experiment(request, module, SweepSettings(seeds=1), tmp_path / "results", Console(quiet=True))  # type: ignore[arg-type]
     assert code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from inalab.testbed.command.cli import application
 from inalab.testbed.record.metrics import DETAIL, ELSEWHERE, MAIN, Metric
 from inalab.testbed.record.runs import ROOT, ResultsError
+from inalab.testbed.trial.validity import Reason
 from tests.runs import failed, invalid, make_run, trial
 
 PAGE = (ROOT / "docs" / "reference" / "results.md").read_text()
@@ -55,3 +57,8 @@ def test_the_page_has_every_metric_with_its_unit_and_definition(metric: Metric) 
 def test_the_page_has_every_field_of_a_trial() -> None:
     for key in (*trial("a"), *failed("b", 1, "why"), *ELSEWHERE):
         assert f"`{key}`" in PAGE, key
+
+
+def test_the_page_has_every_reason_why_a_trial_is_not_valid() -> None:
+    listed = PAGE[PAGE.index("It is not valid if") : PAGE.index("Each trial's `reasons`")]
+    assert re.findall(r"^- `(\w+)`: (.*)$", listed, re.M) == [(reason.name.lower(), reason.value) for reason in Reason]

@@ -14,7 +14,7 @@ from inalab.testbed.plan.arrivals import starts
 from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.record.runs import load_run
 from inalab.testbed.simulator import calibration, costs, validation
-from inalab.testbed.simulator.target import SimulatedTarget
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.validation import Compared, Measured, compare, flips, passes, verdicts
 from tests.command_line import inalab
 
@@ -53,7 +53,7 @@ def test_the_same_words_give_the_same_numbers(tmp_path: Path) -> None:
 
 def test_stragglers_are_those_of_the_seed() -> None:
     settings = make_settings(TrialSettings, {"racks": 1, "steps": 5, "straggler": "exponential", "costs": "none"})
-    trial = SimulatedTarget().trial(settings, 7)
+    trial = computed_trial(settings, 7)
     model = settings.straggler_model()
     for record in trial["steps"]:
         assert record["busy"] == pytest.approx(0.05 * model.slowdown(7, record["rank"], record["step"]))
@@ -62,7 +62,7 @@ def test_stragglers_are_those_of_the_seed() -> None:
 def test_jobs_start_when_they_are_to() -> None:
     jobs = json.dumps([{"workers": 2}, {"workers": 2, "start": 3.0}])
     settings = make_settings(TrialSettings, {"jobs": jobs, "steps": 2, "compute_ms": 10.0})
-    trial = SimulatedTarget().trial(settings, 1)
+    trial = computed_trial(settings, 1)
     first = [min(r["begun"] for r in trial["steps"] if r["job"] == job) for job in range(2)]
     assert first == pytest.approx([0.0, 3.0])
     assert len(trial["metrics"]["jobs"]) == 2
@@ -136,7 +136,7 @@ def test_costs_are_found_again_that_made_what_is_fitted() -> None:
         for n in (2, 4, 8):
             changes = {"scheme": scheme, "racks": 1, "workers": n, "k": 256, "slots": 8, "workload": "tensor-40000", "steps": 2}
             settings = make_settings(TrialSettings, changes)
-            tat = SimulatedTarget(known).trial(settings, 1)["metrics"]["tat_median"]
+            tat = computed_trial(settings, 1, known)["metrics"]["tat_median"]
             made.append(Measured(scheme, f"{n} workers", n < 8, (1,), tat, tat, tat, settings.model_dump()))
     found = compare(made, costs.emulated(calibration.fit([p for p in made if p.fitted]), ""))
     assert all(abs(c.error) < 0.03 for c in found)

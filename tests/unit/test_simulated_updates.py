@@ -9,8 +9,8 @@ import pytest
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.testbed.measures import completions, mean_completion, transfers_to_server, update_seconds
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.mlfabric import ScheduledUpdates
-from inalab.testbed.simulator.target import SimulatedTarget
 from inalab.testbed.trial.errors import TrialError
 
 COMMON: dict[str, Any] = {
@@ -21,7 +21,7 @@ UPDATE = TCP_OVERHEAD * 400_000 * 8 / 10e6  # seconds on a link of 10 Mbit/s
 
 def trial(scheme: str, workers: int, seed: int = 1, **changes: Any) -> dict[str, Any]:
     settings = make_settings(TrialSettings, {**COMMON, "scheme": scheme, "workers": workers, **changes})
-    return SimulatedTarget().trial(settings, seed) | {"settings": settings.resolved()}
+    return computed_trial(settings, seed) | {"settings": settings.resolved()}
 
 
 def of(found: dict[str, Any], rank: int) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def test_the_same_seed_gives_the_same_records() -> None:
 )
 def test_what_is_not_simulated_is_refused(changes: dict[str, Any], wording: str) -> None:
     with pytest.raises(SettingsError, match=wording):
-        SimulatedTarget().trial(make_settings(TrialSettings, {**COMMON, **changes}), 1)
+        computed_trial(make_settings(TrialSettings, {**COMMON, **changes}), 1)
 
 
 def test_a_simulation_that_stands_still_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:

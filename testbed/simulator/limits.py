@@ -1,17 +1,12 @@
-"""Target simulated: a trial whose times are computed, with the costs of a target that was measured, or of hardware."""
+"""What is not simulated, and why: settings and schemes that the simulator refuses."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from inalab.hosts.training.pipeline import BLOCKING
-from inalab.schemes.scheme import Scheme
+from inalab.schemes.scheme import Scheme, Simulation
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
-from inalab.testbed.trial.errors import TrialError
 
-PACKETS = ("switchml", "atp")  # schemes that are simulated packet by packet
-UPDATES = ("async", "ssp", "mlfabric")  # whose workers' updates are, one by one
 MOST_OF_ALL_TO_ALL = 512  # workers of schemes whose messages grow with the square of their number
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
     "outage_at": None, "death_at": None, "background": 0.0, "latency": 0.0, "timeline": False,
@@ -31,26 +26,27 @@ def check(settings: TrialSettings) -> None:
     each = settings.each()
     for job in each:
         scheme = job.of_scheme()
-        if scheme.name not in UPDATES and job.pipeline != BLOCKING:
+        if scheme.simulated() is not Simulation.UPDATES and job.pipeline != BLOCKING:
             raise SettingsError(
                 f"pipeline {job.pipeline} of scheme {scheme.name} is not simulated: set pipeline={BLOCKING}, or choose target "
                 "embedded"
             )
-        if scheme.name not in PACKETS:
+        if scheme.simulated() is not Simulation.PACKETS:
             _check_messages(settings, job, scheme)
 
 
 def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme) -> None:
-    if scheme.name not in UPDATES and type(scheme).transfers is Scheme.transfers:
+    how = scheme.simulated()
+    if how is Simulation.NONE:
         raise SettingsError(f"scheme {scheme.name} is not simulated: choose another scheme, or target embedded")
     if settings.queue is not None:
         raise SettingsError(f"queues of scheme {scheme.name} are not simulated: leave queue out, or choose target embedded")
     if settings.loss:
         raise SettingsError(f"losses of scheme {scheme.name} are not simulated: set loss=0, or choose target embedded")
     if settings.jobs:
-        raise SettingsError(f"jobs are simulated of schemes {' and '.join(PACKETS)} alone, not of {scheme.name}: leave jobs out")
+        raise SettingsError(f"jobs are not simulated of scheme {scheme.name}, whose packets are not: leave jobs out")
     workers = settings.racks * settings.workers
-    if workers == 1 and scheme.name not in UPDATES:
+    if workers == 1 and how is not Simulation.UPDATES:
         raise SettingsError(f"a worker alone is not simulated of scheme {scheme.name}: set workers to 2 or more")
     if scheme.all_to_all and workers > MOST_OF_ALL_TO_ALL:
         wording = f"{workers:,} workers of scheme {scheme.name} send too many messages to simulate"
@@ -59,31 +55,3 @@ def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme)
     for name in scheme.unsimulated:
         if getattr(own, name) != getattr(usual, name):
             raise SettingsError(f"{scheme.name}.{name} is not simulated: leave it out, or choose target embedded")
-
-
-class SimulatedTarget:
-    """No switches: the network is computed."""
-
-    name = "simulated"
-
-    def __init__(self, own: costs.Known | None = None) -> None:
-        """`own` are costs in place of those that the trials' settings name."""
-        self.own = own
-
-    def versions(self) -> dict[str, str]:
-        """The origins of the costs."""
-        return costs.origins()
-
-    def trial(self, settings: TrialSettings, seed: int) -> dict[str, Any]:
-        """What testbed.trial.coordinator.run_trial returns.
-
-        Raises SettingsError for what is not simulated, and TrialError for what would take too long.
-        """
-        from inalab.testbed.simulator.trial import compute  # compiled loops, which take a moment to load
-
-        settings.check()
-        check(settings)
-        try:
-            return compute(settings, seed, self.own or costs.of(settings.costs))
-        except ValueError as error:
-            raise TrialError(str(error)) from None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from inalab.testbed import backends
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.effect import refuse_without_effect
 from inalab.testbed.plan.experiment import Experiment
 from inalab.testbed.plan.settings import make_settings, parse_overrides, with_scheme
-from inalab.testbed.plan.targets import defaults
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Request:
 
 
 def understood(request: Request, scheme: str | None = None, strict: bool = True) -> tuple[Request, Experiment, Any]:
-    """The experiment, its settings, and what was asked with the words that put the `scheme` of that name into it.
+    """The request, with the overrides that select `scheme`; the experiment; and its settings.
 
     `strict`: what has no effect is refused. Raises SettingsError.
     """
     chosen = registry.load(request.experiment)
     target = request.target or registry.target_of(chosen)
-    values = defaults(target) | (chosen.QUICK if request.quick else {})
+    values = {**backends.find(target).usual} | (chosen.QUICK if request.quick else {})
     overrides = list(request.overrides)
     if scheme:
         overrides += with_scheme(chosen, values | parse_overrides(overrides, chosen.Settings), scheme)

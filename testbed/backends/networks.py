@@ -1,0 +1,105 @@
+"""Targets embedded and bmv2: a network on this machine, whose switches run the P4 programs."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from inalab.schemes.scheme import Scheme
+from inalab.switches.bmv2 import installation
+from inalab.switches.embedded.errors import CompileError
+from inalab.switches.embedded.target import EmbeddedTarget
+from inalab.switches.target import Target
+from inalab.testbed.backends.backend import Backend, Report
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.trial.capture import Capture
+from inalab.topologies import isolation
+
+MOST_HOSTS = 256  # of a network on one machine
+
+
+class Networks(Backend):
+    """Each trial's network is in namespaces of its own; its switches run a program for each number of integers in a packet."""
+
+    def __init__(self) -> None:
+        self.targets: dict[tuple[Path, str], Target] = {}
+
+    def require(self) -> None:
+        if not isolation.possible():
+            if os.geteuid() == 0:
+                raise SettingsError("network namespaces cannot be made here, perhaps because this is a container that bars them")
+            raise SettingsError("this kernel does not let an ordinary user make network namespaces: run inalab with sudo")
+
+    def refuse(self, settings: TrialSettings) -> None:
+        settings.check_switches()
+        if settings.beyond_default(["costs"]):
+            raise SettingsError("costs are of target simulated: leave them out, or choose that target")
+        if (hosts := settings.racks * settings.workers) > MOST_HOSTS:
+            raise SettingsError(f"{hosts:,} workers do not run on one machine, {MOST_HOSTS} may: set fewer, or --target simulated")
+
+    def prepare(self, trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            self.target(trial.settings.running(), trial.settings.k)
+
+    def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
+        from inalab.testbed.trial.coordinator import run_trial  # which takes a moment to load
+
+        return run_trial(settings, seed, self.target(settings.running(), settings.k), report, capture)
+
+    def versions(self) -> dict[str, str]:
+        return next(iter(self.targets.values())).versions() if self.targets else {}
+
+    def target(self, scheme: Scheme, k: int) -> Target:
+        """What runs a scheme's program for k integers a packet. SettingsError as of `program`."""
+        assert scheme.program is not None
+        return self.program(scheme.program, {"K": str(k)})
+
+    def program(self, program: Path, defines: Mapping[str, str]) -> Target:
+        """What runs a program, which is compiled once. SettingsError if that cannot be here, or the program is wrong."""
+        key = program, repr(sorted(defines.items()))
+        if key not in self.targets:
+            self.targets[key] = self._compiled(program, dict(defines))
+        return self.targets[key]
+
+    @abstractmethod
+    def _compiled(self, program: Path, defines: dict[str, str]) -> Target:
+        raise NotImplementedError
+
+
+class Embedded(Networks):
+    """The project's own switch."""
+
+    name = "embedded"
+
+    def _compiled(self, program: Path, defines: dict[str, str]) -> Target:
+        try:
+            return EmbeddedTarget(program, defines)
+        except CompileError as error:
+            raise SettingsError(str(error)) from None
+
+
+class Bmv2(Networks):
+    """simple_switch, through P4-utils."""
+
+    name = "bmv2"
+    usual: Mapping[str, str] = {"host_rate": "0.6", "uplink_rate": "0.6"}
+
+    def _compiled(self, program: Path, defines: dict[str, str]) -> Target:
+        if missing := installation.missing():
+            raise SettingsError(
+                f"target bmv2 cannot run here: {', '.join(piece.name for piece in missing)} cannot be found; install "
+                f"{', '.join(dict.fromkeys(piece.package for piece in missing))} (inalab doctor tells where each is had), or use "
+                "--target embedded, which runs the same program"
+            )
+        if not program.is_file():
+            raise SettingsError(f"there is no program {program}")
+        from inalab.switches.bmv2.target import Bmv2Target, CompilationError  # importable only with P4-utils
+
+        try:
+            return Bmv2Target(program, defines)
+        except CompilationError:
+            raise SettingsError(f"p4c cannot compile {program}: its messages are above") from None

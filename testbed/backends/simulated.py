@@ -1,0 +1,43 @@
+"""Target simulated: trials whose times are computed, with the costs of a target that was measured, or of hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from inalab.testbed.backends.backend import Backend, Report
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.simulator import calibration, costs
+from inalab.testbed.simulator.computed import computed_trial
+from inalab.testbed.simulator.limits import check
+from inalab.testbed.trial.capture import Capture
+
+
+class Simulated(Backend):
+    """No switches and no hosts: the network is computed."""
+
+    name = "simulated"
+
+    def refuse(self, settings: TrialSettings) -> None:
+        check(settings)
+
+    def refuse_capture(self) -> None:
+        raise SettingsError(f"target {self.name} has no packets to capture: leave --capture out, or choose another target")
+
+    def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
+        return computed_trial(settings, seed)
+
+    def versions(self) -> dict[str, str]:
+        """The origins of the costs."""
+        return costs.origins()
+
+    def caveats(self, record: Mapping[str, Any]) -> list[str]:
+        whose = (record.get("settings") or {}).get("costs", "not known")
+        origin = f"costs {whose}: {(record.get('target_versions') or {}).get(whose, 'unknown')}"
+        return [f"All numbers are simulated, with {origin}. docs/reference/validation.md tells how far they can be trusted."]
+
+    def doubts(self, scheme: str) -> bool:
+        return scheme in calibration.failed()
+
+    def lacks(self, error: KeyError) -> str:
+        return f"The figures need {error}, which is not simulated: there are none."
