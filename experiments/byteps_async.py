@@ -111,8 +111,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         delays.plot(found, 100 * np.arange(1, len(found) + 1) / len(found), color=colour, linewidth=width, label=label)
     delays.set_xlabel("changes of others since a worker pulled")
     delays.set_ylabel("percentile of its steps")
-    for ax in (accuracy, delays):
-        named(figure, (ax,))
+    named(figure, (accuracy, delays))
     caption = (
         "Left: the last worker's test accuracy over time: medians over the seeds, each seed thin. A line ends where its steps do. "
         "Right: with one slow worker, how many changes by others an asynchronous gradient is behind, until the first worker has "

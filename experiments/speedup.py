@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
-from inalab.testbed.draw.plots import named, new_figure
+from inalab.testbed.draw.plots import WIDTH, named, new_figure
 from inalab.testbed.measures import Measure
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
@@ -65,7 +65,7 @@ def _over(run: Run, measure: Measure, model: str, scheme: str) -> Any:
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     """Speedups over each baseline, in groups by model, each with its prediction."""
-    figure, (ax,) = new_figure(1)
+    figure, (ax,) = new_figure(1, size=(WIDTH, 3.6))
     baselines = [s for s in run.record["settings"]["schemes"] if s != "switchml"]
     width = 0.8 / max(len(baselines), 1)
     for j, scheme in enumerate(baselines):
@@ -82,11 +82,9 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             ax.plot([at - 0.45 * width, at + 0.45 * width], [predicted.median] * 2, "k:", linewidth=1.6)
     ax.plot([], [], "k:", linewidth=1.6, label="predicted")
     ax.axhline(1, color="black", linewidth=0.8)
-    ax.axhline(
-        PAPER, color="grey", linestyle="--", linewidth=1, label=f"paper, 100 Gbit/s: up to {PAPER}× over the best baseline (slides)"
-    )
+    ax.axhline(PAPER, color="grey", linestyle="--", linewidth=1, label=f"paper: up to {PAPER}× over the best (slides)")
     ax.set_xticks(range(len(MODELS)), [f"{model}\n{_share(run, model)}" for model in MODELS])
-    ax.set_ylabel("training throughput, SwitchML over baseline")
+    ax.set_ylabel("training throughput,\nSwitchML over baseline")
     named(figure, (ax,))
     caption = (
         "Steps per second with SwitchML over those with each baseline: medians of the ratio, seed by seed, with "

@@ -93,8 +93,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         for row, rank in enumerate((0, 1)):
             ax = grid[row, column]
             at, counts = _bins(trial, rank)
-            for series, colour in ((0, COLOURS[0]), (1, COLOURS[2]), (2, COLOURS[1])):
-                ax.plot(1000 * at, counts[:, series], drawstyle="steps-post", color=colour, linewidth=1.2, label=SERIES[series])
+            for series, colour, width in ((2, COLOURS[1], 2.4), (0, COLOURS[0], 0.8), (1, COLOURS[2], 1.4)):
+                ax.plot(1000 * at, counts[:, series], drawstyle="steps-post", color=colour, linewidth=width, label=SERIES[series])
             ax.axhline(full, color="black", linestyle=":", linewidth=1, label="line rate")
             grid[2, column].plot(1000 * at, counts[:, 3], drawstyle="steps-post", color=COLOURS[2 * row], label=f"worker {rank}")
         for ax in grid[:, column]:

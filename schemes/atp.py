@@ -17,6 +17,7 @@ from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation, one_of
 from inalab.schemes.streaming import P4, Streaming, StreamSettings
 from inalab.switches import atp
+from inalab.switches.commands import Commands
 from inalab.switches.control import Control
 from inalab.switches.sizes import MAX_WORKERS
 from inalab.topologies.jobs import JobPlan
@@ -103,18 +104,14 @@ class Atp(Streaming):
         """Where no aggregator is free, every worker's window comes to one port."""
         return 2 * int(job.settings.slots) * job.plan.size
 
-    def commands(
-        self, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions, first_node: int
-    ) -> list[str]:
+    def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
         """Lifetime, marking and pacing of the switch, and the admission of each job."""
         depth = marking_depth([job.settings.slots for job in jobs], conditions.queue)
-        commands = atp.settings(AGGREGATOR_LIFETIME, depth) + atp.trunks(plan.trunks(name))
+        commands.add(*atp.settings(AGGREGATOR_LIFETIME, depth), *atp.trunks(plan.trunks(name)))
         if is_paced(jobs, conditions):
-            commands += _paced(plan, name, jobs)
+            commands.add(*_paced(plan, name, jobs))
         for job in jobs:
-            node = first_node + sum(line.startswith("mc_node_create") for line in commands)
-            commands += admission(plan, job.plan, name, node)
-        return commands
+            admit(commands, plan, job.plan, name)
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """Packets turned away by reason, what became of each job's packets, and the aggregators that are not free."""
@@ -197,18 +194,22 @@ def _paced(plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[str]:
     ]
 
 
-def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> list[str]:
+def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> None:
     """Admission of a job at the switch `name`."""
     switch = plan.switches[name]
     own, rack = switch.station, switch.rack
     racks = {r: ranks for r, ranks in enumerate(job.members(plan.topology.racks)) if ranks}
     if rack is None and switch is not plan.root(job.number):
-        return [atp.passing_by(job.number, plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
+        ports = [(plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
+        commands.add(*(atp.passing_by(job.number, port, station) for port, station in ports))
+        return
     if rack is None:  # in transit for gradients; results go to every rack but the server's own
         below = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}
         spread = [tuple(child for r, child in below.items() if r != s.rack) for s in job.servers]
         servers = [atp.Server((plan.port(name, f"tor{s.rack}"),), s.station, to) for s, to in zip(job.servers, spread, strict=True)]
-        return [*atp.transit(), *atp.job(job.number, own, [], servers, first_node)]
+        commands.add(*atp.transit())
+        atp.admit(commands, job.number, own, [], servers)
+        return
     here = [job.hosts[rank] for rank in racks.get(rack, [])]
     away = {r: ranks for r, ranks in racks.items() if r != rack}
     children = [atp.Child(1 + i, plan.port(name, host.name), host.station) for i, host in enumerate(here)]
@@ -231,7 +232,7 @@ def admission(plan: NetworkPlan, job: JobPlan, name: str, first_node: int) -> li
             for worker in (job.hosts[rank].station for rank in ranks):
                 bits = (atp.rack_bit(other), (0, outside))
                 sources.append(atp.Source(up, worker, server.station, 1, *bits, fan_in))
-    return atp.job(job.number, own, sources, servers, first_node)
+    atp.admit(commands, job.number, own, sources, servers)
 
 
 def _children(plan: NetworkPlan, job: JobPlan, name: str, home: int) -> dict[int, str]:

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from inalab.hosts.collective import Collective
 from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.switches.commands import Commands
 from inalab.switches.control import Control
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
@@ -178,14 +179,8 @@ class Scheme:
         """Packets of a job that can wait at one port of a switch."""
         return 0
 
-    def commands(
-        self, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions, first_node: int
-    ) -> list[str]:
-        """What the control plane tells the switch `name` of this scheme's jobs.
-
-        `first_node` is the handle of the first multicast node that it creates.
-        """
-        return []
+    def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
+        """Add what configures the switch `name` for this scheme's jobs."""
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """What the program on the switch `name` has counted of this scheme's jobs."""

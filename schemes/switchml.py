@@ -12,6 +12,7 @@ from inalab.hosts.switchml.worker import SwitchML
 from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation
 from inalab.schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from inalab.switches import switchml
+from inalab.switches.commands import Commands
 from inalab.switches.control import Control
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
@@ -47,15 +48,10 @@ class SwitchMLScheme(Streaming):
     def queue(self, job: Admitted) -> int:
         return 2 * int(job.settings.slots)
 
-    def commands(
-        self, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions, first_node: int
-    ) -> list[str]:
+    def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
         """Each job has a part of the switch's pool."""
-        commands: list[str] = []
         for job, pool in zip(jobs, _pools(jobs), strict=True):
-            node = first_node + sum(line.startswith("mc_node_create") for line in commands)
-            commands += admission(plan, job.plan, name, pool, node)
-        return commands
+            admit(commands, plan, job.plan, name, pool)
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """Packets turned away by reason, and copies of multicasts that never reached egress."""
@@ -119,17 +115,17 @@ def _numbered(plan: NetworkPlan, job: JobPlan, name: str) -> dict[int, str]:
     return {plan.number(child) if inner else i: child for i, child in enumerate(job.children(plan, name))}
 
 
-def admission(plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool, first_node: int) -> list[str]:
+def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool) -> None:
     """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's."""
     parent = None
     stations = {host.name: host.station for host in job.hosts} | {s.name: s.station for s in plan.switches.values()}
     below = _numbered(plan, job, name)
     children = [switchml.Child(number, plan.port(name, child), stations[child]) for number, child in below.items()]
     if not children:
-        return []
+        return
     if above := plan.above(name, job.number):
         parent = switchml.Parent(plan.port(name, above.name), above.station, stations[name], plan.number(name))
-    return switchml.job(job.number, pool, children, parent, first_node)
+    switchml.admit(commands, job.number, pool, children, parent)
 
 
 SCHEME = SwitchMLScheme()

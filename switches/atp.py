@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .commands import Commands
 from .control import Control
 from .forwarding import Station
 from .sizes import MAX_JOBS, MAX_WORKERS
@@ -90,38 +91,31 @@ class Server:
     fan_in: int = 0
 
 
-def job(number: int, own: Station, sources: Iterable[Source], servers: Iterable[Server], first_node: int) -> list[str]:
-    """Admit a job: its workers' gradients and its servers.
-
-    `own` is the switch's address; `first_node` the handle of the first multicast node that this call creates.
-    """
+def admit(commands: Commands, number: int, own: Station, sources: Iterable[Source], servers: Iterable[Server]) -> None:
+    """Admit a job: its workers' gradients and its servers. `own` is the switch's address."""
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
-    commands: list[str] = []
-    node = first_node
     groups: dict[tuple[Child, ...], int] = {}
     known: set[Child] = set()
     for server in servers:
         if server.children not in groups:
             group = groups[server.children] = FIRST_JOB_GROUP + number * GROUPS_PER_JOB + len(groups)
-            commands.append(f"mc_mgrp_create {group}")
+            commands.add(f"mc_mgrp_create {group}")
             for child in server.children:
-                commands += [f"mc_node_create {child.number} {child.port}", f"mc_node_associate {group} {node}"]
-                node += 1
+                commands.multicast_node(group, child.number, [child.port])
             for child in sorted(set(server.children) - known, key=lambda c: c.number):
                 to = f"{number} {child.number} => {child.station.mac} {child.station.ip}"
-                commands.append(f"table_add addresser.destinations to_child {to}")
+                commands.add(f"table_add addresser.destinations to_child {to}")
             known |= set(server.children)
         mac, ip = server.station.mac, server.station.ip
-        wording = f"{groups[server.children]} {own.ip} {server.rack} {server.fan_in}"
-        commands += [f"table_add admission.servers from_server {number} {port} {mac} {ip} => {wording}" for port in server.ports]
+        to = f"{groups[server.children]} {own.ip} {server.rack} {server.fan_in}"
+        commands.add(*(f"table_add admission.servers from_server {number} {port} {mac} {ip} => {to}" for port in server.ports))
     for s in sources:
         value, mask = s.bitmap0
-        commands.append(
+        commands.add(
             f"table_add admission.sources aggregate {number} {s.port} {s.worker.mac} {s.server.mac} {s.worker.ip} "
             f"{s.server.ip} {s.level} {s.bitmap1} {value}&&&{mask} => {s.fan_in} 1"
         )
-    return commands
 
 
 def rejected(control: Control) -> list[int]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from .commands import Commands
+
 FLOOD_GROUP = 1
+NODES = 1  # multicast nodes that `forwarding` creates
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
@@ -22,8 +25,11 @@ def forwarding(ports: Iterable[int], routes: dict[str, int], hosts: Mapping[int,
 
     A host may send from its own addresses alone; whatever comes from a port that is no host's is trusted.
     """
-    commands = [f"mc_mgrp_create {FLOOD_GROUP}", f"mc_node_create 1 {' '.join(map(str, sorted(ports)))}"]
-    commands += [f"mc_node_associate {FLOOD_GROUP} 0", f"table_add forwarder.stations flood {BROADCAST} => {FLOOD_GROUP}"]
-    commands += [f"table_add forwarder.stations forward {mac} => {port}" for mac, port in sorted(routes.items())]
-    commands += [f"table_add source_guard.hosts host {port} => {s.mac} {s.ip}" for port, s in sorted((hosts or {}).items())]
-    return commands
+    commands = Commands()
+    commands.add(f"mc_mgrp_create {FLOOD_GROUP}")
+    commands.multicast_node(FLOOD_GROUP, 1, sorted(ports))
+    commands.add(f"table_add forwarder.stations flood {BROADCAST} => {FLOOD_GROUP}")
+    commands.add(*(f"table_add forwarder.stations forward {mac} => {port}" for mac, port in sorted(routes.items())))
+    guarded = sorted((hosts or {}).items())
+    commands.add(*(f"table_add source_guard.hosts host {port} => {s.mac} {s.ip}" for port, s in guarded))
+    return commands.lines

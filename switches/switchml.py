@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .commands import Commands
 from .control import Control
 from .forwarding import Station
 from .sizes import MAX_JOBS, MAX_WORKERS
@@ -42,11 +43,8 @@ class Pool:
     slots: int
 
 
-def job(number: int, pool: Pool, children: list[Child], parent: Parent | None, first_node: int = 1) -> list[str]:
-    """Admit a job: its pool, its workers (or racks), and the switch above.
-
-    `first_node` is the handle of the first multicast node that this call creates; handles count up from 0.
-    """
+def admit(commands: Commands, number: int, pool: Pool, children: list[Child], parent: Parent | None) -> None:
+    """Admit a job: its pool, its workers (or racks), and the switch above."""
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
     if len(children) > MAX_WORKERS:
@@ -54,25 +52,23 @@ def job(number: int, pool: Pool, children: list[Child], parent: Parent | None, f
     everyone = sum(1 << c.number for c in children)
     group = FIRST_JOB_GROUP + number
     above = f"1 {parent.number}" if parent else "0 0"
-    commands = [
+    commands.add(
         f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {above}",
         f"mc_mgrp_create {group}",
-    ]
-    for i, c in enumerate(children):
+    )
+    for c in children:
         s = c.station
-        commands += [
+        commands.add(
             f"table_add admission.workers admit_worker {number} {c.number} {c.port} {s.mac} {s.ip} =>",
             f"table_add addresser.destinations to_worker {number} {c.number + 1} => {s.mac} {s.ip} {c.udp_port}",
-            f"mc_node_create {c.number + 1} {c.port}",
-            f"mc_node_associate {group} {first_node + i}",
-        ]
+        )
+        commands.multicast_node(group, c.number + 1, [c.port])
     if parent is not None:
         p, own = parent.station, parent.own
-        commands += [
+        commands.add(
             f"table_add admission.parents admit_parent {number} {parent.port} {p.mac} {p.ip} =>",
             f"table_add sender.uplinks to_parent {number} => {parent.port} {own.mac} {own.ip} {p.mac} {p.ip}",
-        ]
-    return commands
+        )
 
 
 def rejected(control: Control) -> list[int]:

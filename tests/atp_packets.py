@@ -12,6 +12,7 @@ from scapy.packet import Packet, bind_layers
 
 from inalab.hosts.atp import wire
 from inalab.switches import atp
+from inalab.switches.commands import Commands
 from inalab.switches.embedded.build import build
 from inalab.switches.forwarding import Station, forwarding
 from tests.packets import EPOCH, K, datagram, payload, worker_station
@@ -96,9 +97,10 @@ class AtpJob:
             sources.append(atp.Source(UPLINK, REMOTE, SERVER, 1, atp.rack_bit(RACK), (0, 0xFFFFFFFF ^ inside), self.fan_in))
             children.append(atp.Child(100, UPLINK, ROOT))
         server = atp.Server((toward,), SERVER, tuple(children), 0 if self.level else atp.rack_bit(RACK), self.fan_in)
-        admitted = atp.job(self.number, SWITCH, sources, [server], first_node)
+        commands = Commands(nodes=first_node)
+        atp.admit(commands, self.number, SWITCH, sources, [server])
         routes = {s.mac: w for w, s in enumerate(stations)} | {SERVER.mac: toward, REMOTE.mac: UPLINK}
-        return [*(forwarding({*range(self.workers), toward}, routes) if first_node == 1 else []), *admitted]
+        return [*(forwarding({*range(self.workers), toward}, routes) if first_node == 1 else []), *commands.lines]
 
     def gradient(self, worker: int, sequence: int, vector: list[int], index: int = 0, **fields: int) -> bytes:
         """A worker's packet; `fields` overwrite those of the header."""

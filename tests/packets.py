@@ -12,9 +12,10 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
 from inalab.hosts.switchml import wire
+from inalab.switches.commands import Commands
 from inalab.switches.embedded.build import build
 from inalab.switches.forwarding import Station
-from inalab.switches.switchml import Child, Parent, Pool, job
+from inalab.switches.switchml import Child, Parent, Pool, admit
 
 K = 32
 EPOCH = 7  # of packets that say no other
@@ -71,7 +72,9 @@ class TestJob:
     def commands(self) -> list[str]:
         children = [Child(w, w, worker_station(w)) for w in range(self.workers)]
         parent = Parent(PARENT_PORT, PARENT, SWITCH, 0) if self.has_parent else None
-        return job(self.number, Pool(self.base, self.slots), children, parent, self.first_node)
+        commands = Commands(nodes=self.first_node)
+        admit(commands, self.number, Pool(self.base, self.slots), children, parent)
+        return commands.lines
 
     def update(
         self, worker: int, slot: int, chunk: int, vector: list[int], version: int = 0, exponent: int = 0,

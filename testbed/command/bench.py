@@ -26,9 +26,10 @@ from inalab.hosts.switchml import wire
 from inalab.schemes.switchml import SCHEME
 from inalab.switches.bmv2 import installation
 from inalab.switches.cache import cache_directory
+from inalab.switches.commands import Commands
 from inalab.switches.embedded.build import c_compiler
 from inalab.switches.forwarding import Station
-from inalab.switches.switchml import Child, Pool, job
+from inalab.switches.switchml import Child, Pool, admit
 from inalab.switches.target import Target, on_interfaces, tell
 from inalab.testbed import backends
 from inalab.testbed.command.terminal import Terminal
@@ -60,7 +61,10 @@ def build_generator() -> Path:
 def generator_job(workers: int, slots: int) -> list[str]:
     """Admit the generator's workers, spread evenly over the ports."""
     children = [Child(w, w * PORTS // workers, Station(f"02:00:00:00:00:{w + 1:02x}", f"10.0.0.{w + 1}")) for w in range(workers)]
-    return ["set_queue_depth 4096", *job(0, Pool(0, slots), children, None, first_node=0)]
+    commands = Commands()
+    commands.add("set_queue_depth 4096")
+    admit(commands, 0, Pool(0, slots), children, None)
+    return commands.lines
 
 
 def throughput(k: int, workers: int, target: Target) -> dict[str, float]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from inalab.schemes.scheme import Admitted, Conditions
+from inalab.switches.commands import Commands
+from inalab.switches.forwarding import NODES
 from inalab.switches.loss import Loss, link_seed, set_loss
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.topologies.plan import NetworkPlan
@@ -39,14 +41,14 @@ def switch_commands(
     conditions = replace(conditions or Conditions(), mixed=len(schemes) > 1)
     deepest = max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
     through_root = {host.rank: job.plan.number for job in jobs if job.scheme.program for host in job.plan.everyone}
-    commands = [f"set_queue_depth {conditions.queue or deepest}", *plan.forwarding(name, through_root)]
+    commands = Commands(nodes=NODES)  # of the forwarding
+    commands.add(f"set_queue_depth {conditions.queue or deepest}", *plan.forwarding(name, through_root))
     if latency:
-        commands.append(f"set_queue_delay {round(1000 * latency)}")
+        commands.add(f"set_queue_delay {round(1000 * latency)}")
     for scheme in schemes:
-        node = sum(line.startswith("mc_node_create") for line in commands)
-        commands += scheme.commands(plan, name, [job for job in jobs if job.scheme is scheme], conditions, node)
+        scheme.commands(commands, plan, name, [job for job in jobs if job.scheme is scheme], conditions)
     for a in plan.switches[name].attachments if loss else []:
         for direction in (0, 1) if a.upper else ():
             assert loss is not None
-            commands += set_loss(direction, a.port, loss, link_seed(seed, a.link, direction))
-    return commands
+            commands.add(*set_loss(direction, a.port, loss, link_seed(seed, a.link, direction)))
+    return commands.lines

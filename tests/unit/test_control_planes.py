@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from inalab.schemes import atp as atp_scheme
 from inalab.schemes import switchml as switchml_scheme
 from inalab.schemes.atp import PACE
 from inalab.switches import atp, switchml
+from inalab.switches.commands import Commands
 from inalab.switches.forwarding import Station, forwarding
 from inalab.switches.loss import Loss, decisions, link_seed, mix, set_loss, threshold
 from inalab.switches.sizes import MAX_JOBS, MAX_WORKERS
@@ -29,20 +31,27 @@ HERE = Station("02:00:00:00:00:01", "10.0.0.1")
 
 def test_jobs_beyond_what_the_program_holds_are_refused() -> None:
     children = [Child(i, i, HERE) for i in range(MAX_WORKERS + 1)]
-    assert switchml.job(MAX_JOBS - 1, Pool(0, 4), children[:-1], None)
+    switchml.admit(Commands(), MAX_JOBS - 1, Pool(0, 4), children[:-1], None)
     with pytest.raises(ValueError, match="33 workers below one switch: the program holds 32"):
-        switchml.job(0, Pool(0, 4), children, None)
+        switchml.admit(Commands(), 0, Pool(0, 4), children, None)
     for number in (-1, 16):
         with pytest.raises(ValueError, match=f"job {number}: the program holds jobs 0 to 15"):
-            switchml.job(number, Pool(0, 4), children[:1], None)
+            switchml.admit(Commands(), number, Pool(0, 4), children[:1], None)
         with pytest.raises(ValueError, match=f"job {number}: the program holds jobs 0 to 15"):
-            atp.job(number, HERE, [], [], 1)
+            atp.admit(Commands(), number, HERE, [], [])
 
 
 def test_racks_have_bits_from_the_top_and_workers_from_the_bottom() -> None:
     assert [atp.rack_bit(rack) for rack in range(3)] == [1 << 31, 1 << 30, 1 << 29]
     bits = [atp.rack_bit(rack) for rack in range(MAX_WORKERS)]
     assert len(set(bits)) == 32 and all(0 < bit < 2**32 for bit in bits)
+
+
+def _lines(admit: Callable[..., None], *what: Any, nodes: int) -> list[str]:
+    """What admits a job at a switch that has so many multicast nodes."""
+    commands = Commands(nodes)
+    admit(commands, *what)
+    return commands.lines
 
 
 def _groups(lines: list[str], handle: int) -> dict[int, list[tuple[int, int]]]:
@@ -63,10 +72,10 @@ def test_atps_results_go_to_every_worker_once(handle: int) -> None:
     (job,) = deal(plan, [[2, 1, 2]], [3])
     for home in range(3):  # server j is in rack j
         one = replace(job, servers=(job.servers[home],))
-        at_root = _groups(atp_scheme.admission(plan, one, "root", handle), handle)
+        at_root = _groups(_lines(atp_scheme.admit, plan, one, "root", nodes=handle), handle)
         assert [sorted(port for _, port in copies) for copies in at_root.values()] == [[r for r in range(3) if r != home]]
         for rack, here in enumerate((2, 1, 2)):
-            (copies,) = _groups(atp_scheme.admission(plan, one, f"tor{rack}", handle), handle).values()
+            (copies,) = _groups(_lines(atp_scheme.admit, plan, one, f"tor{rack}", nodes=handle), handle).values()
             up = [plan.port(f"tor{rack}", "root")] if rack == home else []
             workers = [plan.port(f"tor{rack}", job.hosts[rank].name) for rank in job.members(3)[rack]]
             assert sorted(port for _, port in copies) == sorted(workers + up) and len(workers) == here
@@ -79,7 +88,7 @@ def test_switchmls_results_go_to_every_child_once_and_none_where_there_is_no_chi
     ports = {
         name: [sorted(port for _, port in copies) for copies in _groups(lines, 1).values()]
         for name in plan.switches
-        if (lines := switchml_scheme.admission(plan, job, name, Pool(0, 4), 1))
+        if (lines := _lines(switchml_scheme.admit, plan, job, name, Pool(0, 4), nodes=1))
     }
     assert ports == {"tor0": [[0, 1]], "tor2": [[0]], "root": [[0, 2]]}
 
