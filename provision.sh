@@ -83,6 +83,7 @@ if [ "$bmv2" = yes ]; then
     }
 fi
 printf '# Written by provision.sh: what make does on this machine where it is not told otherwise.\n' >/etc/inalab.mk
-printf 'PYTHON ?= %s\nVENV ?= %s\nTARGET ?= %s\n' "$PYTHON" "$VENV" "$target" >>/etc/inalab.mk
+printf 'PYTHON ?= %s\nVENV ?= %s\n' "$PYTHON" "$VENV" >>/etc/inalab.mk
+[ "$target" = embedded ] || printf 'TARGET ?= %s\n' "$target" >>/etc/inalab.mk # else an experiment may have its own
 [ "$bmv2" = yes ] || say "$bmv2. This machine runs the embedded switch."
 say "ready: sudo make -C $REPOSITORY experiment runs on target $target"

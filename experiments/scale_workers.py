@@ -120,6 +120,7 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
         ax.set_ylabel("10⁶ ATE/s")
     for ax in axes[len(shapes) :]:
         ax.set_visible(False)
+        axes[len(shapes) - 2].tick_params(labelbottom=True)  # above a panel that is not there
     named(figure, axes[: len(shapes)])
     tiers = "racks under a root" if levels_ == TWO else "racks in pods under a core"
     caption = (

@@ -17,10 +17,12 @@ from pydantic import Field
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.schemes import registry
 from inalab.schemes.scheme import Simulation
+from inalab.testbed import backends
 from inalab.testbed.draw.curves import look_of, not_valid
 from inalab.testbed.draw.plots import WIDTH, new_figure
 from inalab.testbed.plan.arrivals import arriving
 from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import named_scheme
 from inalab.testbed.plan.sweep import Numbers, Point, Sizes, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
 from inalab.testbed.simulator import costs
@@ -68,7 +70,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         at: list[tuple[str, dict[str, Any]]] = [(f"{n} workers", {"workers": n}) for n in settings.sizes]
         at += [(f"{rate:g} Mbit/s", {"workers": 4, "host_rate": rate}) for rate in settings.other_rates]
         at += [("2 racks of 4", {"racks": 2, "workers": 4})] if max(settings.sizes) > 4 else []
-        how = registry.find(scheme).simulated()
+        how = registry.find(named_scheme(scheme)).simulated()
         if how is Simulation.PACKETS:
             at += [(f"{slots} slots", {"workers": 4, "slots": slots}) for slots in settings.pools]
             at += [("2 racks of 2", {"racks": 2, "workers": 2}), ("4 racks of 2", {"racks": 4, "workers": 2})]
@@ -119,6 +121,6 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def findings(run: Run) -> list[str]:
     """The gate's verdict for each scheme, and every pair of schemes whose winner flips."""
-    if run.record["target"] == "simulated":
+    if backends.of_record(run.record).caveats(run.record):
         return [*not_valid(run), "This run is simulated itself: it tells nothing of how far the simulator can be trusted."]
     return [*not_valid(run), *verdicts(compare(measured(run), costs.of("embedded")))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from dataclasses import dataclass
 from functools import cache
@@ -87,6 +88,11 @@ def add(source: str) -> Scheme:
     members = ((name, getattr(type(scheme), name)) for name in dir(type(scheme)))
     if lacks := [f"{name}()" for name, member in members if getattr(member, "__isabstractmethod__", False)]:
         raise SchemeError(f"scheme {scheme.name} of {source} lacks {', '.join(lacks)}")
+    taken, given = (list(inspect.signature(kind.commands).parameters) for kind in (Scheme, type(scheme)))
+    if len(taken) != len(given):
+        raise SchemeError(
+            f"commands() of scheme {scheme.name} of {source} takes {', '.join(given[1:])}: make it {', '.join(taken[1:])}"
+        )
     if (other := _known().get(scheme.name)) is not None and other is not scheme:
         raise SchemeError(f"there is a scheme {scheme.name} already: give SCHEME of {source} another name")
     scheme.source = str(Path(source).resolve())

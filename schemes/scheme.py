@@ -203,13 +203,15 @@ class Scheme:
 
     def simulated(self) -> Simulation:
         """How it is simulated. What the simulator restates, packets and updates, a class derived from another one does not inherit:
-        its protocol may differ."""
+        its protocol may differ. Messages it has if it defines `transfers`."""
+        if self.simulation is Simulation.NONE and type(self).transfers is not Scheme.transfers:
+            return Simulation.MESSAGES
         restated = self.simulation in (Simulation.PACKETS, Simulation.UPDATES)
         return Simulation.NONE if restated and "simulation" not in vars(type(self)) else self.simulation
 
     def part_of_memory(self, cells: int, jobs: int, window: int) -> dict[str, int]:
         """Settings with which each of so many jobs has its part of a switch's cells, and at most `window` chunks under way."""
-        raise NotImplementedError(f"scheme {self.name} takes no memory of switches")
+        raise NotImplementedError(f"scheme {self.name} takes no memory of switches: leave it out of schemes")
 
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers | None:
         """What the hosts of a network send each other for a sum, for the simulator; None where it is not simulated as messages."""

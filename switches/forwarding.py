@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from .commands import Commands
 
 FLOOD_GROUP = 1
-NODES = 1  # multicast nodes that `forwarding` creates
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
@@ -20,16 +19,21 @@ class Station:
     ip: str
 
 
-def forwarding(ports: Iterable[int], routes: dict[str, int], hosts: Mapping[int, Station] | None = None) -> list[str]:
+def forward(commands: Commands, ports: Iterable[int], routes: dict[str, int], hosts: Mapping[int, Station] | None = None) -> None:
     """Ordinary traffic: broadcast to `ports`, the port for each MAC address, and which ports are whose host's.
 
     A host may send from its own addresses alone; whatever comes from a port that is no host's is trusted.
     """
-    commands = Commands()
     commands.add(f"mc_mgrp_create {FLOOD_GROUP}")
     commands.multicast_node(FLOOD_GROUP, 1, sorted(ports))
     commands.add(f"table_add forwarder.stations flood {BROADCAST} => {FLOOD_GROUP}")
     commands.add(*(f"table_add forwarder.stations forward {mac} => {port}" for mac, port in sorted(routes.items())))
     guarded = sorted((hosts or {}).items())
     commands.add(*(f"table_add source_guard.hosts host {port} => {s.mac} {s.ip}" for port, s in guarded))
+
+
+def forwarding(ports: Iterable[int], routes: dict[str, int], hosts: Mapping[int, Station] | None = None) -> list[str]:
+    """The same, as the lines of a switch that has no commands yet."""
+    commands = Commands()
+    forward(commands, ports, routes, hosts)
     return commands.lines

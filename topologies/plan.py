@@ -10,7 +10,8 @@ from functools import cached_property
 import networkx
 from mininet.topo import Topo
 
-from inalab.switches.forwarding import Station, forwarding
+from inalab.switches.commands import Commands
+from inalab.switches.forwarding import Station, forward
 from inalab.topologies.links import RateLink
 from inalab.topologies.topology import Topology, TopologyError
 
@@ -285,6 +286,12 @@ class NetworkPlan:
         return {(link.lower, link.upper): link.number for link in self.links}
 
     def forwarding(self, name: str, jobs: Mapping[int, int] | None = None) -> list[str]:
+        """What `forward` adds at a switch that has no commands yet."""
+        commands = Commands()
+        self.forward(commands, name, jobs)
+        return commands.lines
+
+    def forward(self, commands: Commands, name: str, jobs: Mapping[int, int] | None = None) -> None:
         """Ordinary traffic at the switch `name`, between all hosts and switches. Each host has one way from everywhere.
 
         `jobs` are the jobs of hosts, by rank, that have to be reached through their job's root.
@@ -300,7 +307,7 @@ class NetworkPlan:
                 routes[host.station.mac] = self._port_towards(name, f"tor{host.rack}", (jobs or {}).get(host.rank, host.rank))
         flood = [a.port for a in switch.attachments if a.peer in stations or self._spanning_tree.has_edge(name, a.peer)]
         hosts = {a.port: stations[a.peer] for a in switch.attachments if a.peer in stations}
-        return forwarding(flood, routes, hosts)
+        forward(commands, flood, routes, hosts)
 
     def _port_towards(self, name: str, goal: str, choice: int) -> int:
         return self.port(name, self.next_switch(name, goal, choice))

@@ -1,4 +1,4 @@
-"""What runs trials: the four targets that `--target` names, objects of one interface (testbed.backends.backend)."""
+"""What runs trials: the targets that `--target` names, objects of one interface (testbed.backends.backend)."""
 
 from __future__ import annotations
 

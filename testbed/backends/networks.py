@@ -42,6 +42,7 @@ class Networks(Backend):
             raise SettingsError(f"{hosts:,} workers do not run on one machine, {MOST_HOSTS} may: set fewer, or --target simulated")
 
     def prepare(self, trials: Iterable[Trial]) -> None:
+        self.targets.clear()  # programs may have changed; what has not is in the cache on disk
         for trial in trials:
             self.target(trial.settings.running(), trial.settings.k)
 

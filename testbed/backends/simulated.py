@@ -7,7 +7,7 @@ from typing import Any
 
 from inalab.testbed.backends.backend import Backend, Report
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.simulator import calibration, costs
+from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.limits import check
 from inalab.testbed.trial.capture import Capture
@@ -37,6 +37,8 @@ class Simulated(Backend):
         return [f"All numbers are simulated, with {origin}. docs/reference/validation.md tells how far they can be trusted."]
 
     def doubts(self, scheme: str) -> bool:
+        from inalab.testbed.simulator import calibration  # which loads an optimizer
+
         return scheme in calibration.failed()
 
     def lacks(self, error: KeyError) -> str:

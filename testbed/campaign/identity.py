@@ -18,7 +18,7 @@ from inalab.testbed.record.runs import ROOT
 
 # whatever takes part in a trial; how it is planned, drawn and told of does not
 CODE = (
-    "hosts", "inalab/__init__.py", "p4", "requirements.lock", "schemes", "switches", "testbed/plan/groups.py",
+    "hosts", "inalab/__init__.py", "p4", "requirements.lock", "schemes", "switches", "testbed/backends", "testbed/plan/groups.py",
     "testbed/plan/settings.py", "testbed/record", "testbed/simulator", "testbed/theory", "testbed/trial", "topologies",
 )  # fmt: skip
 

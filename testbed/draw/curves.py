@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -174,10 +175,10 @@ def not_valid(run: Run) -> list[str]:
     if bad:
         reasons: dict[str, list[str]] = {}
         for trial in bad:
-            named = trial.get("reasons", [])  # records of version 0.4 have none
-            for reason, problem in zip(
-                named if len(named) == len(trial["problems"]) else trial["problems"], trial["problems"], strict=True
-            ):
+            problems, named = trial["problems"], trial.get("reasons", [])
+            if len(named) != len(problems):  # of a record from before reasons had names
+                named = [re.sub(r"[\d.,]+", "", problem.partition(":")[0]) for problem in problems]
+            for reason, problem in zip(named, problems, strict=True):
                 reasons.setdefault(reason, []).append(problem)
         most = sorted(reasons.values(), key=len, reverse=True)[:3]
         shown = "; ".join(same[0] + (f" (and {len(same) - 1} like it)" if len(same) > 1 else "") for same in most)

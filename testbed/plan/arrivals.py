@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from inalab.schemes import registry
+from inalab.testbed.plan.settings import SettingsError, named_scheme
 
 
 def starts(number: int, gap: float, seed: int) -> list[float]:
@@ -19,10 +20,13 @@ def starts(number: int, gap: float, seed: int) -> list[float]:
 
 
 def arriving(scheme: str, number: int, gap: float, seed: int, memory: int, window: int) -> dict[str, Any]:
-    """A trial of so many jobs: what is set for that. Each has a worker in either of two racks.
+    """A trial of so many jobs: what is set for that; SettingsError for a scheme that takes no memory. Each has a worker in either of two racks.
 
     `memory` are cells of each switch, which the scheme gives to jobs; `window` is the most chunks that a job has under way.
     """
     jobs = [{"start": start} for start in starts(number, gap, seed)]
-    own = registry.find(scheme).part_of_memory(memory, number, window)
+    try:
+        own = registry.find(named_scheme(scheme)).part_of_memory(memory, number, window)
+    except NotImplementedError as error:
+        raise SettingsError(str(error)) from None
     return {"scheme": scheme, "racks": 2, "workers": 1, "jobs": jobs, **own}

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from inalab.testbed.record.runs import Run
 
-FIRST = ("name", "seed", "valid", "problems")
+FIRST = ("name", "seed", "valid", "reasons", "problems")
 NESTED = ("factors", "settings", "metrics")  # whose entries become columns, the name and a dot before theirs
 
 
@@ -27,7 +27,7 @@ def rows(run: Run) -> list[dict[str, Any]]:
 
 def _row(trial: dict[str, Any]) -> dict[str, Any]:
     row = {"name": trial["name"], "seed": trial.get("seed"), "valid": trial.get("valid")}
-    row["problems"] = "; ".join(trial.get("problems", []))
+    row |= {what: "; ".join(trial.get(what, [])) for what in ("reasons", "problems")}
     for part in NESTED:
         row |= {f"{part}.{key}": value for key, value in trial.get(part, {}).items() if not isinstance(value, dict | list)}
     return row

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from inalab.hosts.training.pipeline import BLOCKING
+from inalab.schemes.atp import Atp
+from inalab.schemes.model_server import OneModelServer
 from inalab.schemes.scheme import Scheme, Simulation
+from inalab.schemes.switchml import SwitchMLScheme
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
 
@@ -31,8 +34,20 @@ def check(settings: TrialSettings) -> None:
                 f"pipeline {job.pipeline} of scheme {scheme.name} is not simulated: set pipeline={BLOCKING}, or choose target "
                 "embedded"
             )
+        if wrong := _unlike(scheme):
+            raise SettingsError(f"scheme {scheme.name} is not simulated: {wrong}")
         if scheme.simulated() is not Simulation.PACKETS:
             _check_messages(settings, job, scheme)
+
+
+def _unlike(scheme: Scheme) -> str:
+    """Why a scheme cannot be simulated as it states, if it is none of the kind that the simulator restates."""
+    kinds = {Simulation.PACKETS: (SwitchMLScheme, Atp), Simulation.UPDATES: (OneModelServer,)}
+    if not isinstance(scheme, kinds.get(how := scheme.simulated(), (Scheme,))):
+        return f"{how.name} are those of {' and '.join(kind.__name__ for kind in kinds[how])}, and it is none of them"
+    if how is Simulation.MESSAGES and not scheme.native and type(scheme).transfers is Scheme.transfers:
+        return "it states MESSAGES, and does not define transfers"
+    return ""
 
 
 def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme) -> None:

@@ -44,7 +44,7 @@ def compute_times(settings: TrialSettings, seed: int, workers: int) -> NDArray[n
 
 def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int) -> Network:
     """The trial's network, where a packet with a vector has so many bits on a link. Links without a rate take no time."""
-    jobs, is_atp = settings.admitted(plan), settings.running().name == atp.SCHEME.name
+    jobs, is_atp = settings.admitted(plan), isinstance(settings.running(), atp.Atp)
     short = bits_on_wire(HEADER.itemsize if is_atp else STATUS.itemsize)
     links = [
         Link(bits * BIT / link.rate if link.rate else 0.0, short * BIT / link.rate if link.rate else 0.0, link.number)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from inalab.schemes.scheme import Admitted, Conditions
 from inalab.switches.commands import Commands
-from inalab.switches.forwarding import NODES
 from inalab.switches.loss import Loss, link_seed, set_loss
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.topologies.plan import NetworkPlan
@@ -41,8 +40,9 @@ def switch_commands(
     conditions = replace(conditions or Conditions(), mixed=len(schemes) > 1)
     deepest = max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
     through_root = {host.rank: job.plan.number for job in jobs if job.scheme.program for host in job.plan.everyone}
-    commands = Commands(nodes=NODES)  # of the forwarding
-    commands.add(f"set_queue_depth {conditions.queue or deepest}", *plan.forwarding(name, through_root))
+    commands = Commands()
+    commands.add(f"set_queue_depth {conditions.queue or deepest}")
+    plan.forward(commands, name, through_root)
     if latency:
         commands.add(f"set_queue_delay {round(1000 * latency)}")
     for scheme in schemes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from inalab.switches.target import Target
-from inalab.testbed import backends
+from inalab.testbed.backends.networks import Embedded
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.coordinator import run_trial
 from inalab.topologies import isolation
@@ -60,7 +60,7 @@ def test_an_ordinary_users_trial_is_that_of_root(
     def run() -> int:
         if not isolation.possible():
             return 77
-        own = backends.with_switches("embedded").target(settings.running(), settings.k)
+        own = Embedded().target(settings.running(), settings.k)
         result = run_trial(settings, 1, own, lambda message: None)
         (open_folder / "result.json").write_text(json.dumps(result["metrics"]))
         return 0

@@ -81,6 +81,9 @@ def test_jobs_arrive_as_the_seed_has_it() -> None:
 @pytest.mark.parametrize(
     ("words", "wording"),
     [
+        (["run", "scale_jobs", "--set", "schemes=ring"], "takes no memory of switches"),
+        (["run", "scale_jobs", "--set", "schemes=foo"], "foo is unknown"),
+        (["run", "validation", "--set", "schemes=swichml"], "swichml is unknown"),
         (["run", "mlfabric_replica", "--target", "simulated"], "mlfabric.distance is not simulated"),
         (
             ["simulate", "--set", "scheme=ring", "--set", "racks=32", "--set", "workers=32"],
