@@ -20,9 +20,10 @@ def starts(number: int, gap: float, seed: int) -> list[float]:
 
 
 def arriving(scheme: str, number: int, gap: float, seed: int, memory: int, window: int) -> dict[str, Any]:
-    """A trial of so many jobs: what is set for that; SettingsError for a scheme that takes no memory. Each has a worker in either of two racks.
+    """A trial of so many jobs: what is set for that. Each has a worker in either of two racks.
 
     `memory` are cells of each switch, which the scheme gives to jobs; `window` is the most chunks that a job has under way.
+    SettingsError for a scheme that takes no memory.
     """
     jobs = [{"start": start} for start in starts(number, gap, seed)]
     try:
