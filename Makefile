@@ -82,7 +82,7 @@ docs: $(READY_EXTRAS) ## write what code and kept runs say into docs/, and build
 	@$(if $(KEEP),$(BIN)/python -m inalab.testbed.document.kept $(KEEP))
 	@$(BIN)/python -m inalab.testbed.document
 	@$(BIN)/inalab network --set loss=0.01 --set straggler=slow --set straggler.rank=5 --out docs/network.svg
-	@$(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 release: $(READY_EXTRAS) ## build sdist and wheel in dist/; install the wheel into an empty environment, and use it there
 	@$(BIN)/python -m tests.release

@@ -200,8 +200,8 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> Non
     own, rack = switch.station, switch.rack
     racks = {r: ranks for r, ranks in enumerate(job.members(plan.topology.racks)) if ranks}
     if rack is None and switch is not plan.root(job.number):
-        ports = [(plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
-        commands.add(*(atp.passing_by(job.number, port, station) for port, station in ports))
+        passing = [(plan.port(name, f"tor{server.rack}"), server.station) for server in job.servers]
+        commands.add(*(atp.passing_by(job.number, port, station) for port, station in passing))
         return
     if rack is None:  # in transit for gradients; results go to every rack but the server's own
         below = {r: atp.Child(1 + r, plan.port(name, f"tor{r}"), plan.racks[r].station) for r in racks}
