@@ -85,7 +85,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         bound_line(rate, at, [1e-6 * bounds.ate(matching(run, variant=variant, racks=r)[0]) for r in at], LOOKS[variant])
         curve(load, run, "racks", _busiest, LOOKS[variant], variant=variant)
     rate.set_ylabel("10⁶ ATE/s (dotted: bounds)")
-    load.set_ylabel("over the busiest uplink in a step (tensors)")
+    load.set_ylabel("tensors over the busiest\nuplink in a step")
     for ax in (rate, load):
         ax.set_xticks(levels(run, "racks"))
         ax.set_xlabel(f"racks, {run.record['settings']['size']} workers together")

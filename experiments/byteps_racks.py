@@ -102,7 +102,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     rates.set_ylim(bottom=0)
     rates.set_title("dotted: bounds")
     bytes_up.set_xticks(range(len(LOOKS)), [look.label.replace(", as many", ",\nas many") for look in LOOKS.values()])
-    bytes_up.set_ylabel("up the busiest uplink in a step (tensors)")
+    bytes_up.set_ylabel("tensors up the busiest\nuplink in a step")
     named(figure, (rates, bytes_up))
     caption = (
         f"{settings['racks']} racks of {settings['workers']} at {settings['host_rate']:g} Mbit/s: aggregated tensor elements per "

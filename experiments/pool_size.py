@@ -77,7 +77,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xticks(at, [str(s) for s in at])
         ax.minorticks_off()
         ax.set_xlabel("slots")
-        named(figure, (ax,))
+    named(figure, (time, trip))
     caption = (
         "Aggregation time and mean round trip of a packet against the number of slots: medians with intervals. A "
         "window below the bandwidth-delay product waits for round trips; one beyond it gains nothing, and its packets queue."

@@ -118,7 +118,7 @@ def _draw_uplinks(ax: Any, run: Run, shapes: list[int], schemes: list[str]) -> N
             form = uplink_in_closed_form(matching(run, scheme=scheme, racks=racks, oversubscription=over)[0])
             ax.plot([at - 0.45 * width, at + 0.45 * width], [form] * 2, "k-", linewidth=1.8)
     ax.set_xticks(range(len(shapes)), [f"{racks} racks" for racks in shapes])
-    ax.set_ylabel("up the busiest uplink in a step (tensors)")
+    ax.set_ylabel("tensors up the busiest\nuplink in a step")
     ax.set_title("uplinks; black: closed forms")
 
 

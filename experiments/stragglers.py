@@ -105,7 +105,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for i, name in enumerate(names):
         parts.plot(np.median([_expected(t) for t in trials_of[name]]), i, "k|", markersize=16, markeredgewidth=1.6)
     parts.plot([], [], "k|", markersize=9, markeredgewidth=1.6, label="expected from the seed")
-    parts.set_xlabel("mean step (ms), over workers")
+    parts.set_xlabel("mean step (ms)")
     for i, name in enumerate(names):
         found = [time_to_accuracy(TARGET)(t) for t in trials_of[name] if t["valid"]]
         reached = [seconds for seconds in found if np.isfinite(seconds)]
@@ -113,7 +113,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         if reached:
             time.plot(median_interval(reached).median, i, "D", color=COLOURS[0])
         time.annotate(f"{len(reached)} of {len(found)}", (1.0, i), xycoords=("axes fraction", "data"), va="center")
-    time.set_xlabel(f"seconds to {100 * TARGET:g} % accuracy")
+    time.set_xlabel(f"s to {100 * TARGET:g} % accuracy")
     time.set_xlim(left=0)
     for ax in (parts, time):
         ax.set_yticks(range(len(names)), names if ax is parts else [""] * len(names))

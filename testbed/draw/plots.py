@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from inalab.testbed.record import steps
@@ -29,6 +29,7 @@ MARKERS = "osD^vP*X"
 WIDTH, HEIGHT = 7.0, 2.7  # inches: of a page's text, so that fonts keep their sizes in print; of a row of panels
 SMALLEST = 8.0  # points
 MOST_NAMED = 6  # series whose names stand at their ends
+LONGEST_NAME = 28  # characters of such a name, which takes its panel's room
 FONTS: Any = {
     "font.size": 8.5, "axes.titlesize": 8.5, "axes.labelsize": 8.5, "xtick.labelsize": SMALLEST, "ytick.labelsize": SMALLEST,
     "legend.fontsize": SMALLEST, "legend.frameon": False, "pdf.fonttype": 42,
@@ -62,7 +63,8 @@ def named(figure: Figure, axes: Iterable[Axes]) -> None:
     found: dict[str, Any] = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     ends = {label: line for label, handle in found.items() if (line := _line_of(handle)) is not None}
     last = set(axes[-1].get_legend_handles_labels()[1]) if axes else set()
-    if found and len(found) <= MOST_NAMED and set(found) == set(ends) == last:
+    short = max(map(len, found), default=0) <= LONGEST_NAME
+    if found and short and len(found) <= MOST_NAMED and set(found) == set(ends) == last:
         _name_ends(figure, axes[-1], ends)
     elif found:
         for legend in list(figure.legends):  # two in the same place would lie on each other
@@ -147,9 +149,10 @@ def readable(axis: Axis) -> None:
     """
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(high / low) if low > 0 else 9.0
-    steps = tuple(np.arange(1.0, 10.0)) if decades < 0.7 else (1.0, 2.0, 5.0) if decades < 3 else (1.0,)
     if not isinstance(axis.get_major_locator(), FixedLocator):
-        axis.set_major_locator(LogLocator(subs=steps))
+        few = MaxNLocator(6, steps=[1, 2, 5, 10]) if decades < 0.7 else LogLocator(subs=(1.0, 2.0, 5.0) if decades < 3 else (1.0,))
+        axis.set_major_locator(few)
+        axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,13 +47,19 @@ def test_the_figures_of_every_experiment_are_on_one_page() -> None:
 QUERIES = sorted({" ".join(query.split()) for page in numbers.PAGES for query, _ in numbers.NUMBER.findall(page.read_text())})
 
 
+@cache
+def planned(name: str) -> Any:
+    """The factors of an experiment's trials, as those of a run."""
+    chosen = experiment.load(name)
+    trials = [{"factors": t.factors} for t in chosen.trials(make_settings(chosen.Settings, {}), 1)]
+    return SimpleNamespace(trials=trials, finished=trials)
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_number_names_a_point_that_its_experiment_has(query: str) -> None:
     """Also where no run is kept yet."""
     name, *words = shlex.split(query)
-    chosen = experiment.load(name)
-    planned = [{"factors": t.factors} for t in chosen.trials(make_settings(chosen.Settings, {}), 1)]
-    run: Any = SimpleNamespace(trials=planned, finished=planned)
+    run = planned(name)
     point, other = numbers._split([word for word in words if not word.startswith(":")])
     factors = numbers._factors(run, point)
     base = {k: v for k, v in (factors | numbers._factors(run, other)).items() if f"-{k}" not in other}

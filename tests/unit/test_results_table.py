@@ -38,7 +38,7 @@ def test_every_trial_is_a_line_and_every_number_a_column(tmp_path: Path) -> None
 def test_it_goes_where_it_is_told_or_says_why_not(tmp_path: Path) -> None:
     run = make_run(tmp_path, [trial("a")])
     assert CliRunner().invoke(application, ["export-csv", str(run.folder), "--out", str(tmp_path / "t.csv")]).exit_code == 0
-    assert (tmp_path / "t.csv").read_text().startswith("name,seed,valid,problems,")
+    assert (tmp_path / "t.csv").read_text().startswith("name,seed,valid,reasons,problems,")
     with pytest.raises(ResultsError, match=r"no/where/t\.csv cannot be written: No such file or directory"):
         CliRunner().invoke(
             application, ["export-csv", str(run.folder), "--out", str(tmp_path / "no/where/t.csv")], catch_exceptions=False
