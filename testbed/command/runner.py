@@ -342,7 +342,8 @@ def _known(findings: list[str]) -> list[str]:
     """The findings whose numbers are all known, and how many others there are."""
     known = [sentence for sentence in findings if NOTHING not in sentence]
     if lacking := len(findings) - len(known):
-        known.append(f"{lacking} more finding{'s need' if lacking > 1 else ' needs'} a point that has no valid trial.")
+        needs = f"{lacking} more finding{'s need' if lacking > 1 else ' needs'} points that have no valid trial"
+        known.append(f"{needs}: the trials' problems say what to change.")
     return known
 
 

@@ -20,7 +20,9 @@ from inalab.testbed.draw.plots import MARKERS
 from inalab.testbed.measures import Measure, Record
 from inalab.testbed.record.runs import Run
 from inalab.testbed.record.statistics import Interval, median_interval
+from inalab.testbed.trial import validity
 
+WRONG = [reason.name.lower() for reason in validity.WRONG]
 NOTHING = "? (no valid trial)"  # for a number in a sentence
 
 
@@ -179,8 +181,11 @@ def not_valid(run: Run) -> list[str]:
             if len(named) != len(problems):  # of a record from before reasons had names
                 named = [re.sub(r"[\d.,]+", "", problem.partition(":")[0]) for problem in problems]
             for reason, problem in zip(named, problems, strict=True):
-                reasons.setdefault(reason, []).append(problem)
-        most = sorted(reasons.values(), key=len, reverse=True)[:3]
+                wrong = reason in WRONG
+                reasons.setdefault(reason, []).append(f"{trial['name']}: {problem}" if wrong else problem)
+        serious = [same for reason, same in reasons.items() if reason in WRONG]
+        others = sorted((same for reason, same in reasons.items() if reason not in WRONG), key=len, reverse=True)
+        most = [*serious, *others[:3]]
         shown = "; ".join(same[0] + (f" (and {len(same) - 1} like it)" if len(same) > 1 else "") for same in most)
         sentences.append(f"{len(bad)} of {len(run.trials)} trials are not valid and count nowhere (crosses in the plots): {shown}.")
     if failed := [t for t in run.trials if "metrics" not in t]:

@@ -136,7 +136,9 @@ def page(found: Sequence[Compared]) -> str:
             middle, worst = 100 * median(map(abs, errors)), 100 * max(errors, key=abs)
             lines.append(f"| {scheme} | {len(errors)} | {middle:.1f} % | {worst:+.1f} % | {verdict} |")
     flips, apart = validation.flips(found), validation.pairs(found)
-    wording = f"**Flips**: {len(flips)} of {len(apart)} pairs whose order was measured. Of those, {validation.tied(found)}."
+    wording = (
+        f"**Flips**: {len(flips)} of {len(apart)} pairs whose order was measured. Of the {len(apart)}, {validation.tied(found)}."
+    )
     lines += ["", wording, "", f"No trial was valid at: {'; '.join(_record()['lacking']) or 'no point is lacking'}.", ""]
     for a, b in flips:
         was, is_now = (f"{1000 * x:.0f} and {1000 * y:.0f} ms" for x, y in _both(a, b))

@@ -37,6 +37,9 @@ class Reason(Enum):
     PAUSED = "`inalab watch` paused a switch"
 
 
+WRONG = (Reason.SUM, Reason.MODELS, Reason.DIVERGED, Reason.BOUND)  # what the machine cannot be blamed for
+
+
 @dataclass(frozen=True)
 class Problem:
     """Why a trial is not valid, and a sentence with what to do about it."""
@@ -46,7 +49,8 @@ class Problem:
 
 
 def recorded(problems: Sequence[Problem]) -> dict[str, Any]:
-    """A trial's verdict as trials.jsonl has it."""
+    """A trial's verdict as trials.jsonl has it: what is wrong comes before what the machine did."""
+    problems = sorted(problems, key=lambda problem: problem.reason not in WRONG)
     reasons = [problem.reason.name.lower() for problem in problems]
     return {"valid": not problems, "problems": [problem.text for problem in problems]} | ({"reasons": reasons} if reasons else {})
 
