@@ -43,11 +43,18 @@ def styled() -> Iterator[None]:
         yield
 
 
+class Plot(Figure):
+    """A figure that a notebook shows as the report does, whether pyplot has been imported there or not."""
+
+    def _repr_png_(self) -> bytes:
+        return saved("figure", self, "png")
+
+
 def new_figure(
     columns: int = 1, rows: int = 1, size: tuple[float, float] | None = None, **options: Any
 ) -> tuple[Figure, list[Axes]]:  # fmt: skip
     """A figure as wide as a page's text and its axes in reading order, without pyplot's global state."""
-    figure = Figure(figsize=size or (WIDTH, HEIGHT * rows + 0.3), layout="constrained")
+    figure = Plot(figsize=size or (WIDTH, HEIGHT * rows + 0.3), layout="constrained")
     axes = np.atleast_1d(np.asarray(figure.subplots(rows, columns, **options))).reshape(-1)
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)

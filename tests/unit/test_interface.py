@@ -27,6 +27,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_run_has_trials_figures_findings_and_a_folder(simulated: Any) -> None:
     assert {"workers"} <= set(simulated.figures) and simulated.findings
+    assert all(figure._repr_png_().startswith(b"\x89PNG") for figure in simulated.figures.values()), "for a notebook"
     assert simulated.folder.is_dir() and simulated.record["settings"]["sizes"] == [2, 4]
     rows = simulated.trials if isinstance(simulated.trials, list) else simulated.trials.to_dict("records")
     assert len(rows) == 2 and all(row["metrics.tat_median"] > 0 and row["valid"] for row in rows)
