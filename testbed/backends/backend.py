@@ -17,6 +17,7 @@ class Backend:
     """A target. What a method of this class does suits one that needs nothing, refuses nothing, and says nothing of its own."""
 
     name = ""
+    computed = False  # whether its trials' times are computed, and not measured
     usual: Mapping[str, str] = {}  # settings that it can keep up with, where an experiment's own are too much
 
     def require(self) -> None:

@@ -17,6 +17,7 @@ class Simulated(Backend):
     """No switches and no hosts: the network is computed."""
 
     name = "simulated"
+    computed = True
 
     def refuse(self, settings: TrialSettings) -> None:
         check(settings)

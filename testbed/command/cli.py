@@ -357,7 +357,7 @@ def _run() -> int | str:
         return application(standalone_mode=False) or 0
     except Exception as error:
         if explain := getattr(error, "format_message", None):  # the command line itself is wrong
-            return f"inalab: {sentences} (inalab --help)" if (sentences := explain()) else 2  # help was shown
+            return f"inalab: {sentence} (inalab --help)" if (sentence := explain()) else 2  # help was shown
         if isinstance(error, _what_a_user_can_mend()):
             return f"inalab: {error}"
         if isinstance(error, OSError) and error.filename and error.strerror:  # what the system does not let be read or written

@@ -51,11 +51,6 @@ def keep(folder: Path) -> Path:
     return kept.folder
 
 
-def draw(run: Run) -> None:
-    """Write a kept run's plots and findings as the code now makes them."""
-    _write(run, _drawn(run))
-
-
 def _drawn(run: Run) -> dict[str, bytes]:
     """A run's plots by name; its findings and captions go into its record."""
     experiment = experiments.load(run.record["experiment"])
@@ -78,10 +73,10 @@ def how(run: Run) -> str:
     record, valid = run.record, sum(t["valid"] for t in run.finished)
     machine = record["machine"]
     where = f"{machine['processor']}, {machine['cores']} cores"
-    how = "Simulated" if backends.of_record(record).caveats(record) else "Measured"
+    verb = "Simulated" if backends.of_record(record).computed else "Measured"
     commit = described(record.get("git") or {}, 7) or "unknown"
     return (
-        f"{how} {str(record['started'])[:10]} ({where}, commit {commit}): {valid} of {len(run.trials)} trials are valid. "
+        f"{verb} {str(record['started'])[:10]} ({where}, commit {commit}): {valid} of {len(run.trials)} trials are valid. "
         f"`{command(record)}`"
     )
 
@@ -96,9 +91,10 @@ def main(folders: list[Path]) -> None:
 
 
 def redraw() -> None:
-    """Draw the kept runs anew."""
+    """Write the kept runs' plots and findings as the code now makes them."""
     for name in names():
-        draw(load_run(FOLDER / name))
+        run = load_run(FOLDER / name)
+        _write(run, _drawn(run))
     load.cache_clear()
 
 
