@@ -347,8 +347,13 @@ def test_a_forked_piece_of_work_ends_with_its_code() -> None:
 def test_a_forked_process_ends_with_the_one_that_made_it() -> None:
     receiver, sender = Pipe(duplex=False)
 
+    def sleeping() -> int:
+        sender.send(os.getpid())  # from here on only the kernel ends it: it has looked whether its parent had died before
+        time.sleep(60)
+        return 0
+
     def parent() -> int:
-        sender.send(isolation.fork(lambda: time.sleep(60) or 0))
+        isolation.fork(sleeping)
         time.sleep(60)
         return 0
 
