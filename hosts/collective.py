@@ -150,6 +150,12 @@ class Sum:
     version: float = 0.0
     update: Update | None = None
 
+    def end(self, total: NDArray[Any]) -> None:
+        """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off."""
+        self.total = total.reshape(-1)[: self.flat.size].reshape(self.shape)
+        if self.then is not None:
+            self.then(self)
+
 
 class Summing(ABC):
     """All-reduces, until one fails: after that it is unknown what the others have, and every further one is refused.
@@ -191,7 +197,7 @@ class Summing(ABC):
             raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
         started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite, label, then, operation)
         if x.size == 0:
-            self._guarded(lambda: self._over(started, x.copy()))
+            self._guarded(lambda: started.end(x.copy()))
         else:
             self._guarded(lambda: self._start(started))
         return started
@@ -233,17 +239,10 @@ class Summing(ABC):
 
     @abstractmethod
     def _advance(self, started: Sum, interrupt: int) -> None:
-        """Call `_over` with its sum; an interruption may come first."""
+        """Bring the sum to its `end`; an interruption may come first."""
 
     def _attend(self, interrupt: int) -> None:  # noqa: B027 (most schemes have nothing to do then)
         """See attend."""
-
-    @staticmethod
-    def _over(started: Sum, total: NDArray[Any]) -> None:
-        """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off."""
-        started.total = total.reshape(-1)[: started.flat.size].reshape(started.shape)
-        if started.then is not None:
-            started.then(started)
 
 
 class Collective(Protocol):

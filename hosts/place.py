@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from inalab.hosts.collective import AggregationError, Collective, Membership
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.plugins import load
 
 Pulse = Callable[[], str | None] | None
@@ -58,6 +60,7 @@ class Place:
     control: list[str]  # addresses of all nodes by rank, on the management network
     rates: list[float]  # Mbit/s of the links of all nodes by rank; 0 where it is not limited
     uplinks: list[float] = field(default_factory=list)  # likewise, of each rack's uplink
+    driver: Driver = SOCKETS  # which the process that has the place chooses
 
     @property
     def racks(self) -> list[int]:

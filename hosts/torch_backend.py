@@ -59,7 +59,7 @@ class Options:
     """What `init_process_group("ina", pg_options=…)` takes in place of the environment's INALAB_PLACE."""
 
     place: Place
-    pulse: Pulse = None  # tells a reason to give up, see hosts.stream.stream.Stream
+    pulse: Pulse = None  # tells a reason to give up, see hosts.drivers.stream
     notes: LaunchFiles | None = None  # where the workers note their calls for each other, see hosts.calls
     sampling: ScriptSampling | None = None  # of the sums that are compared with what was given, see hosts.sampling
 

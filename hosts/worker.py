@@ -16,10 +16,10 @@ import torch.distributed as dist
 
 from inalab.hosts.collective import AggregationError
 from inalab.hosts.coordination import LOST, connect
+from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.gloo import explain
 from inalab.hosts.messages import Abort, Done, Failure, Hello, Start, Step
 from inalab.hosts.place import Place, serve
-from inalab.hosts.stream.stream import Stream
 from inalab.hosts.stream.timeline import Timeline
 from inalab.hosts.torch_backend import InaProcessGroup, Options
 from inalab.hosts.training.asynchronous import AsynchronousTrainer
@@ -83,8 +83,8 @@ def run_worker(settings: WorkerSettings) -> int:
         trainer = kind(settings.training, rank, place.membership.size)
         group = _meet(settings, pulse)
         timeline = Timeline()
-        if settings.timeline and isinstance(group.collective, Stream):
-            group.collective.timeline = timeline
+        if settings.timeline and isinstance(group.collective, StreamDriver):
+            group.collective.core.timeline = timeline
         for record in trainer.run(group.sum, group.counters, wait_for_start):
             connection.send(Step(record))
         connection.send(Done(rank, trainer.digest(), asdict(group.counters()), timeline.since(0.0)))

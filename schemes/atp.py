@@ -9,10 +9,13 @@ from pydantic import Field, field_validator
 
 from inalab.hosts.atp import wire
 from inalab.hosts.atp.congestion import CONTROLS, NONE, PAPER
-from inalab.hosts.atp.server import AtpServer, gather
+from inalab.hosts.atp.control import ServerConnections, WorkerConnections, gather
+from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import DEFAULT_SCALING, AtpWorker
-from inalab.hosts.collective import Collective, Membership
+from inalab.hosts.collective import AggregationError, Collective, Membership
+from inalab.hosts.drivers.server import ServerDriver
+from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation, one_of
 from inalab.schemes.streaming import P4, Streaming, StreamSettings
@@ -82,21 +85,30 @@ class Atp(Streaming):
                 Tree(Membership(own.number, 0, own.size, own.members(plan.topology.racks)), server.rack)
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        s = place.settings
-        return AtpWorker(
-            place.membership, epoch, peers=place.peers, control=place.control, server_racks=place.server_racks, window=s.slots,
-            k=s.k, aggregators=s.aggregators, scaling=s.scaling, congestion=s.congestion, recovery=s.recovery,
-            patience=s.patience, pulse=pulse,
+        s, m = place.settings, place.membership
+        core = AtpWorker(
+            m, epoch, place.server_racks, window=s.slots, k=s.k, aggregators=s.aggregators, scaling=s.scaling,
+            congestion=s.congestion, recovery=s.recovery, patience=s.patience,
         )  # fmt: skip
+        local, *servers = ((place.peers[node], wire.UDP_PORT) for node in [m.rank, *range(m.size, len(place.peers))])
+        worker = StreamDriver(core, place.driver, local, servers, pulse)
+        try:
+            worker.control = ServerConnections(place.driver, m, place.control, s.patience, epoch)
+        except AggregationError:
+            worker.close()
+            raise
+        return worker
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        s = place.settings
-        if (group := gather(place.membership, place.control, s.patience, over)) is None:
+        s, m = place.settings, place.membership
+        if (group := gather(place.driver, m, place.control, s.patience, over)) is None:
             return None
-        return AtpServer(
-            place.membership, group, peers=place.peers, server_racks=place.server_racks, switches=place.switches,
-            window=s.slots, k=s.k, aggregators=s.aggregators, times=wire.link_times(s.k, place.rates[place.membership.rank]),
+        core = AtpServer(
+            m, group.epoch, place.server_racks, len(place.switches), window=s.slots, k=s.k, aggregators=s.aggregators,
+            times=wire.link_times(s.k, place.rates[m.rank]),
         )  # fmt: skip
+        local, *peers = ((ip, wire.UDP_PORT) for ip in [place.peers[m.rank], *place.switches, *place.peers[: m.size]])
+        return ServerDriver(core, place.driver, local, peers, s.slots, WorkerConnections(group, core.merger.missing))
 
     # --- switches
 

@@ -152,7 +152,7 @@ class Scheme:
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         """Take part as a worker of the group with this epoch (hosts.epoch), the same on all of them.
 
-        `pulse` may tell a reason to give up; see hosts.stream.stream.Stream.
+        `pulse` may tell a reason to give up; see hosts.drivers.stream.
         """
         raise NotImplementedError
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from inalab.hosts.collective import Collective
+from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
@@ -41,7 +42,8 @@ class SwitchMLScheme(Streaming):
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         s, m = place.settings, place.membership
         local, switch = (place.peers[m.rank], wire.UDP_PORT), (place.switches[m.rack], wire.UDP_PORT)
-        return SwitchML(m, epoch, local, switch, s.slots, s.k, s.patience, pulse, s.scaling, s.recovery)
+        core = SwitchML(m, epoch, s.slots, s.k, s.patience, s.scaling, s.recovery)
+        return StreamDriver(core, place.driver, local, [switch], pulse)
 
     # --- switches
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.stream.stream import Stream
 from inalab.hosts.switchml import wire
+from inalab.hosts.tcp.meeting import Meeting
 
 SIZES = ((wire.KIND_STATUS, wire.STATUS.itemsize), (atp_wire.KIND_STATUS, atp_wire.HEADER.itemsize))  # of SwitchML's, of ATP's
 Answer = Callable[[np.ndarray, int], list[tuple[float, np.ndarray]]]  # to a packet for a peer: (seconds, packet) each
@@ -37,14 +39,13 @@ class Clock:
 
 
 class FakeSocket:
-    """A BatchSocket on a network that the test plays.
+    """A host's end on a network that the test plays (hosts.drivers.driver.Endpoint).
 
     `sent` is (time, peer, packet) of everything that left, and `urgently` the times at which some of it was urgent.
     """
 
-    def __init__(self, clock: Clock, answer: Answer, record: np.dtype, send_rows: int, receive_rows: int) -> None:
-        self.clock, self.answer, self.record = clock, answer, record
-        self.sender, self.receiver = Datagrams(send_rows, record), Datagrams(receive_rows, record)
+    def __init__(self, clock: Clock, answer: Answer, sender: Datagrams) -> None:
+        self.clock, self.answer, self.sender = clock, answer, sender
         self.sent: list[tuple[float, int, np.ndarray]] = []
         self.coming: list[tuple[float, int, np.ndarray]] = []  # due, order, packet
         self.urgently: list[float] = []
@@ -69,8 +70,9 @@ class FakeSocket:
     def receive(self) -> Datagrams:
         here = sorted((c for c in self.coming if c[0] <= self.clock.now), key=lambda c: c[:2])
         self.coming = [c for c in self.coming if c[0] > self.clock.now]
-        packets = rows_of(np.array([packet for _, _, packet in here], self.record))
-        status, size = SIZES[self.record.names == atp_wire.packet(1).names]
+        record = self.sender.record
+        packets = rows_of(np.array([packet for _, _, packet in here], record))
+        status, size = SIZES[record.names == atp_wire.packet(1).names]
         packets.lengths[packets.data["kind"] == status] = size
         return packets
 
@@ -81,14 +83,22 @@ class FakeSocket:
         self.closed = True
 
 
-def play(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> Clock:
-    """Let streams that are made from now on live on a network where `answer` decides what comes back."""
-    clock = Clock()
+class FakeNetwork(Clock):
+    """A hosts.drivers.driver.Driver: a network where `answer` decides what comes back, and what `meet` has met."""
 
-    def made(local: Any, peers: Any, record: np.dtype, send_rows: int, receive_rows: int, segments: int = 1) -> FakeSocket:
-        return FakeSocket(clock, answer, record, send_rows, receive_rows)
+    def __init__(self, answer: Answer, met: Meeting | None = None) -> None:
+        super().__init__()
+        self.answer, self.met = answer, met
 
-    monkeypatch.setattr("inalab.hosts.stream.stream.BatchSocket", made)
-    for module in ("inalab.hosts.stream.stream", "inalab.hosts.switchml.worker", "inalab.hosts.atp.worker"):
-        monkeypatch.setattr(f"{module}.time", clock)
-    return clock
+    def datagrams(self, local: Any, peers: Any, sender: Datagrams, receive_rows: int, segments: int = 1) -> FakeSocket:
+        return FakeSocket(self, self.answer, sender)
+
+    def meet(self, *of: Any) -> Meeting:
+        assert self.met is not None
+        return self.met
+
+
+def driven(core: Stream, network: FakeNetwork, pulse: Callable[[], str | None] | None = None) -> tuple[StreamDriver, Any]:
+    """A core on this network, and its socket there."""
+    made = StreamDriver(core, network, ("", 0), [("", 0)] * len(core.timers), pulse)
+    return made, made.endpoint

@@ -15,17 +15,14 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-import pytest
 import typer
 from scapy.packet import Raw
 
-from inalab.hosts.atp import wire
-from inalab.hosts.atp.server import NAP, AtpServer
-from inalab.hosts.collective import Collective
+from inalab.hosts.collective import NEVER, Collective
+from inalab.hosts.drivers.driver import Address
 from inalab.hosts.ethernet import ETHERNET_BYTES, IPV4_BYTES, PHYSICAL_BYTES, UDP_BYTES
 from inalab.hosts.place import Place
 from inalab.hosts.stream.datagrams import Datagrams
-from inalab.hosts.stream.stream import Absence
 from inalab.hosts.tcp.meeting import Meeting
 from inalab.testbed.plan.settings import TrialSettings, make_settings, parse_overrides
 from inalab.testbed.theory import bounds
@@ -33,16 +30,10 @@ from inalab.testbed.trial.places import place_of
 from inalab.topologies.plan import NetworkPlan
 from tests import atp_packets, packets
 from tests.fabric import Fabric
-from tests.virtual_time import FOR_EVER, VirtualTime
+from tests.virtual_time import VirtualTime
 
 EPOCH = 5
 DELAY = 80e-6  # seconds that a packet takes from one node's link to the next node, beside its time on the link
-TIMED = (
-    "inalab.hosts.stream.stream",
-    "inalab.hosts.switchml.worker",
-    "inalab.hosts.atp.worker",
-    "inalab.hosts.atp.server",
-)  # modules whose clock is the replay's
 HEADERS = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
 
 
@@ -75,12 +66,11 @@ class Link:
 
 
 class ReplayedSocket:
-    """A hosts.stream.datagrams.BatchSocket on a replayed network."""
+    """A host's end on a replayed network (hosts.drivers.driver.Endpoint)."""
 
-    def __init__(self, net: ReplayedNetwork, local: tuple[str, int], peers: list[tuple[str, int]], record: np.dtype,
-                 send_rows: int, receive_rows: int) -> None:  # fmt: skip
-        self.net, self.local, self.peers, self.record = net, local, peers, record
-        self.sender, self.receiver = Datagrams(send_rows, record), Datagrams(receive_rows, record)
+    def __init__(self, net: ReplayedNetwork, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int) -> None:
+        self.net, self.local, self.peers = net, local, peers
+        self.sender, self.receiver = sender, Datagrams(receive_rows, sender.record)
         self.link = net.uplinks[local[0]]
         self.inbox: deque[bytes] = deque()
         self.wake: Callable[[], None] | None = None
@@ -88,7 +78,7 @@ class ReplayedSocket:
         net.sockets[local[0]] = self
 
     def send(self, rows: Any, length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
-        length = length or self.record.itemsize
+        length = length or self.sender.record.itemsize
         head, begin = self.net.headers(self.local, self.peers[peer], length), _begin(self.sender)
         for row in rows:
             self.link.put(head + self.sender.octets[row, begin : begin + length].tobytes(), self.urgent)
@@ -100,7 +90,7 @@ class ReplayedSocket:
             self.wake()
             self.wake = None
 
-    def wait(self, seconds: float, interrupt: int = -1) -> bool:
+    def wait(self, seconds: float, interrupt: int = NEVER) -> bool:
         if not self.inbox and seconds > 0:
             self.wake = self.net.time.waker()
             self.net.time.wait_until(self.net.time.now + seconds)
@@ -195,10 +185,24 @@ class ReplayedNetwork:
             self._heads[key] = packets.datagram(source, destination, local[1], Raw(bytes(length)))[:HEADERS]
         return self._heads[key]
 
-    def socket(
-        self, local: Any, peers: Any, record: np.dtype, send_rows: int, receive_rows: int, segments: int = 1
+    # --- a driver of the hosts' cores (hosts.drivers.driver.Driver)
+
+    def monotonic(self) -> float:
+        return self.time.now
+
+    def sleep(self, seconds: float) -> None:
+        self.time.sleep(seconds)
+
+    def datagrams(
+        self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1
     ) -> ReplayedSocket:
-        return ReplayedSocket(self, local, peers, record, send_rows, receive_rows)
+        return ReplayedSocket(self, local, peers, sender, receive_rows)
+
+    def meet(self, *of: Any) -> Meeting:
+        """TCP is not replayed: nobody asks a server over it."""
+        return Meeting(EPOCH)
+
+    await_group = meet
 
     def close(self) -> None:
         self.fabric.close()
@@ -223,23 +227,14 @@ class Replayed:
 
 def replay(settings: TrialSettings, elements: int, seed: int = 1) -> Replayed:
     """Sums of so many float32 elements, one a step. Raises what a worker or server raises, and AssertionError at a wrong sum."""
-    with pytest.MonkeyPatch.context() as patch:
-        return _Replay(patch, settings, elements, seed).run()
+    return _Replay(settings, elements, seed).run()
 
 
 class _Replay:
-    def __init__(self, patch: pytest.MonkeyPatch, settings: TrialSettings, elements: int, seed: int) -> None:
+    def __init__(self, settings: TrialSettings, elements: int, seed: int) -> None:
         self.time = VirtualTime()
         self.net = ReplayedNetwork(self.time, settings, seed)
         self.settings, self.elements, self.seed = settings, elements, seed
-        for module in TIMED:
-            patch.setattr(f"{module}.time", self.time)
-        for module in ("inalab.hosts.stream.stream", "inalab.hosts.atp.server"):
-            patch.setattr(f"{module}.BatchSocket", self.net.socket)
-        patch.setattr(
-            "inalab.hosts.atp.worker.meet", lambda *_: Meeting(EPOCH)
-        )  # TCP is not replayed, so nobody asks a server over it
-        patch.setattr("inalab.hosts.atp.worker.AtpWorker._who_is_missing", lambda *_: Absence("a replay does not ask its server"))
         self.workers: list[Collective] = []
         self.spans: list[list[list[tuple[float, float]]]] = [[[] for _ in range(settings.steps)] for _ in self.net.admitted]
 
@@ -247,7 +242,7 @@ class _Replay:
         for job in self.net.admitted:
             for host in job.plan.everyone:
                 work = self._work if host in job.plan.hosts else self._serve
-                self.time.start(partial(work, place_of(self.net.plan, job, host)))
+                self.time.start(partial(work, replace(place_of(self.net.plan, job, host), driver=self.net)))
         try:
             self.time.run(until=self._over)
             return self._replayed()
@@ -271,14 +266,9 @@ class _Replay:
             np.testing.assert_allclose(total, np.sum(tensors, axis=0), atol=size * 1e-5)
 
     def _serve(self, place: Place) -> None:
-        p = place.settings
-        server = AtpServer(
-            place.membership, Meeting(EPOCH), place.peers, place.server_racks, place.switches, p.slots, p.k, p.aggregators,
-            wire.link_times(p.k, place.rates[place.membership.rank]),
-        )  # fmt: skip
-        while server.socket.wait(FOR_EVER):
-            self.time.sleep(NAP)
-            server._answer()
+        server = place.scheme.serve(place, lambda: False)
+        assert server is not None
+        server.serve()
 
     def _replayed(self) -> Replayed:
         counted = [worker.counters for worker in self.workers]

@@ -1,7 +1,7 @@
-"""What testbed.simulator.simulation does with ATP, with the real workers' and servers' code and the model of its switches.
+"""What testbed.simulator.simulation does with ATP, with the real workers' and servers' cores and the model of its switches.
 
-Nothing of the simulator's loops is here: workers are hosts.atp.worker.AtpWorker and servers hosts.atp.server.AtpServer, with sockets
-that hand over bytes; switches are tests.atp_reference.ModelAtpSwitch. Sums are checked, too.
+Nothing of the simulator's loops is here: workers are hosts.atp.worker.AtpWorker and servers hosts.atp.server.AtpServer; switches are
+tests.atp_reference.ModelAtpSwitch. Sums are checked, too.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from inalab.hosts.atp import wire
-from inalab.hosts.atp.server import NAP, AtpServer
+from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.atp.tree import BITS
 from inalab.hosts.atp.worker import AtpWorker
 from inalab.hosts.collective import Membership
-from inalab.hosts.stream.datagrams import Datagrams
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.drivers.server import NAP
+from inalab.hosts.stream.datagrams import Datagrams, Send
 from inalab.schemes.atp import AGGREGATOR_LIFETIME
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.simulator.simulation import Job, Network
 from tests.atp_reference import Gradient, ModelAtpSwitch, Query, Status
-from tests.simulated_switchml import EPOCH, UP, Clock, K, Twin, Worker
+from tests.simulated_switchml import EPOCH, UP, K, Twin, Worker
 
 
 @dataclass
@@ -43,52 +42,31 @@ class Packet:
         return replace(self, row=row)
 
 
-class Socket:
-    """A hosts.stream.datagrams.BatchSocket of a host of the twin; peers are nodes."""
-
-    def __init__(self, twin: AtpTwin, host: Any, record: np.dtype, send_rows: int, peers: Sequence[int]) -> None:
-        self.twin, self.host, self.record, self.peers = twin, host, record, peers
-        self.sender, self.receiver = Datagrams(send_rows, record), Datagrams(1 << 13, record)
-        self.interrupted = self.urgent = False
-
-    def set_urgent(self, urgent: bool) -> None:
-        self.urgent = urgent
-
-    def send(self, rows: Any, length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
-        for row in rows:
-            self.host.busy = max(self.twin.now, self.host.busy) + self.twin.costs.host
-            packet = Packet(-1, self.host.node, self.peers[peer], self.sender.data[row].copy(), length is None)
-            self.twin.leave(self.host.busy, self.host.node, packet, self.urgent)
-        return len(rows)
-
-    def receive(self) -> Datagrams:
-        packets, self.host.inbox = self.host.inbox, []
-        lengths = np.zeros(len(packets), np.uint32)
-        for i, p in enumerate(packets):
-            self.receiver.data[i] = p.row
-            lengths[i] = self.record.itemsize if p.vector else wire.HEADER.itemsize
-        return self.receiver.first(len(packets), lengths)
-
-    def close(self) -> None:
-        pass
-
-
 @dataclass
 class Server:
-    """A server's place in the twin."""
+    """A server's place in the twin; its peers are nodes."""
 
     node: int
     job: int
-    server: Any = None
+    core: Any = None
+    receiver: Any = None
+    peers: list[int] = field(default_factory=list)
     busy: float = 0.0
     inbox: list[Packet] = field(default_factory=list)
     woken: bool = False
 
 
+@dataclass
+class AtpPlace(Worker):
+    """A worker's, with its servers' nodes."""
+
+    peers: list[int] = field(default_factory=list)
+
+
 class AtpTwin(Twin):
     """As tests.simulated_switchml.Twin, of jobs with servers."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, network: Network, jobs: Sequence[Job], costs: Costs) -> None:
+    def __init__(self, network: Network, jobs: Sequence[Job], costs: Costs) -> None:
         workers = sum(len(job.switches) for job in jobs)
         self.top = workers + network.switches  # the first server's node
         self.servers: list[Server] = []
@@ -99,12 +77,9 @@ class AtpTwin(Twin):
         self.paces = np.zeros((len(network.links), 2)) if network.paces is None else network.paces
         self.starts: dict[tuple[int, int], list[float]] = {}  # by link and way: when its packets left the queue
         self.network = network
-        for module in ("inalab.hosts.atp.worker", "inalab.hosts.atp.server"):
-            patch.setattr(f"{module}.time", Clock(self))
-        patch.setattr("inalab.hosts.atp.worker.meet", lambda *_: Meeting(EPOCH))
-        super().__init__(patch, network, jobs, costs)
+        super().__init__(network, jobs, costs)
 
-    def _admit(self, patch: pytest.MonkeyPatch, number: int, job: Job) -> None:
+    def _admit(self, number: int, job: Job) -> None:
         first = len(self.workers)
         racks: dict[int, list[int]] = {}
         for rank, switch in enumerate(job.switches):
@@ -125,41 +100,43 @@ class AtpTwin(Twin):
                 model.table, model.refused, model.finished = self.tables.setdefault(self.first + rack, ({}, {}, {}))
         self.servers += mine
         size, sums = len(job.switches), job.compute.shape[1]
-        addresses = [str(node) for node in [*range(first, first + size), *(s.node for s in mine)]]
-        record, draw = wire.packet(K), np.random.default_rng(number)
+        draw = np.random.default_rng(number)
         for rank in range(size):
             tensors = [draw.integers(-99, 99, job.chunks * K).astype(np.int32) for _ in range(sums)]
-            worker = Worker(first + rank, number, tensors, job.compute[rank])
+            worker = AtpPlace(first + rank, number, tensors, job.compute[rank], peers=[server.node for server in mine])
             self.workers.append(worker)
-            patch.setattr(
-                "inalab.hosts.stream.stream.BatchSocket",
-                lambda local, peers, record, send_rows, *_, worker=worker: Socket(
-                    self, worker, record, send_rows, [int(ip) for ip, _ in peers]
-                ),
-            )
-            worker.worker = AtpWorker(
-                Membership(number, rank, size, members), EPOCH, addresses, addresses, homes, job.slots, K,
-                job.aggregators, congestion=job.control, recovery="ask" if job.asks else "paper",
+            worker.core = AtpWorker(
+                Membership(number, rank, size, members), EPOCH, homes, job.slots, K, job.aggregators,
+                congestion=job.control, recovery="ask" if job.asks else "paper",
             )  # fmt: skip
+            worker.receiver = Datagrams(1 << 13, worker.core.record)
             self.at(job.compute[rank, 0], self.start, worker)
         for i, server in enumerate(mine):
-            patch.setattr(
-                "inalab.hosts.atp.server.BatchSocket",
-                lambda local, peers, record, send_rows, *_, server=server: Socket(
-                    self, server, record, send_rows, [int(ip) for ip, _ in peers]
-                ),
-            )
-            switches = [str(self.first + rack) for rack in range(self.network.switches)]
-            membership = Membership(number, size + i, size, members)
-            server.server = AtpServer(
-                membership, Meeting(EPOCH), addresses, homes, switches, job.slots, K, job.aggregators,
-                (self.network.links[job.servers[i][1]].vector, self.network.links[job.servers[i][1]].header),
+            link = self.network.links[job.servers[i][1]]
+            server.core = AtpServer(
+                Membership(number, size + i, size, members), EPOCH, homes, self.network.switches, job.slots, K, job.aggregators,
+                (link.vector, link.header),
             )  # fmt: skip
-        assert record.itemsize > wire.HEADER.itemsize
+            server.receiver = Datagrams(1 << 13, server.core.sender.record)
+            server.peers = [*(self.first + rack for rack in range(self.network.switches)), *range(first, first + size)]
 
     def _join(self, job: int, lower: int, upper: int, link: int) -> None:
         self.routes.setdefault((job, lower), {})[upper] = link, UP
         self.routes.setdefault((job, upper), {})[lower] = link, 1 - UP
+
+    # --- hosts
+
+    def put(self, mine: Any, d: Any, send: Send) -> None:
+        packet = Packet(-1, mine.node, mine.peers[send.peer], d.copy(), send.length is None)
+        self.leave(mine.busy, mine.node, packet, send.urgent)
+
+    def arrived(self, mine: Any) -> Datagrams:
+        packets, mine.inbox = mine.inbox, []
+        lengths = np.zeros(len(packets), np.uint32)
+        for i, p in enumerate(packets):
+            mine.receiver.data[i] = p.row
+            lengths[i] = mine.receiver.record.itemsize if p.vector else wire.HEADER.itemsize
+        return mine.receiver.first(len(packets), lengths)
 
     # --- links
 
@@ -228,7 +205,8 @@ class AtpTwin(Twin):
     def _answer(self, server: Server) -> None:
         self.now = server.busy = max(self.now, server.busy) + self.costs.batch + self.costs.host * len(server.inbox)
         server.woken = False
-        server.server._answer()
+        server.core.received(self.arrived(server), self.now)
+        self.carry_out(server)
 
     # --- switches
 

@@ -1,7 +1,7 @@
-"""What testbed.simulator.simulation does with SwitchML, with the real workers' code and the model of the switches that the P4 program is held to.
+"""What testbed.simulator.simulation does with SwitchML, with the real workers' cores and the model of the switches that the P4 program is held to.
 
-Nothing of the simulator's loops is here: workers are hosts.switchml.worker.SwitchML, with sockets that hand over bytes; switches
-are tests.reference.ModelSwitch; links, losses and events are objects. Sums are checked, too.
+Nothing of the simulator's loops is here: workers are hosts.switchml.worker.SwitchML; switches are tests.reference.ModelSwitch; links,
+losses and events are objects. Sums are checked, too.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from inalab.hosts.collective import Membership, Sum
-from inalab.hosts.stream import compiled_rows
-from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.stream.datagrams import Datagrams, Send
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
 from inalab.switches.loss import Loss, link_seed, mix, threshold
@@ -82,49 +81,6 @@ class Direction:
         return self.busy
 
 
-class Socket:
-    """A hosts.stream.datagrams.BatchSocket of a worker of the twin."""
-
-    def __init__(self, twin: Twin, worker: Worker, record: np.dtype, send_rows: int) -> None:
-        self.twin, self.worker, self.record = twin, worker, record
-        self.sender, self.receiver = Datagrams(send_rows, record), Datagrams(1 << 12, record)
-        self.interrupted = self.urgent = False
-
-    def set_urgent(self, urgent: bool) -> None:
-        self.urgent = urgent
-
-    def send(self, rows: Any, length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
-        for row in rows:
-            self.worker.busy = max(self.twin.now, self.worker.busy) + self.twin.costs.host
-            d = self.sender.data[row]
-            vector = tuple(int(v) for v in d["vector"]) if d["kind"] == wire.KIND_UPDATE else ()
-            message = Message(
-                KINDS[int(d["kind"])], int(d["epoch"]), int(d["worker"]), int(d["version"]), int(d["slot"]), int(d["chunk"]),
-                int(d["exponent"]), vector, bool(d["mark"]), d["mark"] == wire.MARK_INSISTS,
-            )  # fmt: skip
-            self.twin.up(self.worker.busy, self.worker.job, self.worker.node, message, int(d["mark"]), self.urgent)
-        return len(rows)
-
-    def receive(self) -> Datagrams:
-        packets, self.worker.inbox = self.worker.inbox, []
-        lengths = np.zeros(len(packets), np.uint32)
-        for i, p in enumerate(packets):
-            m, d = p.message, self.receiver.data[i]
-            status = m.kind == STATUS
-            d["kind"] = wire.KIND_STATUS if status else wire.KIND_RESULT
-            d["job"], d["version"], d["slot"], d["chunk"], d["epoch"] = p.job, m.version, m.slot, m.chunk, m.epoch
-            d["exponent"], d["mark"] = m.exponent, p.mark
-            lengths[i] = wire.STATUS.itemsize if status else self.record.itemsize
-            if status:
-                d["vector"][0] = sum(1 << child for child in m.seen)
-            else:
-                d["vector"] = m.vector
-        return self.receiver.first(len(packets), lengths)
-
-    def close(self) -> None:
-        pass
-
-
 @dataclass
 class Worker:
     """A worker's place in the twin, and what it does."""
@@ -133,30 +89,22 @@ class Worker:
     job: int
     tensors: list[np.ndarray]
     compute: Sequence[float]
-    worker: Any = None
+    core: Any = None
+    receiver: Any = None  # the memory of what it receives
     busy: float = 0.0
     inbox: list[Any] = field(default_factory=list)
     woken: bool = False
     timer_at: float = float("inf")
     under_way: Sum | None = None
+    totals: list[np.ndarray] = field(default_factory=list)
     begun: list[float] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)
-
-
-@dataclass
-class Clock:
-    """Stands for the module `time` in the workers' modules."""
-
-    twin: Any
-
-    def monotonic(self) -> float:
-        return float(self.twin.now)
 
 
 class Twin:
     """The same network and jobs; `run` returns when each worker's sums have begun and ended."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, network: Network, jobs: Sequence[Job], costs: Costs) -> None:
+    def __init__(self, network: Network, jobs: Sequence[Job], costs: Costs) -> None:
         self.costs, self.jobs, self.now, self.order, self.happened = costs, jobs, 0.0, 0, 0
         self.events: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self.links = [
@@ -172,15 +120,13 @@ class Twin:
         self.children: dict[tuple[int, int], list[int]] = {}
         self.above: dict[tuple[int, int], tuple[int, int]] = {}  # by job and node: the node above it, and the link
         self.workers: list[Worker] = []
-        for module in ("inalab.hosts.stream.stream", "inalab.hosts.switchml.worker"):
-            patch.setattr(f"{module}.time", Clock(self))
         for number, job in enumerate(jobs):
-            self._admit(patch, number, job)
+            self._admit(number, job)
         self.models = {
             key: ModelSwitch(len(children), key in self.above) for key, children in self.children.items()
         }  # by job and node
 
-    def _admit(self, patch: pytest.MonkeyPatch, number: int, job: Job) -> None:
+    def _admit(self, number: int, job: Job) -> None:
         racks: dict[int, list[int]] = {}
         begin = len(self.workers)
         for rank, switch in enumerate(job.switches):
@@ -198,14 +144,11 @@ class Twin:
                 tensors = [tensor.astype(np.float32) for tensor in tensors]
             mine = Worker(begin + rank, number, tensors, job.compute[rank])
             self.workers.append(mine)
-            patch.setattr(
-                "inalab.hosts.stream.stream.BatchSocket",
-                lambda local, peers, record, send_rows, receive_rows, segments, mine=mine: Socket(self, mine, record, send_rows),
-            )
             others: list[list[int]] = [[]] if job.above and len(racks) == 1 else []  # racks without workers of the job
             membership = Membership(number, rank, size, [*(racks[switch] for switch in sorted(racks)), *others])
             recovery = "ask" if job.asks else "paper"
-            mine.worker = SwitchML(membership, EPOCH, ("", 0), ("", 0), job.slots, K, recovery=recovery)
+            mine.core = SwitchML(membership, EPOCH, job.slots, K, recovery=recovery)
+            mine.receiver = Datagrams(1 << 12, mine.core.record)
             self.at(job.compute[rank, 0], self.start, mine)
 
     def run(self) -> tuple[list[list[float]], list[list[float]]]:
@@ -217,7 +160,7 @@ class Twin:
             mine = [w for w in self.workers if w.job == number]
             for step in range(job.compute.shape[1]):
                 total = np.sum([w.tensors[step] for w in mine], axis=0)
-                assert all(np.allclose(w.worker.totals[step], total, atol=1e-2 * len(mine)) for w in mine)
+                assert all(np.allclose(w.totals[step], total, atol=1e-2 * len(mine)) for w in mine)
         return [w.begun for w in self.workers], [w.ended for w in self.workers]
 
     def at(self, time: float, what: Callable[[Any], None], about: Any) -> None:
@@ -277,14 +220,7 @@ class Twin:
             self.look(mine)
         elif not mine.woken:
             mine.woken = True
-            nap: list[float] = []
-            _, outstanding, _ = compiled_rows.watch(mine.worker.chunk, mine.worker.deadline)
-            with pytest.MonkeyPatch.context() as patch:
-                clock = Clock(self)
-                clock.sleep = nap.append  # type: ignore[attr-defined]
-                patch.setattr("inalab.hosts.stream.stream.time", clock)
-                mine.worker._nap(outstanding)
-            self.at(max(self.now, mine.busy) + nap[0], self.look, mine)
+            self.at(max(self.now, mine.busy) + mine.core.nap(), self.look, mine)
 
     # --- switches
 
@@ -324,23 +260,58 @@ class Twin:
         self.now = max(self.now, mine.busy)
         mine.begun.append(self.now)
         tensor = mine.tensors[len(mine.begun) - 1].copy()
-        mine.under_way = mine.worker.start(tensor)
+        mine.under_way = Sum(tensor, tensor.shape)
+        mine.core.start(mine.under_way, self.now)
+        self.carry_out(mine)
         self.set_timer(mine)
 
     def look(self, mine: Worker) -> None:
         self.now = mine.busy = max(self.now, mine.busy) + self.costs.batch + self.costs.host * len(mine.inbox)
         mine.woken = False
-        mine.worker._receive()
+        mine.core.received(self.arrived(mine), self.now)
+        self.carry_out(mine)
         if mine.under_way is not None and mine.under_way.total is not None:
-            mine.worker.totals = [*getattr(mine.worker, "totals", []), mine.under_way.total]
+            mine.totals.append(mine.under_way.total)
             mine.under_way = None
             mine.ended.append(self.now)
             if len(mine.ended) < len(mine.compute):
                 self.at(self.now + mine.compute[len(mine.ended)], self.start, mine)
         self.set_timer(mine)
 
+    def arrived(self, mine: Worker) -> Datagrams:
+        packets, mine.inbox = mine.inbox, []
+        lengths = np.zeros(len(packets), np.uint32)
+        for i, p in enumerate(packets):
+            m, d = p.message, mine.receiver.data[i]
+            status = m.kind == STATUS
+            d["kind"] = wire.KIND_STATUS if status else wire.KIND_RESULT
+            d["job"], d["version"], d["slot"], d["chunk"], d["epoch"] = p.job, m.version, m.slot, m.chunk, m.epoch
+            d["exponent"], d["mark"] = m.exponent, p.mark
+            lengths[i] = wire.STATUS.itemsize if status else mine.core.record.itemsize
+            if status:
+                d["vector"][0] = sum(1 << child for child in m.seen)
+            else:
+                d["vector"] = m.vector
+        return mine.receiver.first(len(packets), lengths)
+
+    def carry_out(self, mine: Any) -> None:
+        """Send what a core wants sent."""
+        sends, mine.core.sends = mine.core.sends, []
+        for send in sends:
+            for row in send.rows:
+                mine.busy = max(self.now, mine.busy) + self.costs.host
+                self.put(mine, mine.core.sender.data[row], send)
+
+    def put(self, mine: Worker, d: Any, send: Send) -> None:
+        vector = tuple(int(v) for v in d["vector"]) if d["kind"] == wire.KIND_UPDATE else ()
+        message = Message(
+            KINDS[int(d["kind"])], int(d["epoch"]), int(d["worker"]), int(d["version"]), int(d["slot"]), int(d["chunk"]),
+            int(d["exponent"]), vector, bool(d["mark"]), d["mark"] == wire.MARK_INSISTS,
+        )  # fmt: skip
+        self.up(mine.busy, mine.job, mine.node, message, int(d["mark"]), send.urgent)
+
     def set_timer(self, mine: Worker) -> None:
-        first, _, _ = compiled_rows.watch(mine.worker.chunk, mine.worker.deadline)
+        first = mine.core.deadline.min()
         if first < mine.timer_at:
             mine.timer_at = first
             self.at(max(first, self.now), self.ring, mine)
@@ -351,8 +322,8 @@ class Twin:
         mine.timer_at = float("inf")
         if mine.woken:
             return
-        if len(rows := np.flatnonzero(mine.worker.deadline <= self.now)):
-            mine.worker.recovery.expired(rows, self.now)
+        mine.core.expired(self.now)
+        self.carry_out(mine)
         self.set_timer(mine)
 
 
@@ -362,7 +333,7 @@ def assert_alike(ours: Simulated, twin: Twin) -> None:
     for job, summed in enumerate(ours.jobs):
         mine = [w for w in twin.workers if w.job == job]
         for name, values in summed.counters.items():
-            assert values.tolist() == [getattr(w.worker.counters, name) for w in mine], name
+            assert values.tolist() == [getattr(w.core.counters, name) for w in mine], name
     assert np.concatenate([job.begun for job in ours.jobs]) == pytest.approx(np.array(begun), rel=1e-12)
     assert np.concatenate([job.ended for job in ours.jobs]) == pytest.approx(np.array(ended), rel=1e-12)
     assert ours.events == twin.happened

@@ -41,7 +41,7 @@ class Doubling(Summing):
         self.sums += 1
         if self.sums - 1 in self.fails:
             raise self.error or AggregationError("worker 1 is missing")
-        self._over(started, self.doubled(started))
+        started.end(self.doubled(started))
 
     def doubled(self, started: Sum) -> Any:
         """The sum."""

@@ -1,4 +1,4 @@
-"""ATP's worker (NSDI '21): a window of chunks that go to the parameter server by way of an aggregator, if one is free.
+"""The core of ATP's worker (NSDI '21): a window of chunks that go to the parameter server by way of an aggregator, if one is free.
 
 All chunks that a job ever sends form one stream, numbered from 0; chunk q is added by server q mod S, has place q mod w in the
 window of w chunks, and asks for the aggregator of that place. It is sent once chunk q - w has its result. The first chunk of an
@@ -8,11 +8,6 @@ does not fit, alone or in the sum, is sent as raw values and added at the server
 
 from __future__ import annotations
 
-import select
-import socket
-import struct
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,17 +18,13 @@ from inalab.hosts.atp import compiled_places, succession, wire
 from inalab.hosts.atp.allocation import beginning
 from inalab.hosts.atp.congestion import MARKS, CongestionWindow
 from inalab.hosts.atp.tree import Tree
-from inalab.hosts.collective import AggregationError, Membership, Sum, node_name, workers
+from inalab.hosts.collective import Membership, Sum, workers
 from inalab.hosts.gauge import Gauge
 from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.stream.recovery import Asking, Resending
-from inalab.hosts.stream.stream import Absence, Stream, UnderWay
-from inalab.hosts.tcp.meeting import MeetingError, meet
+from inalab.hosts.stream.stream import Absence, Question, Stream, UnderWay
 
-CONTROL_PORT = 48866  # TCP: who is there, and what a server lacks
-QUESTION = struct.Struct(">Q")  # a chunk; the answer is a byte for each worker, 1 where it is missing
 DEFAULT_SCALING = 1e8
-QUERY_PATIENCE = 1.0  # seconds to wait for a server's answer
 MOST_WAITS = 16  # queries about a chunk that others are missing in; then its aggregator is flushed, lest they miss it for ever
 
 
@@ -51,35 +42,23 @@ class Transfer(UnderWay):
 
 
 class AtpWorker(Stream):
-    """All-reduce by switches as far as they have room, and parameter servers; see hosts.stream.stream for `patience` and `pulse`.
+    """All-reduce by switches as far as they have room, and parameter servers; see hosts.stream.stream for `patience`.
 
-    `peers` are the addresses of all nodes by rank, the servers' after the workers', and `control` those on a network that
-    loses nothing, for what is not ATP's: who is there, who has left, who is missing. `server_racks` tells where servers are.
-    `window` and `k` must be the same on every node, `aggregators` what the switches' tables have of them for this job.
-    `congestion` is what halves the window (hosts.atp.congestion), `recovery` is "ask" or "paper" (hosts.stream.recovery).
-    Raises AggregationError if a server cannot be reached.
+    Its peers are the servers, whose racks are `server_racks`. `window` and `k` must be the same on every node, `aggregators` what
+    the switches' tables have of them for this job. `congestion` is what halves the window (hosts.atp.congestion), `recovery` is "ask"
+    or "paper" (hosts.stream.recovery).
     """
 
     def __init__(
-        self, membership: Membership, epoch: int, peers: list[str], control: list[str], server_racks: list[int], window: int,
-        k: int, aggregators: int, scaling: float | None = None, congestion: str = MARKS, recovery: str = "ask",
-        patience: float = 30.0, pulse: Callable[[], str | None] | None = None,
+        self, membership: Membership, epoch: int, server_racks: list[int], window: int, k: int, aggregators: int,
+        scaling: float | None = None, congestion: str = MARKS, recovery: str = "ask", patience: float = 30.0,
     ) -> None:  # fmt: skip
         m = membership
         self.trees = trees = [Tree(m, rack) for rack in server_racks]
-        servers = range(m.size, len(peers))
-        addresses = [(peers[s], wire.UDP_PORT) for s in servers]
-        super().__init__(m, epoch, (peers[m.rank], wire.UDP_PORT), addresses, window, wire.packet(k), patience, pulse, spare=window)
-        self.socket.sender.data["epoch"] = epoch
-        try:
-            self.control = meet(m.rank, servers, m.size, control, CONTROL_PORT, patience, epoch).sockets
-        except MeetingError as error:
-            self.socket.close()
-            who = node_name(error.rank, m.size)
-            why = f"worker {m.rank}: job {m.job} cannot be completed: {who} {error.what}"
-            raise AggregationError(why, incomplete=True) from None
+        super().__init__(m, epoch, len(trees), window, wire.packet(k), patience, spare=window)
+        self.sender.data["epoch"] = epoch
         self.window, self.scaling = window, scaling or DEFAULT_SCALING
-        self.servers = len(addresses)
+        self.servers = len(trees)
         self.bitmaps = np.array([tree.bitmaps(m.rank) for tree in trees])  # by server, as `edge`
         self.edge = np.array([wire.EDGE_SWITCH if tree.local[m.rank] else 0 for tree in trees], np.uint8)
         self.index = beginning(m.job, window, aggregators)[0]
@@ -95,17 +74,17 @@ class AtpWorker(Stream):
 
     # --- the collective
 
-    def _start(self, started: Sum) -> None:
+    def start(self, started: Sum, now: float) -> None:
         flat = np.require(started.flat, requirements="W")  # which compiled loops take alone
         length = 1 + -(-flat.size // self.k)
         result = flat if started.overwrite else np.empty_like(flat)
         self.under_way.append(Transfer(started, self.position, length, length, flat, result))
         self.position += length
-        self._release()
+        self._release(now)
 
     def _finish(self, t: Transfer) -> None:
         self.under_way.remove(t)
-        self._over(t.started, t.result)
+        t.started.end(t.result)
 
     # --- sending
 
@@ -113,12 +92,12 @@ class AtpWorker(Stream):
         """The oldest chunk without a result."""
         return int(np.where(self.chunk >= 0, self.chunk, self.next).min())
 
-    def _release(self) -> None:
+    def _release(self, now: float) -> None:
         """Send what the window has room for. A chunk that is lost holds back its place alone."""
         rows = compiled_places.released(self.chunk, self.next, self.position, self.congestion.chunks)
         if not len(rows):
             return
-        packets = self.socket.sender
+        packets = self.sender
         self.missed[rows] = False
         compiled_places.open_places(
             rows, self.membership.job, self.bitmaps, self.edge, self.index, self.next, self.chunk, self.path, self.tries, self.raw,
@@ -129,39 +108,28 @@ class AtpWorker(Stream):
             compiled_places.fill(rows, self.chunk, t.start, t.length, t.floats, self.scaling, values, packets.octets, packets.words)
             if self.chunk[first := t.start % self.window] == t.start:
                 packets.data["vector"][first] = self._announcement(t.started.flat)
-        self._send(rows)
+        self._send(rows, now)
 
-    def _transmit(self, rows: NDArray[np.intp]) -> int:
-        return self._to_servers(rows, self.path[rows])
-
-    def _to_servers(self, rows: NDArray[np.intp], servers: NDArray[np.int64], length: int | None = None) -> int:
-        end, sent = time.monotonic() + self.patience, 0
-        for server in range(self.servers):
-            if len(mine := rows[servers == server]):
-                sent += self.socket.send(mine, length, end, peer=server)
-        return sent
-
-    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_]) -> None:
+    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_], urgent: bool) -> None:
         """Ask what has become of these rows' chunks: whoever holds them on the way to their server, or the server."""
-        rank, octets = self.membership.rank, self.socket.sender.octets
+        rank, octets = self.membership.rank, self.sender.octets
         # or nothing is known of it: in a silence, and of what was sent again, whose result no other names
         missed = self.missed[rows] | (self.recovery.pressed[rows] == 0) | (self.tries[rows] > 0)
         compiled_places.ask(rows, again, missed, rank, self.edge, self.path, self.tries, self.raw, octets)
-        size = wire.HEADER.itemsize
-        self.counters.bytes_sent += size * self._to_servers(self.window + rows, self.path[rows], size)
+        self._put(rows, urgent, wire.HEADER.itemsize, behind=self.window)
 
     def _mark_again(self, rows: NDArray[np.intp]) -> None:
-        flags = self.socket.sender.data["flags"]
+        flags = self.sender.data["flags"]
         flags[rows] = flags[rows] & ~np.uint8(wire.JOINS) | self.again[rows]
         last = rows[self.order[rows].argmax()]
         self.congestion.lost(int(self.chunk[last]), int(self.order[last]), self.packets)
 
-    def _send_raw(self, rows: NDArray[np.intp]) -> None:
+    def _send_raw(self, rows: NDArray[np.intp], now: float) -> None:
         """These chunks do not fit into integers: send them as they are, to be added at the server."""
-        packets = self.socket.sender.data
+        packets = self.sender.data
         packets["kind"][rows] = wire.KIND_RAW
-        for t, mine in self._of(self.chunk[rows]):
-            for row in rows[mine]:
+        for t in self.under_way:
+            for row in rows[(self.chunk[rows] >= t.start) & (self.chunk[rows] < t.start + t.length)]:
                 j = int(self.chunk[row]) - t.start
                 own = t.values[(j - 1) * self.k : j * self.k] if j else self._announcement(t.started.flat)
                 packets["flags"][row] |= wire.RESEND | (wire.INTEGER if own.dtype == np.int32 else 0)
@@ -169,12 +137,11 @@ class AtpWorker(Stream):
                 packets["vector"][row][: len(own)] = own.view(np.int32)
         self.raw[rows], self.missed[rows] = True, False
         self.tries[rows] += 1
-        self._send(rows)
+        self._send(rows, now)
 
     # --- receiving
 
-    def _receive(self) -> bool:
-        packets = self.socket.receive()
+    def _receive(self, packets: Datagrams, now: float) -> bool:
         oldest = self._oldest()
         found, chunks, size = compiled_places.sort_out(
             packets.octets, packets.lengths, self.membership.job, self.epoch, self.record.itemsize, oldest, self.chunk, self.raw
@@ -182,35 +149,37 @@ class AtpWorker(Stream):
         self.counters.bytes_received += size
         named = succession.named(np.flatnonzero(found <= compiled_places.NEEDLESS), packets.octets, oldest, self.chunk, self.raw)
         if len(named):
-            self._miss(np.setdiff1d(named, chunks[found <= compiled_places.OVERFLOWING] % self.window))
+            self._miss(np.setdiff1d(named, chunks[found <= compiled_places.OVERFLOWING] % self.window), now)
         where = np.flatnonzero(found == compiled_places.SUM)
         if len(overflowing := chunks[found == compiled_places.OVERFLOWING] % self.window):
-            self.heard_at = time.monotonic()
-            self._send_raw(overflowing)
+            self.heard_at = now
+            self._send_raw(overflowing, now)
         if len(where):
-            self._settle(packets, where, chunks[where] % self.window)
+            self._settle(packets, where, chunks[where] % self.window, now)
         if len(where) < len(packets):
-            self._take_others(packets, found, chunks, oldest)
+            self._take_others(packets, found, chunks, oldest, now)
         return bool((found <= compiled_places.OVERFLOWING).any())
 
-    def _take_others(self, packets: Datagrams, found: NDArray[np.uint8], chunks: NDArray[np.int64], oldest: int) -> None:
+    def _take_others(
+        self, packets: Datagrams, found: NDArray[np.uint8], chunks: NDArray[np.int64], oldest: int, now: float
+    ) -> None:
         """Some of these are no results that were waited for."""
         count = np.bincount(found, minlength=compiled_places.KINDS)
         self.counters.malformed += int(count[compiled_places.MALFORMED])
         self.counters.outdated += int(count[compiled_places.OUTDATED])
         if count[compiled_places.NEEDLESS]:
-            self._needless(chunks[found == compiled_places.NEEDLESS] % self.servers)
+            self._needless(chunks[found == compiled_places.NEEDLESS] % self.servers, now)
         if count[compiled_places.STATUS]:
-            self._take_statuses(packets, np.flatnonzero(found == compiled_places.STATUS), oldest)
+            self._take_statuses(packets, np.flatnonzero(found == compiled_places.STATUS), oldest, now)
 
-    def _miss(self, lost: NDArray[np.int64]) -> None:
+    def _miss(self, lost: NDArray[np.int64], now: float) -> None:
         """Ask for the results of these rows: they are lost."""
         rows = lost[~self.missed[lost]]
         self.missed[rows] = True
         if isinstance(self.recovery, Asking) and len(rows):
-            self.recovery.lost(rows, time.monotonic())
+            self.recovery.lost(rows, now)
 
-    def _take_statuses(self, packets: Datagrams, where: NDArray[np.int64], oldest: int) -> None:
+    def _take_statuses(self, packets: Datagrams, where: NDArray[np.int64], oldest: int, now: float) -> None:
         """Learn what a switch or a server lacks in the chunks that are still asked about."""
         rows, marks, lacking = compiled_places.read_statuses(
             where, packets.octets, oldest, self.membership.rank, self.bitmaps, self.chunk, self.path, self.tries, self.raw,
@@ -219,9 +188,9 @@ class AtpWorker(Stream):
         if isinstance(self.recovery, Asking) and len(rows):
             stuck = ~lacking & (self.recovery.asked[rows] >= MOST_WAITS)
             self.again[rows] = np.where(stuck, wire.RESEND, marks)
-            self.recovery.answered(rows, lacking | stuck, time.monotonic())
+            self.recovery.answered(rows, lacking | stuck, now)
 
-    def _settle(self, packets: Datagrams, where: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+    def _settle(self, packets: Datagrams, where: NDArray[np.int64], rows: NDArray[np.intp], now: float) -> None:
         """Keep these sums, and send what they make room for."""
         chunks = self.chunk[rows]
         once, marked, collided = compiled_places.learn(where, rows, packets.octets, self.order, self.tries, self.index)
@@ -231,12 +200,12 @@ class AtpWorker(Stream):
             self.congestion.collided(int(self.chunk[row]))
         self.congestion.settled(len(rows))
         self.gauge.show(self.congestion.size)
-        self._settled(rows, once)
+        self._settled(rows, once, now)
         for t in list(self.under_way):
             self._keep(t, packets, where, chunks)
-        self._release()
+        self._release(now)
         if self.timeline:
-            self.timeline.note(int((self.chunk >= 0).sum()), results=len(rows))
+            self.timeline.note(now, int((self.chunk >= 0).sum()), results=len(rows))
 
     def _keep(self, t: Transfer, packets: Datagrams, where: NDArray[np.int64], chunks: NDArray[np.int64]) -> None:
         """Keep the sums that are of a tensor; raises AggregationError if another worker sums another tensor."""
@@ -254,21 +223,21 @@ class AtpWorker(Stream):
     def _where(self, row: int) -> str:
         return f"job {self.membership.job}, chunk {int(self.chunk[row])}"
 
-    def _absence(self, row: int) -> Absence:
-        """Ask whom a chunk lacks: a switch that holds it answers, or else the server."""
-        chunk, end = int(self.chunk[row]), time.monotonic() + QUERY_PATIENCE
+    def _ask_whom(self, row: int) -> None:
+        self._ask(np.array([row]), np.array([True]), urgent=False)
+
+    def _forget_answers(self, row: int) -> None:
         self.status[row] = 0
-        due = 0.0
-        while self.chunk[row] == chunk and not self.status["kind"][row] and (now := time.monotonic()) < end:
-            if now >= due:
-                self._ask(np.array([row]), np.array([True]))
-                self.counters.queries += 1
-                due = now + 0.1
-            self.socket.wait(due - now)
-            self._receive()
+
+    def _answered(self, row: int) -> bool:
+        return bool(self.status["kind"][row])
+
+    def _absence(self, row: int) -> Absence | Question:
+        """A switch that holds the chunk has answered, or else its server knows."""
         if self.status["flags"][row] & wire.JOINS == wire.JOINS:  # so a switch asks to be sent what it lacks
             return self._described(self.status[row : row + 1], self.trees[self.path[row]])
-        return self._who_is_missing(self.membership.size + chunk % self.servers, chunk)
+        assert self.inquiry is not None
+        return Question(self.membership.size + self.inquiry.chunk % self.servers, self.inquiry.chunk)
 
     def _described(self, status: NDArray[np.void], tree: Tree) -> Absence:
         """Whom a switch lacks: workers of its own rack, and further up other racks."""
@@ -284,40 +253,3 @@ class AtpWorker(Stream):
             named += [f"rack {r} (workers {', '.join(map(str, m.racks[r]))})" for r in away]
         wording = f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}"
         return Absence(wording, bool(seen[m.rank]), tuple(absent.tolist()) if at_server else tuple(near))
-
-    def _gone(self) -> str | None:
-        """Which server has closed its connection, if one has."""
-        for rank, made in self.control.items():
-            if select.select([made], [], [], 0)[0]:
-                try:
-                    over = not made.recv(1, socket.MSG_PEEK)
-                except OSError:
-                    over = True
-                if over:
-                    return f"{node_name(rank, self.membership.size)} is gone"
-        return None
-
-    def _who_is_missing(self, server: int, chunk: int) -> Absence:
-        name, made = node_name(server, self.membership.size), self.control[server]
-        try:
-            made.settimeout(QUERY_PATIENCE)
-            made.sendall(QUESTION.pack(chunk))
-            answer = b""
-            while len(answer) < self.membership.size:
-                if not (more := made.recv(self.membership.size - len(answer))):
-                    return Absence(f"{name} is gone")
-                answer += more
-        except TimeoutError:
-            return Absence(f"{name} does not answer")
-        except OSError as error:
-            return Absence(f"{name} is gone: {error}")
-        absent = [rank for rank, missing in enumerate(answer) if missing]
-        if not absent:
-            return Absence(f"{name} has seen every worker, but its result is lost")
-        return Absence(f"{name} has not seen {workers(absent)}", self.membership.rank not in absent, tuple(absent))
-
-    def close(self) -> None:
-        """Leave the job: the servers go when all workers have left."""
-        for made in self.control.values():
-            made.close()
-        super().close()

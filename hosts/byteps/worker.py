@@ -61,8 +61,8 @@ class BytePS(Connected[Header]):
     """All-reduce by Summation Services on all hosts of the group.
 
     `peers` are the addresses of all hosts by rank, each with a service; `assignment` says who adds what. `order` and `credit` are
-    hosts.byteps.admission's, `patience` and `pulse` are hosts.stream.stream.Stream's. Raises AggregationError where a service
-    cannot be reached.
+    hosts.byteps.admission's, `patience` and `pulse` are as for a stream (hosts.drivers.stream). Raises AggregationError where a
+    service cannot be reached.
     """
 
     operations = tuple(KINDS)
@@ -186,7 +186,7 @@ class BytePS(Connected[Header]):
             del self.transfers[header.number]
             self._count()
             self._versioned(transfer)
-            self._over(transfer.started, transfer.result)
+            transfer.started.end(transfer.result)
         self._admit()
 
     def _versioned(self, transfer: Transfer) -> None:

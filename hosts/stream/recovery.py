@@ -83,7 +83,7 @@ class Resending(Recovery):
         self.probing = 1
         if self._pull(now) and self.at_gaps:
             waiting = s.outstanding()
-            s.retransmit(waiting[(s.overtaken[waiting] >= GAP) & (s.tries[waiting] == 0)])
+            s.retransmit(waiting[(s.overtaken[waiting] >= GAP) & (s.tries[waiting] == 0)], now)
 
     def expired(self, rows: Rows, now: float) -> None:
         s = self.stream
@@ -100,7 +100,7 @@ class Resending(Recovery):
         if len(lost):
             s.counters.timeouts += 1
             s.timed_out_at = now
-        s.retransmit(lost)
+        s.retransmit(lost, now)
 
     def needless(self, paths: NDArray[np.int64], now: float) -> None:
         """Some of what was sent again was not lost."""
@@ -123,8 +123,8 @@ class Asking(Recovery):
     queue, and their round trips have a timer of their own.
     """
 
-    def __init__(self, stream: Stream, ask: Callable[[Rows, Flags], None]) -> None:
-        """`ask` sends queries about rows; those that are marked have been asked about, or answered, before."""
+    def __init__(self, stream: Stream, ask: Callable[[Rows, Flags, bool], None]) -> None:
+        """`ask` sends queries about rows, urgent ones or not; those that are marked have been asked about, or answered, before."""
         super().__init__(stream)
         self.ask = ask
         self.since_sent = np.zeros((len(stream.chunk), 3), np.int64)
@@ -220,7 +220,7 @@ class Asking(Recovery):
             self._answers(rows, self.by_status, now)
         again = rows[lacking]
         if len(again):
-            s.retransmit(again, urgent=True)
+            s.retransmit(again, now, urgent=True)
             compiled_rows.hasten(again, now, self._urgent_timeouts(), s.tries, s.deadline)
             self._follow(s.path[again], now)
 
@@ -273,6 +273,5 @@ class Asking(Recovery):
         again = compiled_rows.query(
             rows, now, urgent, s.backoffs, self._urgent_timeouts()[0], s.path, self.asked, self.informed, self.asked_at, s.deadline
         )
-        with s.urgently(urgent):
-            self.ask(rows, again)
+        self.ask(rows, again, urgent)
         s.counters.queries += len(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 BIN = 0.01  # seconds
@@ -10,13 +9,13 @@ BIN = 0.01  # seconds
 
 @dataclass
 class Timeline:
-    """Packets by bins of the monotonic clock; `outstanding` is how many slots wait for a result at the end of a bin."""
+    """Packets by bins of the stream's clock; `outstanding` is how many slots wait for a result at the end of a bin."""
 
     bins: dict[int, list[int]] = field(default_factory=dict)  # first transmissions, retransmissions, results, outstanding
 
-    def note(self, outstanding: int, sent: int = 0, again: int = 0, results: int = 0) -> None:
+    def note(self, now: float, outstanding: int, sent: int = 0, again: int = 0, results: int = 0) -> None:
         """Count packets at this moment."""
-        counts = self.bins.setdefault(int(time.monotonic() / BIN), [0, 0, 0, 0])
+        counts = self.bins.setdefault(int(now / BIN), [0, 0, 0, 0])
         counts[0] += sent
         counts[1] += again
         counts[2] += results

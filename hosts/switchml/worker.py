@@ -1,4 +1,4 @@
-"""SwitchML's worker (NSDI '21, section 3): a stream of chunks through a pool of slots, self-clocked by results.
+"""The core of SwitchML's worker (NSDI '21, section 3): a stream of chunks through a pool of slots, self-clocked by results.
 
 Chunks of all tensors are dealt to the slots in turn, and a slot's packets follow each other: round r of slot i, in version
 r mod 2, is sent once round r - 1 is complete. It is number r * s + i of the stream. A chunk of floats needs the exponent that all
@@ -12,8 +12,6 @@ int32 tensors need no exponents, and neither do float32 tensors with a fixed sca
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +27,6 @@ from inalab.hosts.switchml import compiled_slots, wire
 
 LEVELS = 3  # of switches, at most
 HEARD = 4  # queries about a chunk in vain after which this worker asks further up than its own switch itself
-QUERY_PATIENCE = 1.0  # seconds to wait for the switch's answer to "whom have you not seen?"
 
 
 @dataclass(eq=False)
@@ -47,7 +44,7 @@ class Transfer(UnderWay):
 
 
 class SwitchML(Stream):
-    """All-reduce by the switches of the network; see hosts.stream.stream for `patience` and `pulse`.
+    """All-reduce by the switches of the network; see hosts.stream.stream for `patience`.
 
     `slots` and `k` must be those of the job's pool and of the switches' program. `scaling` is a fixed factor for all floats
     in place of block exponents: what is too small for it is lost, and what is too large saturates or overflows in the sum.
@@ -55,11 +52,10 @@ class SwitchML(Stream):
     """
 
     def __init__(
-        self, membership: Membership, epoch: int, local: tuple[str, int], switch: tuple[str, int], slots: int, k: int,
-        patience: float = 30.0, pulse: Callable[[], str | None] | None = None, scaling: float | None = None,
+        self, membership: Membership, epoch: int, slots: int, k: int, patience: float = 30.0, scaling: float | None = None,
         recovery: str = "ask",
     ) -> None:  # fmt: skip
-        super().__init__(membership, epoch, local, [switch], slots, wire.packet(k), patience, pulse, spare=slots)
+        super().__init__(membership, epoch, 1, slots, wire.packet(k), patience, spare=slots)
         self.slots, self.scaling = slots, scaling
         self.recovery = Asking(self, self._ask) if recovery == "ask" else Resending(self)
         self.round = np.zeros(slots, np.int64)  # the next of each slot, or the one that is outstanding
@@ -67,7 +63,7 @@ class SwitchML(Stream):
         self.ahead = np.zeros(slots, bool)  # it carries exponents alone
         self.agreed = np.full(slots, CODE_UNKNOWN, np.uint8)  # that chunk's exponent
         self.announced = np.zeros(slots, bool)  # that chunk has had its round of exponents alone
-        packets = self.socket.sender.data
+        packets = self.sender.data
         packets["job"], packets["worker"], packets["epoch"] = membership.job, membership.worker, epoch
         packets["slot"] = np.tile(np.arange(slots), 2)
         self.queries = packets[slots:]
@@ -79,19 +75,19 @@ class SwitchML(Stream):
 
     # --- the collective
 
-    def _start(self, started: Sum) -> None:
+    def start(self, started: Sum, now: float) -> None:
         flat = np.require(started.flat, requirements="W")  # which compiled loops take alone
         values = flat if (factor := self._factor(flat)) is None else scale(flat, factor)
         chunks = -(-flat.size // self.k)
         result = values if started.overwrite or values is not flat else np.empty_like(values)
         self.under_way.append(Transfer(started, self.position, chunks, chunks, values, np.empty(chunks, np.uint8), result))
         self.position += chunks
-        self._release(np.flatnonzero(self.chunk < 0))
+        self._release(np.flatnonzero(self.chunk < 0), now)
 
     def _finish(self, t: Transfer) -> None:
         self.under_way.remove(t)
         factor = self._factor(t.started.flat)
-        self._over(t.started, t.result if factor is None else unscale(t.result, factor))
+        t.started.end(t.result if factor is None else unscale(t.result, factor))
 
     def _factor(self, flat: NDArray[Any]) -> float | None:
         """The fixed factor of a tensor of floats, where there is one."""
@@ -99,9 +95,9 @@ class SwitchML(Stream):
 
     # --- sending
 
-    def _release(self, rows: NDArray[np.intp]) -> None:
+    def _release(self, rows: NDArray[np.intp], now: float) -> None:
         """Send the next packets of these slots, as far as there are chunks for them."""
-        octets, words = self.socket.sender.octets, self.socket.sender.words
+        octets, words = self.sender.octets, self.sender.words
         rows = compiled_slots.open_rounds(rows, self.position, self.round, self.next, self.chunk, self.tries, octets)
         if not len(rows):
             return
@@ -111,20 +107,19 @@ class SwitchML(Stream):
                 t.values.view(np.float32), octets, words,
             )  # fmt: skip
             if self._announces(t):
-                self.socket.sender.data["vector"][t.start % self.slots] = self._announcement(t.started.flat)
-        self._send(rows)
+                self.sender.data["vector"][t.start % self.slots] = self._announcement(t.started.flat)
+        self._send(rows, now)
 
     def _mark_again(self, rows: NDArray[np.intp]) -> None:
-        self.socket.sender.data["mark"][rows] = 1
+        self.sender.data["mark"][rows] = 1
 
-    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_], insisting: bool = False) -> None:
+    def _ask(self, rows: NDArray[np.intp], again: NDArray[np.bool_], urgent: bool, insisting: bool = False) -> None:
         """Ask the switch whom it has seen in these slots; `insisting`, also the switches above it, even if another worker does."""
-        queries, updates = self.queries, self.socket.sender.data
+        queries, updates = self.queries, self.sender.data
         queries["version"][rows], queries["chunk"][rows] = updates["version"][rows], updates["chunk"][rows]
         queries["mark"][rows] = np.where(self.insists(rows) | insisting, wire.MARK_INSISTS, again)
         queries["exponent"][rows] = self.tries[rows] & 0xFF  # which the answer repeats
-        size = wire.STATUS.itemsize
-        self.counters.bytes_sent += size * self.socket.send(self.slots + rows, size, time.monotonic() + self.patience)
+        self._put(rows, urgent, wire.STATUS.itemsize, behind=self.slots)
 
     def insists(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which slots have been asked about so often that whoever asks for the rack may have stopped, or may not be heard."""
@@ -134,33 +129,26 @@ class SwitchML(Stream):
 
     # --- receiving
 
-    def _receive(self) -> bool:
-        packets = self.socket.receive()
+    def _receive(self, packets: Datagrams, now: float) -> bool:
         job, sizes = self.membership.job, (self.record.itemsize, wire.STATUS.itemsize)
         places, rows, once, found, size = compiled_slots.sort_out(
             packets.octets, packets.lengths, job, self.epoch, *sizes, self.chunk
         )
         self.counters.bytes_received += size
-        if len(rows) < len(packets):
-            self._take_others(packets, found)
-        if not len(rows):
-            return False
-        self._settled(rows, once)
-        self._take(packets, places, rows)
-        self._release(rows)
-        if self.timeline:
-            self.timeline.note(int((self.chunk >= 0).sum()), results=len(rows))
-        return True
-
-    def _take_others(self, packets: Datagrams, found: NDArray[np.uint8]) -> None:
-        """Some of these are no fresh results."""
         count = np.bincount(found, minlength=compiled_slots.KINDS)
         self.counters.malformed += int(count[compiled_slots.MALFORMED])
         self.counters.outdated += int(count[compiled_slots.OUTDATED])
         if count[compiled_slots.STATUS]:
-            self._take_statuses(packets, np.flatnonzero(found == compiled_slots.STATUS))
+            self._take_statuses(packets, np.flatnonzero(found == compiled_slots.STATUS), rows, now)
         if count[compiled_slots.NEEDLESS]:
-            self._needless(np.zeros(count[compiled_slots.NEEDLESS], np.int64))
+            self._needless(np.zeros(count[compiled_slots.NEEDLESS], np.int64), now)
+        if len(rows):
+            self._settled(rows, once, now)
+            self._take(packets, places, rows)
+            self._release(rows, now)
+            if self.timeline:
+                self.timeline.note(now, int((self.chunk >= 0).sum()), results=len(rows))
+        return len(rows) > 0
 
     def _take(self, packets: Datagrams, places: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
         """Keep the exponents and the sums of these results; raises AggregationError if another worker sums another tensor."""
@@ -181,34 +169,39 @@ class SwitchML(Stream):
         first = t.start % self.slots
         return bool(self.next[first] == t.start and self.ahead[first])
 
-    def _take_statuses(self, packets: Datagrams, places: NDArray[np.int64]) -> None:
-        """Learn whom the switches lack: next to this worker it may be this one, further up it is another rack."""
+    def _take_statuses(self, packets: Datagrams, places: NDArray[np.int64], complete: NDArray[np.intp], now: float) -> None:
+        """Learn whom the switches lack: next to this worker it may be this one, further up it is another rack.
+
+        Of the slots that are `complete` the results have come, too.
+        """
         rows, lacking = compiled_slots.read_statuses(
             places, packets.octets, self.epoch, self.membership.worker, self.chunk, self.tries, self.seen
         )
+        if len(complete):
+            rows, lacking = rows[waits := ~np.isin(rows, complete)], lacking[waits]
         if isinstance(self.recovery, Asking) and len(rows):
-            self.recovery.answered(rows, lacking, time.monotonic(), near=len(self.membership.racks) > 1)
+            self.recovery.answered(rows, lacking, now, near=len(self.membership.racks) > 1)
 
     # --- when it cannot be finished
 
     def _where(self, row: int) -> str:
         return f"job {self.membership.job}, slot {row}, chunk {int(self.chunk[row])}"
 
-    def _absence(self, row: int) -> Absence:
-        """Ask the switch whom it has not seen in a slot; where its own rack is complete it asks above."""
-        m, chunk = self.membership, self.chunk[row]
-        own = m.racks[m.rack]
-        end = time.monotonic() + QUERY_PATIENCE
+    def _ask_whom(self, row: int) -> None:
+        """Where its own rack is complete, the switch asks above."""
+        self._ask(np.array([row]), np.array([True]), urgent=False, insisting=True)
+
+    def _forget_answers(self, row: int) -> None:
         self.seen[row] = -1
-        asked = np.array([row])
-        while self.chunk[row] == chunk and time.monotonic() < end:
-            near, above, top, newer = self.seen[row]
-            if top >= 0 or newer >= 0 or (near >= 0 and _missing(near, own)) or (above >= 0 and self._pod_lacks(above)):
-                break
-            self._ask(asked, np.array([True]), insisting=True)
-            self.counters.queries += 1
-            self.socket.wait(0.1)
-            self._receive()
+
+    def _answered(self, row: int) -> bool:
+        near, above, top, newer = map(int, self.seen[row])
+        m = self.membership
+        if top >= 0 or newer >= 0:
+            return True
+        return (near >= 0 and bool(_missing(near, m.racks[m.rack]))) or (above >= 0 and self._pod_lacks(above))
+
+    def _absence(self, row: int) -> Absence:
         return self._described(*map(int, self.seen[row]))
 
     @property

@@ -24,7 +24,7 @@ log = logging.getLogger("inalab")
 
 
 class Connected(Summing, Generic[Header]):
-    """All-reduces over connections to other nodes, by rank. `patience` and `pulse` are hosts.stream.stream.Stream's."""
+    """All-reduces over connections to other nodes, by rank. `patience` and `pulse` are as for a stream (hosts.drivers.stream)."""
 
     def __init__(self, membership: Membership, patience: float, pulse: Callable[[], str | None] | None) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ class Node:
     """One node of a schedule, and its connections. Not thread-safe.
 
     `meeting` are the connections to its partners. `patience` is the longest silence within a sum, in seconds. With a `pulse`
-    (see hosts.stream.stream.Stream) a partner that is alive may take longer, and the kernel notices the silence of the network.
+    (see hosts.drivers.stream) a partner that is alive may take longer, and the kernel notices the silence of the network.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Pairwise(Node, Summing):
         """Nothing: a sum has the connections for itself."""
 
     def _advance(self, started: Sum, interrupt: int) -> None:
-        self._over(started, self._sum(started.flat))
+        started.end(self._sum(started.flat))
 
     def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
         blocks = self._room(flat.size, flat.dtype)

@@ -178,7 +178,7 @@ class ModelWorker(Connected[Header]):
     def _over_with(self, started: Sum, result: NDArray[Any]) -> None:
         self.progress_at = time.monotonic()
         self._count()
-        self._over(started, result)
+        started.end(result)
 
     def _sent(self, headers: list[Header]) -> None:
         pass

@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from inalab.hosts.stream.datagrams import SOCKET_BUFFER, granted_buffer
+from inalab.hosts.drivers.sockets import SOCKET_BUFFER, granted_buffer
 from inalab.switches.bmv2 import installation
 from inalab.testbed.command.terminal import styled
 from inalab.testbed.lab import confinement

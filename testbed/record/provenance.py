@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from mininet.net import VERSION as MININET  # Debian's package is no distribution that Python knows
 
-from inalab.hosts.stream.datagrams import granted_buffer
+from inalab.hosts.drivers.sockets import granted_buffer
 from inalab.testbed.record.runs import ROOT
 
 RECORDED_PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")

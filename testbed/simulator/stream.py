@@ -39,7 +39,7 @@ def finish(world: World, w: int, now: float) -> None:
 
 @compiled(R(WORLD, Z))
 def nap(world: World, w: int) -> float:
-    """Stream._nap: how long a worker lets more results come before it looks at them."""
+    """Stream.nap: how long a worker lets more results come before it looks at them."""
     round_trip = world.timers[w, STREAM].srtt
     for path in range(1, paths_of(world, w)):
         round_trip = min(round_trip, world.timers[w, STREAM + path].srtt)

@@ -131,8 +131,7 @@ def test_it_is_what_the_real_workers_and_servers_and_the_model_of_the_switches_d
         workers, homes, links, compute, chunks, slots, aggregators, loss, seed, depth, paced, deep, asks=asks, control=control
     )
     ours = simulate(built, jobs, costs)
-    with pytest.MonkeyPatch.context() as patch:
-        assert_alike(ours, AtpTwin(patch, built, jobs, costs))
+    assert_alike(ours, AtpTwin(built, jobs, costs))
 
 
 def trial(**changes: object) -> TrialSettings:

@@ -146,8 +146,7 @@ def test_it_is_what_the_real_workers_and_the_model_of_the_switches_do(
         jobs.append(Job(places, range(first, first + len(places)), above, chunks, slots, compute, exponents, asks))
         first += len(places)
     ours = simulate(network, jobs, costs)
-    with pytest.MonkeyPatch.context() as patch:
-        assert_alike(ours, Twin(patch, network, jobs, costs))
+    assert_alike(ours, Twin(network, jobs, costs))
 
 
 def test_a_thousand_workers_take_as_long_as_two() -> None:

@@ -168,14 +168,15 @@ def test_rates_hold(target: Target) -> None:
 
 def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) -> None:
     """A link of 0.3 Mbit/s has a quarter of a second of packets to carry when the urgent one comes."""
-    from inalab.hosts.stream.datagrams import BatchSocket
+    from inalab.hosts.drivers.sockets import BatchSocket
+    from inalab.hosts.stream.datagrams import Datagrams
     from inalab.hosts.switchml.wire import packet
 
     job, rows = Job(Racks(1, 2, 0.3, 0.3), settings={"k": 32}), 50
 
     def on_host(host: HostPlan) -> list[int]:
         own, other = (job.place(host).peers[rank] for rank in (host.rank, 1 - host.rank))
-        made, came = BatchSocket((own, 4000), [(other, 4000)], packet(32), rows, rows), list[int]()
+        made, came = BatchSocket((own, 4000), [(other, 4000)], Datagrams(rows, packet(32)), rows), list[int]()
         made.sender.data["chunk"] = np.arange(rows)
         if host.rank == 0:
             assert made.wait(10.0)  # the other one is there

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inalab.hosts.atp.worker import AtpWorker
+from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.messages import Message, Step
 from inalab.switches.loss import Loss
 from inalab.switches.target import Target
@@ -195,13 +195,12 @@ def test_after_a_killed_worker_the_table_is_empty(atp_target: Target) -> None:
 
     def on_host(host: HostPlan) -> str:
         worker = job.worker(host)
-        assert isinstance(worker, AtpWorker)
+        assert isinstance(worker, StreamDriver) and worker.control
         try:
             for turn in range(1000):
                 if host.rank == 1 and turn == 3:
                     worker.start(np.ones(64 * 500, np.int32))  # has sent a window when it is killed
-                    for made in worker.control.values():
-                        made.close()  # what the kernel does for it
+                    worker.control.close()  # what the kernel does for it
                     return "killed"
                 worker.all_reduce(np.ones(64 * 500, np.int32))
         except RuntimeError as error:

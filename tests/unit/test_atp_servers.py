@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inalab.hosts.atp import wire
+from inalab.hosts.atp import release, wire
 from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.control import WorkerConnections
 from inalab.hosts.atp.merger import Merger
-from inalab.hosts.atp.server import RELEASE_PATIENCE, RELEASE_WAIT, AtpServer
+from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.collective import Membership
+from inalab.hosts.drivers.server import ServerDriver
 from inalab.hosts.tcp.meeting import Meeting
-from tests.fake_network import Answer, Clock, FakeSocket
+from tests.fake_network import Answer, FakeNetwork, FakeSocket
 from tests.merging import merger_of, take
 from tests.unit.test_atp_hosts import EPOCH, RACKS, K, gradient
 
@@ -216,22 +218,15 @@ def test_a_row_that_is_complete_is_not_begun_anew_in_the_same_batch(servers: int
 # --- release
 
 
-def releasing(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> tuple[AtpServer, FakeSocket, Clock]:
+def releasing(answer: Answer) -> tuple[ServerDriver, FakeSocket, FakeNetwork]:
     """The server of three workers in two racks, which holds aggregators 5 and 9 of both racks' switches; `answer` plays those."""
-    clock = Clock()
-    net: list[FakeSocket] = []
-
-    def socket(local: Any, peers: Any, record: np.dtype, send_rows: int, receive_rows: int, segments: int = 1) -> FakeSocket:
-        net.append(FakeSocket(clock, answer, record, send_rows, receive_rows))
-        return net[0]
-
-    monkeypatch.setattr("inalab.hosts.atp.server.BatchSocket", socket)
-    monkeypatch.setattr("inalab.hosts.atp.server.time", clock)
-    member = Membership(3, 3, 3, [[0, 1], [2]])
-    made = AtpServer(member, Meeting(EPOCH, {}), ["w"] * 3 + ["s"], [1], ["tor0", "tor1"], 2, K, AGGREGATORS, (0.0, 0.0))
-    made.merger.assigned[:] = False
-    made.merger.assigned[[5, 9]] = True
-    return made, net[0], clock
+    network = FakeNetwork(answer)
+    core = AtpServer(Membership(3, 3, 3, [[0, 1], [2]]), EPOCH, [1], 2, 2, K, AGGREGATORS, (0.0, 0.0))
+    core.merger.assigned[:] = False
+    core.merger.assigned[[5, 9]] = True
+    made = ServerDriver(core, network, ("", 0), [("", 0)] * 5, 2, WorkerConnections(Meeting(EPOCH), core.merger.missing))
+    net: Any = made.endpoint
+    return made, net, network
 
 
 HELD = {(rack, index) for rack in (0, 1) for index in (5, 9)}
@@ -243,16 +238,16 @@ def confirmed(packet: np.ndarray, epoch: int = EPOCH) -> np.ndarray:
     return made
 
 
-def test_a_server_has_every_switch_free_what_the_job_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, net, _ = releasing(monkeypatch, lambda packet, rack: [(0.01, confirmed(packet))])
-    made._release()
+def test_a_server_has_every_switch_free_what_the_job_holds() -> None:
+    made, net, _ = releasing(lambda packet, rack: [(0.01, confirmed(packet))])
+    made.finish()
     assert {(rack, int(packet["index"])) for _, rack, packet in net.sent} == HELD and len(net.sent) == 4
     for _, rack, packet in net.sent:
         assert (int(packet["next_index"]), int(packet["epoch"]), int(packet["owner"]) >> 24) == (rack, EPOCH, 3)
         assert packet["kind"] == wire.KIND_RELEASE
 
 
-def test_a_server_believes_no_confirmation_of_another_group_nor_another_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_believes_no_confirmation_of_another_group_nor_another_packet() -> None:
     """It asks again, and those alone who have not confirmed."""
     asked: list[tuple[int, int]] = []
 
@@ -262,17 +257,17 @@ def test_a_server_believes_no_confirmation_of_another_group_nor_another_packet(m
             return [(0.01, confirmed(packet))]
         return [(0.01, confirmed(packet, EPOCH - 1)), (0.01, packet.copy())]
 
-    made, _, _ = releasing(monkeypatch, answer)
-    made._release()
+    made, _, _ = releasing(answer)
+    made.finish()
     assert {where: asked.count(where) for where in asked} == {where: 1 + (where != (0, 9)) for where in HELD}
 
 
-def test_a_server_gives_up_on_switches_that_confirm_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_gives_up_on_switches_that_confirm_nothing() -> None:
     """Meanwhile it asks less and less often, at most every half a second."""
-    made, net, clock = releasing(monkeypatch, lambda packet, rack: [])
+    made, net, clock = releasing(lambda packet, rack: [])
     begun = clock.now
-    made._release()
-    assert clock.now - begun == pytest.approx(RELEASE_PATIENCE, abs=10 * RELEASE_WAIT)
+    made.finish()
+    assert clock.now - begun == pytest.approx(release.PATIENCE, abs=10 * release.WAIT)
     waits = np.diff(sorted({when for when, *_ in net.sent}))
-    assert waits[:3] == pytest.approx([RELEASE_WAIT, 2 * RELEASE_WAIT, 4 * RELEASE_WAIT])
-    assert waits[4:] == pytest.approx(np.full(len(waits) - 4, 10 * RELEASE_WAIT))
+    assert waits[:3] == pytest.approx([release.WAIT, 2 * release.WAIT, 4 * release.WAIT])
+    assert waits[4:] == pytest.approx(np.full(len(waits) - 4, 10 * release.WAIT))

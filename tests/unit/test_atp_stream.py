@@ -10,12 +10,14 @@ import pytest
 
 from inalab.hosts.atp import wire
 from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.control import ServerConnections
 from inalab.hosts.atp.succession import NO_ONE
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import MOST_WAITS, AtpWorker
 from inalab.hosts.collective import AggregationError, Membership
+from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.tcp.meeting import Meeting
-from tests.fake_network import Answer, Clock, FakeSocket, play
+from tests.fake_network import Answer, FakeNetwork, FakeSocket, driven
 
 K, WINDOW, EPOCH = 32, 8, 77
 RTT = 0.02
@@ -32,19 +34,17 @@ def result(gradient: np.ndarray, **change: int) -> np.ndarray:
     return made
 
 
-def worker(
-    monkeypatch: pytest.MonkeyPatch, answer: Answer, servers: int = 1, window: int = WINDOW, **settings: Any
-) -> tuple[AtpWorker, FakeSocket, Clock]:
-    clock = play(monkeypatch, answer)
+def worker(answer: Answer, servers: int = 1, window: int = WINDOW, **settings: Any) -> tuple[StreamDriver, FakeSocket, FakeNetwork]:
+    """Its servers answer nothing over TCP."""
     ends = [socket.socketpair() for _ in range(servers)]
-    monkeypatch.setattr("inalab.hosts.atp.worker.meet", lambda *of: Meeting(EPOCH, {1 + i: pair[0] for i, pair in enumerate(ends)}))
-    monkeypatch.setattr(AtpWorker, "ends", ends, raising=False)  # kept open
-    made = AtpWorker(ALONE, EPOCH, ["w", *"s" * servers], ["", *[""] * servers], [0] * servers, window, K, 64, **settings)
-    net: Any = made.socket
-    return made, net, clock
+    network = FakeNetwork(answer, Meeting(EPOCH, {1 + i: own for i, (own, _) in enumerate(ends)}))
+    made, net = driven(AtpWorker(ALONE, EPOCH, [0] * servers, window, K, 64, **settings), network)
+    made.control = ServerConnections(network, ALONE, ["", *[""] * servers], 1.0, EPOCH)
+    net.ends = ends  # kept open
+    return made, net, network
 
 
-def begin_at(made: AtpWorker, start: int) -> None:
+def begin_at(made: Any, start: int) -> None:
     """Let the stream begin with this chunk."""
     made.position = start
     made.next = start + (np.arange(made.window) - start) % made.window
@@ -54,7 +54,7 @@ def sequence(packet: np.ndarray) -> int:
     return int(packet["owner"]) & 0xFFFFFF
 
 
-def test_three_later_results_make_atp_resend_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_later_results_make_atp_resend_once() -> None:
     lost = WINDOW + 2
     answered = False
 
@@ -67,7 +67,7 @@ def test_three_later_results_make_atp_resend_once(monkeypatch: pytest.MonkeyPatc
             return [(10 * RTT, result(gradient))]
         return [(RTT + 0.001 * sequence(gradient), result(gradient))]
 
-    made, net, _ = worker(monkeypatch, answer, congestion="none", recovery="paper")
+    made, net, _ = worker(answer, congestion="none", recovery="paper")
     x = np.arange(4 * WINDOW * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     sent = [(when, bool(p["flags"] & wire.RESEND)) for when, _, p in net.sent if sequence(p) == lost]
@@ -79,15 +79,15 @@ def test_three_later_results_make_atp_resend_once(monkeypatch: pytest.MonkeyPatc
 
 def test_a_deadline_is_never_over_when_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each path has timeouts of its own; a deadline in the past would be looked at again and again."""
-    made, _, clock = worker(monkeypatch, lambda packet, peer: [], servers=2, recovery="paper")
-    made.chunk[:2], made.path[:2], made.sent_at[:2] = (0, 1), (0, 1), clock.now - 1
-    made.backoffs[0], made.backoffs[1], made.heard_at = 0.01, 0.5, clock.now - 0.3
-    made.deadline[:2] = clock.now
+    made, _, clock = worker(lambda packet, peer: [], servers=2, recovery="paper")
+    made.core.chunk[:2], made.core.path[:2], made.core.sent_at[:2] = (0, 1), (0, 1), clock.now - 1
+    made.core.backoffs[0], made.core.backoffs[1], made.core.heard_at = 0.01, 0.5, clock.now - 0.3
+    made.core.deadline[:2] = clock.now
     sent: list[int] = []
-    monkeypatch.setattr(made, "retransmit", lambda rows, urgent=False: sent.extend(rows))
-    made.recovery.expired(np.array([0, 1]), clock.now)
+    monkeypatch.setattr(made.core, "retransmit", lambda rows, now, urgent=False: sent.extend(rows))
+    made.core.recovery.expired(np.array([0, 1]), clock.now)
     assert sent == [0]
-    assert made.deadline[1] == pytest.approx(clock.now + 0.2)
+    assert made.core.deadline[1] == pytest.approx(clock.now + 0.2)
 
 
 def status(query: np.ndarray, flags: int, seen: bool) -> np.ndarray:
@@ -105,9 +105,7 @@ def status(query: np.ndarray, flags: int, seen: bool) -> np.ndarray:
     ],
 )
 @pytest.mark.parametrize("start", [0, 2**24 - WINDOW])
-def test_atp_asks_before_it_sends_again_as_the_answer_says(
-    monkeypatch: pytest.MonkeyPatch, flags: int, marks: int, start: int
-) -> None:
+def test_atp_asks_before_it_sends_again_as_the_answer_says(flags: int, marks: int, start: int) -> None:
     """Also where sequence numbers come round; an answer to an earlier query is out of date."""
     lost = (start + WINDOW + 2) % 2**24
     left = [1]
@@ -119,8 +117,8 @@ def test_atp_asks_before_it_sends_again_as_the_answer_says(
             return []
         return [(RTT + 0.001 * ((sequence(packet) - start) % 2**24), result(packet))]
 
-    made, net, _ = worker(monkeypatch, answer)
-    begin_at(made, start)
+    made, net, _ = worker(answer)
+    begin_at(made.core, start)
     x = np.arange(4 * WINDOW * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     about = [packet for _, _, packet in net.sent if sequence(packet) == lost]
@@ -145,8 +143,8 @@ def test_a_result_that_is_known_to_be_lost_is_asked_for_at_once(monkeypatch: pyt
             return [(0.004, result(packet, flags=wire.RESEND))]
         return [(RTT + 0.001 * q, result(packet, **({"bitmap0": lost} if named and q == lost + 1 else {})))]
 
-    made, net, _ = worker(monkeypatch, answer)
-    monkeypatch.setattr(made, "_check_announcement", lambda total, tensor: None)
+    made, net, _ = worker(answer)
+    monkeypatch.setattr(made.core, "_check_announcement", lambda total, tensor: None)
     made.all_reduce(np.arange(4 * WINDOW * K, dtype=np.int32))
     (query,) = [packet for _, _, packet in net.sent if packet["kind"] == wire.KIND_QUERY]
     (asked,) = net.urgently
@@ -162,13 +160,13 @@ def test_results_of_one_batch_are_not_lost_because_they_name_each_other(monkeypa
         q = sequence(packet)
         return [(RTT, result(packet, **({"bitmap0": q - 1} if q else {})))]
 
-    made, _, _ = worker(monkeypatch, answer)
-    monkeypatch.setattr(made, "_check_announcement", lambda total, tensor: None)
+    made, _, _ = worker(answer)
+    monkeypatch.setattr(made.core, "_check_announcement", lambda total, tensor: None)
     made.all_reduce(np.arange(4 * WINDOW * K, dtype=np.int32))
     assert made.counters.queries == 0
 
 
-def test_a_chunk_that_atp_lacks_holds_back_its_place_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_that_atp_lacks_holds_back_its_place_alone() -> None:
     """Its result comes when all others of the sum have theirs."""
     late = WINDOW + 2
     waiting: list[np.ndarray] = []
@@ -184,13 +182,13 @@ def test_a_chunk_that_atp_lacks_holds_back_its_place_alone(monkeypatch: pytest.M
         done = [(2 * RTT, result(waiting.pop()))] if waiting and len(others) == 6 * (WINDOW - 1) and not place else []
         return [(RTT, result(packet)), *done]
 
-    made, net, _ = worker(monkeypatch, answer)
+    made, net, _ = worker(answer)
     x = np.arange((6 * WINDOW - 1) * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     assert made.counters.retransmissions == 0
 
 
-def test_atp_waits_where_others_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atp_waits_where_others_are_missing() -> None:
     lost = WINDOW + 2
     asked: list[int] = []
 
@@ -204,14 +202,14 @@ def test_atp_waits_where_others_are_missing(monkeypatch: pytest.MonkeyPatch) -> 
             return [(RTT, total)]
         return [(RTT + 0.001 * sequence(packet), result(packet))] if sequence(packet) != lost else []
 
-    made, _, _ = worker(monkeypatch, answer)
+    made, _, _ = worker(answer)
     x = np.arange(4 * WINDOW * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     assert made.counters.retransmissions == 0
     assert [bool(flags & wire.ASKED) for flags in asked] == [False, True, True]
 
 
-def test_atp_flushes_what_lacks_others_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atp_flushes_what_lacks_others_for_too_long() -> None:
     """The others may have the result, and the switch not know it."""
     lost = WINDOW + 2
 
@@ -220,27 +218,29 @@ def test_atp_flushes_what_lacks_others_for_too_long(monkeypatch: pytest.MonkeyPa
             return [(RTT, status(packet, wire.RESEND | wire.ASKED, True))]
         return [(RTT, result(packet))] if sequence(packet) != lost or packet["flags"] & wire.RESEND else []
 
-    made, net, _ = worker(monkeypatch, answer)
+    made, net, _ = worker(answer)
     x = np.arange(4 * WINDOW * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     (again,) = [p for _, _, p in net.sent if p["kind"] == wire.KIND_GRADIENT and p["flags"] & wire.RESEND]
     assert (sequence(again), int(again["flags"]) & wire.ASKED, made.counters.queries) == (lost, 0, MOST_WAITS)
 
 
-def test_atp_sends_the_oldest_chunk_whatever_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atp_sends_the_oldest_chunk_whatever_the_window() -> None:
     """All others are under way, and the window is cut: other workers may wait for that one alone."""
-    made, net, _ = worker(monkeypatch, lambda packet, peer: [])
-    made.position = 100
-    made.chunk[1:], made.next[:] = np.arange(9, 16), 16 + np.arange(WINDOW)
-    made.next[0], made.congestion.size = 8, 4.0
-    made._release()
+    made, net, _ = worker(lambda packet, peer: [])
+    made.core.position = 100
+    made.core.chunk[1:], made.core.next[:] = np.arange(9, 16), 16 + np.arange(WINDOW)
+    made.core.next[0], made.core.congestion.size = 8, 4.0
+    made.core._release(0.0)
+    made._send()
     assert [sequence(p) for _, _, p in net.sent] == [8]
-    made.chunk[1], made.next[1] = -1, 17  # younger than what is under way
-    made._release()
+    made.core.chunk[1], made.core.next[1] = -1, 17  # younger than what is under way
+    made.core._release(0.0)
+    made._send()
     assert len(net.sent) == 1
 
 
-def test_a_silent_path_is_asked_about_while_another_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_path_is_asked_about_while_another_moves() -> None:
     """One chunk of server 1 and the first queries about it are lost; server 0 answers all that it gets."""
     lost, queries = 1, []
 
@@ -250,7 +250,7 @@ def test_a_silent_path_is_asked_about_while_another_moves(monkeypatch: pytest.Mo
             return [(RTT, status(packet, wire.RESEND | wire.ASKED, False))] if len(queries) > 2 else []
         return [(RTT, result(packet))] if sequence(packet) != lost or packet["flags"] & wire.RESEND else []
 
-    made, _, clock = worker(monkeypatch, answer, servers=2, window=2)
+    made, _, clock = worker(answer, servers=2, window=2)
     begun = clock.now
     made.all_reduce(np.zeros(4000 * K, np.int32))
     assert len(queries) == 3 and queries[-1] - begun < 2.0
@@ -265,33 +265,33 @@ def test_atp_tells_what_a_switch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
             return [(RTT, status(packet, wire.RESEND | wire.ASKED | wire.EDGE_SWITCH, True))]
         return [(RTT, result(packet))] if sequence(packet) != silent else []
 
-    made, _, _ = worker(monkeypatch, answer, patience=2.0)
-    monkeypatch.setattr(made, "trees", [Tree(Membership(3, 0, 4, [[0, 1], [2, 3]]), 0)])
-    made.membership = Membership(3, 0, 4, [[0, 1], [2, 3]])
-    monkeypatch.setattr(made, "_check_announcement", lambda total, tensor: None)
+    made, _, _ = worker(answer, patience=2.0)
+    monkeypatch.setattr(made.core, "trees", [Tree(Membership(3, 0, 4, [[0, 1], [2, 3]]), 0)])
+    made.core.membership = Membership(3, 0, 4, [[0, 1], [2, 3]])
+    monkeypatch.setattr(made.core, "_check_announcement", lambda total, tensor: None)
     what = r"chunk 10 .* the switch of rack 0 has not seen worker 1; rack 1 \(workers 2, 3\)"
     with pytest.raises(AggregationError, match=what) as caught:
         made.all_reduce(np.ones(4 * WINDOW * K, np.int32))
     assert (caught.value.incomplete, caught.value.missing) == (True, (1, 2, 3))
 
 
-def test_a_racks_switch_knows_of_its_own_workers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_racks_switch_knows_of_its_own_workers_alone() -> None:
     """Of four workers, the third has sent nothing: the fourth, whose rack is not the server's, misses that one."""
-    made, _, _ = worker(monkeypatch, lambda packet, peer: [])
-    made.membership = member = Membership(3, 3, 4, [[0, 1], [2, 3]])
+    made, _, _ = worker(lambda packet, peer: [])
+    made.core.membership = member = Membership(3, 3, 4, [[0, 1], [2, 3]])
     tree = Tree(member, 0)
     held = np.zeros(1, wire.HEADER)
     held["bitmap0"], held["bitmap1"] = tree.bitmaps(3)
-    found = made._described(held, tree)
+    found = made.core._described(held, tree)
     assert (found.text, found.worth_waiting, found.missing) == ("the switch of rack 1 has not seen worker 2", True, (2,))
 
 
-def test_atp_asks_for_the_index_that_the_server_hands_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atp_asks_for_the_index_that_the_server_hands_back() -> None:
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         chunk = sequence(gradient)
         return [(RTT, result(gradient, **({"next_index": 60 + chunk} if chunk in (1, 3) else {})))]
 
-    made, net, _ = worker(monkeypatch, answer)
+    made, net, _ = worker(answer)
     made.all_reduce(np.zeros(3 * WINDOW * K, np.int32))
     first = beginning(3, WINDOW, 64)[0]
     for _, _, packet in net.sent:
@@ -302,13 +302,13 @@ def test_atp_asks_for_the_index_that_the_server_hands_back(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3])
-def test_atp_spreads_chunks_and_loses_on_each_path_alone(monkeypatch: pytest.MonkeyPatch, servers: int) -> None:
+def test_atp_spreads_chunks_and_loses_on_each_path_alone(servers: int) -> None:
     """Results of one server overtake nothing of another; a window need not be a multiple of the servers."""
 
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         return [(RTT if peer else 2 * RTT, result(gradient))]
 
-    made, net, _ = worker(monkeypatch, answer, servers, window=7)
+    made, net, _ = worker(answer, servers, window=7)
     x = np.arange(40 * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     assert all(peer == sequence(packet) % servers for _, peer, packet in net.sent)
@@ -316,9 +316,9 @@ def test_atp_spreads_chunks_and_loses_on_each_path_alone(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("start", [2**24 - 3, 2**24, 2**32 - 2, 2**40 - 1])
-def test_atp_sequence_numbers_come_round(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
-    made, net, _ = worker(monkeypatch, lambda gradient, peer: [(RTT, result(gradient))], servers=2)
-    begin_at(made, start)
+def test_atp_sequence_numbers_come_round(start: int) -> None:
+    made, net, _ = worker(lambda gradient, peer: [(RTT, result(gradient))], servers=2)
+    begin_at(made.core, start)
     x = np.arange(12 * K, dtype=np.int32)
     for _ in range(2):
         np.testing.assert_array_equal(made.all_reduce(x), x)
@@ -326,14 +326,14 @@ def test_atp_sequence_numbers_come_round(monkeypatch: pytest.MonkeyPatch, start:
     assert all(peer == (start + (sequence(p) - start) % 2**24) % 2 for _, peer, p in net.sent)
 
 
-def test_atp_sends_raw_values_where_integers_will_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atp_sends_raw_values_where_integers_will_not_do() -> None:
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         if gradient["kind"] == wire.KIND_GRADIENT and gradient["flags"] & wire.OVERFLOW:
             return [(RTT, result(gradient, flags=wire.OVERFLOW))]
         raw = gradient["kind"] == wire.KIND_RAW
         return [(RTT, result(gradient, flags=wire.OVERFLOW | wire.RAW if raw else 0))]
 
-    made, net, _ = worker(monkeypatch, answer)
+    made, net, _ = worker(answer)
     x = np.zeros(3 * K, np.float32)
     x[K : 2 * K] = 1e30
     np.testing.assert_array_equal(made.all_reduce(x), x)
@@ -343,19 +343,19 @@ def test_atp_sends_raw_values_where_integers_will_not_do(monkeypatch: pytest.Mon
     assert raw[0]["flags"] & wire.RESEND and not raw[0]["flags"] & wire.INTEGER
 
 
-def test_atp_refuses_results_of_another_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atp_refuses_results_of_another_group() -> None:
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         forged = result(gradient, epoch=EPOCH - 1)
         forged["vector"] = 99
         return [(RTT / 2, forged), (RTT, result(gradient))]
 
-    made, _, _ = worker(monkeypatch, answer)
+    made, _, _ = worker(answer)
     x = np.arange(5 * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     assert made.counters.outdated == 6
 
 
-def test_atp_has_several_sums_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atp_has_several_sums_under_way() -> None:
     """Of both dtypes, one with values that integers will not do for; chunks of the next ones go out before the first is over."""
 
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -364,7 +364,7 @@ def test_atp_has_several_sums_under_way(monkeypatch: pytest.MonkeyPatch) -> None
         raw = gradient["kind"] == wire.KIND_RAW
         return [(RTT, result(gradient, flags=wire.OVERFLOW | wire.RAW if raw else 0))]
 
-    made, net, _ = worker(monkeypatch, answer, servers=2, window=16)
+    made, net, _ = worker(answer, servers=2, window=16)
     tensors = [np.arange(3 * K, dtype=np.int32), np.full(2 * K, 1e30, np.float32), np.arange(20 * K, dtype=np.float32)]
     started = [made.start(x) for x in tensors]
     assert {sequence(packet) for _, _, packet in net.sent} == set(range(16))
@@ -372,4 +372,4 @@ def test_atp_has_several_sums_under_way(monkeypatch: pytest.MonkeyPatch) -> None
     for s, x in zip(started, tensors, strict=True):
         assert made.advance(s)
         np.testing.assert_allclose(s.total, x, rtol=1e-6)
-    assert not made.under_way and not (made.chunk >= 0).any()
+    assert not made.core.under_way and not (made.core.chunk >= 0).any()

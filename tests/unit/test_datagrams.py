@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from inalab.hosts.atp import wire as atp_wire
-from inalab.hosts.stream import datagrams
-from inalab.hosts.stream.datagrams import BatchSocket, Datagrams, lead
+from inalab.hosts.drivers import sockets
+from inalab.hosts.drivers.sockets import BatchSocket
+from inalab.hosts.stream.datagrams import Datagrams, lead
 from inalab.hosts.switchml import wire
 
 RECORD = wire.packet(32)
@@ -27,7 +28,7 @@ def pair(segments: int) -> tuple[BatchSocket, BatchSocket]:
     while True:
         a, b = ("127.0.0.1", port := next(ports)), ("127.0.0.1", port + 1)
         try:
-            return BatchSocket(a, [b], RECORD, ROWS, ROWS, segments), BatchSocket(b, [a], RECORD, ROWS, ROWS)
+            return BatchSocket(a, [b], Datagrams(ROWS, RECORD), ROWS, segments), BatchSocket(b, [a], Datagrams(ROWS, RECORD), ROWS)
         except OSError as error:
             assert error.errno == errno.EADDRINUSE
 
@@ -63,7 +64,7 @@ def test_all_datagrams_arrive_in_order(segments: int) -> None:
 @pytest.mark.parametrize("refusal", [errno.EIO, errno.EINVAL])
 def test_falls_back_where_the_kernel_refuses_to_cut(monkeypatch: pytest.MonkeyPatch, refusal: int) -> None:
     """Linux before 6.11 answers EIO on interfaces that compute no checksums."""
-    real = datagrams._libc
+    real = sockets._libc
     refused = []
 
     def sendmmsg(fd: int, messages: Any, count: int, flags: int) -> int:
@@ -73,7 +74,7 @@ def test_falls_back_where_the_kernel_refuses_to_cut(monkeypatch: pytest.MonkeyPa
             return -1
         return int(real.sendmmsg(fd, messages, count, flags))
 
-    monkeypatch.setattr(datagrams, "_libc", SimpleNamespace(sendmmsg=sendmmsg, recvmmsg=real.recvmmsg))
+    monkeypatch.setattr(sockets, "_libc", SimpleNamespace(sendmmsg=sendmmsg, recvmmsg=real.recvmmsg))
     assert exchange(7).segments == 1
     assert refused == [6]  # 37 datagrams, 7 a message
 
@@ -85,8 +86,8 @@ def test_only_peers_are_heard() -> None:
         first = next(ports)
         addresses = [("127.0.0.1", first + i) for i in range(4)]
         try:
-            receiver = BatchSocket(addresses[0], addresses[1:3], RECORD, ROWS, ROWS)
-            senders = [BatchSocket(address, [addresses[0]], RECORD, ROWS, ROWS) for address in addresses[1:]]
+            receiver = BatchSocket(addresses[0], addresses[1:3], Datagrams(ROWS, RECORD), ROWS)
+            senders = [BatchSocket(address, [addresses[0]], Datagrams(ROWS, RECORD), ROWS) for address in addresses[1:]]
             break
         except OSError as error:
             assert error.errno == errno.EADDRINUSE
@@ -105,7 +106,7 @@ def test_only_peers_are_heard() -> None:
 
 
 def test_only_the_descriptor_that_is_given_ends_a_wait() -> None:
-    made = BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], RECORD, ROWS, ROWS)
+    made = BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], Datagrams(ROWS, RECORD), ROWS)
     event = os.eventfd(1)
     try:
         assert not made.wait(600, event) and made.interrupted
@@ -137,9 +138,9 @@ def test_integers_are_whole_words_whatever_the_header(record: np.dtype) -> None:
 def test_an_atp_worker_hears_its_servers_alone() -> None:
     """Several peers: what others send is left out, wherever it is among the rest."""
     record = atp_wire.packet(8)
-    ends = [BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], record, 4, 4) for _ in range(3)]
+    ends = [BatchSocket(("127.0.0.1", 0), [("127.0.0.1", 9)], Datagrams(4, record), 4) for _ in range(3)]
     addresses = [made.socket.getsockname() for made in ends]
-    receiver = BatchSocket(("127.0.0.1", 0), addresses[:2], record, 8, 16)
+    receiver = BatchSocket(("127.0.0.1", 0), addresses[:2], Datagrams(8, record), 16)
     to = receiver.socket.getsockname()
     for turn in range(3):
         for i, made in enumerate(ends):

@@ -96,12 +96,10 @@ def test_a_tensor_workload_gives_its_elements_and_nothing_to_evaluate() -> None:
             find(wrong)
 
 
-def test_a_timeline_counts_in_bins_and_keeps_the_last_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter([5.001, 5.009, 5.011, 5.052])
-    monkeypatch.setattr("inalab.hosts.stream.timeline.time.monotonic", lambda: next(now))
+def test_a_timeline_counts_in_bins_and_keeps_the_last_window() -> None:
     timeline = Timeline()
-    timeline.note(4, sent=4)
-    timeline.note(2, results=2)
-    timeline.note(3, again=1)
-    timeline.note(0, results=3)
+    timeline.note(5.001, 4, sent=4)
+    timeline.note(5.009, 2, results=2)
+    timeline.note(5.011, 3, again=1)
+    timeline.note(5.052, 0, results=3)
     assert timeline.since(5.0) == [(0.0, 4, 0, 2, 2), (0.01, 0, 1, 0, 3), (0.05, 0, 0, 3, 0)]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
 from inalab.hosts.collective import AggregationError, Membership
 from inalab.hosts.stream.recovery import GAP, LONGEST_WAIT, Resending
+from inalab.hosts.stream.stream import QUERY_PATIENCE
 from inalab.hosts.switchml import wire
-from inalab.hosts.switchml.worker import QUERY_PATIENCE, SwitchML
-from tests.fake_network import Clock, play
+from inalab.hosts.switchml.worker import SwitchML
+from tests.fake_network import FakeNetwork, driven
 
 K, SLOTS, EPOCH = 32, 16, 77
 RTT = 0.02
@@ -25,13 +25,13 @@ class Played:
     """A switch with this worker and another one, whose part it has whenever `other` says so; a link with a queue each way."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lost: Decision, lost_result: Decision, other: Decision) -> None:
-        self.clock: Clock = play(monkeypatch, self.answer)
+        self.clock = FakeNetwork(self.answer)
         self.lost, self.lost_result, self.other = lost, lost_result, other
         self.updates: dict[int, np.ndarray] = {}
         self.free = 0.0
-        self.worker = SwitchML(PAIR, EPOCH, ("", 0), ("", 0), SLOTS, K, pulse=lambda: None)
-        monkeypatch.setattr(self.worker, "_check_announcement", lambda total, tensor: None)  # the other worker's is not played
-        self.net: Any = self.worker.socket
+        self.core = SwitchML(PAIR, EPOCH, SLOTS, K)
+        monkeypatch.setattr(self.core, "_check_announcement", lambda total, tensor: None)  # the other worker's is not played
+        self.worker, self.net = driven(self.core, self.clock, pulse=lambda: None)
 
     def answer(self, packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         self.free = max(self.free + APART, self.clock.now + RTT)
@@ -114,7 +114,7 @@ def test_a_lost_update_is_sent_again_once_the_switch_says_so(monkeypatch: pytest
     """Also where chunk numbers have come round."""
     lost = (start + 5) * SLOTS % 2**32 + 3
     played = Played(monkeypatch, once(lost), never, always)
-    played.worker.round[:] = start
+    played.core.round[:] = start
     played.sum(10 * SLOTS)
     assert [chunk for _, chunk in played.sent(wire.KIND_QUERY)] == [lost]
     assert played.worker.counters.retransmissions == 1
@@ -235,12 +235,12 @@ def test_a_result_that_comes_twice_makes_nobody_ask_later(monkeypatch: pytest.Mo
     """It answers a query that was not needed, of this worker or another; resending alone must learn from it."""
     played = Played(monkeypatch, never, never, always)
     played.sum(4 * SLOTS)
-    timer = played.worker.timers[0]
+    timer = played.core.timers[0]
     before = timer.timeout
-    played.worker._needless(np.zeros(3, np.int64))
+    played.core._needless(np.zeros(3, np.int64), played.clock.now)
     assert timer.timeout == before
-    played.worker.recovery = Resending(played.worker)
-    played.worker._needless(np.zeros(3, np.int64))
+    played.core.recovery = Resending(played.core)
+    played.core._needless(np.zeros(3, np.int64), played.clock.now)
     assert timer.timeout == 2 * before
 
 
@@ -250,7 +250,7 @@ def test_a_timeout_shorter_than_every_round_trip_grows(monkeypatch: pytest.Monke
     played = Played(monkeypatch, never, never, always)
     for _ in range(20):
         played.sum(SLOTS)
-    assert played.worker.timers[0].srtt == pytest.approx(0.15, rel=0.1)
+    assert played.core.timers[0].srtt == pytest.approx(0.15, rel=0.1)
 
 
 def test_results_that_overtake_nothing_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ def test_a_result_that_is_lost_after_an_answer_is_asked_for_soon(monkeypatch: py
         return usual(packet, peer)
 
     played.net.answer = answer
-    played.worker.recovery.by_status.sample(np.full(9, RTT / 10))
+    played.core.recovery.by_status.sample(np.full(9, RTT / 10))
     played.sum(10 * SLOTS + 3)
     assert asked[1] - asked[0] < RTT
 
@@ -304,11 +304,11 @@ def test_queries_that_nobody_answers_wait_twice_as_long_each_time(monkeypatch: p
         return [] if packet["chunk"] == lost and played.clock.now < begun + back else found
 
     played.net.answer = answer
-    played.worker.recovery.by_status.sample(np.full(9, RTT / 10))
+    played.core.recovery.by_status.sample(np.full(9, RTT / 10))
     played.sum(10 * SLOTS + 3)
     asked = [when for when, chunk in played.sent(wire.KIND_QUERY) if chunk == lost]
     waits = np.diff(asked)
-    longest = played.worker.timers[0].timeout
+    longest = played.core.timers[0].timeout
     growing = waits[1:] < 0.9 * longest
     assert growing.sum() >= 2 and waits[1:][growing] / waits[:-1][growing] == pytest.approx(2, rel=0.1)
     assert waits.max() <= 1.1 * longest
@@ -339,15 +339,17 @@ def test_what_was_sent_again_overtakes_nothing(monkeypatch: pytest.MonkeyPatch) 
     """One chunk is sent again and comes back while all others are stuck in a queue: they are not asked about."""
     played = Played(monkeypatch, never, never, always)
     played.sum(4 * SLOTS)
-    w = played.worker
+    w = played.core
     w.packets = 7000
     w.chunk[:9], w.deadline[:9], w.order[:9], w.tries[:9] = np.arange(9) + 1000, np.inf, np.arange(9) + 5000, 0
     w.order[0], w.tries[0] = 6000, 1
-    w._settled(np.array([0]), np.array([False]))
+    w._settled(np.array([0]), np.array([False]), played.clock.now)
     assert not w.overtaken[1:9].any()
-    w._settled(np.array([8]), np.array([False]))  # another worker's packet was sent again, or this answers a query
+    w._settled(
+        np.array([8]), np.array([False]), played.clock.now
+    )  # another worker's packet was sent again, or this answers a query
     assert not w.overtaken[1:8].any()
-    w._settled(np.array([3]), np.array([True]))
+    w._settled(np.array([3]), np.array([True]), played.clock.now)
     assert w.overtaken[1:3].tolist() == [1, 1]
 
 
@@ -368,7 +370,7 @@ def test_the_silence_goes_on_while_sums_are_started(monkeypatch: pytest.MonkeyPa
     """What interrupts the wait is no sign of life of the network."""
     played = Played(monkeypatch, always, never, always)
     w = played.worker
-    w.patience = 1.0
+    w.core.patience = 1.0
     started = w.start(np.ones(K, np.int32))
 
     def interrupted(seconds: float, interrupt: int = -1) -> bool:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from inalab.hosts.collective import AggregationError, Membership
+from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.stream.announcement import announce
 from inalab.hosts.stream.quantization import CODE_UNKNOWN
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
-from tests.fake_network import Answer, Clock, play
+from tests.fake_network import Answer, FakeNetwork, driven
 from tests.floats import exponents
 
 K, SLOTS, EPOCH = 32, 8, 77
@@ -36,19 +37,18 @@ def echo(update: np.ndarray, peer: int = 0) -> list[tuple[float, np.ndarray]]:
 
 
 def worker(
-    monkeypatch: pytest.MonkeyPatch, answer: Answer, membership: Membership = ALONE, **settings: Any
-) -> tuple[SwitchML, Any, Clock]:
-    clock = play(monkeypatch, answer)
-    made = SwitchML(membership, EPOCH, ("", 0), ("", 0), SLOTS, K, **settings)
-    return made, made.socket, clock
+    answer: Answer, membership: Membership = ALONE, pulse: Any = None, **settings: Any
+) -> tuple[StreamDriver, Any, FakeNetwork]:
+    network = FakeNetwork(answer)
+    return *driven(SwitchML(membership, EPOCH, SLOTS, K, **settings), network, pulse), network
 
 
 def times(sent: list[Any], clock_start: float, where: Callable[[np.ndarray], bool]) -> list[float]:
     return [round(when - clock_start, 4) for when, _, packet in sent if where(packet)]
 
 
-def test_the_first_window_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, net, _ = worker(monkeypatch, echo)
+def test_the_first_window_byte_by_byte() -> None:
+    made, net, _ = worker(echo)
     x = (np.arange(3 * K, dtype=np.float32) + 1) * 2.0**5
     np.testing.assert_allclose(made.all_reduce(x), x, rtol=1e-6)
     codes = exponents(x.reshape(3, K))
@@ -67,9 +67,9 @@ def test_the_first_window_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("start", [0, 2**31 // SLOTS - 2, 2**32 // SLOTS - 2, 2**32 // SLOTS, 2**40 // SLOTS - 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
-def test_chunk_numbers_come_round(monkeypatch: pytest.MonkeyPatch, start: int, dtype: type) -> None:
-    made, net, _ = worker(monkeypatch, echo)
-    made.round[:] = start
+def test_chunk_numbers_come_round(start: int, dtype: type) -> None:
+    made, net, _ = worker(echo)
+    made.core.round[:] = start
     x = np.arange(20 * K).astype(dtype)
     for _ in range(2):
         np.testing.assert_allclose(made.all_reduce(x), x, rtol=1e-6)
@@ -80,7 +80,7 @@ def test_chunk_numbers_come_round(monkeypatch: pytest.MonkeyPatch, start: int, d
             assert (int(packet["chunk"]), packet["version"]) == ((turn * SLOTS + slot) % 2**32, turn % 2)
 
 
-def test_a_lost_chunk_is_sent_again_with_a_mark_and_backs_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_chunk_is_sent_again_with_a_mark_and_backs_off() -> None:
     """The last of all, so that no other result comes in the meantime."""
     lost = 10 * SLOTS
     drops = 5
@@ -92,7 +92,7 @@ def test_a_lost_chunk_is_sent_again_with_a_mark_and_backs_off(monkeypatch: pytes
             return []
         return echo(update)
 
-    made, net, clock = worker(monkeypatch, answer, recovery="paper")
+    made, net, clock = worker(answer, recovery="paper")
     start = clock.now
     x = np.arange(10 * SLOTS * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
@@ -118,18 +118,17 @@ def test_only_round_trips_without_any_repetition_are_samples(monkeypatch: pytest
         return [(RTT, result(update, mark=marked))]
 
     unmarked: list[bool] = []
-    made, _, _ = worker(monkeypatch, answer)
+    made, _, _ = worker(answer)
     seen: list[np.ndarray] = []
-    sample = made.timers[0].sample
-    monkeypatch.setattr(made.timers[0], "sample", lambda trips: (seen.append(trips), sample(trips))[1])
+    sample = made.core.timers[0].sample
+    monkeypatch.setattr(made.core.timers[0], "sample", lambda trips: (seen.append(trips), sample(trips))[1])
     made.all_reduce(np.arange(8 * SLOTS * K, dtype=np.int32))
     assert 0 < len(np.concatenate(seen)) <= sum(unmarked) < len(unmarked)
 
 
-def test_before_the_first_result_one_asks_then_two_up_to_an_eighth(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = play(monkeypatch, lambda update, peer: [])
-    made = SwitchML(ALONE, EPOCH, ("", 0), ("", 0), 64, K, patience=3.0, recovery="paper")
-    net: Any = made.socket
+def test_before_the_first_result_one_asks_then_two_up_to_an_eighth() -> None:
+    clock = FakeNetwork(lambda update, peer: [])
+    made, net = driven(SwitchML(ALONE, EPOCH, 64, K, patience=3.0, recovery="paper"), clock)
     with pytest.raises(AggregationError, match="nothing arrived for 3 s; the switch of rack 0 does not answer"):
         made.all_reduce(np.zeros(200 * K, np.int32))
     again = [(when, int(packet["chunk"])) for when, _, packet in net.sent[64:] if packet["kind"] == wire.KIND_UPDATE]
@@ -139,7 +138,7 @@ def test_before_the_first_result_one_asks_then_two_up_to_an_eighth(monkeypatch: 
     assert clock.now - net.sent[0][0] < 5
 
 
-def test_what_was_not_overtaken_waits_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_overtaken_waits_for_silence() -> None:
     """Nothing that was sent later has come back, and results still arrive: the chunk is only queued."""
 
     free = 0.0  # when the queue is empty
@@ -151,12 +150,12 @@ def test_what_was_not_overtaken_waits_for_silence(monkeypatch: pytest.MonkeyPatc
             return [(free - clock.now, result(update))]
         return [(RTT, result(update))]
 
-    made, net, clock = worker(monkeypatch, answer, recovery="paper")
+    made, net, clock = worker(answer, recovery="paper")
     made.all_reduce(np.arange(5 * SLOTS * K + (SLOTS - 1) * K, dtype=np.int32))
     assert made.counters.retransmissions == 0, [(int(p["chunk"]), w) for w, _, p in net.sent if p["mark"]]
 
 
-def test_results_of_others_are_refused_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_others_are_refused_and_counted() -> None:
     """Of another group, job, slot or chunk; and a second copy of what has come."""
 
     def answer(update: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -166,7 +165,7 @@ def test_results_of_others_are_refused_and_counted(monkeypatch: pytest.MonkeyPat
             packet["vector"] = 99
         return [*forged, (RTT, result(update)), (RTT, result(update))]
 
-    made, _, _ = worker(monkeypatch, answer)
+    made, _, _ = worker(answer)
     x = np.arange(12 * K, dtype=np.int32)
     np.testing.assert_array_equal(made.all_reduce(x), x)
     assert made.counters.outdated == 2 * 13
@@ -197,10 +196,10 @@ def test_a_worker_that_is_alive_may_take_as_long_as_it_likes(monkeypatch: pytest
         updates[int(packet["chunk"])] = packet.copy()
         return [(RTT, result(packet))] if clock.now > begun + ready else []
 
-    made, _, clock = worker(monkeypatch, answer, PAIR, patience=5.0, pulse=lambda: None)
+    made, _, clock = worker(answer, PAIR, patience=5.0, pulse=lambda: None)
     begun = clock.now
     x = np.arange(3 * K, dtype=np.int32)
-    monkeypatch.setattr(made, "_check_announcement", lambda total, tensor: None)  # the other worker's is not played
+    monkeypatch.setattr(made.core, "_check_announcement", lambda total, tensor: None)  # the other worker's is not played
     with caplog.at_level(logging.WARNING, "inalab"):
         np.testing.assert_array_equal(made.all_reduce(x), x)
     assert clock.now - begun > ready
@@ -226,11 +225,11 @@ def test_a_worker_that_is_alive_may_take_as_long_as_it_likes(monkeypatch: pytest
     ],
     ids=["nobody watches", "own packets are lost", "the switch is silent", "the result is lost", "the pulse knows"],
 )
-def test_silence_ends_a_sum(monkeypatch: pytest.MonkeyPatch, seen: int | None, pulse: Any, sentence: str) -> None:
+def test_silence_ends_a_sum(seen: int | None, pulse: Any, sentence: str) -> None:
     def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         return [(RTT, status(packet, seen))] if packet["kind"] == wire.KIND_QUERY and seen is not None else []
 
-    made, net, clock = worker(monkeypatch, answer, PAIR, patience=5.0, pulse=pulse)
+    made, net, clock = worker(answer, PAIR, patience=5.0, pulse=pulse)
     begun = clock.now
     with pytest.raises(AggregationError) as first:
         made.all_reduce(np.zeros(K, np.int32))
@@ -242,7 +241,7 @@ def test_silence_ends_a_sum(monkeypatch: pytest.MonkeyPatch, seen: int | None, p
     assert len(net.sent) == sent  # a broken stream sends nothing
 
 
-def test_a_chunk_that_never_comes_ends_a_sum_while_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_that_never_comes_ends_a_sum_while_others_do() -> None:
     """Patience is for progress: results of other slots are no reason to wait for this one for ever."""
 
     def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -251,25 +250,25 @@ def test_a_chunk_that_never_comes_ends_a_sum_while_others_do(monkeypatch: pytest
         return [] if packet["chunk"] == 0 else [(RTT, result(packet))]
 
     patience = 100 * RTT
-    made, _, clock = worker(monkeypatch, answer, PAIR, patience=patience, pulse=lambda: None)
+    made, _, clock = worker(answer, PAIR, patience=patience, pulse=lambda: None)
     begun = clock.now
     with pytest.raises(AggregationError, match=rf"its result did not come for {patience:g} s, though others did; the switch"):
         made.all_reduce(np.zeros(1000 * SLOTS * K, np.int32))
     assert clock.now - begun < 2 * patience
 
 
-def test_a_newer_group_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_group_is_told_of() -> None:
     def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         return [(RTT, status(packet, 0, EPOCH + 9))] if packet["kind"] == wire.KIND_QUERY else []
 
-    made, _, _ = worker(monkeypatch, answer, PAIR, patience=1.0, pulse=lambda: None)
+    made, _, _ = worker(answer, PAIR, patience=1.0, pulse=lambda: None)
     with pytest.raises(AggregationError, match="serves a newer group of the job"):
         made.all_reduce(np.zeros(K, np.int32))
 
 
 def test_an_interrupted_sum_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _, _ = worker(monkeypatch, echo)
-    monkeypatch.setattr(made, "_take", lambda *of: (_ for _ in ()).throw(KeyboardInterrupt()))
+    made, _, _ = worker(echo)
+    monkeypatch.setattr(made.core, "_take", lambda *of: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         made.all_reduce(np.zeros(K, np.int32))
     with pytest.raises(AggregationError, match="interrupted"):
@@ -277,7 +276,7 @@ def test_an_interrupted_sum_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
-def test_an_array_that_cannot_be_written_is_summed(monkeypatch: pytest.MonkeyPatch, dtype: type) -> None:
-    made, _, _ = worker(monkeypatch, echo)
+def test_an_array_that_cannot_be_written_is_summed(dtype: type) -> None:
+    made, _, _ = worker(echo)
     x = np.frombuffer(np.arange(3 * K, dtype=dtype).tobytes(), dtype)
     np.testing.assert_array_equal(made.all_reduce(x), x)

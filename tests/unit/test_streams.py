@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from inalab.hosts.collective import AggregationError, Membership, Sum
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
-from tests.fake_network import Clock, play
+from tests.fake_network import FakeNetwork, driven
 from tests.properties import examples
 from tests.reference import QUERY, RESULT, UPDATE, Message, ModelSwitch
 
@@ -28,13 +28,13 @@ MOST_ROUNDS = 400  # of everything being delivered, and all timers running out, 
 class Net:
     """Workers below one switch, and what is on its way."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, workers: int, tensors: list[list[np.ndarray]], **settings: Any) -> None:
-        self.clock: Clock = play(monkeypatch, self.leave)
+    def __init__(self, workers: int, tensors: list[list[np.ndarray]], **settings: Any) -> None:
+        self.clock = FakeNetwork(self.leave)
         self.switch = ModelSwitch(workers)
         self.bag: list[tuple[int, np.ndarray]] = []  # to a worker, or to the switch: -1
         members = list(range(workers))
         self.workers = [
-            SwitchML(Membership(3, w, workers, [members]), EPOCH, ("", 0), ("", 0), SLOTS, K, **settings) for w in members
+            driven(SwitchML(Membership(3, w, workers, [members]), EPOCH, SLOTS, K, **settings), self.clock)[0] for w in members
         ]
         self.tensors = tensors  # by worker, in their order
         self.started: list[list[Sum]] = [[] for _ in members]
@@ -50,7 +50,7 @@ class Net:
     def deliver(self, position: int, keep: bool = False) -> None:
         to, packet = self.bag[position] if keep else self.bag.pop(position)
         if to >= 0:
-            socket: Any = self.workers[to].socket
+            socket: Any = self.workers[to].endpoint
             socket.coming.append((self.clock.now, len(socket.coming), packet))
             self.workers[to]._receive()
             return
@@ -79,8 +79,8 @@ class Net:
         """Time passes: timers run out."""
         self.clock.now += seconds
         for worker in self.workers:
-            if len(expired := np.flatnonzero(worker.deadline <= self.clock.now)):
-                worker.recovery.expired(expired, self.clock.now)
+            worker.core.expired(self.clock.now)
+            worker._send()
 
     def finish(self) -> None:
         for w in range(len(self.workers)):
@@ -113,19 +113,18 @@ def test_sums_are_exact_whoever_is_early(workers: int, recovery: str) -> None:
     def run(script: list[tuple[str, int]], seed: int, kinds: list[tuple[int, bool]]) -> None:
         rng = np.random.default_rng(seed)
         tensors = [[values(rng, *kind) for kind in kinds] for _ in range(workers)]
-        with pytest.MonkeyPatch.context() as patch:
-            net = Net(patch, workers, tensors, recovery=recovery)
-            for action, n in script:
-                if action == "start":
-                    net.start(n % workers)
-                elif action == "tick":
-                    net.tick(n / 2000)
-                elif net.bag:
-                    if action == "lose":
-                        net.bag.pop(n % len(net.bag))
-                    else:
-                        net.deliver(0 if action == "first" else n % len(net.bag), keep=action == "twice")
-            net.finish()
+        net = Net(workers, tensors, recovery=recovery)
+        for action, n in script:
+            if action == "start":
+                net.start(n % workers)
+            elif action == "tick":
+                net.tick(n / 2000)
+            elif net.bag:
+                if action == "lose":
+                    net.bag.pop(n % len(net.bag))
+                else:
+                    net.deliver(0 if action == "first" else n % len(net.bag), keep=action == "twice")
+        net.finish()
         for i, (length, floats) in enumerate(kinds):
             totals = [net.started[w][i].total for w in range(workers)]
             exact = np.sum([t[i].astype(np.float64 if floats else np.int64) for t in tensors], axis=0)
@@ -138,11 +137,11 @@ def test_sums_are_exact_whoever_is_early(workers: int, recovery: str) -> None:
     run()
 
 
-def test_tensors_that_are_known_ahead_pay_for_one_window_of_exponents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_that_are_known_ahead_pay_for_one_window_of_exponents() -> None:
     """A stream of small sums: behind the first window each sum has one packet more than it has chunks."""
     sums, chunks = 20, 3
     tensors = [[np.full(chunks * K, 1.5 + i, np.float32) for i in range(sums)] for _ in range(2)]
-    net = Net(monkeypatch, 2, tensors)
+    net = Net(2, tensors)
     for w in (0, 1):
         for _ in range(sums):
             net.start(w)
@@ -151,9 +150,9 @@ def test_tensors_that_are_known_ahead_pay_for_one_window_of_exponents(monkeypatc
     assert all(w.counters.retransmissions == 0 for w in net.workers)
 
 
-def test_a_worker_that_starts_a_sum_late_costs_exponents_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_starts_a_sum_late_costs_exponents_and_nothing_else() -> None:
     tensors = [[np.full(SLOTS * K, 2.0, np.float32)] * 2 for _ in range(2)]
-    net = Net(monkeypatch, 2, tensors)
+    net = Net(2, tensors)
     for w in (0, 0, 1):
         net.start(w)
     while net.bag:
@@ -166,9 +165,9 @@ def test_a_worker_that_starts_a_sum_late_costs_exponents_and_nothing_else(monkey
         np.testing.assert_array_equal(started[1].total, np.full(SLOTS * K, 4.0, np.float32))
 
 
-def test_tensors_in_another_order_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_in_another_order_are_refused() -> None:
     a, b = np.ones(5 * K, np.float32), np.ones(9 * K, np.float32)
-    net = Net(monkeypatch, 2, [[a, b], [b, a]])
+    net = Net(2, [[a, b], [b, a]])
     with pytest.raises(AggregationError, match="the workers sum different tensors"):
         for w in (0, 0, 1, 1):
             net.start(w)
@@ -176,9 +175,9 @@ def test_tensors_in_another_order_are_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("recovery", ["ask", "paper"])
-def test_a_group_whose_first_packets_are_all_lost_begins_nevertheless(monkeypatch: pytest.MonkeyPatch, recovery: str) -> None:
+def test_a_group_whose_first_packets_are_all_lost_begins_nevertheless(recovery: str) -> None:
     """The switch has served an earlier group; the first that it hears of this one is a query."""
-    net = Net(monkeypatch, 2, [[np.ones(3, np.int32)]] * 2, recovery=recovery)
+    net = Net(2, [[np.ones(3, np.int32)]] * 2, recovery=recovery)
     net.switch.update(Message(UPDATE, EPOCH - 1, 0, 0, 0, 0, 0, (7,) * K))
     for w in (0, 1):
         net.start(w)

@@ -35,7 +35,7 @@ class MyWorker(Summing):
         vectors.reshape(-1)[: started.flat.size] = started.flat
         # TODO 1: exchange packets with the other workers until `vectors` is the sum over all of them
         raise AggregationError(f"worker {self.rank}: job {self.job} cannot be completed: nobody has written that yet")
-        self._over(started, vectors)
+        started.end(vectors)
 
     def _attend(self, interrupt):
         """Nothing is under way here, but others may need this worker: TODO 2. Return when `interrupt` can be read."""

@@ -69,7 +69,7 @@ class ShardWorker(Summing):
                 vectors[chunk] = np.frombuffer(self.sums[number, chunk], dtype, offset=HEADER.size)
                 del missing[chunk]
         self.sums = {key: packet for key, packet in self.sums.items() if key[0] >= number}  # nobody is further behind
-        self._over(started, vectors)
+        started.end(vectors)
 
     def _attend(self, interrupt):
         """Another worker may lack a sum, or be ahead: answer the one, and keep what the other sends."""

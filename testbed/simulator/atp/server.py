@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from inalab.hosts.atp.allocation import following
 from inalab.hosts.atp.departures import NO_ONE, lacking, occupy
 from inalab.hosts.atp.departures import leave as depart
-from inalab.hosts.atp.server import NAP as LONGEST_NAP
 from inalab.hosts.atp.tree import BITS
 from inalab.hosts.atp.wire import ASKED, COLLISION, ECN, JOINS, RESEND
 from inalab.hosts.compiled import compiled
+from inalab.hosts.drivers.server import NAP as LONGEST_NAP
 from inalab.testbed.simulator.lines import BATCH, HOST, NAP, cross_from_host
 from inalab.testbed.simulator.world import (
     EVENTS,

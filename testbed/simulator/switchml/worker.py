@@ -62,7 +62,7 @@ def take_statuses(world: World, w: int, now: float) -> None:
     had = np.zeros(own.shape[1], np.bool_)
     for i in range(me.arrived):
         p = world.packets[world.inbox[w, i]]
-        if p.kind != STATUS or own[CHUNK, p.slot] != p.chunk:
+        if p.kind != STATUS or own[CHUNK, p.slot] != p.chunk or world.slot_times[w, DEADLINE, p.slot] == TAKEN:
             continue
         lacks = p.mark == 0 and p.seen >> world.trees[me.job, w].child & 1 == 0
         if had[p.slot] or (lacks and p.tries != own[TRIES, p.slot] & 0xFF):
