@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import threading
-import time
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 from inalab.hosts.collective import UNNAMED, Label, Operation, Update
+from inalab.hosts.drivers.driver import Driver, Signal
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.sampling import Sample
 from inalab.hosts.tally import tally
 
@@ -19,17 +18,19 @@ from inalab.hosts.tally import tally
 class PendingSum(dist.Work):
     """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
 
-    def __init__(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> None:
+    def __init__(
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, driver: Driver = SOCKETS
+    ) -> None:
         super().__init__()
-        self.tensor, self.label, self.operation = tensor, label, operation
+        self.tensor, self.label, self.operation, self.driver = tensor, label, operation, driver
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
         self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
-        self.begun = time.monotonic()
+        self.begun = driver.monotonic()
         self.started = self.begun  # when the scheme was given it
         self.ended = 0.0  # likewise, once it is over
         self.error: Exception | None = None
-        self.over = threading.Event()
+        self.over = driver.event()
         self.signal: torch.futures.Future[None] = torch.futures.Future()
         # a future that was given an exception holds it as a value, which DDP takes for a gradient; one whose callback
         # raises has failed
@@ -42,7 +43,7 @@ class PendingSum(dist.Work):
 
     def finish(self, error: Exception | None = None) -> None:
         """The sum is in the tensor, or there is none."""
-        self.error, self.ended = error, time.monotonic()
+        self.error, self.ended = error, self.driver.monotonic()
         if error is None:
             tally.summed(self.tensor.nbytes, self.ended - self.begun)
         self.over.set()
@@ -91,23 +92,28 @@ class PendingAll(dist.Work):
 
 
 class Waiting:
-    """Sums that have not been started; `descriptor` is readable while there are any."""
+    """Sums that have not been started; None among them is the last. A signal has happened as often as there are some."""
 
-    def __init__(self) -> None:
+    def __init__(self, signal: Signal) -> None:
         self.sums: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
-        self.descriptor = os.eventfd(0, os.EFD_SEMAPHORE)
+        self.signal = signal
+
+    @property
+    def descriptor(self) -> int:
+        """Ends a wait while there are any."""
+        return self.signal.descriptor
 
     def put(self, pending: PendingSum | None) -> None:
         self.sums.put(pending)
-        os.eventfd_write(self.descriptor, 1)
+        self.signal.set()
 
     def get(self) -> PendingSum | None:
         """The next one, as soon as there is one."""
-        os.eventfd_read(self.descriptor)
+        self.signal.take()
         return self.sums.get()
 
     def __len__(self) -> int:
         return self.sums.qsize()
 
     def close(self) -> None:
-        os.close(self.descriptor)
+        self.signal.close()

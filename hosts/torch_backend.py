@@ -23,24 +23,21 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
 
 from inalab.hosts.calls import Calls
-from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Counters, Label, Operation, Sum
+from inalab.hosts.collective import UNNAMED, Collective, Counters, Label, Operation
 from inalab.hosts.epoch import NONE, draw
+from inalab.hosts.in_turn import COLLECTIVE, InTurn
 from inalab.hosts.launch_files import LaunchFiles
-from inalab.hosts.pending import PendingAll, PendingSum, Waiting
+from inalab.hosts.pending import PendingAll
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
@@ -50,7 +47,7 @@ PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
 stores: list[Any] = []  # of all groups so far
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
-COLLECTIVE = (Operation.SUM, Operation.KEEP)  # all workers begin them together
+ENDING = 5.0  # seconds that sums under way may take when a group is destroyed
 SUMMED = (torch.float32, torch.float16, torch.int32)
 
 
@@ -86,15 +83,14 @@ class InaProcessGroup(dist.ProcessGroup):
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self.place = options.place
-        self.pulse, self.timeout, self.sampling = options.pulse, timeout.total_seconds(), options.sampling
-        self.under_way: list[tuple[PendingSum, Sum]] = []
+        self.pulse, self.timeout = options.pulse, timeout.total_seconds()
+        self.sums: InTurn | None = None
         self.turn = threading.Lock()  # a script's threads note their sums in the order in which they start
         self.calls: Calls | None = None
         self.collective = self._join(store, options)
-        self.waiting = Waiting()
         if self.collective is not None:
-            self.thread = threading.Thread(target=self._sum_in_turn, args=(self.collective,), name="ina", daemon=True)
-            self.thread.start()
+            self.sums = InTurn(self.collective, self.place.driver, options.sampling)
+            self.sums.begin()
 
     def _join(self, store: Any, options: Options) -> Collective | None:
         """The scheme, for a group of all workers while no other has it; None where the group is Gloo's alone."""
@@ -120,7 +116,7 @@ class InaProcessGroup(dist.ProcessGroup):
             return reason
         if (calls := self.calls) and (difference := calls.difference()):
             return difference
-        if self.under_way and time.monotonic() - self.under_way[0][0].started > self.timeout:
+        if self.sums and self.sums.under_way and time.monotonic() - self.sums.under_way[0][0].started > self.timeout:
             return f"it was not over after {self.timeout:g} s, the timeout of the group"
         return None
 
@@ -150,16 +146,14 @@ class InaProcessGroup(dist.ProcessGroup):
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
         """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
         label counts for nothing, and there is no other operation."""
-        if self.collective is None or not _summable(tensor):
+        if self.sums is None or not _summable(tensor):
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
             return _timed(self._noted(_described(tensor), self.gloo, [tensor]).allreduce, [tensor])
         with self.turn:
             if self.calls and operation in COLLECTIVE:
                 self.calls.note(_described(tensor, self.place.scheme.name))
-            pending = PendingSum(tensor, label, operation)
-            self.waiting.put(pending)
-        return pending
+            return self.sums.sum(tensor, label, operation)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_reduce_coalesced."""
@@ -237,39 +231,12 @@ class InaProcessGroup(dist.ProcessGroup):
             self.calls.note(call)
         return carrier
 
-    def _sum_in_turn(self, collective: Collective) -> None:
-        """The thread: sums start as they come. After one that failed, all that have not ended fail likewise.
-
-        One whose tensor shares memory with another that is under way starts when that is over.
-        """
-        under_way, leaving = self.under_way, False
-        while under_way or not leaving:
-            while not leaving and (self.waiting or not under_way):
-                if not self.waiting:
-                    collective.attend(self.waiting.descriptor)
-                if (pending := self.waiting.get()) is None:
-                    leaving = True
-                    continue
-                while any(_overlap(pending.tensor, earlier.tensor) for earlier, _ in under_way):
-                    _advance_first(collective, under_way, NEVER)
-                with _reporting(pending):
-                    if self.sampling and pending.operation in COLLECTIVE:
-                        pending.sample = self.sampling.before(pending.tensor)
-                    then, pending.started = partial(_keep, pending), time.monotonic()
-                    started = collective.start(_values(pending.tensor), True, pending.label, then, pending.operation)
-                    under_way.append((pending, started))
-            if under_way:
-                _advance_first(collective, under_way, NEVER if leaving else self.waiting.descriptor)
-        collective.close()
-        self.waiting.close()
-
     def shutdown(self) -> None:
         """End the thread and the scheme, once what is under way is over."""
-        if self.collective is not None:
-            self.waiting.put(None)
-            self.thread.join(timeout=5)
+        if self.sums is not None and self.collective is not None:
+            self.sums.end(ENDING)
             tally.count(self.collective.counters)
-            self.collective = None
+            self.sums = self.collective = None
             self._leave()
 
     def _leave(self) -> None:
@@ -278,14 +245,6 @@ class InaProcessGroup(dist.ProcessGroup):
         if self.calls:
             self.calls.close()
             self.calls = None
-
-
-def _advance_first(collective: Collective, under_way: list[tuple[PendingSum, Sum]], interrupt: int) -> None:
-    """Go on until the first sum is over, or the descriptor is readable; others may be over before."""
-    pending, started = under_way[0]
-    with _reporting(pending):
-        collective.advance(started, interrupt)
-    under_way[:] = [both for both in under_way if not both[0].is_completed()]
 
 
 def _timed(all_reduce: Callable[..., Any], *given: Any) -> Any:
@@ -297,17 +256,6 @@ def _timed(all_reduce: Callable[..., Any], *given: Any) -> Any:
     work = all_reduce(*given)
     work.get_future().add_done_callback(lambda _: tally.gloo_seconds.append(time.monotonic() - begun))
     return work
-
-
-def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether some of their elements may share memory: whether the ranges from their first to their last element meet."""
-    (start, end), (other_start, other_end) = _span(a), _span(b)
-    return start < other_end and other_start < end
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    elements = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
-    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
 
 
 def _agree(store: Any, rank: int, size: int, free: bool) -> int:
@@ -327,57 +275,6 @@ def _described(tensor: torch.Tensor, carrier: str = "Gloo") -> str:
 
 def _summable(tensor: torch.Tensor) -> bool:
     return tensor.dtype in SUMMED and tensor.layout == torch.strided and tensor.device.type == "cpu"
-
-
-def _values(tensor: torch.Tensor) -> NDArray[Any]:
-    """What is summed for a tensor; float16 is summed as float32."""
-    values = tensor.detach().resolve_neg()
-    return _lent(values.float().contiguous() if tensor.dtype == torch.float16 else values.contiguous())
-
-
-class _Lender:
-    """A tensor's memory for numpy, which keeps this, and so the tensor, for as long as it needs it.
-
-    Tensor.numpy() would do, but makes the storage one that can never be resized again, as some scripts do with what was summed.
-    """
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor = tensor
-        self.__array_interface__ = {
-            "version": 3, "shape": tuple(tensor.shape), "data": (tensor.data_ptr(), False),
-            "typestr": np.dtype(str(tensor.dtype).removeprefix("torch.")).str,
-        }  # fmt: skip
-
-
-def _lent(tensor: torch.Tensor) -> NDArray[Any]:
-    """A contiguous tensor's memory."""
-    return np.asarray(_Lender(tensor)) if tensor.numel() else tensor.clone().numpy()
-
-
-def _keep(pending: PendingSum, started: Sum) -> None:
-    """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
-    tensor, total = pending.tensor, torch.from_numpy(started.total)
-    pending.version, pending.update = started.version, started.update
-    with _reporting(pending):
-        if pending.sample is not None:
-            number, sample = pending.sample
-            tally.sampled(number, sample.record([total.reshape(-1)]))
-        if total.data_ptr() != tensor.data_ptr():
-            with torch.no_grad():
-                tensor.copy_(total.view_as(tensor))
-        elif not tensor.is_inference():
-            torch.autograd.graph.increment_version(tensor)
-        pending.finish()
-
-
-@contextmanager
-def _reporting(pending: PendingSum) -> Iterator[None]:
-    """What goes wrong with a sum is raised where somebody waits for it. If it was over before, the others learn of it in turn."""
-    try:
-        yield
-    except Exception as error:
-        if not pending.is_completed():
-            pending.finish(error if isinstance(error, AggregationError) else AggregationError(f"{type(error).__name__}: {error}"))
 
 
 def leave_tally() -> None:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from inalab.hosts.atp import wire
 from inalab.hosts.atp.congestion import CONTROLS, NONE, PAPER
-from inalab.hosts.atp.control import ServerConnections, WorkerConnections, gather
+from inalab.hosts.atp.control import ServerConnections, answering, gather
 from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import DEFAULT_SCALING, AtpWorker
@@ -108,7 +108,8 @@ class Atp(Streaming):
             times=wire.link_times(s.k, place.rates[m.rank]),
         )  # fmt: skip
         local, *peers = ((ip, wire.UDP_PORT) for ip in [place.peers[m.rank], *place.switches, *place.peers[: m.size]])
-        return ServerDriver(core, place.driver, local, peers, s.slots, WorkerConnections(group, core.merger.missing))
+        group.handler = answering(core)
+        return ServerDriver(core, place.driver, local, peers, s.slots, group)
 
     # --- switches
 

@@ -115,6 +115,7 @@ class Scheme:
     serves_on_workers = False  # a server runs on every worker's host, too
     outlives_workers = False  # those that are left go on when one dies
     managed = False  # a process on the management network manages its jobs, on the host of each one's first server
+    driven = False  # its nodes use nothing but their place's driver, and so can run in virtual time
     timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
     resends_without_loss = False  # a packet may be sent again although none was lost
 

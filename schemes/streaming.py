@@ -51,7 +51,7 @@ class StreamSettings(SchemeSettings):
 class Streaming(Scheme):
     """A scheme whose chunks the switches add."""
 
-    timeline = True
+    driven = timeline = True
     of_bound = (0.93, 1.02)
 
     def step(self, settings: Any, workers: int, largest: float) -> float:

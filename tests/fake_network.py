@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.stream.stream import Stream
 from inalab.hosts.switchml import wire
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.requests import Requests
 
 SIZES = ((wire.KIND_STATUS, wire.STATUS.itemsize), (atp_wire.KIND_STATUS, atp_wire.HEADER.itemsize))  # of SwitchML's, of ATP's
 Answer = Callable[[np.ndarray, int], list[tuple[float, np.ndarray]]]  # to a packet for a peer: (seconds, packet) each
@@ -25,8 +26,8 @@ def rows_of(packets: np.ndarray) -> Datagrams:
     return made
 
 
-class Clock:
-    """Stands for the module `time`."""
+class Clock(SocketDriver):
+    """Stands for the module `time`, and for a driver whose time passes as the test has it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -84,18 +85,17 @@ class FakeSocket:
 
 
 class FakeNetwork(Clock):
-    """A hosts.drivers.driver.Driver: a network where `answer` decides what comes back, and what `meet` has met."""
+    """A hosts.drivers.driver.Driver: a network where `answer` decides what comes back. Servers are asked nothing."""
 
-    def __init__(self, answer: Answer, met: Meeting | None = None) -> None:
+    def __init__(self, answer: Answer) -> None:
         super().__init__()
-        self.answer, self.met = answer, met
+        self.answer = answer
 
     def datagrams(self, local: Any, peers: Any, sender: Datagrams, receive_rows: int, segments: int = 1) -> FakeSocket:
         return FakeSocket(self, self.answer, sender)
 
-    def meet(self, *of: Any) -> Meeting:
-        assert self.met is not None
-        return self.met
+    def requests(self, *of: Any) -> Requests:
+        return Requests({})
 
 
 def driven(core: Stream, network: FakeNetwork, pulse: Callable[[], str | None] | None = None) -> tuple[StreamDriver, Any]:

@@ -12,11 +12,13 @@ import pytest
 import torch
 
 from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing
-from inalab.hosts.pending import PendingSum, Waiting
+from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.in_turn import InTurn
+from inalab.hosts.pending import PendingSum
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import InaProcessGroup
 
-METHODS = ("allreduce", "sum", "shutdown", "_noted", "_sum_in_turn", "_reason", "_join", "_leave")
+METHODS = ("allreduce", "sum", "shutdown", "_noted", "_reason", "_join", "_leave")
 
 
 class Doubling(Summing):
@@ -74,15 +76,17 @@ class GlooCalls:
 
 def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) -> Any:
     scheme = SimpleNamespace(name="doubling", native=native, join=join or (lambda place, epoch, pulse: Doubling()))
-    return SimpleNamespace(scheme=scheme, membership=Membership(0, rank, size))
+    return SimpleNamespace(scheme=scheme, membership=Membership(0, rank, size), driver=SOCKETS)
 
 
 def bare(**given: Any) -> Any:
     """A group with these attributes that has neither a thread nor a Gloo group of its own."""
     made = SimpleNamespace(
-        gloo=GlooCalls(), collective=None, calls=None, sampling=None, place=place(), waiting=Waiting(), under_way=[],
-        turn=threading.Lock(), rank=lambda: 0, size=lambda: 1,
+        gloo=GlooCalls(), collective=None, sums=None, calls=None, place=place(), turn=threading.Lock(), rank=lambda: 0,
+        size=lambda: 1,
     )  # fmt: skip
+    if collective := given.get("collective"):
+        made.sums = InTurn(collective, SOCKETS)
     for name in METHODS:
         setattr(made, name, partial(getattr(InaProcessGroup, name), made))
     vars(made).update(given)
@@ -92,6 +96,6 @@ def bare(**given: Any) -> Any:
 def fresh_tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
     """What is counted from now on."""
     made = Tally()
-    for module in ("pending", "torch_backend"):
+    for module in ("in_turn", "pending", "torch_backend"):
         monkeypatch.setattr(f"inalab.hosts.{module}.tally", made)
     return made

@@ -45,8 +45,8 @@ class AtpWorker(Stream):
     """All-reduce by switches as far as they have room, and parameter servers; see hosts.stream.stream for `patience`.
 
     Its peers are the servers, whose racks are `server_racks`. `window` and `k` must be the same on every node, `aggregators` what
-    the switches' tables have of them for this job. `congestion` is what halves the window (hosts.atp.congestion), `recovery` is "ask"
-    or "paper" (hosts.stream.recovery).
+    the switches' tables have of them for this job. `congestion` is what halves the window (hosts.atp.congestion), and `recovery`
+    is "ask" or "paper" (hosts.stream.recovery).
     """
 
     def __init__(

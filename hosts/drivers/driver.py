@@ -1,16 +1,15 @@
-"""What a core's host offers: a clock, and datagrams to and from peers."""
+"""What a host offers to cores and trainings: a clock, datagrams to and from peers, and more than one thing at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER
 from inalab.hosts.stream.datagrams import Datagrams, Send
-from inalab.hosts.tcp.meeting import Meeting
 
 Address = tuple[str, int]  # IP and UDP port
 
@@ -39,8 +38,71 @@ class Endpoint(Protocol):
     def close(self) -> None: ...
 
 
+class Requests(Protocol):
+    """A worker's requests to servers, by rank, on a network that loses nothing (hosts.tcp.requests)."""
+
+    def gone(self) -> int | None: ...
+
+    def ask(self, server: int, request: bytes, length: int, patience: float) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Requested(Protocol):
+    """What answers them, of one group of workers."""
+
+    epoch: int
+    handler: Callable[[bytes], bytes]
+
+    def fileno(self) -> int: ...
+
+    def answer(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Event(Protocol):
+    """Something that happens once: threading.Event, or the same in virtual time."""
+
+    def is_set(self) -> bool: ...
+
+    def set(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class Signal(Protocol):
+    """Something that happens again and again. The descriptor ends a wait of an endpoint while it has happened and is not taken."""
+
+    descriptor: int
+
+    def set(self) -> None: ...
+
+    def take(self) -> None:
+        """Wait for it, and take it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Computing(Protocol):
+    """The result of a computation that was begun: concurrent.futures.Future, or the same in virtual time."""
+
+    def result(self) -> Any: ...
+
+
+class Processor(Protocol):
+    """Computes one thing at a time, in turn: concurrent.futures.Executor, or the same in virtual time."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *error: Any) -> bool | None: ...
+
+    def submit(self, compute: Callable[..., Any], /, *given: Any) -> Computing: ...
+
+
 class Driver(Protocol):
-    """What a process of a host runs cores on."""
+    """What a process of a host runs on."""
 
     def monotonic(self) -> float:
         """Seconds since some moment."""
@@ -48,20 +110,30 @@ class Driver(Protocol):
 
     def sleep(self, seconds: float) -> None: ...
 
+    def event(self) -> Event: ...
+
+    def signal(self) -> Signal: ...
+
+    def start(self, work: Callable[[], object], name: str) -> Event:
+        """Do this beside; the event is its end."""
+        ...
+
+    def processor(self) -> Processor: ...
+
     def datagrams(self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1) -> Endpoint:
         """An end at this address; it sends rows of `sender`, up to `segments` at a time, and receives from these peers alone."""
         ...
 
-    def meet(
-        self, me: int, partners: Iterable[int], workers: int, peers: list[str], port: int, patience: float, epoch: int
-    ) -> Meeting:
-        """See hosts.tcp.meeting."""
+    def requests(
+        self, me: int, servers: Iterable[int], workers: int, addresses: list[str], port: int, patience: float, epoch: int
+    ) -> Requests:
+        """See hosts.tcp.requests."""
         ...
 
-    def await_group(
-        self, me: int, partners: Iterable[int], peers: list[str], port: int, patience: float, over: Callable[[], bool]
-    ) -> Meeting | None:
-        """See hosts.tcp.meeting."""
+    def requested(
+        self, me: int, workers: Iterable[int], addresses: list[str], port: int, patience: float, over: Callable[[], bool], size: int
+    ) -> Requested | None:
+        """Likewise."""
         ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from inalab.hosts.drivers.driver import Address, Driver, carry_out
+from inalab.hosts.drivers.driver import Address, Driver, Requested, carry_out
 from inalab.hosts.stream.datagrams import Datagrams, Send
 
 NAP = 0.001  # seconds that packets may wait to be handled in one batch
@@ -30,24 +30,10 @@ class Server(Protocol):
     def over(self, now: float) -> bool: ...
 
 
-class Workers(Protocol):
-    """The workers of a group, who leave one by one."""
-
-    def fileno(self) -> int:
-        """A file descriptor that is readable when there is something to answer, or somebody has left."""
-        ...
-
-    def answer(self) -> bool:
-        """Answer; False when all have left."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class ServerDriver:
     """Serves one group of workers."""
 
-    def __init__(self, core: Server, driver: Driver, local: Address, peers: list[Address], window: int, workers: Workers) -> None:
+    def __init__(self, core: Server, driver: Driver, local: Address, peers: list[Address], window: int, workers: Requested) -> None:
         self.core, self.driver, self.workers = core, driver, workers
         self.endpoint = driver.datagrams(local, peers, core.sender, core.arriving, max(1, window // BURSTS))
 

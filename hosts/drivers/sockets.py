@@ -8,7 +8,10 @@ import math
 import os
 import select
 import socket
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +20,7 @@ from inalab.hosts.compiled import compiled
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.stream.octets import offset
-from inalab.hosts.tcp.meeting import await_group, meet
+from inalab.hosts.tcp.requests import Requested, Requests
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,6 +45,7 @@ MAX_SEGMENTS = 64  # datagrams that the kernel cuts one message into, at most
 MAX_MESSAGE = 65000  # bytes of such a message, at most
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 SOCKET_BUFFER = 4 << 20
+NICENESS = 10  # of the thread that computes
 INTERACTIVE = 6  # TC_PRIO_INTERACTIVE of linux/pkt_sched.h
 
 
@@ -243,14 +247,58 @@ def _endpoints(addresses: NDArray[np.void]) -> NDArray[np.uint64]:
     return addresses.view(np.uint64).reshape(-1, 2)[:, 0]
 
 
+class EventSignal:
+    """A hosts.drivers.driver.Signal: an eventfd(2)."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.eventfd(0, os.EFD_SEMAPHORE)
+
+    def set(self) -> None:
+        os.eventfd_write(self.descriptor, 1)
+
+    def take(self) -> None:
+        os.eventfd_read(self.descriptor)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def _give_way() -> None:
+    """Let this thread compute while no packets are to be handled.
+
+    Workers share the machine's processors, which the hosts that they stand for would not. Without this the workers that have their
+    sum first would begin to compute, and hold up the others' last packets.
+    """
+    os.nice(NICENESS)  # in Linux of this thread alone
+
+
 class SocketDriver:
     """Real time, and the sockets of the host's kernel: a hosts.drivers.driver.Driver."""
 
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
+    event = threading.Event
+    signal = EventSignal
     datagrams = BatchSocket
-    meet = staticmethod(meet)
-    await_group = staticmethod(await_group)
+    requests = staticmethod(Requests.to)
+    requested = staticmethod(Requested.of)
+
+    def start(self, work: Callable[[], object], name: str) -> threading.Event:
+        """See Driver."""
+        over = threading.Event()
+
+        def whole() -> None:
+            try:
+                work()
+            finally:
+                over.set()
+
+        threading.Thread(target=whole, name=name, daemon=True).start()
+        return over
+
+    def processor(self) -> ThreadPoolExecutor:
+        """See Driver."""
+        return ThreadPoolExecutor(1, "compute", _give_way)
 
 
 SOCKETS = SocketDriver()

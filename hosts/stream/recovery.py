@@ -230,7 +230,7 @@ class Asking(Recovery):
         A result is as good an answer as a status, and slower: it waits where vectors do. If it did not count, queries would be
         repeated while their answers wait, each for another vector, until slow links carry nothing else.
         What was sent again for somebody else's sake counts, too, and makes timeouts longer: without it ATP's sums take 1.9 times as
-        long at 0.8 Mbit/s and 1 % loss, with it 1.3 (tests.replay).
+        long at 0.8 Mbit/s and 1 % loss, with it 1.3 (--target virtual).
         """
         asked_at = self.asked_at[rows[self.asked[rows] == 1]]
         timer.sample(now - asked_at[asked_at > 0])

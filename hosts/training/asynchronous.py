@@ -13,18 +13,19 @@ differs: what keeps the weights may have died in between, and a replica that tak
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from inalab.hosts.collective import Counters, Label, Operation
+from inalab.hosts.drivers.driver import Computing, Driver, Processor
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.training.exchange import BeginSum
 from inalab.hosts.training.pace import padded_sleep
-from inalab.hosts.training.trainer import Trainer, TrainingSettings
+from inalab.hosts.training.trainer import AllReduce, Trainer, TrainingSettings
 
 WEIGHTS = Label("weights")
 PULLS = 3  # of the last weights, at most; each after the first means that what kept them has died
@@ -38,13 +39,15 @@ class AsynchronousTrainer(Trainer):
     worker's own change, None where that was dropped; update: what became of it (hosts.collective.Update), where the scheme tells.
     """
 
-    def __init__(self, settings: TrainingSettings, rank: int, workers: int) -> None:
-        super().__init__(settings, rank, workers)
+    def __init__(
+        self, settings: TrainingSettings, rank: int, workers: int, driver: Driver = SOCKETS, all_reduce: AllReduce = dist.all_reduce
+    ) -> None:
+        super().__init__(settings, rank, workers, driver, all_reduce)
         self.workers = workers
         self.evaluator = workers - 1
 
     def _steps(
-        self, processor: ThreadPoolExecutor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
+        self, processor: Processor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
     ) -> Iterator[dict[str, Any]]:
         self._warm_up(processor)
         on_ready()
@@ -52,16 +55,16 @@ class AsynchronousTrainer(Trainer):
         weights = replica.weights()
         replica.take(_given_back(begin, weights if self.rank == 0 else torch.zeros_like(weights), Operation.KEEP).tensor)
         begin(torch.zeros(1), Label("begin")).wait()  # all have the weights: those that had them first begin with the others
-        version, before, begun = 0.0, _Evaluated({}), time.monotonic()
+        version, before, begun = 0.0, _Evaluated({}), self.driver.monotonic()
         for number in range(self.settings.steps):
             takes = self.pace.seconds(number)
             gradient = processor.submit(replica.gradient, number).result()  # comes after the evaluation of the step before
             if number:
                 yield before.record()
             change = processor.submit(replica.change).result()
-            computed, due = time.monotonic(), begun + takes
-            padded_sleep(due)
-            released = time.monotonic()
+            computed, due = self.driver.monotonic(), begun + takes
+            padded_sleep(due, self.driver)
+            released = self.driver.monotonic()
             kept = _given_back(begin, change, Operation.CHANGE)
             replica.take(kept.tensor)
             update = kept.update
@@ -101,7 +104,7 @@ class _Evaluated:
     """A step that is over, and what its evaluation will say."""
 
     measured: dict[str, Any]
-    evaluation: Future[dict[str, float]] | None = None
+    evaluation: Computing | None = None
 
     def record(self) -> dict[str, Any]:
         """Waits for the evaluation."""

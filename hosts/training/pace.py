@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.tally import tally
 from inalab.hosts.training.stragglers import Straggler
 
@@ -65,10 +67,10 @@ def _pace() -> Pace:
     return Pace(given["compute_ms"], given["seed"], given["rank"], Straggler(**given["straggler"]))
 
 
-def padded_sleep(until: float) -> None:
-    """Sleep until time.monotonic() reaches `until`."""
-    while (left := until - time.monotonic()) > 0:
-        time.sleep(left)
+def padded_sleep(until: float, driver: Driver = SOCKETS) -> None:
+    """Sleep until the driver's clock reaches `until`."""
+    while (left := until - driver.monotonic()) > 0:
+        driver.sleep(left)
 
 
 pace = _OfTheEnvironment()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.sampling import Sample, Sampling
 from inalab.hosts.training.exchange import Exchange
 from inalab.hosts.training.layers import Layer, layers_of, whole
@@ -40,7 +41,7 @@ class Gradient:
     layers: list[torch.Tensor]
     loss: float
     took: float
-    done: float  # time.monotonic()
+    done: float  # by the driver's clock
     sample: Sample | None = None
 
 
@@ -52,8 +53,9 @@ class Replica:
 
     def __init__(
         self, workload: str, seed: int, rank: int, workers: int, layered: bool = False, batch: int | None = None,
-        rate: float | None = None, momentum: float = MOMENTUM,
+        rate: float | None = None, momentum: float = MOMENTUM, driver: Driver = SOCKETS,
     ) -> None:  # fmt: skip
+        self.driver = driver
         torch.manual_seed(seed)
         self.seed, self.rank, self.workers = seed, rank, workers
         self.workload = find(workload)
@@ -73,7 +75,7 @@ class Replica:
 
     def gradient(self, step: int) -> Gradient:
         """Of this worker's batch in a step, with the parameters after the step before; raises what went wrong with its sums."""
-        begun, self.waited = time.monotonic(), 0.0
+        begun, self.waited = self.driver.monotonic(), 0.0
         rng = np.random.default_rng([self.seed, self.rank, step, 1])
         x, y = self.workload.sample(self.data, self.batch, rng)
         loss = self.workload.loss(self.model, x, y)
@@ -81,7 +83,7 @@ class Replica:
         torch.autograd.backward(loss)
         found = [_flat([p.grad.reshape(-1) for p in layer.parameters if p.grad is not None]) for layer in self.layers]
         sample = self.sampling.before(step, found) if self.sampling else None
-        done = time.monotonic()
+        done = self.driver.monotonic()
         return Gradient(found, float(loss.detach()), done - begun - self.waited, done, sample)
 
     def follow(self, exchange: Exchange) -> None:
@@ -131,9 +133,9 @@ class Replica:
         exchange, self.sums[number] = self.sums[number], None
         if exchange is None:
             return
-        begun = time.monotonic()
+        begun = self.driver.monotonic()
         exchange.wait(number)
-        self.waited += time.monotonic() - begun
+        self.waited += self.driver.monotonic() - begun
         mean = exchange.tensors[number] / self.workers
         offset = 0
         for p in self.layers[number].parameters:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +10,8 @@ import torch
 import torch.distributed as dist
 
 from inalab.hosts.collective import Counters
+from inalab.hosts.drivers.driver import Computing, Driver, Processor
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.sampling import Sample, Sampling
 from inalab.hosts.training.exchange import BeginSum, Exchange
 from inalab.hosts.training.layers import FORWARD
@@ -21,7 +20,7 @@ from inalab.hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, sched
 from inalab.hosts.training.replica import MOMENTUM, Replica
 from inalab.hosts.training.stragglers import Straggler
 
-NICENESS = 10  # of the threads that compute
+AllReduce = Callable[[torch.Tensor], object]
 
 
 @dataclass(frozen=True)
@@ -54,30 +53,23 @@ class _Step:
     exchange: Exchange
     own: torch.Tensor | None  # the gradient, where its error is measured
     sample: Sample | None
-    evaluation: Future[dict[str, float]] | None
-
-
-def _give_way() -> None:
-    """Let this thread compute while no packets are to be handled.
-
-    Workers share the machine's processors, which the hosts that they stand for would not. Without this the workers that have their
-    sum first would begin to compute, and hold up the others' last packets.
-    """
-    os.nice(NICENESS)  # in Linux of this thread alone
-    torch.set_num_threads(1)
+    evaluation: Computing | None
 
 
 class Trainer:
     """A worker's training. A step's real gradient is computed at once, on a thread of its own; its layers are given to be summed at
     their virtual times, as a pipeline has it (hosts.training.pipeline)."""
 
-    def __init__(self, settings: TrainingSettings, rank: int, workers: int) -> None:
+    def __init__(
+        self, settings: TrainingSettings, rank: int, workers: int, driver: Driver = SOCKETS, all_reduce: AllReduce = dist.all_reduce
+    ) -> None:
+        """`all_reduce` puts the sum over all workers in a tensor's place, in float64."""
         torch.set_num_threads(1)
-        self.settings, self.rank = settings, rank
+        self.settings, self.rank, self.driver, self.all_reduce = settings, rank, driver, all_reduce
         self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler)
         layered = settings.pipeline in LAYERED
         s = settings
-        self.replica = Replica(s.workload, s.seed, rank, workers, layered, s.batch, s.learning_rate, s.momentum)
+        self.replica = Replica(s.workload, s.seed, rank, workers, layered, s.batch, s.learning_rate, s.momentum, driver)
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
         self.replica.sampling = Sampling(s.seed, s.steps, self.elements)
@@ -86,7 +78,7 @@ class Trainer:
     def run(
         self, begin: BeginSum, counters: Callable[[], Counters] = Counters, on_ready: Callable[[], None] = lambda: None
     ) -> Iterator[dict[str, Any]]:
-        """Train; yields a record a step. Times are in seconds, `begun` and `ended` are time.monotonic().
+        """Train; yields a record a step. Times are in seconds, `begun` and `ended` are by the driver's clock.
 
         begun: the first layer's forward pass begins; ended: all sums are over; tat: from the first gradient that was there until
         then; busy: the virtual compute time; compute: what was really computed (the update of the step before, and the gradient);
@@ -95,7 +87,8 @@ class Trainer:
         and ends, and its sum begins and ends. `sample`, of some steps: see hosts.sampling. On evaluated steps, where it is
         asked for, `error`: the distance of the sum from the one in float64, relative to that one's norm.
         """
-        with ThreadPoolExecutor(1, "compute", _give_way) as processor:
+        with self.driver.processor() as processor:
+            processor.submit(torch.set_num_threads, 1).result()  # each thread has its own number
             yield from self._steps(processor, begin, counters, on_ready)
 
     def digest(self) -> str:
@@ -103,11 +96,11 @@ class Trainer:
         return self.replica.digest()
 
     def _steps(
-        self, processor: ThreadPoolExecutor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
+        self, processor: Processor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
     ) -> Iterator[dict[str, Any]]:
         self._warm_up(processor)
         on_ready()
-        free = time.monotonic()
+        free = self.driver.monotonic()
         due = [free] * len(self.layers)
         before: _Step | None = None
         for number in range(self.settings.steps):
@@ -116,15 +109,15 @@ class Trainer:
                 summed, record = self._concluded(before, counters)
                 yield record
                 due = ready(self.settings.pipeline, summed)
-                free = time.monotonic() if before.own is not None else before.plan.ended
+                free = self.driver.monotonic() if before.own is not None else before.plan.ended
             plan = self._plan(number, free, due)
             gradient = computing.result()
             own = torch.cat(gradient.layers) if self._evaluates(number) and self.settings.measure_error else None
-            exchange = Exchange(begin, self.layers)
+            exchange = Exchange(begin, self.layers, self.driver)
             padding = plan.first_release - gradient.done
             plan = plan.delayed(max(0.0, -padding))
             for layer in reversed(range(len(self.layers))):
-                padded_sleep(plan.backward[layer])
+                padded_sleep(plan.backward[layer], self.driver)
                 exchange.release(layer, gradient.layers[layer])
             self.replica.follow(exchange)
             evaluation = processor.submit(self.replica.evaluate) if self._evaluates(number) and self.rank == 0 else None
@@ -133,7 +126,7 @@ class Trainer:
             yield self._concluded(before, counters)[1]
         processor.submit(self.replica.update).result()
 
-    def _warm_up(self, processor: ThreadPoolExecutor) -> None:
+    def _warm_up(self, processor: Processor) -> None:
         """The first passes of a process are slow: let them happen before the clock runs."""
         processor.submit(self.replica.gradient, 0).result()
         processor.submit(self.replica.evaluate).result()
@@ -170,16 +163,15 @@ class Trainer:
             record["layers"] = [list(times) for times in zip(plan.begins, plan.forward, released, summed, strict=True)]
         sums = [exchange.tensors[layer] for layer in range(len(self.layers))]
         if step.own is not None:
-            record["error"] = _relative_error(step.own, torch.cat(sums))
+            record["error"] = self._relative_error(step.own, torch.cat(sums))
         if step.sample is not None:
             record["sample"] = step.sample.record(sums)
         if step.evaluation is not None:
             record |= step.evaluation.result()
         return summed, record
 
-
-def _relative_error(gradient: torch.Tensor, total: torch.Tensor) -> float:
-    """The distance of `total` from the sum of all workers' gradients in float64, relative to that sum's norm."""
-    exact = gradient.double()
-    dist.all_reduce(exact)
-    return float((total.double() - exact).norm() / exact.norm().clamp_min(1e-300))
+    def _relative_error(self, gradient: torch.Tensor, total: torch.Tensor) -> float:
+        """The distance of `total` from the sum of all workers' gradients in float64, relative to that sum's norm."""
+        exact = gradient.double()
+        self.all_reduce(exact)
+        return float((total.double() - exact).norm() / exact.norm().clamp_min(1e-300))

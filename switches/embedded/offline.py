@@ -14,8 +14,10 @@ from types import TracebackType
 from ..control import CommandError, ControlError
 from .control import Reads
 
-COMMAND, ANSWER, REFUSAL, END = 0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3
+COMMAND, ANSWER, REFUSAL, END, CLOCK, NEXT = range(0xFFF0, 0xFFF6)
 HEAD = struct.Struct(">HI")
+TIME = struct.Struct(">Q")
+NEVER = 2**64 - 1
 ENDING = 5.0  # seconds
 PART = 1 << 16  # bytes that are read or written at once
 
@@ -130,9 +132,19 @@ class OfflineSwitch(Reads):
         (sent,) = self.batch([(port, packet)])
         return sent
 
+    def at(self, now: int, *arriving: Record) -> tuple[list[Record], int | None]:
+        """Let the time be `now`, in nanoseconds, from when on it stands still, and packets arrive then at ports.
+
+        The (port, packet)s that leave by then, in order, and when queues with a rate or a delay have something to send next.
+        """
+        results = self.batch([(CLOCK, TIME.pack(now)), *arriving])
+        (due,) = TIME.unpack(results[-1].pop()[1])
+        left = [record for result in results for record in result if record[0] != NEXT]
+        return left, None if due == NEVER else due
+
     def command(self, line: str) -> str:
         """Run one command; its output. Raises CommandError if it is refused."""
-        (((kind, text),),) = self.batch([(COMMAND, line.encode())])
+        ((kind, text), *_), *_ = self.batch([(COMMAND, line.encode())])
         if kind == REFUSAL:
             raise CommandError(text.decode(errors="replace"))
         return text.decode(errors="replace")

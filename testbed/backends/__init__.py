@@ -7,9 +7,10 @@ from typing import Any
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.backends.networks import Bmv2, Embedded, Networks
 from inalab.testbed.backends.simulated import Simulated
+from inalab.testbed.backends.virtual import Virtual
 from inalab.testbed.plan.settings import SettingsError
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (Embedded(), Bmv2(), Simulated())}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (Embedded(), Bmv2(), Virtual(), Simulated())}
 
 
 def find(name: str) -> Backend:

@@ -37,7 +37,7 @@ class Networks(Backend):
     def refuse(self, settings: TrialSettings) -> None:
         settings.check_switches()
         if settings.beyond_default(["costs"]):
-            raise SettingsError("costs are of target simulated: leave them out, or choose that target")
+            raise SettingsError("costs are of targets virtual and simulated: leave them out, or choose one of those")
         if (hosts := settings.racks * settings.workers) > MOST_HOSTS:
             raise SettingsError(f"{hosts:,} workers do not run on one machine, {MOST_HOSTS} may: set fewer, or --target simulated")
 

@@ -44,7 +44,7 @@ class NetworkSettings(Group):
     slow_share: float = Field(0.1, description="mixed-rates: share of the workers whose links are slow")
     slow_rate: float = Field(5.0, description="mixed-rates: Mbit/s of their links")
     queue: int | None = Field(None, ge=1, le=65536, description="packets that a switch's port holds; default: more than can come")
-    latency: float = Field(0.0, ge=0, le=100, description="ms that what a switch sends takes longer (embedded target)")
+    latency: float = Field(0.0, ge=0, le=100, description="ms that what a switch sends takes longer (targets embedded and virtual)")
     background: float = Field(0.0, ge=0, le=10_000, description="Mbit/s of datagrams from the last rack into the first")
 
     def idle(self) -> dict[str, str]:
@@ -110,9 +110,9 @@ class OutageSettings(Group):
 
 
 class SimulationSettings(Group):
-    """What a simulated trial depends on, besides."""
+    """What a trial whose times are computed depends on, besides."""
 
-    costs: str = Field("embedded", description="target simulated: whose costs hosts and switches have, or none")
+    costs: str = Field("embedded", description="targets virtual and simulated: whose costs hosts and switches have, or none")
 
 
 class DeathSettings(Group):

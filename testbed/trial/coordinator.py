@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import signal
-import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +16,25 @@ from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.messages import Message
 from inalab.hosts.training.pipeline import LAYERED
 from inalab.hosts.training.replica import preload
-from inalab.switches import loss as losses
-from inalab.switches.control import Control, ControlError
-from inalab.switches.target import SwitchError, Target
+from inalab.switches.control import ControlError
+from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import discovery
+from inalab.testbed.trial.apart import apart
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.errors import TrialError
-from inalab.testbed.trial.job_run import JobRun, together
+from inalab.testbed.trial.job_run import JobRun
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.outage import Outage
+from inalab.testbed.trial.outcome import count, outcome
 from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.rendezvous import Rendezvous
 from inalab.testbed.trial.server_kill import ServerKill
 from inalab.testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
-from inalab.testbed.trial.validity import Problem, Reason, judge, recorded
 from inalab.testbed.trial.watch import Watch
 from inalab.testbed.trial.workers import Workers
 from inalab.topologies import isolation
-from inalab.topologies.errors import NetworkError
 from inalab.topologies.network import MANAGEMENT_ADDRESS, Network
 
 COORDINATOR_PORT = 29500
@@ -63,51 +57,12 @@ def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report
 def _run(settings: TrialSettings, seed: int, target: Target, report: Report, files: Files) -> dict[str, Any]:
     for job in settings.each():
         preload(job.workload, job.pipeline in LAYERED)
-    receiver, sender = Pipe(duplex=False)
 
-    def work() -> int:
-        receiver.close()
-        return _inside(settings, seed, target, sender, files)
-
-    result: dict[str, Any] | None = None
-    failure = ""
-    pid = isolation.start(work)
-    try:
-        sender.close()
-        while True:
-            try:
-                received: dict[str, Any] | str | Message = receiver.recv()
-            except EOFError:
-                break
-            if isinstance(received, dict):
-                result = received
-            elif isinstance(received, str):
-                failure = received
-            else:
-                report(received)
-    except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        raise
-    finally:
-        code = isolation.wait(pid)
-        receiver.close()
-    if result is None:
-        raise TrialError(failure or f"the trial's first process {isolation.ending(code)} and left no result")
-    return result
-
-
-def _inside(settings: TrialSettings, seed: int, target: Target, sender: Connection, files: Files) -> int:
-    """The trial's first process, in its own namespaces. It sends messages, and at last the result, or why there is none."""
-    try:
+    def trial(sender: Connection) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
-            sender.send(_Trial(settings, seed, target, sender, Path(scratch)).run(files))
-        return 0
-    except (TrialError, NetworkError, SwitchError, ControlError) as error:
-        sender.send(str(error))
-    except Exception as error:
-        traceback.print_exc(file=sys.stderr)
-        sender.send(f"unexpected {type(error).__name__}: {error}")
-    return 1
+            return _Trial(settings, seed, target, sender, Path(scratch)).run(files)
+
+    return apart(isolation.start, trial, report)
 
 
 class _Trial:
@@ -183,13 +138,13 @@ class _Trial:
             raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
         measured: dict[str, Any] = load.metrics() | carried.metrics()
         left = end_servers(watch.servers, SERVERS_END)
-        measured |= self._measure(network.controls)
+        counted = count(self.settings, self.plan, self.admitted, network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
         measured["death"] = self.death.at - started if self.death and self.death.at else None
         if left:
             raise TrialError(watch.cut() or f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
         network.stop()
-        return self._result(measured, started, setup)
+        return outcome(self.settings, self.jobs, counted, started, {"setup": setup} | measured)
 
     def _start_background(self, network: Network) -> dict[int, str]:
         """From the last host of the last rack to that of the first: neither is in a job. What each process is."""
@@ -215,60 +170,3 @@ class _Trial:
             self.sender.send(lost)
         if why:
             raise TrialError(why)
-
-    # --- measurements
-
-    def _measure(self, controls: dict[str, Control]) -> dict[str, Any]:
-        """Counters of all switches: per port, losses per link direction, packets turned away, and what the scheme counts."""
-        switches: dict[str, Any] = {}
-        own = [job for job in self.admitted if job.scheme is self.running]
-        loss, pauses = {"lost": 0, "passed": 0}, 0
-        for name, control in controls.items():
-            switches[name] = {"ports": control.ports(), **self.running.counted(control, self.plan, name, own)}
-            pauses += control.pauses()
-            for a in self.plan.switches[name].attachments:
-                if a.upper and self.settings.loss:
-                    lost, passed = losses.counted(control, a.port)
-                    loss["lost"] += lost
-                    loss["passed"] += passed
-        return {"switches": switches, "loss": loss, "pauses": pauses}
-
-    def _result(self, measured: dict[str, Any], started: float, setup: float) -> dict[str, Any]:
-        for job in self.jobs:
-            job.finish(started)
-        lost, numbered = measured["loss"]["lost"], measured["loss"]["lost"] + measured["loss"]["passed"]
-        metrics = together([job.metrics() for job in self.jobs]) | {
-            "setup": setup,
-            "loss_achieved": lost / numbered if numbered else 0.0,
-            "loss_packets": numbered,
-            **{key: measured[key] for key in LoadMeter.METRICS},
-            "queue_drops": sum(_drops(switch) for switch in measured["switches"].values()),
-        }
-        metrics |= {
-            key: measured[key]
-            for key in ("uplink_bytes", "server_bytes", "worker_bytes", "outage", "death", "pauses")
-            if measured[key]
-        }
-        metrics |= self.running.metrics(list(measured["switches"].values()))
-        problems = judge(metrics, self.settings)
-        problems += [Problem(Reason.SUM, job.named(job.wrong)) for job in self.jobs if job.wrong]
-        died = [job.named(how) for job in self.jobs for how in [*job.lost.values(), *job.servers_lost]]
-        problems += [Problem(Reason.DIED, how) for how in died]
-
-        def tag(job: JobRun) -> dict[str, Any]:
-            return {"job": job.plan.number} if len(self.jobs) > 1 else {}
-
-        return {
-            "metrics": metrics,
-            **recorded(problems),
-            "workers": [tag(job) | asdict(done) for job in self.jobs for _, done in sorted(job.done.items())],
-            "switches": measured["switches"],
-            "steps": [tag(job) | record for job in self.jobs for record in job.steps],
-            "data_sha256": self.jobs[0].data,
-        }
-
-
-def _drops(switch: dict[str, Any]) -> int:
-    """Packets that a switch dropped where it was not requested, as far as its ports tell, and at least the missing copies."""
-    counted: int = sum(p.get(kind, 0) for p in switch["ports"].values() for kind in ("queue_drops", "ring_drops", "send_errors"))
-    return max(counted, int(switch.get("copies_missing", 0)))

@@ -8,6 +8,7 @@ from statistics import mean, median
 from typing import Any
 
 from inalab.hosts.messages import Done, Failure, FromWorker, Step
+from inalab.hosts.training.trainer import TrainingSettings
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record import steps
 from inalab.testbed.trial.sampled import compared
@@ -153,3 +154,22 @@ def together(jobs: list[dict[str, Any]]) -> dict[str, Any]:
             pick = sum if key in SUMS else max if key in HIGHEST else min if key in LOWEST else mean
             measured[key] = pick(values)
     return measured | {"jobs": jobs}
+
+
+def training(settings: TrialSettings, seed: int) -> TrainingSettings:
+    """What the workers of a job train, by its own settings."""
+    s = settings
+    return TrainingSettings(
+        s.workload,
+        s.steps,
+        seed,
+        s.compute_ms,
+        s.evaluate_every,
+        s.straggler_model(),
+        s.batch,
+        s.learning_rate,
+        s.measure_error,
+        s.pipeline,
+        s.forward_share,
+        s.momentum,
+    )

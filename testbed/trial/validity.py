@@ -148,7 +148,7 @@ def saturation(metrics: dict[str, Any]) -> str:
 
 def _saturated(metrics: dict[str, Any]) -> tuple[str, _Foreign]:
     """The text of saturation(), and what outside the trial is to blame."""
-    if metrics["saturated"] <= MOST_SATURATED:
+    if metrics.get("saturated", 0.0) <= MOST_SATURATED:
         return "", _Foreign()
     shares: dict[str, float] = metrics.get("saturated_shares") or {}
     verb = "were" if metrics["saturated_by"] == PROCESSORS else "was"

@@ -12,10 +12,9 @@ from inalab.hosts.collective import workers
 from inalab.hosts.coordination import LOST
 from inalab.hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Lost, Start
 from inalab.hosts.place import Place
-from inalab.hosts.training.trainer import TrainingSettings
 from inalab.hosts.worker import WorkerSettings, run_worker
 from inalab.testbed.trial.errors import TrialError
-from inalab.testbed.trial.job_run import JobRun
+from inalab.testbed.trial.job_run import JobRun, training
 from inalab.testbed.trial.load import WINDOW
 from inalab.testbed.trial.places import rendezvous
 from inalab.testbed.trial.rendezvous import Rendezvous
@@ -49,14 +48,10 @@ class Workers:
     def fork(self, network: Network, places: dict[str, Place], joining: Rendezvous, seed: int) -> None:
         """Have every worker begin on its host; `joining` is where it connects."""
         for job in self.jobs:
-            s = job.settings
-            training = TrainingSettings(
-                s.workload, s.steps, seed, s.compute_ms, s.evaluate_every, s.straggler_model(), s.batch, s.learning_rate,
-                s.measure_error, s.pipeline, s.forward_share, s.momentum,
-            )  # fmt: skip
+            s, trained = job.settings, training(job.settings, seed)
             for rank, host in enumerate(job.plan.hosts):
                 meeting = rendezvous(job.plan, host, s.of_scheme())
-                settings = WorkerSettings(places[host.name], meeting, joining.address, joining.secret, training, s.timeline)
+                settings = WorkerSettings(places[host.name], meeting, joining.address, joining.secret, trained, s.timeline)
                 pid = network.spawn(host.rank, partial(run_worker, settings))
                 self.pids[pid] = (job.plan.number, rank)
                 self.sender.send(Forked(job.plan.number, rank, pid))

@@ -171,7 +171,7 @@ def test_a_trial_takes_its_bound(changes: dict[str, object]) -> None:
     ],
 )
 def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(changes: dict[str, object], near: float) -> None:
-    """tests.replay runs them. Where packets collide or are lost the two may part at the first one that comes at another moment."""
+    """tests.replay has them. Where packets collide or are lost the two may part at the first one that comes at another moment."""
     whole = trial(**changes)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
     found = computed_trial(whole, 1, known)

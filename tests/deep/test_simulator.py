@@ -191,7 +191,7 @@ def test_a_trial_takes_its_bound(changes: dict[str, object]) -> None:
     ],
 )
 def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(changes: dict[str, object]) -> None:
-    """tests.replay runs them on links with a delay. With losses the two may part at the first packet that comes at another moment."""
+    """tests.replay has them on links with a delay. With losses the two may part at the first packet that comes at another moment."""
     whole = make_settings(TrialSettings, {"steps": 2, "compute_ms": 1, "workload": "digits-mlp"} | changes)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
     found = computed_trial(whole, 1, known)["metrics"]["tat_median"]

@@ -153,25 +153,18 @@ class Keeper:
         return SimpleNamespace(wait=lambda: True, tensor=tensor, version=float(self.version), update=update, ended=self.clock.now)
 
 
-def in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    for module in ("asynchronous", "pace", "replica", "trainer"):
-        monkeypatch.setattr(f"inalab.hosts.training.{module}.time", clock)
-    return clock
-
-
 def settings(steps: int = 6, **more: Any) -> TrainingSettings:
     return TrainingSettings("digits-mlp", steps, 1, 20.0, 2, Straggler(), pipeline=ASYNCHRONOUS, **more)
 
 
-def trained(monkeypatch: pytest.MonkeyPatch, others: int, lost: Collection[int] = ()) -> tuple[list[Any], Replica, Keeper]:
-    keeper = Keeper(others, in_virtual_time(monkeypatch), lost)
-    trainer = AsynchronousTrainer(settings(), 0, 1)
+def trained(others: int, lost: Collection[int] = ()) -> tuple[list[Any], Replica, Keeper]:
+    keeper = Keeper(others, Clock(), lost)
+    trainer = AsynchronousTrainer(settings(), 0, 1, keeper.clock)
     return list(trainer.run(keeper.begin)), trainer.replica, keeper
 
 
-def test_a_step_is_a_change_and_its_delay_what_others_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    records, replica, keeper = trained(monkeypatch, others=3)
+def test_a_step_is_a_change_and_its_delay_what_others_changed() -> None:
+    records, replica, keeper = trained(others=3)
     assert [r["version"] for r in records] == [4, 8, 12, 16, 20, 24]
     assert {r["delay"] for r in records} == {3}
     assert [r["step"] for r in records if "accuracy" in r] == [1, 3, 5]
@@ -182,8 +175,8 @@ def test_a_step_is_a_change_and_its_delay_what_others_changed(monkeypatch: pytes
     assert [r["ended"] for r in records[:-1]] == [r["begun"] for r in records[1:]]
 
 
-def test_the_first_worker_gives_the_weights_and_the_last_one_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, given = in_virtual_time(monkeypatch), []
+def test_the_first_worker_gives_the_weights_and_the_last_one_evaluates() -> None:
+    clock, given = Clock(), []
 
     def begin(keeper: Keeper, tensor: torch.Tensor, label: Label, operation: Operation = Operation.SUM) -> Any:
         if operation == Operation.KEEP:
@@ -191,7 +184,7 @@ def test_the_first_worker_gives_the_weights_and_the_last_one_evaluates(monkeypat
         return keeper.begin(tensor, label, operation)
 
     for rank in (0, 1):
-        trainer = AsynchronousTrainer(settings(steps=2), rank, 2)
+        trainer = AsynchronousTrainer(settings(steps=2), rank, 2, clock)
         weights = trainer.replica.weights()
         records = list(trainer.run(partial(begin, Keeper(0, clock))))
         assert torch.equal(given[rank], weights if rank == 0 else torch.zeros_like(weights))
@@ -233,7 +226,7 @@ def test_workers_that_pulled_different_weights_at_the_end_pull_again() -> None:
     assert digests[0] == digests[1] and pulls == [2, 2]
 
 
-def test_a_worker_that_has_left_is_not_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_has_left_is_not_compared_with() -> None:
     """Its place is 0: it has heard that all are equal, or is dead."""
     pulls, keeper = 0, Keeper(others=0)
     keeper.weights = torch.zeros(16_810)
@@ -243,16 +236,15 @@ def test_a_worker_that_has_left_is_not_compared_with(monkeypatch: pytest.MonkeyP
         pulls += operation == Operation.FETCH
         return keeper.begin(tensor, label, operation)
 
-    in_virtual_time(monkeypatch)
-    trainer = AsynchronousTrainer(settings(steps=1), 1, 2)
+    trainer = AsynchronousTrainer(settings(steps=1), 1, 2, Clock())
     list(trainer.run(begin))
     assert pulls == 1
 
 
 @pytest.mark.parametrize("lost", [(), {0}, {1}, {0, 2, 3}])
-def test_one_worker_alone_does_what_an_optimizer_does(monkeypatch: pytest.MonkeyPatch, lost: Collection[int]) -> None:
+def test_one_worker_alone_does_what_an_optimizer_does(lost: Collection[int]) -> None:
     """A change that is dropped leaves no momentum."""
-    _, replica, _ = trained(monkeypatch, others=0, lost=lost)
+    _, replica, _ = trained(others=0, lost=lost)
     alone = Replica("digits-mlp", 1, 0, 1)
     for step in range(6):
         alone.gradient(step)

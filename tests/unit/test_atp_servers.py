@@ -9,13 +9,12 @@ import pytest
 
 from inalab.hosts.atp import release, wire
 from inalab.hosts.atp.allocation import beginning
-from inalab.hosts.atp.control import WorkerConnections
 from inalab.hosts.atp.merger import Merger
 from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.collective import Membership
 from inalab.hosts.drivers.server import ServerDriver
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.requests import Requested
 from tests.fake_network import Answer, FakeNetwork, FakeSocket
 from tests.merging import merger_of, take
 from tests.unit.test_atp_hosts import EPOCH, RACKS, K, gradient
@@ -224,7 +223,7 @@ def releasing(answer: Answer) -> tuple[ServerDriver, FakeSocket, FakeNetwork]:
     core = AtpServer(Membership(3, 3, 3, [[0, 1], [2]]), EPOCH, [1], 2, 2, K, AGGREGATORS, (0.0, 0.0))
     core.merger.assigned[:] = False
     core.merger.assigned[[5, 9]] = True
-    made = ServerDriver(core, network, ("", 0), [("", 0)] * 5, 2, WorkerConnections(Meeting(EPOCH), core.merger.missing))
+    made = ServerDriver(core, network, ("", 0), [("", 0)] * 5, 2, Requested(EPOCH, [], 8))
     net: Any = made.endpoint
     return made, net, network
 

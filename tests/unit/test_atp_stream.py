@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import MOST_WAITS, AtpWorker
 from inalab.hosts.collective import AggregationError, Membership
 from inalab.hosts.drivers.stream import StreamDriver
-from inalab.hosts.tcp.meeting import Meeting
 from tests.fake_network import Answer, FakeNetwork, FakeSocket, driven
 
 K, WINDOW, EPOCH = 32, 8, 77
@@ -35,12 +33,9 @@ def result(gradient: np.ndarray, **change: int) -> np.ndarray:
 
 
 def worker(answer: Answer, servers: int = 1, window: int = WINDOW, **settings: Any) -> tuple[StreamDriver, FakeSocket, FakeNetwork]:
-    """Its servers answer nothing over TCP."""
-    ends = [socket.socketpair() for _ in range(servers)]
-    network = FakeNetwork(answer, Meeting(EPOCH, {1 + i: own for i, (own, _) in enumerate(ends)}))
+    network = FakeNetwork(answer)
     made, net = driven(AtpWorker(ALONE, EPOCH, [0] * servers, window, K, 64, **settings), network)
     made.control = ServerConnections(network, ALONE, ["", *[""] * servers], 1.0, EPOCH)
-    net.ends = ends  # kept open
     return made, net, network
 
 

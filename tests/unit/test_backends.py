@@ -46,7 +46,7 @@ def test_a_network_runs_the_program_of_its_scheme_for_its_integers_and_each_is_c
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("virtuel", "target virtuel is unknown: choose one of embedded, bmv2, simulated"),
+        ("virtuel", "target virtuel is unknown: choose one of embedded, bmv2, virtual, simulated"),
         ("simulated", "runs nothing: choose one of embedded, bmv2"),
     ],
 )

@@ -19,6 +19,7 @@ from inalab.hosts import torch_backend
 from inalab.hosts.calls import Calls, noted_calls
 from inalab.hosts.collective import AggregationError, Counters, Label, Operation
 from inalab.hosts.epoch import NONE
+from inalab.hosts.in_turn import COLLECTIVE
 from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.pending import PendingSum
 from inalab.hosts.sampling import ScriptSampling
@@ -66,7 +67,7 @@ def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
     second.shutdown()
     assert second.collective is None and joined == [first]
     first.collective.counters = Counters(sent=5, retransmissions=1)
-    first.waiting.put(last)
+    first.sums.waiting.put(last)
     first.shutdown()
     assert last.is_success() and first.collective is None and joined == []
     third = group_of_one(options)
@@ -129,7 +130,7 @@ def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     """It counts from when the scheme was given it; what somebody else knows comes first."""
     pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed", "the workers differ"]
     calls = SimpleNamespace(difference=lambda: why[1])
-    group = bare(pulse=lambda: why[0], timeout=6.0, under_way=[(pending, None)], calls=calls)
+    group = bare(pulse=lambda: why[0], timeout=6.0, sums=SimpleNamespace(under_way=[(pending, None)]), calls=calls)
     pending.begun -= 100
     pending.started -= 7
     assert group._reason() == "worker 1 was killed"
@@ -139,7 +140,7 @@ def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     assert group._reason() == "it was not over after 6 s, the timeout of the group"
     pending.started += 6
     assert group._reason() is None
-    group.under_way.clear()
+    group.sums.under_way.clear()
     assert group._reason() is None
 
 
@@ -161,10 +162,10 @@ def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
     group = bare(collective=Doubling())
     pending = group.allreduce(tensors, SimpleNamespace(reduceOp=op))
     if own:
-        assert pending is group.waiting.get()
+        assert pending is group.sums.waiting.get()
         assert pending.tensor is tensors[0]
     else:
-        assert not len(group.waiting)
+        assert not len(group.sums.waiting)
         assert group.gloo.given == [tensors]
         assert not tally.gloo_seconds
         pending.finish()
@@ -241,8 +242,8 @@ def test_what_a_worker_does_alone_is_not_noted(tally: Tally) -> None:
     assert InaProcessGroup.send(group, tensors, 1, 0) == InaProcessGroup.recv(group, tensors, 1, 0) == (tensors, 1, 0)
     for operation in Operation:
         group.sum(torch.ones(2), Label("weights"), operation)
-    assert group.calls.calls == ["all_reduce of 2 float32 over doubling"] * len(torch_backend.COLLECTIVE)
-    assert len(group.waiting) == len(Operation) and tally.gloo_calls == 2
+    assert group.calls.calls == ["all_reduce of 2 float32 over doubling"] * len(COLLECTIVE)
+    assert len(group.sums.waiting) == len(Operation) and tally.gloo_calls == 2
 
 
 def test_sums_of_several_threads_start_in_the_order_in_which_they_are_noted() -> None:
@@ -257,7 +258,7 @@ def test_sums_of_several_threads_start_in_the_order_in_which_they_are_noted() ->
     second = threading.Thread(target=group.sum, args=(torch.ones(5),), daemon=True)
     group.sum(torch.ones(3))
     second.join()
-    sizes = [group.waiting.get().tensor.numel() for _ in range(2)]
+    sizes = [group.sums.waiting.get().tensor.numel() for _ in range(2)]
     assert [f"all_reduce of {size} float32 over doubling" for size in sizes] == group.calls.calls
 
 

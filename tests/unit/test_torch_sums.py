@@ -11,20 +11,21 @@ from typing import Any
 import pytest
 import torch
 
-from inalab.hosts import torch_backend
+from inalab.hosts import in_turn
 from inalab.hosts.collective import AggregationError, Label, Operation, Sum
-from inalab.hosts.pending import PendingAll, PendingSum, Waiting
+from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.in_turn import InTurn
+from inalab.hosts.pending import PendingAll, PendingSum
 from inalab.hosts.tally import Tally
-from tests.torch_groups import Doubling, InPlace, bare, fresh_tally
+from tests.torch_groups import Doubling, InPlace, fresh_tally
 
 
 def sum_in_turn(collective: Doubling, tensors: list[torch.Tensor]) -> list[PendingSum]:
     """What the backend's thread does with all-reduces of these tensors."""
-    waiting = Waiting()
-    pending = [PendingSum(tensor) for tensor in tensors]
-    for item in [*pending, None]:
-        waiting.put(item)
-    bare(waiting=waiting)._sum_in_turn(collective)
+    sums = InTurn(collective, SOCKETS)
+    pending = [sums.sum(tensor) for tensor in tensors]
+    sums.end(0)
+    sums.run()
     return pending
 
 
@@ -65,21 +66,19 @@ def test_a_sum_that_comes_later_is_started_beside_the_one_under_way() -> None:
     class Slow(Doubling):
         def _advance(self, started: Sum, interrupt: int) -> None:
             if self.most == 1:
-                group.waiting.put(second)
+                pending.append(sums.sum(torch.ones(2) * 5))
                 select.select([interrupt], [], [], 5)
             super()._advance(started, interrupt)
 
-    first, second = PendingSum(torch.ones(2)), PendingSum(torch.ones(2) * 5)
-    group, collective = bare(), Slow()
-    group.waiting.put(first)
-    thread = threading.Thread(target=group._sum_in_turn, args=(collective,), daemon=True)
-    thread.start()
-    for pending, total in ((first, 2.0), (second, 10.0)):
-        assert pending.over.wait(5)
-        assert pending.tensor.tolist() == [total, total]
-    group.waiting.put(None)
-    thread.join(5)
-    assert not thread.is_alive() and (collective.most, collective.interruptions) == (2, 1)
+    collective = Slow()
+    sums = InTurn(collective, SOCKETS)
+    pending = [sums.sum(torch.ones(2))]
+    sums.begin()
+    for number, total in enumerate((2.0, 10.0)):
+        assert pending[number].over.wait(5)
+        assert pending[number].tensor.tolist() == [total, total]
+    sums.end(5)
+    assert sums.over.is_set() and (collective.most, collective.interruptions) == (2, 1)
 
 
 def test_a_tensor_that_shares_memory_with_one_under_way_waits() -> None:
@@ -153,10 +152,10 @@ def test_a_sum_has_its_label_and_operation_and_its_version_is_told() -> None:
 
     wording: list[Any] = []
     update: Any = object()
-    pending, waiting = PendingSum(torch.ones(2), Label("weights", 3), Operation.CHANGE), Waiting()
-    for item in (pending, None):
-        waiting.put(item)
-    bare(waiting=waiting)._sum_in_turn(Keeping())
+    sums = InTurn(Keeping(), SOCKETS)
+    pending = sums.sum(torch.ones(2), Label("weights", 3), Operation.CHANGE)
+    sums.end(0)
+    sums.run()
     assert pending.wait() and pending.begun <= pending.ended
     assert wording == [(Label("weights", 3), Operation.CHANGE)]
     assert (pending.version, pending.update) == (7.0, update)
@@ -175,7 +174,7 @@ def test_what_is_summed_of_a_tensor_is_its_own_memory_and_it_can_be_resized_afte
     dtype: torch.dtype, shape: tuple[int, ...]
 ) -> None:
     tensor = torch.ones(shape).to(dtype)
-    values = torch_backend._values(tensor)
+    values = in_turn._values(tensor)
     assert values.shape == shape and values.tolist() == tensor.tolist()
     if tensor.numel() and dtype != torch.float16:
         assert values.ctypes.data == tensor.data_ptr() and values.flags.writeable
@@ -184,12 +183,12 @@ def test_what_is_summed_of_a_tensor_is_its_own_memory_and_it_can_be_resized_afte
 
 
 def test_values_keep_the_memory_of_a_tensor_that_nobody_else_has() -> None:
-    values = torch_backend._values(torch.full((1000,), 7.0))
+    values = in_turn._values(torch.full((1000,), 7.0))
     others = [torch.zeros(1000) for _ in range(50)]
     assert (values == 7).all() and len(others) == 50
 
 
 def test_views_are_summed_as_they_look() -> None:
-    assert torch_backend._values(torch.arange(6.0).view(2, 3).t()).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert in_turn._values(torch.arange(6.0).view(2, 3).t()).tolist() == [[0, 3], [1, 4], [2, 5]]
     lone = torch.complex(torch.ones(3), torch.arange(3.0)).conj().imag
-    assert lone.is_neg() and torch_backend._values(lone).tolist() == [0, -1, -2]
+    assert lone.is_neg() and in_turn._values(lone).tolist() == [0, -1, -2]

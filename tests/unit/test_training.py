@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from inalab.hosts.collective import Counters, Label
-from inalab.hosts.training import trainer as training
+from inalab.hosts.drivers.sockets import NICENESS
 from inalab.hosts.training.datasets import digits
 from inalab.hosts.training.pace import padded_sleep
 from inalab.hosts.training.replica import MOMENTUM, Replica
 from inalab.hosts.training.stragglers import Straggler
-from inalab.hosts.training.trainer import NICENESS, Trainer, TrainingSettings
+from inalab.hosts.training.trainer import Trainer, TrainingSettings
 from inalab.hosts.training.workloads import find, mlp
 from tests.fake_network import Clock
 
@@ -103,7 +103,6 @@ class Played(SimpleNamespace):
 
 
 def in_virtual_time(
-    monkeypatch: pytest.MonkeyPatch,
     delays: dict[str, float],
     rank: int = 0,
     took: float = 0.0,
@@ -112,9 +111,7 @@ def in_virtual_time(
 ) -> list[dict[str, Any]]:
     """A worker's records where its sums take these delays, by label, its real computations `took`, and its caller a `pause`."""
     clock = Clock()
-    for module in ("exchange", "pace", "replica", "trainer"):
-        monkeypatch.setattr(f"inalab.hosts.training.{module}.time", clock)
-    trainer = Trainer(settings(**change), rank, 1)
+    trainer = Trainer(settings(**change), rank, 1, clock)
     trainer.replica.parameters[0].register_hook(lambda gradient: clock.sleep(took))
     records = []
     for record in trainer.run(lambda tensor, label: Played(clock=clock, ended=clock.now + delays[label.name])):
@@ -194,11 +191,9 @@ def test_a_digest_changes_with_any_parameter() -> None:
 
 
 @pytest.mark.parametrize(("rank", "virtual"), [(0, 0.1), (1, 0.4)])
-def test_a_step_is_padded_to_its_virtual_time_and_the_sum_is_timed_alone(
-    monkeypatch: pytest.MonkeyPatch, rank: int, virtual: float
-) -> None:
+def test_a_step_is_padded_to_its_virtual_time_and_the_sum_is_timed_alone(rank: int, virtual: float) -> None:
     slow = Straggler("slow", rank=1, factor=4.0)
-    records = in_virtual_time(monkeypatch, {"model": 0.02}, rank, took=0.03, compute_ms=100.0, straggler=slow)
+    records = in_virtual_time({"model": 0.02}, rank, took=0.03, compute_ms=100.0, straggler=slow)
     for r in records:
         assert (r["rank"], r["elements"]) == (rank, 16_810)
         assert r["ended"] - r["begun"] == pytest.approx(virtual + 0.02)
@@ -206,17 +201,17 @@ def test_a_step_is_padded_to_its_virtual_time_and_the_sum_is_timed_alone(
     assert [r["ended"] for r in records[:-1]] == [r["begun"] for r in records[1:]]
 
 
-def test_stragglers_are_drawn_for_each_rank_and_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stragglers_are_drawn_for_each_rank_and_step() -> None:
     """And what the worker does besides takes no virtual time."""
     model = Straggler("exponential", mean=0.5)
     for rank in (0, 1):
-        records = in_virtual_time(monkeypatch, {"model": 0.0}, rank, pause=0.003, compute_ms=20.0, straggler=model)
+        records = in_virtual_time({"model": 0.0}, rank, pause=0.003, compute_ms=20.0, straggler=model)
         assert [r["busy"] for r in records] == pytest.approx([0.020 * model.slowdown(SEED, rank, step) for step in range(6)])
         assert [r["ended"] for r in records[:-1]] == pytest.approx([r["begun"] for r in records[1:]], abs=1e-6)
 
 
-def test_virtual_time_that_is_too_short_is_negative_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = in_virtual_time(monkeypatch, {"model": 0.02}, took=0.05, compute_ms=10.0)
+def test_virtual_time_that_is_too_short_is_negative_padding() -> None:
+    records = in_virtual_time({"model": 0.02}, took=0.05, compute_ms=10.0)
     assert [r["padding"] for r in records] == pytest.approx([-0.04] * 6)
     assert [r["ended"] - r["begun"] for r in records] == pytest.approx([0.07] * 6)
 
@@ -230,13 +225,12 @@ def test_evaluation_is_rank_0s_every_so_many_steps_and_at_the_end() -> None:
     assert not [r for r in records[0] if "error" in r]
 
 
-def test_the_error_of_a_sum_is_relative_to_the_sum_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_sum_is_relative_to_the_sum_in_float64() -> None:
     def too_large(tensor: torch.Tensor, label: Label) -> Summed:  # by 1 %; two equal workers
         tensor.mul_(2.02)
         return alone(tensor, label)
 
-    monkeypatch.setattr(training.dist, "all_reduce", lambda tensor: tensor.mul_(2.0))
-    found = list(Trainer(settings(measure_error=True), 0, 2).run(too_large))
+    found = list(Trainer(settings(measure_error=True), 0, 2, all_reduce=lambda tensor: tensor.mul_(2.0)).run(too_large))
     assert [r["step"] for r in found if "error" in r] == [3, 5]
     assert [r["error"] for r in found if "error" in r] == pytest.approx([0.01, 0.01], rel=1e-4)
 
@@ -247,16 +241,15 @@ def test_round_trips_are_means_over_the_results_of_a_step() -> None:
     assert [r["rtt"] for r in found] == pytest.approx([0.1, 0.3, 0.0])
 
 
-def test_sleep_lasts_until_the_time_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sleep_lasts_until_the_time_is_there() -> None:
     class Restless(Clock):
         def sleep(self, seconds: float) -> None:
             super().sleep(min(seconds, 0.3))
 
     clock = Restless()
-    monkeypatch.setattr("inalab.hosts.training.pace.time", clock)
-    padded_sleep(clock.now + 1)
+    padded_sleep(clock.now + 1, clock)
     assert clock.now == 1001
-    padded_sleep(clock.now - 5)  # over already
+    padded_sleep(clock.now - 5, clock)  # over already
     assert clock.now == 1001
 
 
@@ -309,10 +302,10 @@ def test_sums_begin_with_the_last_layer_and_the_first_is_the_most_urgent() -> No
     assert group.labels[0] == [Label("2", 1), Label("0", 0)] * 2
 
 
-def test_a_layers_times_are_its_shares_of_the_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layers_times_are_its_shares_of_the_virtual_time() -> None:
     """Of 90 ms: 30 forward, of which the first layer has 20, and then 60 backward, of which the last has 20."""
     shape = {"workload": "layers-100@2+50@1", "pipeline": "barrier", "compute_ms": 90.0}
-    for r in in_virtual_time(monkeypatch, {"0": 0.01, "1": 0.08}, took=0.05, **shape):
+    for r in in_virtual_time({"0": 0.01, "1": 0.08}, took=0.05, **shape):
         (first, last), begun = r["layers"], r["begun"]
         assert [when - begun for when in first] == pytest.approx([0, 0.02, 0.09, 0.10])
         assert [when - begun for when in last] == pytest.approx([0.02, 0.03, 0.05, 0.13])
@@ -330,15 +323,13 @@ def test_a_layers_times_are_its_shares_of_the_virtual_time(monkeypatch: pytest.M
         ("barrier", {"forward": 0.5}, 0.375),
     ],
 )
-def test_how_much_of_the_communication_a_pipeline_hides(
-    monkeypatch: pytest.MonkeyPatch, pipeline: str, change: dict[str, Any], period: float
-) -> None:
+def test_how_much_of_the_communication_a_pipeline_hides(pipeline: str, change: dict[str, Any], period: float) -> None:
     """Two layers compute for 30 ms forward and 60 backward; the last one's sum takes 240 ms, the first one's 60.
 
     With a barrier a step waits for the last layer, whose gradient is there after 120 ms. Without, the first layer computes meanwhile.
     """
     delays = {"0": 0.06, "1": 0.24, "model": 0.3}
-    records = in_virtual_time(monkeypatch, delays, workload="layers-2x100", pipeline=pipeline, compute_ms=180.0, **change)
+    records = in_virtual_time(delays, workload="layers-2x100", pipeline=pipeline, compute_ms=180.0, **change)
     assert np.diff([r["begun"] for r in records])[1:] == pytest.approx([period] * 4)
     assert [r["compute"] for r in records] == [0.0] * 6  # what it waited for in its forward pass is no computation
     for r in records:
@@ -347,9 +338,9 @@ def test_how_much_of_the_communication_a_pipeline_hides(
             assert ended - begun == pytest.approx(delays[f"{number}"])
 
 
-def test_a_step_that_computes_for_too_long_moves_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_computes_for_too_long_moves_its_gradients() -> None:
     """The last layer's was due after 2 ms of 3, and comes after 50."""
     shape = {"workload": "layers-2x100", "pipeline": "barrier", "compute_ms": 3.0}
-    for r in in_virtual_time(monkeypatch, {"0": 0.0, "1": 0.0}, took=0.05, **shape):
+    for r in in_virtual_time({"0": 0.0, "1": 0.0}, took=0.05, **shape):
         assert r["padding"] == pytest.approx(-0.048)
         assert [layer[2] - r["begun"] for layer in r["layers"]] == pytest.approx([0.051, 0.05])

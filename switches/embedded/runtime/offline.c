@@ -1,6 +1,8 @@
 // The switch without interfaces, for tests and labs: records on standard input and output, each
 //     kind or port (2 bytes, big-endian), length (4 bytes, big-endian), bytes
 // In: a packet for a port, or a command (COMMAND). Out: the packets sent, or the answer (ANSWER, REFUSAL); then END.
+// In: CLOCK, with the time in nanoseconds (8 bytes), which stands still from then on. Out: what leaves the queues by then, and END.
+// From the first CLOCK on, each END comes after NEXT, the time at which the queues have something to send again; all ones: none.
 // Deterministic: a record is handled to its end, resubmissions and recirculations included, before the next is read.
 // Many records may be written at once; the answers are flushed when no further record is at hand.
 #include "runtime.h"
@@ -12,6 +14,8 @@
 #define ANSWER 0xfff1u
 #define REFUSAL 0xfff2u
 #define END 0xfff3u
+#define CLOCK 0xfff4u
+#define NEXT 0xfff5u
 #define HEAD 6
 #define MOST_DATA (1u << 20)
 #define MOST_COPIES 4096  // that one packet may cause unless --most-copies says otherwise: a record must come to its end
@@ -56,6 +60,14 @@ static void command(char *line) {
     free(reply.text);
 }
 
+static void go_on(void) {
+    for (bool more = true; more;) {
+        queues_turn();
+        more = pipeline_again();
+        more |= queues_drain();
+    }
+}
+
 static void packet(unsigned port, const uint8_t *data, size_t length) {
     if (!port_exists(port)) return;
     if (length > MAX_PACKET) {
@@ -65,16 +77,22 @@ static void packet(unsigned port, const uint8_t *data, size_t length) {
     port_counts[port].received++;
     queues_turn();
     pipeline_receive(port, data, length);
-    for (bool more = true; more;) {
-        queues_turn();
-        more = pipeline_again();
-        more |= queues_drain();
-    }
+    go_on();
+}
+
+static void write_next(void) {
+    uint8_t next[8];
+    int64_t wait = queues_next_event();
+    uint64_t due = wait < 0 ? UINT64_MAX : pipeline_now() + (uint64_t)wait;
+    store32(next, due >> 32);
+    store32(next + 4, due & UINT32_MAX);
+    write_record(NEXT, next, sizeof next);
 }
 
 int offline_run(unsigned ports, bool default_bound) {
     static uint8_t data[MOST_DATA];
     uint8_t head[HEAD];
+    bool clocked = false;
     if (default_bound) copies_bound(MOST_COPIES);
     for (unsigned port = 0; port < ports; port++) port_add_virtual(port, write_packet);
     while (take(head, sizeof head)) {
@@ -83,7 +101,9 @@ int offline_run(unsigned ports, bool default_bound) {
         if (length >= sizeof data || !take(data, length)) return 1;
         data[length] = 0;
         if (kind == COMMAND) command((char *)data);
+        else if (kind == CLOCK && length == 8) pipeline_set_clock(load32(data) << 32 | load32(data + 4)), clocked = true, go_on();
         else packet(kind, data, length);
+        if (clocked) write_next();
         write_record(END, NULL, 0);
     }
     fflush(stdout);

@@ -135,7 +135,8 @@ void packet_release(struct held *packet);
 void pipeline_init(uint64_t seed);
 void pipeline_receive(unsigned port, const uint8_t *data, size_t length);
 bool pipeline_again(void);    // handle resubmitted and recirculated packets; true if some are left
-uint64_t pipeline_now(void);  // ns since the switch started
+uint64_t pipeline_now(void);  // ns since the switch started, or as set
+void pipeline_set_clock(uint64_t ns);
 // one packet through egress; its bytes go to `out` (MAX_PACKET) and their number is returned, 0 if none leaves the port
 size_t pipeline_egress(unsigned port, const struct waiting *w, unsigned depth, uint8_t *out);
 

@@ -1,4 +1,7 @@
-"""Time that passes only while every process waits: a simulation whose processes are ordinary code, one of which runs at a time."""
+"""Time that passes only while every process waits: a simulation whose processes are ordinary code, one of which runs at a time.
+
+Nothing depends on the machine. At one moment, what was planned first comes first.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,36 @@ class Ended(BaseException):
     """The simulation is over; a process that still waits ends with this."""
 
 
+class StuckError(RuntimeError):
+    """Every process waits, and nothing will end that."""
+
+
 class Process:
     """A thread of the simulation. `turn` is its wait's number: a wake-up for an earlier wait is void."""
 
     def __init__(self) -> None:
-        self.may_run = threading.Semaphore(0)
+        self.may_run = threading.Lock()
+        self.may_run.acquire()
         self.turn = 0
         self.ended = False
-        self.error: BaseException | None = None
 
 
 class VirtualTime:
-    """Stands for the module `time`. Same events in, same order out: at one moment, what was planned first comes first."""
+    """A clock, and the processes that live by it."""
 
     def __init__(self) -> None:
         self.now = START
         self.processes: list[Process] = []
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
-        self._all_wait = threading.Semaphore(0)
+        self._all_wait = threading.Lock()
+        self._all_wait.acquire()
         self._running: Process | None = None
         self._over = False
+        self._error: BaseException | None = None  # the first that a process has raised
 
     def monotonic(self) -> float:
+        """Seconds."""
         return self.now
 
     def sleep(self, seconds: float) -> None:
@@ -46,10 +56,14 @@ class VirtualTime:
         self.wait_until(self.now + max(0.0, seconds))
 
     def after(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
-        """Plan a call."""
-        heapq.heappush(self._events, (self.now + seconds, next(self._order), call, arguments))
+        """Plan a call, which must not wait."""
+        self.at(self.now + seconds, call, *arguments)
 
-    def start(self, work: Callable[[], None]) -> None:
+    def at(self, moment: float, call: Callable[..., None], *arguments: Any) -> None:
+        """Plan a call for a moment, now at the earliest."""
+        heapq.heappush(self._events, (max(moment, self.now), next(self._order), call, arguments))
+
+    def start(self, work: Callable[[], object]) -> Process:
         """A process, from now on."""
         process = Process()
 
@@ -61,13 +75,14 @@ class VirtualTime:
             except Ended:
                 pass
             except BaseException as error:
-                process.error = error
+                self._error = self._error or error
             process.ended = True
             self._all_wait.release()
 
         self.processes.append(process)
         threading.Thread(target=body, daemon=True).start()
         self.after(0.0, self._wake, process, 0)
+        return process
 
     def wait_until(self, moment: float) -> None:
         """The process that runs waits until then, or until what `waker` gave it before is called."""
@@ -75,7 +90,7 @@ class VirtualTime:
         assert process is not None
         process.turn += 1
         if moment < FOR_EVER:
-            self.after(moment - self.now, self._wake, process, process.turn)
+            self.at(moment, self._wake, process, process.turn)
         self._all_wait.release()
         process.may_run.acquire()
         if self._over:
@@ -101,14 +116,15 @@ class VirtualTime:
         self._running = None
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Go on until then; raises what a process has raised. What has no event left to wait for is an error."""
+        """Go on until then; raises what a process has raised, and StuckError where nothing more can happen."""
         while not until():
-            assert self._events, "all processes wait for ever"
+            if not self._events:
+                raise StuckError("all processes wait for ever")
             moment, _, call, arguments = heapq.heappop(self._events)
             self.now = max(self.now, moment)
             call(*arguments)
-            for error in filter(None, (process.error for process in self.processes)):
-                raise error
+            if self._error is not None:
+                raise self._error
 
     def end(self) -> None:
         """End all processes."""
@@ -116,3 +132,30 @@ class VirtualTime:
         for process in self.processes:
             if not process.ended:
                 self._let_run(process)
+
+
+class Event:
+    """Something that a process waits for: threading.Event in virtual time."""
+
+    def __init__(self, time: VirtualTime) -> None:
+        self.time, self._set = time, False
+        self._waiting: list[Callable[[], None]] = []
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self._set
+
+    def set(self) -> None:
+        """It happens."""
+        self._set = True
+        waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has happened; False after so many seconds."""
+        end = FOR_EVER if timeout is None else self.time.now + timeout
+        while not self._set and self.time.now < end:
+            self._waiting.append(self.time.waker())
+            self.time.wait_until(end)
+        return self._set

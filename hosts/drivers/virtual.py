@@ -1,0 +1,276 @@
+"""Hosts in virtual time: their datagrams cross a network that somebody simulates, and what they compute takes no time by itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inalab.hosts.collective import NEVER
+from inalab.hosts.drivers.driver import Address
+from inalab.hosts.drivers.virtual_time import Event, VirtualTime
+from inalab.hosts.stream.datagrams import Datagrams
+
+EPOCH = 1  # of every group: there is one in a trial
+SIGNALS = 1 << 20  # the first descriptor of a signal; it is none of this machine's
+
+
+class Wire(Protocol):
+    """A host's link."""
+
+    busy: float  # until when its processor is
+
+    def put(self, datagram: bytes, source: Address, destination: Address, urgent: bool) -> None:
+        """The host sends this."""
+        ...
+
+
+class VirtualSignal:
+    """A hosts.drivers.driver.Signal."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        self.host, self.happened = host, 0
+        self.wake: Callable[[], None] | None = None
+        self.descriptor = next(host.numbers)
+        host.signals[self.descriptor] = self
+
+    def set(self) -> None:
+        self.happened += 1
+        if self.wake:
+            self.wake()
+
+    def take(self) -> None:
+        time = self.host.time
+        while not self.happened:
+            self.wake = time.waker()
+            time.wait_until(float("inf"))
+        self.wake = None
+        self.happened -= 1
+
+    def close(self) -> None:
+        del self.host.signals[self.descriptor]
+
+
+class VirtualEndpoint:
+    """A hosts.drivers.driver.Endpoint."""
+
+    def __init__(self, host: VirtualHost, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int) -> None:
+        self.host, self.local, self.peers, self.known = host, local, peers, frozenset(peers)
+        self.sender, self.receiver = sender, Datagrams(receive_rows, sender.record)
+        self.inbox: deque[bytes] = deque()
+        self.wake: Callable[[], None] | None = None
+        self.urgent = self.interrupted = False
+
+    def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
+        begin, wire, to = _begin(self.sender), self.host.wire, self.peers[peer]
+        end = begin + (length or self.sender.record.itemsize)
+        for row in rows:
+            wire.put(self.sender.octets[row, begin:end].tobytes(), self.local, to, self.urgent)
+        return len(rows)
+
+    def set_urgent(self, urgent: bool) -> None:
+        self.urgent = urgent
+
+    def arrive(self, datagram: bytes, source: Address) -> None:
+        """A datagram has come; what no peer has sent is not received."""
+        if source in self.known:
+            self.inbox.append(datagram)
+            if self.wake:
+                self.wake()
+
+    def wait(self, seconds: float, interrupt: int = NEVER) -> bool:
+        signal, time = self.host.signals.get(interrupt), self.host.time
+        if not self.inbox and seconds > 0 and not (signal and signal.happened):
+            self.wake = time.waker()
+            if signal:
+                signal.wake = self.wake
+            time.wait_until(time.now + seconds)
+            self.wake = None
+            if signal:
+                signal.wake = None
+        self.interrupted = bool(signal and signal.happened)
+        return bool(self.inbox)
+
+    def receive(self) -> Datagrams:
+        size, begin = self.sender.record.itemsize, _begin(self.receiver)
+        count = min(len(self.inbox), len(self.receiver))
+        self.host.work(count)
+        lengths = np.zeros(count, np.uint32)
+        for row in range(count):
+            datagram = self.inbox.popleft()
+            if len(datagram) <= size:  # else longer than any packet: nothing that is known
+                self.receiver.octets[row, begin : begin + len(datagram)] = np.frombuffer(datagram, np.uint8)
+                lengths[row] = len(datagram)
+        return self.receiver.first(count, lengths)
+
+    def close(self) -> None:
+        self.host.endpoints.pop(self.local[1], None)
+
+
+def _begin(datagrams: Datagrams) -> int:
+    """Where a row's datagram begins."""
+    return datagrams.base - int(datagrams.octets.ctypes.data)
+
+
+class VirtualRequested:
+    """A hosts.drivers.driver.Requested: what is requested is answered at once."""
+
+    epoch = EPOCH
+    handler: Callable[[bytes], bytes]
+
+    def __init__(self, host: VirtualHost, workers: int) -> None:
+        self.left, self.signal = workers, VirtualSignal(host)
+
+    def fileno(self) -> int:
+        return self.signal.descriptor
+
+    def leave(self) -> None:
+        """A worker leaves."""
+        self.left -= 1
+        self.signal.set()
+
+    def answer(self) -> bool:
+        self.signal.take()
+        return self.left > 0
+
+    def close(self) -> None:
+        self.signal.close()
+
+
+class VirtualRequests:
+    """A hosts.drivers.driver.Requests."""
+
+    def __init__(self, servers: dict[int, VirtualRequested]) -> None:
+        self.servers = servers
+
+    def gone(self) -> int | None:
+        return None
+
+    def ask(self, server: int, request: bytes, length: int, patience: float) -> bytes:
+        return self.servers[server].handler(request)
+
+    def close(self) -> None:
+        servers, self.servers = self.servers, {}
+        for server in servers.values():
+            server.leave()
+
+
+class VirtualComputing:
+    """A hosts.drivers.driver.Computing."""
+
+    def __init__(self, time: VirtualTime, compute: Callable[[], Any]) -> None:
+        self.compute, self.over = compute, Event(time)
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Compute it."""
+        try:
+            self.value = self.compute()
+        except Exception as error:
+            self.error = error
+        self.over.set()
+
+    def result(self) -> Any:
+        self.over.wait()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class VirtualProcessor:
+    """A hosts.drivers.driver.Processor: a process that computes while no virtual time passes, unless it waits for a sum."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        self.host, self.work, self.more = host, deque[VirtualComputing | None](), VirtualSignal(host)
+
+    def __enter__(self) -> VirtualProcessor:
+        self.host.start(self._run, "compute")
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.work.append(None)
+        self.more.set()
+
+    def submit(self, compute: Callable[..., Any], /, *given: Any) -> VirtualComputing:
+        found = VirtualComputing(self.host.time, lambda: compute(*given))
+        self.work.append(found)
+        self.more.set()
+        return found
+
+    def _run(self) -> None:
+        while True:
+            self.more.take()
+            if (next_one := self.work.popleft()) is None:
+                return
+            next_one.run()
+
+
+class VirtualHost:
+    """A hosts.drivers.driver.Driver. Servers by their address and port are in `servers`, which all hosts share.
+
+    To take in a batch of packets takes the host's processor `batch` seconds, and `each` for every one of them.
+    """
+
+    def __init__(
+        self, time: VirtualTime, wire: Wire, servers: dict[Address, VirtualRequested], each: float = 0.0, batch: float = 0.0
+    ) -> None:
+        self.time, self.wire, self.servers, self.each, self.batch = time, wire, servers, each, batch
+        self.signals: dict[int, VirtualSignal] = {}  # by descriptor
+        self.numbers = itertools.count(SIGNALS)
+        self.endpoints: dict[int, VirtualEndpoint] = {}  # by port
+        self.monotonic, self.sleep = time.monotonic, time.sleep
+
+    def arrive(self, datagram: bytes, source: Address, port: int) -> None:
+        """A datagram has come for a port."""
+        if found := self.endpoints.get(port):
+            found.arrive(datagram, source)
+
+    def work(self, packets: int) -> None:
+        """Take in so many packets, once the processor has sent what it is sending."""
+        self.wire.busy = max(self.wire.busy, self.time.now) + self.batch + packets * self.each
+        if self.wire.busy > self.time.now:
+            self.time.wait_until(self.wire.busy)
+
+    def event(self) -> Event:
+        """See Driver, as all that follow."""
+        return Event(self.time)
+
+    def signal(self) -> VirtualSignal:
+        return VirtualSignal(self)
+
+    def start(self, work: Callable[[], object], name: str) -> Event:
+        over = Event(self.time)
+
+        def whole() -> None:
+            try:
+                work()
+            finally:
+                over.set()
+
+        self.time.start(whole)
+        return over
+
+    def processor(self) -> VirtualProcessor:
+        return VirtualProcessor(self)
+
+    def datagrams(
+        self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1
+    ) -> VirtualEndpoint:
+        found = self.endpoints[local[1]] = VirtualEndpoint(self, local, peers, sender, receive_rows)
+        return found
+
+    def requests(
+        self, me: int, servers: Iterable[int], workers: int, addresses: list[str], port: int, patience: float, epoch: int
+    ) -> VirtualRequests:
+        return VirtualRequests({server: self.servers[addresses[server], port] for server in servers})
+
+    def requested(
+        self, me: int, workers: Iterable[int], addresses: list[str], port: int, patience: float, over: Callable[[], bool], size: int
+    ) -> VirtualRequested:
+        found = self.servers[addresses[me], port] = VirtualRequested(self, len(list(workers)))
+        return found

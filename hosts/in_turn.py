@@ -1,0 +1,144 @@
+"""A worker's all-reduces of tensors by a collective: each starts when it is given, and several are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Label, Operation, Sum
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.pending import PendingSum, Waiting
+from inalab.hosts.sampling import ScriptSampling
+from inalab.hosts.tally import tally
+
+COLLECTIVE = (Operation.SUM, Operation.KEEP)  # that all workers begin, in the same order
+
+
+class InTurn:
+    """Starts sums as they come, in a thread of its own. After one that failed, all that have not ended fail likewise.
+
+    One whose tensor shares memory with another that is under way starts when that is over.
+    """
+
+    def __init__(self, collective: Collective, driver: Driver, sampling: ScriptSampling | None = None) -> None:
+        """`sampling` is of the sums that are compared with what was given."""
+        self.collective, self.driver, self.sampling = collective, driver, sampling
+        self.waiting = Waiting(driver.signal())
+        self.under_way: list[tuple[PendingSum, Sum]] = []
+        self.over = driver.event()
+
+    def begin(self) -> None:
+        """Begin to take sums."""
+        self.over = self.driver.start(self.run, "ina")
+
+    def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> PendingSum:
+        """Begin to sum a tensor over all workers, in its place."""
+        pending = PendingSum(tensor, label, operation, self.driver)
+        self.waiting.put(pending)
+        return pending
+
+    def run(self) -> None:
+        """The thread: ends when it is to, and nothing is under way."""
+        under_way, leaving = self.under_way, False
+        while under_way or not leaving:
+            while not leaving and (self.waiting or not under_way):
+                if not self.waiting:
+                    self.collective.attend(self.waiting.descriptor)
+                if (pending := self.waiting.get()) is None:
+                    leaving = True
+                    continue
+                while any(_overlap(pending.tensor, earlier.tensor) for earlier, _ in under_way):
+                    self._advance(NEVER)
+                self._start(pending)
+            if under_way:
+                self._advance(NEVER if leaving else self.waiting.descriptor)
+        self.collective.close()
+        self.waiting.close()
+
+    def _start(self, pending: PendingSum) -> None:
+        with _reporting(pending):
+            if self.sampling and pending.operation in COLLECTIVE:
+                pending.sample = self.sampling.before(pending.tensor)
+            then, pending.started = partial(_keep, pending), self.driver.monotonic()
+            started = self.collective.start(_values(pending.tensor), True, pending.label, then, pending.operation)
+            self.under_way.append((pending, started))
+
+    def _advance(self, interrupt: int) -> None:
+        """Go on until the first sum is over, or the descriptor is readable; others may be over before."""
+        pending, started = self.under_way[0]
+        with _reporting(pending):
+            self.collective.advance(started, interrupt)
+        self.under_way[:] = [both for both in self.under_way if not both[0].is_completed()]
+
+    def end(self, patience: float) -> None:
+        """Take no more; wait up to `patience` seconds for what is under way."""
+        self.waiting.put(None)
+        self.over.wait(patience)
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether some of their elements may share memory: whether the ranges from their first to their last element meet."""
+    (start, end), (other_start, other_end) = _span(a), _span(b)
+    return start < other_end and other_start < end
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    elements = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
+
+
+def _values(tensor: torch.Tensor) -> NDArray[Any]:
+    """What is summed for a tensor; float16 is summed as float32."""
+    values = tensor.detach().resolve_neg()
+    return _lent(values.float().contiguous() if tensor.dtype == torch.float16 else values.contiguous())
+
+
+class _Lender:
+    """A tensor's memory for numpy, which keeps this, and so the tensor, for as long as it needs it.
+
+    Tensor.numpy() would do, but makes the storage one that can never be resized again, as some scripts do with what was summed.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.__array_interface__ = {
+            "version": 3, "shape": tuple(tensor.shape), "data": (tensor.data_ptr(), False),
+            "typestr": np.dtype(str(tensor.dtype).removeprefix("torch.")).str,
+        }  # fmt: skip
+
+
+def _lent(tensor: torch.Tensor) -> NDArray[Any]:
+    """A contiguous tensor's memory."""
+    return np.asarray(_Lender(tensor)) if tensor.numel() else tensor.clone().numpy()
+
+
+def _keep(pending: PendingSum, started: Sum) -> None:
+    """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
+    tensor, total = pending.tensor, torch.from_numpy(started.total)
+    pending.version, pending.update = started.version, started.update
+    with _reporting(pending):
+        if pending.sample is not None:
+            number, sample = pending.sample
+            tally.sampled(number, sample.record([total.reshape(-1)]))
+        if total.data_ptr() != tensor.data_ptr():
+            with torch.no_grad():
+                tensor.copy_(total.view_as(tensor))
+        elif not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
+        pending.finish()
+
+
+@contextmanager
+def _reporting(pending: PendingSum) -> Iterator[None]:
+    """What goes wrong with a sum is raised where somebody waits for it. If it was over before, the others learn of it in turn."""
+    try:
+        yield
+    except Exception as error:
+        if not pending.is_completed():
+            pending.finish(error if isinstance(error, AggregationError) else AggregationError(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,81 @@
+"""Target virtual: the real protocols, P4 programs and trainings, in time that passes only where all wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from inalab.hosts.training.pipeline import LAYERED
+from inalab.hosts.training.replica import preload
+from inalab.switches.embedded.build import build
+from inalab.switches.embedded.errors import CompileError
+from inalab.testbed.backends.backend import Backend, Report
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.simulator import costs
+from inalab.testbed.trial.apart import apart
+from inalab.testbed.trial.capture import Capture
+from inalab.topologies import isolation
+
+
+class Virtual(Backend):
+    """No root, no namespaces and no kernel's network: a process, and a compiled program for each switch."""
+
+    name = "virtual"
+    computed = True
+
+    def refuse(self, settings: TrialSettings) -> None:
+        settings.check_switches()
+        for job in settings.each():
+            if not job.of_scheme().driven:
+                raise SettingsError(
+                    f"scheme {job.scheme} does not run in virtual time, because its nodes use sockets of their own: choose another "
+                    "scheme, or target embedded"
+                )
+        try:
+            costs.of(settings.costs)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+
+    def refuse_capture(self) -> None:
+        raise SettingsError(f"target {self.name} does not capture packets: leave --capture out, or choose target embedded")
+
+    def prepare(self, trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            self._executable(trial.settings)
+
+    def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
+        settings.check()
+        for job in settings.each():
+            preload(job.workload, job.pipeline in LAYERED)
+        executable = self._executable(settings)
+
+        def trial(sender: Connection) -> dict[str, Any]:
+            from inalab.testbed.virtual.trial import run_trial  # which takes a moment to load
+
+            return run_trial(settings, seed, executable, sender.send)
+
+        return apart(isolation.fork, trial, report)
+
+    def versions(self) -> dict[str, str]:
+        """The origins of the costs."""
+        return costs.origins()
+
+    def caveats(self, record: Mapping[str, Any]) -> list[str]:
+        whose = (record.get("settings") or {}).get("costs", "not known")
+        origin = (record.get("target_versions") or {}).get(whose, "unknown")
+        return [f"All times are virtual: of links by their rates, and of hosts and switches by costs {whose} ({origin})."]
+
+    def lacks(self, error: KeyError) -> str:
+        return f"The figures need {error}, which is not in virtual time: there are none."
+
+    def _executable(self, settings: TrialSettings) -> Path:
+        """The program of the trial's scheme, compiled for the embedded switch."""
+        program = settings.running().program
+        assert program is not None
+        try:
+            return build(program, {"K": str(settings.k)})
+        except CompileError as error:
+            raise SettingsError(str(error)) from None

@@ -1,0 +1,203 @@
+"""A trial in virtual time: workers train, servers serve, and switches run the P4 program, while time passes only where all wait.
+
+The same settings and seed give the same result on every machine: nothing in it is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inalab.hosts.background import DISCARD_PORT
+from inalab.hosts.collective import AggregationError, Collective
+from inalab.hosts.drivers.stream import StreamDriver
+from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
+from inalab.hosts.drivers.virtual_time import Event, StuckError, VirtualTime
+from inalab.hosts.ethernet import PHYSICAL_BYTES
+from inalab.hosts.in_turn import InTurn
+from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Step
+from inalab.hosts.place import Place
+from inalab.hosts.stream.timeline import Timeline
+from inalab.hosts.training.trainer import Trainer
+from inalab.schemes.scheme import Admitted
+from inalab.switches.loss import DIRECTIONS, Loss, prepare_loss, switch_loss
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.simulator import costs
+from inalab.testbed.simulator.costs import Costs
+from inalab.testbed.trial.configuration import commands_for
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.job_run import JobRun, training
+from inalab.testbed.trial.outage import PORT
+from inalab.testbed.trial.outcome import count, outcome
+from inalab.testbed.trial.places import place_of
+from inalab.testbed.virtual.frames import HEADERS
+from inalab.testbed.virtual.network import HostLink, VirtualNetwork
+from inalab.topologies.plan import HostPlan
+
+Report = Callable[[FromWorker], None]
+BEGINS = 0.2  # seconds from when all workers are ready until the trial starts
+ENDS = 60.0  # seconds that servers may take to end after the workers
+
+
+def run_trial(settings: TrialSettings, seed: int, executable: Path, report: Report, own: Costs | None = None) -> dict[str, Any]:
+    """What testbed.trial.coordinator.run_trial returns, without what a machine adds. Raises TrialError.
+
+    `executable` is the scheme's program, built for the embedded switch; `own` are costs in place of those that the settings name.
+    """
+    trial = _Trial(settings, seed, executable, report, own or costs.of(settings.costs).packets)
+    try:
+        return trial.run()
+    except StuckError as error:
+        raise TrialError(f"the trial does not go on: {error}") from None
+    finally:
+        trial.end()
+
+
+@dataclass
+class _Exact:
+    """Sums in float64 over a job's workers, in the order of ranks; they take no time."""
+
+    time: VirtualTime
+    size: int
+
+    def __post_init__(self) -> None:
+        self.given: dict[int, torch.Tensor] = {}
+        self.over = Event(self.time)
+
+    def sum(self, rank: int, tensor: torch.Tensor) -> None:
+        """Put the sum in the tensor's place, once all have given theirs."""
+        self.given[rank] = tensor.clone()
+        given, over = self.given, self.over
+        if len(given) == self.size:
+            self.given, self.over = {}, Event(self.time)
+            over.set()
+        over.wait()
+        tensor.copy_(torch.stack([given[r] for r in range(self.size)]).sum(0))
+
+
+class _Trial:
+    def __init__(self, settings: TrialSettings, seed: int, executable: Path, report: Report, taken: Costs) -> None:
+        self.settings, self.seed, self.report = settings, seed, report
+        self.plan = settings.plan()
+        self.admitted = settings.admitted(self.plan)
+        several = len(settings.jobs) > 1
+        whole = zip(self.admitted, settings.each(), settings.starts(), strict=True)
+        self.jobs = [JobRun(job.plan, own, start, several) for job, own, start in whole]
+        self.time = VirtualTime()
+        commands = commands_for(settings, self.plan, seed)
+        self.network = VirtualNetwork(self.time, self.plan, executable, commands, taken, seed)
+        self.started = self.time.now + BEGINS
+        self.outage: list[float] = []  # when it began and ended, in seconds since the start
+        self.working: list[Event] = []
+        self.serving: list[Event] = []
+
+    def run(self) -> dict[str, Any]:
+        """The measurements."""
+        for job, run in zip(self.admitted, self.jobs, strict=True):
+            for host in job.plan.servers:
+                self._start(self.serving, job, host, self._serve)
+            exact = _Exact(self.time, job.plan.size)
+            for host in job.plan.hosts:
+                self._start(self.working, job, host, partial(self._work, run, exact))
+        self._plan_faults()
+        self.time.run(until=lambda: all(event.is_set() for event in self.working))
+        if any(run.failures for run in self.jobs):
+            raise TrialError("; ".join(run.why() for run in self.jobs if run.failures))
+        if self.settings.outage_at is not None and len(self.outage) < 2:
+            raise TrialError("the training ended before the outage did: set outage_at lower, or steps higher")
+        end = self.time.now + ENDS
+        self.time.run(until=lambda: all(event.is_set() for event in self.serving) or self.time.now > end)
+        controls = {name: switch.program for name, switch in self.network.switches.items()}
+        counted = count(self.settings, self.plan, self.admitted, controls)
+        return outcome(self.settings, self.jobs, counted, self.started, self._bytes() | {"outage": self.outage})
+
+    def _plan_faults(self) -> None:
+        """Worker 0's link loses every packet for a while (testbed.trial.outage); traffic of no job (hosts.background)."""
+        s, switch = self.settings, self.network.switches["tor0"].program
+        if s.outage_at is not None:
+            for direction in range(len(DIRECTIONS)):
+                for line in prepare_loss(direction, PORT, Loss(good=1.0), seed=0):
+                    switch.command(line)
+            self.time.at(self.started + s.outage_at, self._switch_outage, True)
+            self.time.at(self.started + s.outage_at + s.outage_ms / 1000, self._switch_outage, False)
+        if s.background:
+            source, sink = (self.plan.hosts[self.plan.topology.members[rack][-1]] for rack in (-1, 0))
+            frame = s.running().bits_on_wire(s.k) // 8 - PHYSICAL_BYTES
+            self._send_background(self.network.wires[source.name], source.station.ip, sink.station.ip, frame)
+
+    def _switch_outage(self, on: bool) -> None:
+        if not all(event.is_set() for event in self.working):
+            for direction in range(len(DIRECTIONS)):
+                self.network.switches["tor0"].program.command(switch_loss(direction, PORT, on))
+            self.outage.append(self.time.now - self.started)
+
+    def _send_background(self, wire: HostLink, source: str, sink: str, frame: int) -> None:
+        wire.put(bytes(frame - HEADERS), (source, DISCARD_PORT), (sink, DISCARD_PORT), False)
+        seconds = 8 * (frame + PHYSICAL_BYTES) / (self.settings.background * 1e6)
+        self.time.after(seconds, self._send_background, wire, source, sink, frame)
+
+    def _start(self, events: list[Event], job: Admitted, host: HostPlan, work: Callable[[Place, VirtualHost], None]) -> None:
+        driver = self.network.hosts[host.name]
+        place = replace(place_of(self.plan, job, host), driver=driver)
+        events.append(driver.start(lambda: work(place, driver), host.name))
+
+    def _serve(self, place: Place, driver: VirtualHost) -> None:
+        server = place.scheme.serve(place, lambda: False)
+        assert server is not None
+        server.serve()
+        server.close()
+
+    def _work(self, run: JobRun, exact: _Exact, place: Place, driver: VirtualHost) -> None:
+        """A worker's process: see hosts.worker.run_worker."""
+        rank, size = place.membership.rank, place.membership.size
+        try:
+            trainer = Trainer(training(run.settings, self.seed), rank, size, driver, partial(exact.sum, rank))
+            collective = place.scheme.join(place, EPOCH, lambda: run.reason() if run.failures else None)
+            timeline = Timeline()
+            if run.settings.timeline and isinstance(collective, StreamDriver):
+                collective.core.timeline = timeline
+            self._train(run, trainer, collective, timeline, driver)
+        except AggregationError as error:
+            self._hear(run, Failure(run.plan.number, rank, str(error), error.incomplete, error.missing))
+
+    def _train(self, run: JobRun, trainer: Trainer, collective: Collective, timeline: Timeline, driver: VirtualHost) -> None:
+        sums = InTurn(collective, driver)
+        sums.begin()
+
+        def wait_for_start() -> None:
+            self._hear(run, Hello(run.plan.number, trainer.rank, trainer.elements, trainer.replica.data.sha256))
+            self.time.wait_until(self.started + run.start)
+
+        for record in trainer.run(sums.sum, lambda: collective.counters, wait_for_start):
+            self._hear(run, Step(record))
+        self._hear(run, Done(trainer.rank, trainer.digest(), asdict(collective.counters), timeline.since(0.0)))
+        sums.end(0.0)
+
+    def _hear(self, run: JobRun, message: FromWorker) -> None:
+        run.hear(message)
+        if isinstance(message, Hello):
+            run.data = message.data
+        self.report(message)
+
+    def _bytes(self) -> dict[str, list[dict[str, int]]]:
+        """Bytes of frames on the links of switches, servers and workers, as testbed.trial.load.LinkBytes has them."""
+        lower = {"uplink_bytes": list(self.plan.switches), "server_bytes": [server.name for server in self.plan.servers]}
+        lower["worker_bytes"] = [host.name for job in self.jobs for host in job.plan.hosts]
+        links = self.network.links
+        return {
+            kind: [
+                {"up": links[link.number, True].octets, "down": links[link.number, False].octets}
+                for name in names for link in self.plan.links if link.lower == name
+            ]
+            for kind, names in lower.items()
+        }  # fmt: skip
+
+    def end(self) -> None:
+        """End all processes and switches."""
+        self.time.end()
+        self.network.close()
