@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from greenlet import greenlet
 
 START = 1000.0  # seconds; not 0, so that "never" may be
 FOR_EVER = float("inf")
 
 
-class Ended(BaseException):
+class EndedError(BaseException):
     """The simulation is over; a process that still waits ends with this."""
 
 
@@ -23,29 +24,22 @@ class StuckError(RuntimeError):
     """Every process waits, and nothing will end that."""
 
 
-class Process:
-    """A thread of the simulation. `turn` is its wait's number: a wake-up for an earlier wait is void."""
+class Process(greenlet):
+    """A process of the simulation. `turn` is its wait's number: a wake-up for an earlier wait is void."""
 
-    def __init__(self) -> None:
-        self.may_run = threading.Lock()
-        self.may_run.acquire()
-        self.turn = 0
-        self.ended = False
+    turn = 0
 
 
 class VirtualTime:
-    """A clock, and the processes that live by it."""
+    """A clock, and the processes that live by it. `run` is called where no process is."""
 
     def __init__(self) -> None:
         self.now = START
         self.processes: list[Process] = []
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
-        self._all_wait = threading.Lock()
-        self._all_wait.acquire()
+        self._outside = greenlet.getcurrent()
         self._running: Process | None = None
-        self._over = False
-        self._error: BaseException | None = None  # the first that a process has raised
 
     def monotonic(self) -> float:
         """Seconds."""
@@ -57,30 +51,16 @@ class VirtualTime:
 
     def after(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
         """Plan a call, which must not wait."""
-        self.at(self.now + seconds, call, *arguments)
+        heapq.heappush(self._events, (self.now + seconds, next(self._order), call, arguments))
 
     def at(self, moment: float, call: Callable[..., None], *arguments: Any) -> None:
         """Plan a call for a moment, now at the earliest."""
         heapq.heappush(self._events, (max(moment, self.now), next(self._order), call, arguments))
 
     def start(self, work: Callable[[], object]) -> Process:
-        """A process, from now on."""
-        process = Process()
-
-        def body() -> None:
-            process.may_run.acquire()
-            try:
-                if not self._over:
-                    work()
-            except Ended:
-                pass
-            except BaseException as error:
-                self._error = self._error or error
-            process.ended = True
-            self._all_wait.release()
-
+        """A process, from now on. What it raises, `run` raises."""
+        process = Process(work, self._outside)
         self.processes.append(process)
-        threading.Thread(target=body, daemon=True).start()
         self.after(0.0, self._wake, process, 0)
         return process
 
@@ -91,10 +71,7 @@ class VirtualTime:
         process.turn += 1
         if moment < FOR_EVER:
             self.at(moment, self._wake, process, process.turn)
-        self._all_wait.release()
-        process.may_run.acquire()
-        if self._over:
-            raise Ended
+        self._outside.switch()
 
     def waker(self) -> Callable[[], None]:
         """What ends the next wait of the process that runs, at once."""
@@ -104,34 +81,32 @@ class VirtualTime:
         return lambda: self.after(0.0, self._wake, process, turn)
 
     def _wake(self, process: Process, turn: int) -> None:
-        if process.ended or process.turn != turn:
+        if process.dead or process.turn != turn:
             return
         process.turn += 1
-        self._let_run(process)
-
-    def _let_run(self, process: Process) -> None:
         self._running = process
-        process.may_run.release()
-        self._all_wait.acquire()
+        process.switch()
         self._running = None
 
     def run(self, until: Callable[[], bool]) -> None:
         """Go on until then; raises what a process has raised, and StuckError where nothing more can happen."""
+        events = self._events
         while not until():
-            if not self._events:
+            if not events:
                 raise StuckError("all processes wait for ever")
-            moment, _, call, arguments = heapq.heappop(self._events)
+            moment, _, call, arguments = heapq.heappop(events)
             self.now = max(self.now, moment)
             call(*arguments)
-            if self._error is not None:
-                raise self._error
 
     def end(self) -> None:
         """End all processes."""
-        self._over = True
         for process in self.processes:
-            if not process.ended:
-                self._let_run(process)
+            if process and not process.dead:
+                self._running = process
+                try:
+                    process.throw(EndedError)
+                except EndedError:
+                    pass
 
 
 class Event:

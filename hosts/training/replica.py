@@ -134,7 +134,8 @@ class Replica:
         if exchange is None:
             return
         begun = self.driver.monotonic()
-        exchange.wait(number)
+        with torch.enable_grad():  # in virtual time other workers go on meanwhile, in this thread
+            exchange.wait(number)
         self.waited += self.driver.monotonic() - begun
         mean = exchange.tensors[number] / self.workers
         offset = 0

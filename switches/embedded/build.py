@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
+from enum import Enum
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,16 @@ from .errors import CompileError
 RUNTIME = Path(__file__).parent / "runtime"
 COMMON = ["-march=native", "-std=gnu11", "-Wall", "-Wno-unused"]
 FAST = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
+LIBRARY = ["-fPIC", "-fvisibility=hidden"]
 SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+class Form(Enum):
+    """What a program becomes, with the C compiler's options."""
+
+    EXECUTABLE = tuple(COMMON + FAST)
+    SANITIZED = tuple(COMMON + SANITIZED)
+    LIBRARY = tuple(COMMON + FAST + LIBRARY)
 
 
 def c_compiler() -> str:
@@ -38,21 +48,25 @@ def build(
     include_dirs: list[Path] | None = None,
     sanitize: bool = False,
     traced: bool = False,
+    library: bool = False,
 ) -> Path:
     """The executable of a program; compiles it unless the cache has it. Raises CompileError.
+
+    As a `library`, it is loaded into a process (switches.embedded.offline.LoadedSwitch).
 
     With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer end it at the first error, and report leaks at its end.
     If it is `traced`, it records each packet's steps (see emit/trace.py).
     """
+    form = Form.LIBRARY if library else Form.SANITIZED if sanitize else Form.EXECUTABLE
     source = preprocess_p4(program, defines, include_dirs)
     # recorded steps tell their files by path; elsewhere paths are in comments of the C alone
     origins = [(file if traced else Path(file).name, line) for file, line in source.origin]
-    with_what = _digest([source.text, repr(origins), program.name, str(traced), _front_end(), *_back_end(sanitize)])
+    with_what = _digest([source.text, repr(origins), program.name, str(traced), _front_end(), *_back_end(form)])
     known = cache_directory() / f"{program.stem[:40]}-source-{with_what}"  # leads to the executable
     if not known.exists():
         with _warnings() as printed:
             c = compile_source(source, program, traced)
-        executable = build_c(c, program.stem, sanitize)
+        executable = build_c(c, program.stem, form)
         if printed.getvalue():
             return executable  # it is compiled again the next time, and warned about again
         with tempfile.TemporaryDirectory(dir=known.parent) as scratch:
@@ -61,28 +75,28 @@ def build(
     return known.resolve()
 
 
-def build_c(c: str, name: str, sanitize: bool = False) -> Path:
+def build_c(c: str, name: str, form: Form = Form.EXECUTABLE) -> Path:
     """The executable of a program that is C already. Raises CompileError."""
-    target = cache_directory() / f"{name[:40]}-{digest_of_c(c, sanitize)}"
+    target = cache_directory() / f"{name[:40]}-{digest_of_c(c, form)}"
     if not target.exists():
-        _run_compiler(c, target, sanitize)
+        _run_compiler(c, target, form)
     return target
 
 
-def digest_of_c(c: str, sanitize: bool = False) -> str:
+def digest_of_c(c: str, form: Form = Form.EXECUTABLE) -> str:
     """A digest of all that an executable is made of."""
-    return _digest([c, *_back_end(sanitize)])
+    return _digest([c, *_back_end(form)])
 
 
-def compiler_command(sanitize: bool = False) -> list[str]:
+def compiler_command(form: Form = Form.EXECUTABLE) -> list[str]:
     """The C compiler with the options that a program and the runtime are compiled with."""
-    return [c_compiler(), *(COMMON + (SANITIZED if sanitize else FAST))]
+    return [c_compiler(), *form.value]
 
 
 @contextmanager
-def runtime_objects(sanitize: bool = False) -> Iterator[Path]:
+def runtime_objects(form: Form = Form.EXECUTABLE) -> Iterator[Path]:
     """The folder that has the compiled runtime once the block ends: it is compiled beside the block where there is none yet."""
-    folder = cache_directory() / f"runtime-{_digest(_back_end(sanitize))}"
+    folder = cache_directory() / f"runtime-{_digest(_back_end(form))}"
     if folder.exists():
         yield folder
         return
@@ -91,7 +105,7 @@ def runtime_objects(sanitize: bool = False) -> Iterator[Path]:
         sources, objects = sorted(map(str, RUNTIME.glob("*.c"))), Path(scratch) / "runtime"
         objects.mkdir()
         compiling = subprocess.Popen(
-            [*compiler_command(sanitize), "-c", *sources],
+            [*compiler_command(form), "-c", *sources],
             cwd=objects,
             env=os.environ | {"TMPDIR": scratch},
             stderr=subprocess.PIPE,
@@ -125,10 +139,10 @@ def _front_end() -> str:
     return _digest([path.read_text() for path in sorted([*own.rglob("*.py"), *own.glob("*.lark")])])
 
 
-def _back_end(sanitize: bool) -> list[str]:
+def _back_end(form: Form) -> list[str]:
     """All that makes an executable of C."""
     sources = (path.read_text() for path in sorted(RUNTIME.glob("*.[ch]")))
-    return [*compiler_command(sanitize), _machine(), *sources]
+    return [*compiler_command(form), _machine(), *sources]
 
 
 def _digest(parts: list[str]) -> str:
@@ -138,7 +152,7 @@ def _digest(parts: list[str]) -> str:
     return digest.hexdigest()[:24]
 
 
-def _run_compiler(c: str, target: Path, sanitize: bool) -> None:
+def _run_compiler(c: str, target: Path, form: Form) -> None:
     """Compile a program, beside it the runtime if that has not been compiled for any program yet, and link both."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
@@ -147,10 +161,10 @@ def _run_compiler(c: str, target: Path, sanitize: bool) -> None:
 
         def run(*arguments: str) -> subprocess.CompletedProcess[str]:
             own = os.environ | {"TMPDIR": scratch}  # what a compiler that is killed leaves is here
-            command = [*compiler_command(sanitize), *arguments]
+            command = [*compiler_command(form), *arguments]
             return subprocess.run(command, cwd=scratch, env=own, capture_output=True, text=True, check=False)
 
-        with runtime_objects(sanitize) as runtime:
+        with runtime_objects(form) as runtime:
             done = run("-I", str(RUNTIME), "-c", text.name)
         if done.returncode:
             kept = target.with_suffix(".failed.c")
@@ -158,7 +172,8 @@ def _run_compiler(c: str, target: Path, sanitize: bool) -> None:
             raise CompileError(
                 None, f"the C compiler failed on generated code (a defect; kept as {kept}): {first_error(done.stderr)}"
             )
-        linked = run("program.o", *objects_of(runtime), "-o", made.name)
+        shared = ["-shared"] if form is Form.LIBRARY else []
+        linked = run(*shared, "program.o", *objects_of(runtime), "-o", made.name)
         if linked.returncode:
             raise CompileError(None, f"the C compiler could not link the switch: {first_error(linked.stderr)}")
         made.rename(target)

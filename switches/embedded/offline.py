@@ -1,12 +1,14 @@
-"""The embedded switch without interfaces or root: packets in, packets out, one after the other. For tests and labs."""
+"""The embedded switch without interfaces or root: packets in, packets out, one after the other."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import struct
 import subprocess
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,10 +26,47 @@ PART = 1 << 16  # bytes that are read or written at once
 Record = tuple[int, bytes]
 
 
-class OfflineSwitch(Reads):
-    """A built program (switches.embedded.build) on virtual ports 0 … ports - 1; it is a switches.control.Control.
+class Batches(Reads):
+    """A switch that takes packets (port, bytes) and commands (COMMAND, bytes); it is a switches.control.Control.
 
-    A packet is handled to its end before the next. So that every packet has one, it may cause `most_copies` clones,
+    A packet is handled to its end before the next.
+    """
+
+    @abstractmethod
+    def batch(self, records: Sequence[Record]) -> list[list[Record]]:
+        """Let many packets and commands arrive at once, in order; what each of them caused.
+
+        That is the (port, packet)s that left, or one (ANSWER or REFUSAL, text). Raises ControlError if the switch has ended,
+        or breaks a bound.
+        """
+
+    def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
+        """Let a packet arrive at a port; the (port, packet)s that leave because of it, in order."""
+        (sent,) = self.batch([(port, packet)])
+        return sent
+
+    def at(self, now: int, *arriving: Record) -> tuple[list[Record], int | None]:
+        """Let the time be `now`, in nanoseconds, from when on it stands still, and packets arrive then at ports.
+
+        The (port, packet)s that leave by then, in order, and when queues with a rate or a delay have something to send next.
+        """
+        results = self.batch([(CLOCK, TIME.pack(now)), *arriving])
+        (due,) = TIME.unpack(results[-1].pop()[1])
+        left = [record for result in results for record in result if record[0] != NEXT]
+        return left, None if due == NEVER else due
+
+    def command(self, line: str) -> str:
+        """Run one command; its output. Raises CommandError if it is refused."""
+        ((kind, text), *_), *_ = self.batch([(COMMAND, line.encode())])
+        if kind == REFUSAL:
+            raise CommandError(text.decode(errors="replace"))
+        return text.decode(errors="replace")
+
+
+class OfflineSwitch(Batches):
+    """A built program (switches.embedded.build) on virtual ports 0 … ports - 1.
+
+    So that every packet has an end, it may cause `most_copies` clones,
     resubmissions and recirculations (default: 4096); those beyond are counted by `show_copies`. `under` is a command that
     runs the executable, which is appended to it.
 
@@ -64,11 +103,7 @@ class OfflineSwitch(Reads):
         self.close()
 
     def batch(self, records: Sequence[Record]) -> list[list[Record]]:
-        """Let many packets (port, bytes) and commands (COMMAND, bytes) arrive at once, in order; what each of them caused.
-
-        That is the (port, packet)s that left, or one (ANSWER or REFUSAL, text). Raises ControlError if the switch has ended,
-        or breaks a bound.
-        """
+        """See Batches."""
         left = memoryview(b"".join(HEAD.pack(kind, len(content)) + content for kind, content in records))
         results: list[list[Record]] = []
         current: list[Record] = []
@@ -127,28 +162,6 @@ class OfflineSwitch(Reads):
         self.process.kill()
         return ControlError(why)
 
-    def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
-        """Let a packet arrive at a port; the (port, packet)s that leave because of it, in order."""
-        (sent,) = self.batch([(port, packet)])
-        return sent
-
-    def at(self, now: int, *arriving: Record) -> tuple[list[Record], int | None]:
-        """Let the time be `now`, in nanoseconds, from when on it stands still, and packets arrive then at ports.
-
-        The (port, packet)s that leave by then, in order, and when queues with a rate or a delay have something to send next.
-        """
-        results = self.batch([(CLOCK, TIME.pack(now)), *arriving])
-        (due,) = TIME.unpack(results[-1].pop()[1])
-        left = [record for result in results for record in result if record[0] != NEXT]
-        return left, None if due == NEVER else due
-
-    def command(self, line: str) -> str:
-        """Run one command; its output. Raises CommandError if it is refused."""
-        ((kind, text), *_), *_ = self.batch([(COMMAND, line.encode())])
-        if kind == REFUSAL:
-            raise CommandError(text.decode(errors="replace"))
-        return text.decode(errors="replace")
-
     def close(self) -> None:
         """End the switch."""
         assert self.process.stdin and self.process.stdout
@@ -158,6 +171,43 @@ class OfflineSwitch(Reads):
             pass
         self.process.wait(ENDING)
         self.process.stdout.close()
+
+
+class LoadedSwitch(Batches):
+    """A program that is built as a library, in this process. Many may be loaded, each with a state of its own.
+
+    There is no bound to what a packet takes, and an error of the program ends the process.
+    """
+
+    def __init__(self, library: Path, ports: int = 8, seed: int = 0) -> None:
+        # what is loaded twice from one file, or under one name, has one state
+        copy = os.memfd_create(library.name)
+        os.write(copy, library.read_bytes())
+        self._library = ctypes.CDLL(f"/proc/self/fd/{copy}")
+        self._batch = self._library.library_batch
+        self._batch.restype, self._batch.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
+        self._answered = ctypes.c_size_t()
+        self._answered_at = ctypes.addressof(self._answered)
+        self._library.library_open(ctypes.c_uint(ports), ctypes.c_uint64(seed))
+
+    def batch(self, records: Sequence[Record]) -> list[list[Record]]:
+        """See Batches."""
+        data = b"".join([HEAD.pack(kind, len(content)) + content for kind, content in records])
+        answers = ctypes.string_at(self._batch(data, len(data), self._answered_at), self._answered.value)
+        results, current, at, end = list[list[Record]](), list[Record](), 0, len(answers)
+        while at < end:
+            number, length = HEAD.unpack_from(answers, at)
+            at += HEAD.size
+            if number == END:
+                results.append(current)
+                current = []
+            else:
+                current.append((number, answers[at : at + length]))
+                at += length
+        return results
+
+    def close(self) -> None:
+        """Nothing ends: the switch is there for as long as the process."""
 
 
 def _parsed(unread: bytearray, results: list[list[Record]], current: list[Record]) -> list[Record]:

@@ -44,18 +44,18 @@ class Virtual(Backend):
 
     def prepare(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
-            self._executable(trial.settings)
+            self._library(trial.settings)
 
     def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
         settings.check()
         for job in settings.each():
             preload(job.workload, job.pipeline in LAYERED)
-        executable = self._executable(settings)
+        library = self._library(settings)
 
         def trial(sender: Connection) -> dict[str, Any]:
             from inalab.testbed.virtual.trial import run_trial  # which takes a moment to load
 
-            return run_trial(settings, seed, executable, sender.send)
+            return run_trial(settings, seed, library, sender.send)
 
         return apart(isolation.fork, trial, report)
 
@@ -71,11 +71,11 @@ class Virtual(Backend):
     def lacks(self, error: KeyError) -> str:
         return f"The figures need {error}, which is not in virtual time: there are none."
 
-    def _executable(self, settings: TrialSettings) -> Path:
-        """The program of the trial's scheme, compiled for the embedded switch."""
+    def _library(self, settings: TrialSettings) -> Path:
+        """The program of the trial's scheme, as the embedded switch runs it."""
         program = settings.running().program
         assert program is not None
         try:
-            return build(program, {"K": str(settings.k)})
+            return build(program, {"K": str(settings.k)}, library=True)
         except CompileError as error:
             raise SettingsError(str(error)) from None

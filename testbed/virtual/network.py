@@ -11,7 +11,7 @@ from inalab.hosts.drivers.driver import Address
 from inalab.hosts.drivers.virtual import VirtualHost, VirtualRequested
 from inalab.hosts.drivers.virtual_time import START, VirtualTime
 from inalab.hosts.ethernet import PHYSICAL_BYTES
-from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.switches.embedded.offline import LoadedSwitch
 from inalab.switches.sizes import MAX_PORTS
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.virtual import frames
@@ -73,9 +73,9 @@ class HostLink:
 class VirtualSwitch:
     """A switch of the network: the program as it is compiled for the embedded switch, with its queues, by the network's clock."""
 
-    def __init__(self, time: VirtualTime, executable: Path, seed: int, cost: float) -> None:
+    def __init__(self, time: VirtualTime, library: Path, seed: int, cost: float) -> None:
         self.time, self.cost = time, cost
-        self.program = OfflineSwitch(executable, ports=MAX_PORTS, seed=seed)
+        self.program = LoadedSwitch(library, MAX_PORTS, seed)
         self.program.at(_nanoseconds(time.now))
         self.out: dict[int, Link] = {}  # by port
         self.busy = 0.0
@@ -110,12 +110,12 @@ class VirtualNetwork:
     """A plan's hosts, links and switches. `commands` are what each switch is told, `costs` what hosts, switches and links take."""
 
     def __init__(
-        self, time: VirtualTime, plan: NetworkPlan, executable: Path, commands: dict[str, list[str]], costs: Costs, seed: int
+        self, time: VirtualTime, plan: NetworkPlan, library: Path, commands: dict[str, list[str]], costs: Costs, seed: int
     ) -> None:
         self.time, self.plan = time, plan
         stations = [*(host.station for host in plan.everyone), *(switch.station for switch in plan.switches.values())]
         self.stations = {station.ip: station for station in stations}
-        self.switches = {name: VirtualSwitch(time, executable, seed, costs.switch) for name in plan.switches}
+        self.switches = {name: VirtualSwitch(time, library, seed, costs.switch) for name in plan.switches}
         servers: dict[Address, VirtualRequested] = {}
         self.wires = {host.name: HostLink(self, host, costs) for host in plan.everyone}
         self.hosts = {name: VirtualHost(time, wire, servers, costs.host, costs.batch) for name, wire in self.wires.items()}
@@ -139,8 +139,3 @@ class VirtualNetwork:
         host = self.hosts[name]
         if found := frames.received(frame, self.wires[name].station):
             host.arrive(*found)
-
-    def close(self) -> None:
-        """End the switches."""
-        for switch in self.switches.values():
-            switch.program.close()

@@ -44,18 +44,19 @@ BEGINS = 0.2  # seconds from when all workers are ready until the trial starts
 ENDS = 60.0  # seconds that servers may take to end after the workers
 
 
-def run_trial(settings: TrialSettings, seed: int, executable: Path, report: Report, own: Costs | None = None) -> dict[str, Any]:
+def run_trial(settings: TrialSettings, seed: int, library: Path, report: Report, own: Costs | None = None) -> dict[str, Any]:
     """What testbed.trial.coordinator.run_trial returns, without what a machine adds. Raises TrialError.
 
-    `executable` is the scheme's program, built for the embedded switch; `own` are costs in place of those that the settings name.
+    `library` is the scheme's program, built as one (switches.embedded.build). `own` are costs in place of those that the settings
+    name.
     """
-    trial = _Trial(settings, seed, executable, report, own or costs.of(settings.costs).packets)
+    trial = _Trial(settings, seed, library, report, own or costs.of(settings.costs).packets)
     try:
         return trial.run()
     except StuckError as error:
         raise TrialError(f"the trial does not go on: {error}") from None
     finally:
-        trial.end()
+        trial.time.end()
 
 
 @dataclass
@@ -81,7 +82,7 @@ class _Exact:
 
 
 class _Trial:
-    def __init__(self, settings: TrialSettings, seed: int, executable: Path, report: Report, taken: Costs) -> None:
+    def __init__(self, settings: TrialSettings, seed: int, library: Path, report: Report, taken: Costs) -> None:
         self.settings, self.seed, self.report = settings, seed, report
         self.plan = settings.plan()
         self.admitted = settings.admitted(self.plan)
@@ -90,28 +91,28 @@ class _Trial:
         self.jobs = [JobRun(job.plan, own, start, several) for job, own, start in whole]
         self.time = VirtualTime()
         commands = commands_for(settings, self.plan, seed)
-        self.network = VirtualNetwork(self.time, self.plan, executable, commands, taken, seed)
+        self.network = VirtualNetwork(self.time, self.plan, library, commands, taken, seed)
         self.started = self.time.now + BEGINS
         self.outage: list[float] = []  # when it began and ended, in seconds since the start
-        self.working: list[Event] = []
-        self.serving: list[Event] = []
+        self.working = self.serving = 0  # processes that have not ended
 
     def run(self) -> dict[str, Any]:
         """The measurements."""
         for job, run in zip(self.admitted, self.jobs, strict=True):
             for host in job.plan.servers:
-                self._start(self.serving, job, host, self._serve)
+                self._start(job, host, self._serve)
             exact = _Exact(self.time, job.plan.size)
             for host in job.plan.hosts:
-                self._start(self.working, job, host, partial(self._work, run, exact))
+                self._start(job, host, partial(self._work, run, exact))
+        self.working = sum(job.plan.size for job in self.admitted)
         self._plan_faults()
-        self.time.run(until=lambda: all(event.is_set() for event in self.working))
+        self.time.run(until=lambda: not self.working)
         if any(run.failures for run in self.jobs):
             raise TrialError("; ".join(run.why() for run in self.jobs if run.failures))
         if self.settings.outage_at is not None and len(self.outage) < 2:
             raise TrialError("the training ended before the outage did: set outage_at lower, or steps higher")
         end = self.time.now + ENDS
-        self.time.run(until=lambda: all(event.is_set() for event in self.serving) or self.time.now > end)
+        self.time.run(until=lambda: not self.serving or self.time.now > end)
         controls = {name: switch.program for name, switch in self.network.switches.items()}
         counted = count(self.settings, self.plan, self.admitted, controls)
         return outcome(self.settings, self.jobs, counted, self.started, self._bytes() | {"outage": self.outage})
@@ -131,7 +132,7 @@ class _Trial:
             self._send_background(self.network.wires[source.name], source.station.ip, sink.station.ip, frame)
 
     def _switch_outage(self, on: bool) -> None:
-        if not all(event.is_set() for event in self.working):
+        if self.working:
             for direction in range(len(DIRECTIONS)):
                 self.network.switches["tor0"].program.command(switch_loss(direction, PORT, on))
             self.outage.append(self.time.now - self.started)
@@ -141,16 +142,18 @@ class _Trial:
         seconds = 8 * (frame + PHYSICAL_BYTES) / (self.settings.background * 1e6)
         self.time.after(seconds, self._send_background, wire, source, sink, frame)
 
-    def _start(self, events: list[Event], job: Admitted, host: HostPlan, work: Callable[[Place, VirtualHost], None]) -> None:
+    def _start(self, job: Admitted, host: HostPlan, work: Callable[[Place, VirtualHost], None]) -> None:
         driver = self.network.hosts[host.name]
         place = replace(place_of(self.plan, job, host), driver=driver)
-        events.append(driver.start(lambda: work(place, driver), host.name))
+        self.time.start(lambda: work(place, driver))
 
     def _serve(self, place: Place, driver: VirtualHost) -> None:
+        self.serving += 1
         server = place.scheme.serve(place, lambda: False)
         assert server is not None
         server.serve()
         server.close()
+        self.serving -= 1
 
     def _work(self, run: JobRun, exact: _Exact, place: Place, driver: VirtualHost) -> None:
         """A worker's process: see hosts.worker.run_worker."""
@@ -164,6 +167,7 @@ class _Trial:
             self._train(run, trainer, collective, timeline, driver)
         except AggregationError as error:
             self._hear(run, Failure(run.plan.number, rank, str(error), error.incomplete, error.missing))
+        self.working -= 1
 
     def _train(self, run: JobRun, trainer: Trainer, collective: Collective, timeline: Timeline, driver: VirtualHost) -> None:
         sums = InTurn(collective, driver)
@@ -196,8 +200,3 @@ class _Trial:
             ]
             for kind, names in lower.items()
         }  # fmt: skip
-
-    def end(self) -> None:
-        """End all processes and switches."""
-        self.time.end()
-        self.network.close()

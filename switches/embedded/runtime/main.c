@@ -108,6 +108,13 @@ static void run(int epoll) {
     }
 }
 
+void switch_init(uint64_t seed) {
+    pipeline_init(seed);
+    tables_init();
+    control_entries(program_entries);
+    tables_loaded();
+}
+
 int main(int argc, char **argv) {
     static const struct option options[] = {{"commands", 1, 0, 'c'}, {"socket", 1, 0, 's'}, {"seed", 1, 0, 'r'},
                                             {"offline", 1, 0, 'o'}, {"most-copies", 1, 0, 'm'}, {0}};
@@ -125,10 +132,7 @@ int main(int argc, char **argv) {
     }
     if (optind != argc) usage();
 
-    pipeline_init(seed);
-    tables_init();
-    control_entries(program_entries);
-    tables_loaded();
+    switch_init(seed);
     if (commands) control_file(commands);
     if (offline) return offline_run((unsigned)offline, copies == UINT64_MAX);
     int epoll = epoll_create1(EPOLL_CLOEXEC);

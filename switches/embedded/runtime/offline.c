@@ -5,6 +5,7 @@
 // From the first CLOCK on, each END comes after NEXT, the time at which the queues have something to send again; all ones: none.
 // Deterministic: a record is handled to its end, resubmissions and recirculations included, before the next is read.
 // Many records may be written at once; the answers are flushed when no further record is at hand.
+// As a library (library_open, library_batch) it takes the same records from memory, and answers in memory.
 #include "runtime.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -43,12 +44,30 @@ static bool take(uint8_t *to, size_t length) {
     return true;
 }
 
+static bool in_memory;
+static uint8_t *answers;
+static size_t answers_length, answers_room;
+
+static void write_bytes(const void *data, size_t length) {
+    if (!in_memory) {
+        fwrite(data, 1, length, stdout);
+        return;
+    }
+    while (answers_length + length > answers_room) {
+        answers_room = answers_room ? 2 * answers_room : 1 << 16;
+        answers = realloc(answers, answers_room);
+        if (!answers) abort();
+    }
+    memcpy(answers + answers_length, data, length);
+    answers_length += length;
+}
+
 static void write_record(unsigned kind, const void *data, size_t length) {
     uint8_t head[HEAD];
     store16(head, kind);
     store32(head + 2, length);
-    fwrite(head, 1, sizeof head, stdout);
-    if (length) fwrite(data, 1, length, stdout);
+    write_bytes(head, sizeof head);
+    if (length) write_bytes(data, length);
 }
 
 static void write_packet(unsigned port, const uint8_t *data, size_t length) { write_record(port, data, length); }
@@ -89,23 +108,55 @@ static void write_next(void) {
     write_record(NEXT, next, sizeof next);
 }
 
+static bool clocked;  // the time has been set
+
+// data has room for a byte behind it
+static void handle(unsigned kind, uint8_t *data, size_t length) {
+    data[length] = 0;
+    if (kind == COMMAND) command((char *)data);
+    else if (kind == CLOCK && length == 8) pipeline_set_clock(load32(data) << 32 | load32(data + 4)), clocked = true, go_on();
+    else packet(kind, data, length);
+    if (clocked) write_next();
+    write_record(END, NULL, 0);
+}
+
+static void add_ports(unsigned ports) {
+    for (unsigned port = 0; port < ports; port++) port_add_virtual(port, write_packet);
+}
+
 int offline_run(unsigned ports, bool default_bound) {
     static uint8_t data[MOST_DATA];
     uint8_t head[HEAD];
-    bool clocked = false;
     if (default_bound) copies_bound(MOST_COPIES);
-    for (unsigned port = 0; port < ports; port++) port_add_virtual(port, write_packet);
+    add_ports(ports);
     while (take(head, sizeof head)) {
-        unsigned kind = (unsigned)load16(head);
         size_t length = load32(head + 2);
         if (length >= sizeof data || !take(data, length)) return 1;
-        data[length] = 0;
-        if (kind == COMMAND) command((char *)data);
-        else if (kind == CLOCK && length == 8) pipeline_set_clock(load32(data) << 32 | load32(data + 4)), clocked = true, go_on();
-        else packet(kind, data, length);
-        if (clocked) write_next();
-        write_record(END, NULL, 0);
+        handle((unsigned)load16(head), data, length);
     }
     fflush(stdout);
     return 0;
+}
+
+__attribute__((visibility("default"))) void library_open(unsigned ports, uint64_t seed) {
+    in_memory = true;
+    switch_init(seed);
+    copies_bound(MOST_COPIES);
+    add_ports(ports);
+}
+
+// the answers to whole records, and their length; they are there until the next call
+__attribute__((visibility("default"))) const uint8_t *library_batch(const uint8_t *records, size_t length, size_t *answered) {
+    static uint8_t data[MOST_DATA];
+    answers_length = 0;
+    while (length >= HEAD) {
+        size_t own = load32(records + 2);
+        if (own >= sizeof data || own > length - HEAD) break;
+        memcpy(data, records + HEAD, own);
+        handle((unsigned)load16(records), data, own);
+        records += HEAD + own;
+        length -= HEAD + own;
+    }
+    *answered = answers_length;
+    return answers;
 }

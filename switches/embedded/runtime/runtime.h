@@ -173,6 +173,7 @@ uint8_t *offloads_undo(const struct tpacket2_hdr *header, uint8_t *data, size_t 
 void offloads_turn_off(unsigned port, int fd, const char *interface);  // at a veth peer in this network namespace
 
 // --- offline.c: the switch without interfaces, packets on standard input and output
+void switch_init(uint64_t seed);  // main.c
 int offline_run(unsigned ports, bool default_bound);
 
 // --- controller_port.c: the port to a controller
