@@ -42,7 +42,7 @@ class ServerDriver:
         here = True
         while here:
             if self.endpoint.wait(float("inf"), self.workers.fileno()):
-                self.driver.sleep(NAP)
+                self.driver.nap(NAP)
                 self._receive()
             if self.endpoint.interrupted:
                 here = self.workers.answer()

@@ -283,8 +283,11 @@ class SocketDriver:
     requests = staticmethod(Requests.to)
     requested = staticmethod(Requested.of)
 
+    def nap(self, seconds: float) -> None:
+        """See Driver, as all that follow."""
+        self.sleep(seconds)
+
     def start(self, work: Callable[[], object], name: str) -> threading.Event:
-        """See Driver."""
         over = threading.Event()
 
         def whole() -> None:
@@ -297,7 +300,6 @@ class SocketDriver:
         return over
 
     def processor(self) -> ThreadPoolExecutor:
-        """See Driver."""
         return ThreadPoolExecutor(1, "compute", _give_way)
 
 

@@ -63,7 +63,7 @@ class StreamDriver(Summing):
             if self.endpoint.interrupted:
                 return
             if arrived:
-                self.driver.sleep(core.nap())
+                self.driver.nap(core.nap())
                 if self._receive():
                     self.pulsed = core.heard_at
                     continue

@@ -213,13 +213,15 @@ class VirtualProcessor:
 class VirtualHost:
     """A hosts.drivers.driver.Driver. Servers by their address and port are in `servers`, which all hosts share.
 
-    To take in a batch of packets takes the host's processor `batch` seconds, and `each` for every one of them.
+    To take in a batch of packets takes the host's processor `batch` seconds, and `each` for every one of them; it `naps` where that
+    is so long that packets had better gather.
     """
 
     def __init__(
-        self, time: VirtualTime, wire: Wire, servers: dict[Address, VirtualRequested], each: float = 0.0, batch: float = 0.0
+        self, time: VirtualTime, wire: Wire, servers: dict[Address, VirtualRequested], each: float, batch: float, naps: bool
     ) -> None:
         self.time, self.wire, self.servers, self.each, self.batch = time, wire, servers, each, batch
+        self.nap = time.sleep if naps else lambda seconds: None
         self.signals: dict[int, VirtualSignal] = {}  # by descriptor
         self.numbers = itertools.count(SIGNALS)
         self.endpoints: dict[int, VirtualEndpoint] = {}  # by port

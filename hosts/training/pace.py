@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -33,7 +32,8 @@ VARIABLE = "INALAB_PACE"  # the environment variable: compute_ms, seed, rank, an
 class Pace:
     """Pads blocks of computation, one a step."""
 
-    def __init__(self, compute_ms: float, seed: int, rank: int, straggler: Straggler) -> None:
+    def __init__(self, compute_ms: float, seed: int, rank: int, straggler: Straggler, driver: Driver | None = None) -> None:
+        self.driver = driver or SOCKETS
         self.compute_ms, self.seed, self.rank, self.straggler = compute_ms, seed, rank, straggler
         self.step = 0
 
@@ -44,13 +44,13 @@ class Pace:
     @contextmanager
     def compute(self) -> Iterator[None]:
         """A step's computation: leaving the block waits for the end of its virtual time."""
-        begun = time.monotonic()
+        begun = self.driver.monotonic()
         yield
         due = begun + self.seconds(self.step)
         self.step += 1
         tally.paced += 1
-        tally.late += time.monotonic() > due
-        padded_sleep(due)
+        tally.late += self.driver.monotonic() > due
+        padded_sleep(due, self.driver)
 
 
 class _OfTheEnvironment:

@@ -66,7 +66,7 @@ class Trainer:
         """`all_reduce` puts the sum over all workers in a tensor's place, in float64."""
         torch.set_num_threads(1)
         self.settings, self.rank, self.driver, self.all_reduce = settings, rank, driver, all_reduce
-        self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler)
+        self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler, driver)
         layered = settings.pipeline in LAYERED
         s = settings
         self.replica = Replica(s.workload, s.seed, rank, workers, layered, s.batch, s.learning_rate, s.momentum, driver)

@@ -8,6 +8,7 @@ from typing import Any
 from inalab.hosts.messages import Message
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
 
 Report = Callable[[Message], None]
@@ -18,6 +19,7 @@ class Backend:
 
     name = ""
     computed = False  # whether its trials' times are computed, and not measured
+    side_by_side = False  # whether its trials may run at the same time, which it can `start`
     usual: Mapping[str, str] = {}  # settings that it can keep up with, where an experiment's own are too much
 
     def require(self) -> None:
@@ -34,6 +36,10 @@ class Backend:
 
     def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
         """Run a trial; its measurements, as testbed.trial.coordinator.run_trial returns them. Raises TrialError."""
+        raise NotImplementedError
+
+    def start(self, settings: TrialSettings, seed: int) -> Apart:
+        """Begin a trial, where trials may run side by side."""
         raise NotImplementedError
 
     def versions(self) -> dict[str, str]:

@@ -31,8 +31,12 @@ class Networks(Backend):
     def require(self) -> None:
         if not isolation.possible():
             if os.geteuid() == 0:
-                raise SettingsError("network namespaces cannot be made here, perhaps because this is a container that bars them")
-            raise SettingsError("this kernel does not let an ordinary user make network namespaces: run inalab with sudo")
+                raise SettingsError(
+                    "network namespaces cannot be made here: if this is a container, allow them, or choose --target virtual"
+                )
+            raise SettingsError(
+                "this kernel does not let an ordinary user make network namespaces: run inalab with sudo, or with --target virtual"
+            )
 
     def refuse(self, settings: TrialSettings) -> None:
         settings.check_switches()

@@ -15,7 +15,7 @@ from inalab.testbed.backends.backend import Backend, Report
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
-from inalab.testbed.trial.apart import apart
+from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.capture import Capture
 from inalab.topologies import isolation
 
@@ -24,7 +24,7 @@ class Virtual(Backend):
     """No root, no namespaces and no kernel's network: a process, and a compiled program for each switch."""
 
     name = "virtual"
-    computed = True
+    computed = side_by_side = True
 
     def refuse(self, settings: TrialSettings) -> None:
         settings.check_switches()
@@ -47,6 +47,9 @@ class Virtual(Backend):
             self._library(trial.settings)
 
     def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
+        return followed(self.start(settings, seed), report)
+
+    def start(self, settings: TrialSettings, seed: int) -> Apart:
         settings.check()
         for job in settings.each():
             preload(job.workload, job.pipeline in LAYERED)
@@ -57,7 +60,7 @@ class Virtual(Backend):
 
             return run_trial(settings, seed, library, sender.send)
 
-        return apart(isolation.fork, trial, report)
+        return Apart(isolation.fork, trial)
 
     def versions(self) -> dict[str, str]:
         """The origins of the costs."""

@@ -89,7 +89,7 @@ class _Run:
     def __init__(self, words: RunWords) -> None:
         scheme = named_scheme(words.scheme) if words.scheme else None
         request = Request(words.experiment, words.target, words.seed, list(words.set), words.quick)
-        self.request, self.experiment, self.settings = understood(request, scheme)
+        self.request, self.experiment, self.settings = understood(request, scheme, here=False)
         self.plan = checked_plan(self.experiment, self.settings, request.seed)
         self.backend = backends.find(self.request.target)
         check(self.backend, self.plan)

@@ -30,7 +30,8 @@ def run(
     target: Annotated[
         str | None,
         typer.Option(
-            help="what runs the switches: embedded or bmv2; or simulated, which computes the trials", show_default="embedded"
+            help="what runs the trials: embedded or bmv2, on networks; virtual, in virtual time; or simulated, which computes them",
+            show_default="embedded",
         ),
     ] = None,
     scheme: Annotated[

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 import sys
 import time
 import traceback
+from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +54,7 @@ from inalab.testbed.record.runs import (
 from inalab.testbed.record.statistics import median_interval
 from inalab.testbed.report.page import write_report
 from inalab.testbed.theory import bounds
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
 from inalab.testbed.trial.errors import TrialError
 
@@ -73,25 +79,32 @@ class Display:
             TextColumn("{task.fields[state]}", markup=False),
             console=console, auto_refresh=False, transient=True, disable=not self.live,
         )  # fmt: skip
-        self.drawn = self.begun = time.monotonic()
+        self.begun = time.monotonic()
         self.ended = 0  # trials
-        self.task: Any = None
 
-    def begin(self, number: int, trial: Trial) -> None:
-        self.title = plain(f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})")
-        self.left = self._left()
-        self.state: dict[str, Any] = {}
-        self.again: dict[int, int] = {}
-        self.steps = trial.settings.steps
-        self.task = self.progress.add_task(self.title + self.left, total=self.steps, state="starting the network")
-        self._draw(0, "starting the network", force=True)
+    def begin(self, number: int, trial: Trial) -> ShownTrial:
+        """A trial begins; others may be under way."""
+        return ShownTrial(self, plain(f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})"), trial.settings.steps)
 
-    def _left(self) -> str:
+    def left(self) -> str:
         """About how long the run still takes, if its trials take as long as those that have ended."""
         if not self.ended:
             return ""
         seconds = (self.to_run - self.ended) * (time.monotonic() - self.begun) / self.ended
         return f", {time_left(seconds)}"
+
+
+class ShownTrial:
+    """The progress of a trial."""
+
+    def __init__(self, display: Display, title: str, steps: int) -> None:
+        self.display, self.title, self.steps = display, title, steps
+        self.console, self.left = display.console, display.left()
+        self.state: dict[str, Any] = {}
+        self.again: dict[int, int] = {}
+        self.drawn = 0.0
+        self.task = display.progress.add_task(self.title + self.left, total=self.steps, state="starting the network")
+        self._draw(0, "starting the network", force=True)
 
     def hear(self, message: Message) -> None:
         """Take in what the trial reports."""
@@ -119,23 +132,25 @@ class Display:
 
     def _draw(self, step: int, words: str, force: bool = False) -> None:
         now = time.monotonic()
-        if now - self.drawn < (REFRESH_SECONDS if self.live or self.notebook else LINE_SECONDS) and not force:
+        live, notebook = self.display.live, self.display.notebook
+        if now - self.drawn < (REFRESH_SECONDS if live or notebook else LINE_SECONDS) and not force:
             return
         self.drawn = now
-        if self.live:
-            self.progress.update(self.task, completed=step, state=words)
-            self.progress.refresh()
-        elif self.notebook:
-            self.notebook.show(f"{self.title}{self.left}: step {step}/{self.steps}  {words}")
+        if live:
+            self.display.progress.update(self.task, completed=step, state=words)
+            self.display.progress.refresh()
+        elif notebook:
+            notebook.show(f"{self.title}{self.left}: step {step}/{self.steps}  {words}")
         else:
             self.console.print(f"{self.title}{self.left}: step {step}/{self.steps}  {words}", soft_wrap=True)
 
     def end(self, *words: str | tuple[str, str]) -> None:
         """Replace the bar by one line about the trial."""
-        self.ended += 1
-        self.progress.remove_task(self.task)
-        if self.notebook:
-            self.notebook.show(f"{self.ended} of {self.to_run} trials have ended")
+        display = self.display
+        display.ended += 1
+        display.progress.remove_task(self.task)
+        if display.notebook:
+            display.notebook.show(f"{display.ended} of {display.to_run} trials have ended")
         self.console.print(styled(f"{self.title}: ", *words), soft_wrap=True)
 
 
@@ -156,6 +171,8 @@ def run_experiment(request: Request, experiment: Experiment, settings: Any, resu
         run = create_run(results, record["experiment"], record)
         claim(run)
     have = {(t["name"], t["seed"]) for t in run.trials}
+    if request.why:
+        console.print(request.why, style="yellow", soft_wrap=True)
     console.print(record["network"], highlight=False, soft_wrap=True)
     console.print(
         f"{record['experiment']}: {len(plan)} trials on {request.target}, seed {request.seed}"
@@ -170,12 +187,14 @@ def run_experiment(request: Request, experiment: Experiment, settings: Any, resu
     try:
         display = Display(console, len(plan), len(plan) - len(have))
         with display.progress:
-            for number, trial in enumerate(plan, start=1):
+            left = [(number, trial) for number, trial in enumerate(plan, start=1) if (trial.name, trial.seed) not in have]
+            if backend.side_by_side:
+                failed |= not _run_side_by_side(run, left, backend, display)
+            for number, trial in left if not backend.side_by_side else ():
                 if stop_requested:
                     raise KeyboardInterrupt
-                if (trial.name, trial.seed) not in have:
-                    capture = Capture(request.capture, captures.folder(run.folder, number, trial)) if request.capture else None
-                    failed |= not _run_one(run, number, trial, backend, display, capture)
+                capture = Capture(request.capture, captures.folder(run.folder, number, trial)) if request.capture else None
+                failed |= not _run_one(run, number, trial, backend, display, capture)
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")
@@ -260,14 +279,45 @@ def _keep(run: Run, entry: dict[str, Any]) -> None:
 
 
 def _run_one(run: Run, number: int, trial: Trial, backend: Backend, display: Display, capture: Capture | None) -> bool:
-    entry = entry_of(trial)
-    display.begin(number, trial)
+    shown = display.begin(number, trial)
+    return _kept(run, trial, lambda: backend.run(trial.settings, trial.seed, shown.hear, capture), shown, capture)
+
+
+def _run_side_by_side(run: Run, trials: list[tuple[int, Trial]], backend: Backend, display: Display) -> bool:
+    """As many at once as there are processors. They are kept in their order, so that equal runs have equal records."""
+    waiting, going, ended = deque(trials), dict[Any, tuple[int, Trial, Apart, ShownTrial]](), dict[int, Callable[[], bool]]()
+    well, to_keep = True, [number for number, _ in trials]
     try:
-        entry |= backend.run(trial.settings, trial.seed, display.hear, capture)
+        while waiting or going:
+            if stop_requested:
+                raise KeyboardInterrupt
+            while waiting and len(going) < len(os.sched_getaffinity(0)):
+                number, trial = waiting.popleft()
+                shown = display.begin(number, trial)
+                begun = backend.start(trial.settings, trial.seed)
+                going[begun.receiver] = number, trial, begun, shown
+            for receiver in connection.wait(list(going), LINE_SECONDS):
+                number, trial, begun, shown = going[receiver]
+                if not begun.hear(shown.hear):
+                    del going[receiver]
+                    ended[number] = partial(_kept, run, trial, begun.result, shown)
+            while to_keep and to_keep[0] in ended:
+                well &= ended.pop(to_keep.pop(0))()
+        return well
+    finally:
+        for _, _, begun, _ in going.values():
+            begun.kill()
+
+
+def _kept(run: Run, trial: Trial, result: Callable[[], dict[str, Any]], shown: ShownTrial, capture: Capture | None = None) -> bool:
+    """Keep a trial's result, and show it; False where it failed."""
+    entry = entry_of(trial)
+    try:
+        entry |= result()
     except TrialError as error:
         entry |= {"valid": False, "problems": [str(error)], "failed": True}
         _keep(run, entry)
-        display.end(("failed", "red"), f": {error}")
+        shown.end(("failed", "red"), f": {error}")
         return False
     captured = entry.get("captured", {})
     for link, its in captured.items():
@@ -277,14 +327,14 @@ def _run_one(run: Run, number: int, trial: Trial, backend: Backend, display: Dis
         entry |= bounds.recorded(entry)
     except Exception as error:  # of a scheme of one's own; what was measured is kept
         wording = f"{type(error).__name__}: {error}"
-        display.console.print(f"the bound of scheme {trial.settings.scheme} cannot be computed: {wording}", style="yellow")
+        shown.console.print(f"the bound of scheme {trial.settings.scheme} cannot be computed: {wording}", style="yellow")
     _keep(run, entry)
     m = entry["metrics"]
     verdict = ["valid"] if entry["valid"] else [("not valid", "yellow"), f": {'; '.join(entry['problems'])}"]
     accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""
-    display.end(f"{m['duration']:.1f} s, median TAT {1000 * m['tat_median']:.0f} ms, {accuracy}", *verdict)
+    shown.end(f"{m['duration']:.1f} s, median TAT {1000 * m['tat_median']:.0f} ms, {accuracy}", *verdict)
     if dropped := sum(its["dropped"] for its in captured.values()):
-        display.console.print(f"{dropped} packets are missing in the captures: capture fewer links", style="yellow")
+        shown.console.print(f"{dropped} packets are missing in the captures: capture fewer links", style="yellow")
     return True
 
 

@@ -18,44 +18,65 @@ from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
 
 
-def apart(
-    begin: Callable[[Callable[[], int]], int], trial: Callable[[Connection], dict[str, Any]], report: Callable[[Message], None]
-) -> dict[str, Any]:
-    """The result of a trial that runs in a process which `begin` makes. `report` gets every message that the trial sends.
+class Apart:
+    """A trial in a process that `begin` makes. Whatever ends this process, the trial's ends with it."""
 
-    Raises TrialError. Whatever ends this process, the trial's ends with it.
-    """
-    receiver, sender = Pipe(duplex=False)
+    def __init__(self, begin: Callable[[Callable[[], int]], int], trial: Callable[[Connection], dict[str, Any]]) -> None:
+        """`trial` may send messages (hosts.messages), and returns its result."""
+        self.receiver, sender = Pipe(duplex=False)
+        self._result: dict[str, Any] | None = None
+        self._failure = ""
+        self._code: int | None = None
 
-    def work() -> int:
-        receiver.close()
-        return _work(trial, sender)
+        def work() -> int:
+            self.receiver.close()
+            return _work(trial, sender)
 
-    result: dict[str, Any] | None = None
-    failure = ""
-    pid = begin(work)
-    try:
+        self._pid = begin(work)
         sender.close()
-        while True:
-            try:
-                received: dict[str, Any] | str | Message = receiver.recv()
-            except EOFError:
-                break
-            if isinstance(received, dict):
-                result = received
-            elif isinstance(received, str):
-                failure = received
-            else:
-                report(received)
-    except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        raise
+
+    def hear(self, report: Callable[[Message], None]) -> bool:
+        """Wait for what the trial sends next, and report it if it is a message; False when there is nothing more to come."""
+        try:
+            received: dict[str, Any] | str | Message = self.receiver.recv()
+        except EOFError:
+            return False
+        if isinstance(received, dict):
+            self._result = received
+        elif isinstance(received, str):
+            self._failure = received
+        else:
+            report(received)
+        return True
+
+    def result(self) -> dict[str, Any]:
+        """The result, once there is nothing more to come. Raises TrialError."""
+        code = self._wait()
+        if self._result is None:
+            raise TrialError(self._failure or f"the trial's first process {isolation.ending(code)} and left no result")
+        return self._result
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        if self._code is None:
+            os.kill(self._pid, signal.SIGKILL)
+            self._wait()
+
+    def _wait(self) -> int:
+        if self._code is None:
+            self._code = isolation.wait(self._pid)
+            self.receiver.close()
+        return self._code
+
+
+def followed(trial: Apart, report: Callable[[Message], None]) -> dict[str, Any]:
+    """The trial's result. Raises TrialError."""
+    try:
+        while trial.hear(report):
+            pass
+        return trial.result()
     finally:
-        code = isolation.wait(pid)
-        receiver.close()
-    if result is None:
-        raise TrialError(failure or f"the trial's first process {isolation.ending(code)} and left no result")
-    return result
+        trial.kill()
 
 
 def _work(trial: Callable[[Connection], dict[str, Any]], sender: Connection) -> int:

@@ -20,7 +20,7 @@ from inalab.switches.control import ControlError
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import discovery
-from inalab.testbed.trial.apart import apart
+from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.errors import TrialError
@@ -62,7 +62,7 @@ def _run(settings: TrialSettings, seed: int, target: Target, report: Report, fil
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
             return _Trial(settings, seed, target, sender, Path(scratch)).run(files)
 
-    return apart(isolation.start, trial, report)
+    return followed(Apart(isolation.start, trial), report)
 
 
 class _Trial:

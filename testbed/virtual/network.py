@@ -118,7 +118,8 @@ class VirtualNetwork:
         self.switches = {name: VirtualSwitch(time, library, seed, costs.switch) for name in plan.switches}
         servers: dict[Address, VirtualRequested] = {}
         self.wires = {host.name: HostLink(self, host, costs) for host in plan.everyone}
-        self.hosts = {name: VirtualHost(time, wire, servers, costs.host, costs.batch) for name, wire in self.wires.items()}
+        taken = costs.host, costs.batch, costs.naps
+        self.hosts = {name: VirtualHost(time, wire, servers, *taken) for name, wire in self.wires.items()}
         self.links: dict[tuple[int, bool], Link] = {}  # by number, and whether upwards
         for planned in plan.links:
             up = partial(self.switches[planned.upper].arrive, planned.upper_port)

@@ -70,8 +70,8 @@ class Mean(Ring):
 
     def join(self, place, epoch, pulse=None):
         collective = super().join(place, epoch, pulse)
-        over = collective._over
-        collective._over = lambda started, total: over(started, (total / place.membership.size).astype(total.dtype))
+        exact = collective._sum
+        collective._sum = lambda flat: (exact(flat) / place.membership.size).astype(flat.dtype)
         return collective
 
 SCHEME = Mean()

@@ -283,11 +283,13 @@ def test_without_bmv2_one_sentence_says_what_to_install(tmp_path: Path) -> None:
 
 def test_where_no_namespaces_can_be_made_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(isolation, "possible", lambda *work: False)
-    done = inalab("run", "quickstart", "--results", str(tmp_path))
+    done = inalab("run", "workers", "--results", str(tmp_path))
     assert done.returncode != 0
     whose = "cannot be made here" if os.geteuid() == 0 else "does not let an ordinary user make network namespaces: run inalab with"
     assert done.stderr.startswith("inalab: ") and whose in done.stderr and done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
+    there = inalab("run", "quickstart", "--set", "steps=1", "--set", "workers=1", "--results", str(tmp_path))
+    assert there.returncode == 0 and "the trials run in virtual time (--target virtual)" in there.stdout
     wording = inalab("doctor", env={"COLUMNS": "200"})
     assert wording.returncode == 1 and "target embedded cannot run: namespaces, HTB missing" in wording.stdout
 

@@ -78,7 +78,7 @@ class Busy(Clock):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Busy()
-    monkeypatch.setattr("inalab.hosts.training.pace.time", made)
+    monkeypatch.setattr("inalab.hosts.training.pace.SOCKETS", made)
     monkeypatch.setattr("inalab.hosts.training.pace.tally", Tally())
     return made
 

@@ -314,8 +314,8 @@ def test_progress_tells_how_long_a_run_still_takes(monkeypatch: pytest.MonkeyPat
     display = runner.Display(Console(file=out, width=200), trials=10, to_run=6)
     entry = Trial("a", {}, TrialSettings(), 1)
     for number in (1, 2, 3):
-        display.begin(number, entry)
+        shown = display.begin(number, entry)
         now[0] += 20.0
-        display.end("20.0 s")
+        shown.end("20.0 s")
     begun = [line.partition(": step 0/")[0] for line in out.getvalue().splitlines() if "step 0/" in line]
     assert begun == [f"trial {n}/10 a (seed 1){left}" for n, left in ((1, ""), (2, ", about 2 min left"), (3, ", about 80 s left"))]

@@ -50,8 +50,8 @@ def test_a_trials_name_and_what_became_of_it_are_shown_as_they_are(live: bool) -
     out = io.StringIO()
     display = runner.Display(Terminal(file=out, width=200, force_terminal=live), 1)
     with display.progress:
-        display.begin(1, Trial(HOSTILE, {}, TrialSettings(), 1))
-        display.end(("failed", "red"), f": {HOSTILE}")
+        shown = display.begin(1, Trial(HOSTILE, {}, TrialSettings(), 1))
+        shown.end(("failed", "red"), f": {HOSTILE}")
     assert out.getvalue().count("m[/x] [red]9[/red] :car: ␛[2J") >= 3
 
 

@@ -1,0 +1,135 @@
+"""Trials in virtual time: what is exact, what a fault costs, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inalab.switches.embedded.build import build
+from inalab.testbed import backends
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.theory import bounds
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.virtual.trial import run_trial
+
+RECORD = Path(__file__).parents[1] / "golden" / "virtual.json"
+SMALL: dict[str, Any] = {"workload": "tensor-6000", "steps": 4, "racks": 2, "workers": 2, "compute_ms": 10}
+
+
+def settings(**changes: Any) -> TrialSettings:
+    made: TrialSettings = make_settings(TrialSettings, SMALL | changes)
+    return made
+
+
+def virtual(seed: int = 1, heard: list[Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """The result of a trial."""
+    chosen = settings(**changes)
+    chosen.check()
+    program = chosen.running().program
+    assert program is not None
+    return run_trial(chosen, seed, build(program, {"K": str(chosen.k)}, library=True), [].append if heard is None else heard.append)
+
+
+def metrics(**changes: Any) -> dict[str, Any]:
+    found = virtual(**changes)
+    assert found["valid"], found["problems"]
+    measured: dict[str, Any] = found["metrics"]
+    return measured
+
+
+@pytest.mark.parametrize("scheme", ["switchml", "atp"])
+def test_a_trained_model_is_the_same_whatever_is_lost(scheme: str) -> None:
+    """The quickstart's after 20 steps, as on a network (tests/network/test_trials.py)."""
+    training = {"scheme": scheme, "workload": "digits-mlp", "steps": 20, "workers": 4, "compute_ms": 50}
+    digests = {metrics(**training, **faults)["model_digest"] for faults in ({}, {"loss": 0.02, "burst": 4}, {"straggler": "slow"})}
+    assert len(digests) == 1
+    if scheme == "switchml":
+        assert digests.pop().startswith("307de40483e35d89")
+
+
+def test_the_record_of_a_trial_is_that_of_every_machine() -> None:
+    """Of losses, a slow worker and a timeline; to make it anew: print what `found` is here."""
+    found = virtual(seed=7, loss=0.02, straggler="exponential", timeline=True)
+    assert json.loads(json.dumps(found)) == json.loads(RECORD.read_text())
+
+
+@pytest.mark.parametrize("scheme", ["switchml", "atp"])
+@pytest.mark.parametrize("rate", [10, 100_000])
+def test_without_costs_a_sum_takes_its_bound_at_any_rate(scheme: str, rate: float) -> None:
+    chosen = {"scheme": scheme, "costs": "none", "host_rate": rate, "uplink_rate": rate, "workload": "tensor-60000", "steps": 2}
+    found, bound = metrics(**chosen)["tat_median"], bounds.seconds(settings(**chosen), 60_000)
+    assert bound <= found <= {"switchml": 1.02, "atp": 1.08}[scheme] * bound
+
+
+def test_latency_and_costs_lengthen_sums() -> None:
+    without, late = metrics(costs="none"), metrics(costs="none", latency=5)
+    assert late["tat_median"] > without["tat_median"] + 4 * 0.005  # up two links and down two, at least once
+    assert metrics()["tat_median"] > without["tat_median"]
+
+
+def test_an_outage_is_survived_and_recorded() -> None:
+    found = metrics(outage_at=0.03, outage_ms=40)
+    assert found["outage"] == pytest.approx([0.03, 0.07]) and found["retransmissions"] > 0
+    assert found["duration"] > metrics()["duration"] + 0.02
+    with pytest.raises(TrialError, match="the training ended before the outage did"):
+        virtual(outage_at=5)
+
+
+def test_background_traffic_takes_its_share_of_the_links() -> None:
+    assert metrics(background=6.0)["tat_median"] > 1.5 * metrics()["tat_median"]
+
+
+def test_jobs_share_a_network_and_atp_holds_nothing_at_the_end() -> None:
+    found = virtual(scheme="atp", jobs=json.dumps([{"workers": 1}, {"workers": 1, "start": 0.01}]), aggregators=8, loss=0.01)
+    assert found["valid"], found["problems"]
+    assert found["metrics"]["aggregators_held"] == 0 and len(found["metrics"]["jobs"]) == 2
+    assert all(of_job["model_digest"] for of_job in found["metrics"]["jobs"])
+
+
+@pytest.mark.parametrize("pipeline", ["barrier", "cross-barrier"])
+def test_layers_are_summed_as_the_pipeline_has_it(pipeline: str) -> None:
+    found = virtual(pipeline=pipeline, workload="layers-3000+500+3000", measure_error=True)
+    assert found["valid"] and all(len(step["layers"]) == 3 for step in found["steps"])
+    assert max(step.get("error", 0.0) for step in found["steps"]) < 1e-6
+
+
+def test_a_sum_that_cannot_be_completed_ends_the_trial_with_who_is_missing() -> None:
+    with pytest.raises(
+        TrialError, match=r"worker \d: job 0, slot \d+, chunk \d+ cannot be completed: nothing arrived for 0\.5 s; "
+    ):
+        virtual(loss=0.999, patience=0.5)
+    with pytest.raises(TrialError, match=r"worker \d: job 0, chunk \d+ cannot be completed: .*server 0 has not seen worker"):
+        virtual(scheme="atp", loss=0.999, patience=0.5)
+
+
+def test_what_happens_is_told_in_its_order() -> None:
+    heard: list[Any] = []
+    virtual(heard=heard)
+    kinds = [type(message).__name__ for message in heard]
+    assert kinds[:4] == ["Hello"] * 4 and kinds.count("Step") == 16 and kinds.count("Done") == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"scheme": "ring"}, "scheme ring does not run in virtual time"),
+        ({"costs": "tofino"}, "costs tofino are unknown: choose one of none, dpdk, embedded"),
+    ],
+)
+def test_what_does_not_run_is_refused_in_a_sentence(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        backends.find("virtual").refuse(settings(**changes))
+
+
+def test_trials_run_in_a_process_of_their_own_and_end_with_it() -> None:
+    backend, chosen = backends.find("virtual"), settings()
+    backend.prepare([Trial("a", {}, chosen, 1)])
+    assert backend.run(chosen, 1, lambda message: None)["metrics"] == virtual()["metrics"]
+    begun = backend.start(settings(steps=10_000), 1)
+    begun.kill()
+    with pytest.raises(TrialError, match="was killed by SIGKILL and left no result"):
+        begun.result()
