@@ -18,10 +18,18 @@ fail() {
 optional=
 [ "${BROWSER:-0}" = 1 ] && optional="chromium:chromium tshark:tshark" # the tests open the report and captures in them
 missing=
-for pair in mnexec:mininet ping:iputils-ping ethtool:ethtool ip:iproute2 tc:iproute2 cc:gcc bwrap:bubblewrap "$PYTHON:python3" $optional; do
+for pair in mnexec:mininet ping:iputils-ping ethtool:ethtool ip:iproute2 tc:iproute2 bwrap:bubblewrap; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
 [ -d "$MININET" ] || missing="$missing mininet"
+if [ -n "$missing" ] && ! { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }; then
+    missing=$(echo "$missing" | tr ' ' '\n' | sort -u | tr '\n' ' ')
+    echo "inalab setup: trials run in virtual time alone until this is done: sudo apt-get install --no-install-recommends $missing"
+    missing=
+fi
+for pair in cc:gcc "$PYTHON:python3" $optional; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+done
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 if command -v "$PYTHON" >/dev/null 2>&1; then
     "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"

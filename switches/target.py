@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
-
-from mininet.link import Intf
-from mininet.net import Mininet
-from mininet.topo import Topo
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .control import Control
+
+if TYPE_CHECKING:  # where no network is made, Mininet need not be there
+    from mininet.net import Mininet
+    from mininet.topo import Topo
 
 
 class SwitchError(RuntimeError):
@@ -62,6 +62,8 @@ class Target(Protocol):
 
 def on_interfaces(switch: RunningSwitch, interfaces: dict[int, str]) -> RunningSwitch:
     """Start a switch on interfaces that exist, by port; the switch."""
+    from mininet.link import Intf
+
     for port, interface in sorted(interfaces.items()):
         Intf(interface, node=switch, port=port)
     switch.start([])

@@ -37,7 +37,9 @@ def replay(settings: TrialSettings, elements: int, seed: int = 1) -> Replayed:
     whole = settings.changed(workload=f"tensor-{elements}")
     program = whole.running().program
     assert program is not None
-    found = run_trial(whole, seed, build(program, {"K": str(whole.k)}, library=True), lambda message: None, Costs(delay=DELAY, naps=True))
+    found = run_trial(
+        whole, seed, build(program, {"K": str(whole.k)}, library=True), lambda message: None, Costs(delay=DELAY, naps=True)
+    )
     assert "sum" not in found.get("reasons", []), found["problems"]
     sums: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     for step in found["steps"]:

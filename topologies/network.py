@@ -14,6 +14,7 @@ from inalab.switches.target import RunningSwitch, SwitchError, Target, tell
 from inalab.topologies import isolation
 from inalab.topologies.interfaces import Interface
 from inalab.topologies.links import run_all
+from inalab.topologies.mininet_topo import MininetTopo
 from inalab.topologies.plan import NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
@@ -29,7 +30,7 @@ class Network:
         """`commands` are what each switch is told before packets flow."""
         self.plan = plan
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        self.mininet = target.network(plan.topo(), logs, seed)
+        self.mininet = target.network(MininetTopo(plan=plan), logs, seed)
         self._address_hosts()
         self._name_hosts(logs)
         self._connect_management()

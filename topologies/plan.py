@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import networkx
-from mininet.topo import Topo
 
 from inalab.switches.commands import Commands
 from inalab.switches.forwarding import Station, forward
-from inalab.topologies.links import RateLink
 from inalab.topologies.topology import Topology, TopologyError
 
 
@@ -79,19 +77,6 @@ class LinkPlan:
 
 
 Hop = tuple[int, bool]  # number of a link in the plan, and whether a packet goes up
-
-
-class MininetTopo(Topo):
-    """The data network of a plan, for Mininet."""
-
-    def build(self, plan: NetworkPlan) -> None:
-        """Hosts, switches and links of the plan; a link's parameter `rate` is in Mbit/s."""
-        for number, switch in enumerate(plan.switches.values(), start=1):
-            self.addSwitch(switch.name, dpid=f"{number:x}")
-        for host in plan.everyone:
-            self.addHost(host.name, mac=host.station.mac, ip=f"{host.station.ip}/16")
-        for link in plan.links:
-            self.addLink(link.lower, link.upper, port1=link.lower_port, port2=link.upper_port, cls=RateLink, rate=link.rate)
 
 
 class NetworkPlan:
@@ -188,10 +173,6 @@ class NetworkPlan:
     def everyone(self) -> list[HostPlan]:
         """Workers and servers, by rank."""
         return [*self.hosts, *self.servers]
-
-    def topo(self) -> MininetTopo:
-        """The plan as a Mininet topology."""
-        return MininetTopo(plan=self)
 
     def root(self, job: int) -> SwitchPlan | None:
         """Where the sums of a job's racks meet: jobs have the roots in turn. None where there is no switch above the racks."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from inalab.schemes.scheme import Scheme
 from inalab.switches.bmv2 import installation
 from inalab.switches.embedded.errors import CompileError
-from inalab.switches.embedded.target import EmbeddedTarget
 from inalab.switches.target import Target
 from inalab.testbed.backends.backend import Backend, Report
 from inalab.testbed.plan.experiment import Trial
@@ -29,6 +29,11 @@ class Networks(Backend):
         self.targets: dict[tuple[Path, str], Target] = {}
 
     def require(self) -> None:
+        if not find_spec("mininet"):
+            raise SettingsError(
+                "Mininet is not installed: sudo apt-get install mininet (inalab doctor tells what else is missing), or choose "
+                "--target virtual"
+            )
         if not isolation.possible():
             if os.geteuid() == 0:
                 raise SettingsError(
@@ -81,6 +86,8 @@ class Embedded(Networks):
     name = "embedded"
 
     def _compiled(self, program: Path, defines: dict[str, str]) -> Target:
+        from inalab.switches.embedded.target import EmbeddedTarget  # importable only with Mininet
+
         try:
             return EmbeddedTarget(program, defines)
         except CompileError as error:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from mininet.net import VERSION as MININET  # Debian's package is no distribution that Python knows
 
 from inalab.hosts.drivers.sockets import granted_buffer
 from inalab.testbed.record.runs import ROOT
@@ -37,7 +36,7 @@ def environment(experiment: Path) -> dict[str, Any]:
     """Versions, machine and code, for run.json; `experiment` is the file of the experiment that runs."""
     packages = {name: version_of(name) for name in RECORDED_PACKAGES}
     return {
-        "versions": {"python": sys.version.split()[0], "kernel": platform.release(), "mininet": MININET, **packages},
+        "versions": {"python": sys.version.split()[0], "kernel": platform.release(), "mininet": mininet_version(), **packages},
         "machine": {
             "processor": processor(),
             "cores": psutil.cpu_count(),
@@ -49,6 +48,15 @@ def environment(experiment: Path) -> dict[str, Any]:
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": " ".join(["inalab", *sys.argv[1:]]),
     }
+
+
+def mininet_version() -> str:
+    """Debian's package is no distribution that Python knows."""
+    try:
+        from mininet.net import VERSION
+    except ModuleNotFoundError:
+        return "not installed"
+    return str(VERSION)
 
 
 def version_of(package: str) -> str:

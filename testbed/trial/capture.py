@@ -14,15 +14,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inalab.testbed.plan.captures import chosen
 from inalab.testbed.trial import pcapng
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.packet_ring import RETIRE_MS, PacketRing
 from inalab.topologies import isolation
-from inalab.topologies.network import Network
 from inalab.topologies.plan import LinkPlan, NetworkPlan
+
+if TYPE_CHECKING:  # which takes Mininet
+    from inalab.topologies.network import Network
 
 MOST, LEAST, TOGETHER = 64, 4, 1024  # blocks in the ring of one link, and in all rings
 LAST_BLOCKS = 5 * RETIRE_MS / 1000  # seconds until what has passed is readable

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_sett
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.virtual.trial import run_trial
+from tests.command_line import inalab
 
 RECORD = Path(__file__).parents[1] / "golden" / "virtual.json"
 SMALL: dict[str, Any] = {"workload": "tensor-6000", "steps": 4, "racks": 2, "workers": 2, "compute_ms": 10}
@@ -133,3 +136,35 @@ def test_trials_run_in_a_process_of_their_own_and_end_with_it() -> None:
     begun.kill()
     with pytest.raises(TrialError, match="was killed by SIGKILL and left no result"):
         begun.result()
+
+
+WITHOUT_MININET = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "mininet":
+            raise ModuleNotFoundError("No module named 'mininet'", name="mininet")
+
+sys.meta_path.insert(0, Missing())
+from inalab.testbed.command.cli import application
+application()
+"""
+
+
+def test_without_mininet_trials_run_in_virtual_time(tmp_path: Path) -> None:
+    words = ["run", "quickstart", "--target", "virtual", "--set", "steps=1", "--set", "workers=1", "--results", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_MININET, *words], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (record,) = tmp_path.glob("quickstart/*/run.json")
+    assert json.loads(record.read_text())["versions"]["mininet"] == "not installed"
+
+
+def test_equal_runs_have_equal_records_though_their_trials_end_in_any_order(tmp_path: Path) -> None:
+    """Two at a time, of which the first takes longest."""
+    sets = [word for text in ("sizes=4,3,2", "schemes=switchml", "seeds=1", "steps=2") for word in ("--set", text)]
+    for folder in ("a", "b"):
+        done = inalab("run", "workers", "--target", "virtual", *sets, "--results", str(tmp_path / folder))
+        assert done.returncode == 0, done.stderr
+    first, second = (path.read_bytes() for path in tmp_path.glob("*/workers/*/trials.jsonl"))
+    assert first == second and first.count(b"\n") == 3
