@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from inalab.testbed.record import steps
 from inalab.testbed.record.runs import Run, add_trial, load_run
 from inalab.testbed.record.statistics import median_interval
 from inalab.testbed.theory import bounds
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.errors import TrialError
+from inalab.topologies import isolation
 from tests.runs import invalid, record, trial
 
 FEWEST = {"validation": 3}  # seeds; it is about many points, and repeats what depends on no seed
@@ -226,6 +229,32 @@ def _sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int,
     request = runner.Request("quickstart", "embedded", 1, [], resume=resume)
     experiment: Any = _Experiment()
     return runner.run_experiment(request, experiment, SweepSettings(seeds=2), tmp_path, Console(quiet=True))[0]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_trials_side_by_side_are_kept_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: bool) -> None:
+    """The first one ends last."""
+
+    class Made(Backend):
+        side_by_side = True
+
+        def start(self, settings: TrialSettings, seed: int) -> Apart:
+            def work(sender: Any) -> dict[str, Any]:
+                if (settings.steps, seed) == (80, 1):
+                    time.sleep(1.0)
+                    if failing:
+                        raise TrialError("no")
+                return {key: value for key, value in trial(seed=seed).items() if key in ("metrics", "valid", "problems", "steps")}
+
+            return Apart(isolation.fork, work)
+
+    monkeypatch.setattr(backends, "find", lambda name: Made())
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    experiment: Any = _Experiment()
+    request = runner.Request("quickstart", "embedded", 1, [])
+    code, run = runner.run_experiment(request, experiment, SweepSettings(seeds=2), tmp_path, Console(quiet=True))
+    assert code == failing
+    assert [(t["name"], t["seed"]) for t in load_run(run.folder).trials] == [("good", 1), ("bad", 1), ("good", 2), ("bad", 2)]
 
 
 def test_a_sweep_goes_on_after_a_failed_trial_and_resumes_with_it(
