@@ -22,41 +22,51 @@ BOOTED = START - 1.0  # when the switches' clocks began
 
 
 class Link:
-    """One direction of a link: frames leave one after the other, urgent ones first. `octets` are those that have left."""
+    """One direction of a link: frames leave one after the other. `octets` are those that were sent."""
 
     def __init__(self, time: VirtualTime, rate: float | None, delay: float, deliver: Callable[[bytes], None]) -> None:
         """`rate` is in Mbit/s; `delay` is from a frame's last bit to the next node, in seconds."""
         self.time, self.delay, self.deliver = time, delay, deliver
         self.seconds = 8 / (rate * 1e6) if rate else 0.0  # of a byte
-        self.queues: tuple[deque[bytes], deque[bytes]] = deque(), deque()
-        self.busy = False
+        self.free = 0.0  # when the last frame so far has left
         self.octets = 0
 
-    def put(self, frame: bytes, urgent: bool = False) -> None:
+    def put(self, frame: bytes) -> None:
         """Send a frame when those before it have left."""
+        now = self.time.now
+        self.octets += len(frame)
+        self.free = (self.free if self.free > now else now) + (len(frame) + PHYSICAL_BYTES) * self.seconds
+        self.time.at(self.free + self.delay, self.deliver, frame)
+
+
+class HostLink(Link):
+    """Upwards from a host: urgent frames leave first."""
+
+    def __init__(self, time: VirtualTime, rate: float | None, delay: float, deliver: Callable[[bytes], None]) -> None:
+        super().__init__(time, rate, delay, deliver)
+        self.queues: tuple[deque[bytes], deque[bytes]] = deque(), deque()
+        self.busy = False
+
+    def put(self, frame: bytes, urgent: bool = False) -> None:
+        """Send a frame when those before it have left that are not less urgent."""
         self.queues[not urgent].append(frame)
         if not self.busy:
             self._next()
 
     def _next(self) -> None:
-        queue = next(filter(None, self.queues), None)
-        self.busy = queue is not None
+        queue = self.queues[0] or self.queues[1]
+        self.busy = bool(queue)
         if queue:
-            frame = queue.popleft()
-            self.octets += len(frame)
-            self.time.after((len(frame) + PHYSICAL_BYTES) * self.seconds, self._sent, frame)
-
-    def _sent(self, frame: bytes) -> None:
-        self.time.after(self.delay, self.deliver, frame)
-        self._next()
+            super().put(queue.popleft())
+            self.time.at(self.free, self._next)
 
 
-class HostLink:
+class HostEnd:
     """A host's end of its link (hosts.drivers.virtual.Wire): what the host sends takes its processor, one packet after another."""
 
     def __init__(self, network: VirtualNetwork, plan: HostPlan, costs: Costs) -> None:
         self.network, self.time, self.station, self.cost = network, network.time, plan.station, costs.host
-        self.link: Link  # upwards
+        self.link: HostLink
         self.busy = 0.0
 
     def put(self, datagram: bytes, source: Address, destination: Address, urgent: bool) -> None:
@@ -117,19 +127,19 @@ class VirtualNetwork:
         self.stations = {station.ip: station for station in stations}
         self.switches = {name: VirtualSwitch(time, library, seed, costs.switch) for name in plan.switches}
         servers: dict[Address, VirtualRequested] = {}
-        self.wires = {host.name: HostLink(self, host, costs) for host in plan.everyone}
+        self.wires = {host.name: HostEnd(self, host, costs) for host in plan.everyone}
         taken = costs.host, costs.batch, costs.naps
         self.hosts = {name: VirtualHost(time, wire, servers, *taken) for name, wire in self.wires.items()}
         self.links: dict[tuple[int, bool], Link] = {}  # by number, and whether upwards
         for planned in plan.links:
             up = partial(self.switches[planned.upper].arrive, planned.upper_port)
-            self.links[planned.number, True] = Link(time, planned.rate, costs.delay, up)
             if planned.lower in self.switches:
+                self.links[planned.number, True] = Link(time, planned.rate, costs.delay, up)
                 down: Callable[[bytes], None] = partial(self.switches[planned.lower].arrive, planned.lower_port)
                 self.switches[planned.lower].out[planned.lower_port] = self.links[planned.number, True]
             else:
                 down = partial(self._to_host, planned.lower)
-                self.wires[planned.lower].link = self.links[planned.number, True]
+                self.links[planned.number, True] = self.wires[planned.lower].link = HostLink(time, planned.rate, costs.delay, up)
             self.links[planned.number, False] = Link(time, planned.rate, costs.delay, down)
             self.switches[planned.upper].out[planned.upper_port] = self.links[planned.number, False]
         for name, lines in commands.items():

@@ -36,7 +36,7 @@ from inalab.testbed.trial.outage import PORT
 from inalab.testbed.trial.outcome import count, outcome
 from inalab.testbed.trial.places import place_of
 from inalab.testbed.virtual.frames import HEADERS
-from inalab.testbed.virtual.network import HostLink, VirtualNetwork
+from inalab.testbed.virtual.network import HostEnd, VirtualNetwork
 from inalab.topologies.plan import HostPlan
 
 Report = Callable[[FromWorker], None]
@@ -137,7 +137,7 @@ class _Trial:
                 self.network.switches["tor0"].program.command(switch_loss(direction, PORT, on))
             self.outage.append(self.time.now - self.started)
 
-    def _send_background(self, wire: HostLink, source: str, sink: str, frame: int) -> None:
+    def _send_background(self, wire: HostEnd, source: str, sink: str, frame: int) -> None:
         wire.put(bytes(frame - HEADERS), (source, DISCARD_PORT), (sink, DISCARD_PORT), False)
         seconds = 8 * (frame + PHYSICAL_BYTES) / (self.settings.background * 1e6)
         self.time.after(seconds, self._send_background, wire, source, sink, frame)
