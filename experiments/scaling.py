@@ -68,7 +68,7 @@ def _draw(ax: Axes, run: Run, measure: Measure, workload: str) -> None:
         ax.axhline(adaptive.median, color=ADAPTIVE.colour, linewidth=1.4, label=ADAPTIVE.label)
         if adaptive.known:
             ax.axhspan(adaptive.low, adaptive.high, color=ADAPTIVE.colour, alpha=0.15)
-    ax.set_xticks(sorted(powers), [f"$10^{{{p:g}}}$" for p in sorted(powers)])
+    ax.set_xticks(sorted(powers), [f"$10^{{{p:g}}}$" if i % 3 == 0 else "" for i, p in enumerate(sorted(powers))])
     ax.set_xlabel("scaling factor")
 
 
@@ -79,7 +79,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     accuracy.set_ylabel("digits: accuracy (%)")
     accuracy.axhline(10, color="black", linestyle=":", linewidth=1.2, label="guessing")
     _draw(loss, run, LOSS, "characters")
-    loss.set_ylabel("language model: loss (nats per character)")
+    loss.set_ylabel("characters: loss (nats each)")
     loss.axhline(math.log(128), color="black", linestyle=":", linewidth=1.2, label="knowing nothing: ln 128")
     _draw(error, run, _error, "digits-mlp")
     error.set_yscale("log")
