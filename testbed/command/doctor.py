@@ -21,6 +21,9 @@ from inalab.testbed.lab import confinement
 from inalab.topologies import isolation
 
 
+COMPILER = "C compiler"  # all that target virtual needs
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing to look for. `needed` things stop the embedded target when they are missing."""
@@ -91,7 +94,7 @@ CHECKS = (
     ),
     Check("mnexec", True, _tool("mnexec"), "Mininet starts its hosts with it", "apt-get install mininet"),
     Check("Mininet", True, _mininet, "builds hosts and links", "apt-get install mininet"),
-    Check("C compiler", True, _c_compiler, "the embedded switch compiles P4 programs with it", "apt-get install gcc"),
+    Check(COMPILER, True, _c_compiler, "the embedded switch compiles P4 programs with it", "apt-get install gcc"),
     Check("HTB", True, lambda: _qdisc("handle 1: htb default 1"), "limits the rate of links", "a kernel with CONFIG_NET_SCH_HTB"),
     Check(
         "netem",
@@ -141,7 +144,8 @@ def examine(console: Console) -> int:
     for sentence in [*advice, OPEN]:
         console.print(sentence, soft_wrap=True)
     bmv2 = [*lacking, *(piece.name for piece in installation.missing())]
-    for target, missing in (("embedded", lacking), ("bmv2", bmv2)):
+    virtual = [name for name in lacking if name == COMPILER]
+    for target, missing in (("embedded", lacking), ("bmv2", bmv2), ("virtual", virtual)):
         verdict = f"cannot run: {', '.join(missing)} missing" if missing else "can run"
         console.print(f"target {target} {verdict}", soft_wrap=True)
     return 1 if lacking else 0

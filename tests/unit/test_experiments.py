@@ -292,6 +292,7 @@ def test_where_no_namespaces_can_be_made_there_is_one_sentence(monkeypatch: pyte
     assert there.returncode == 0 and "the trials run in virtual time (--target virtual)" in there.stdout
     wording = inalab("doctor", env={"COLUMNS": "200"})
     assert wording.returncode == 1 and "target embedded cannot run: namespaces, HTB missing" in wording.stdout
+    assert "target virtual can run" in wording.stdout
 
 
 def test_recorded_run_is_json(tmp_path: Path) -> None:
