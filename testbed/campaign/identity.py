@@ -19,11 +19,12 @@ from inalab.testbed.record.runs import ROOT
 # whatever takes part in a trial; how it is planned, drawn and told of does not
 CODE = (
     "hosts", "inalab/__init__.py", "p4", "requirements.lock", "schemes", "switches", "testbed/backends", "testbed/plan/groups.py",
-    "testbed/plan/settings.py", "testbed/record", "testbed/simulator", "testbed/theory", "testbed/trial", "topologies",
+    "testbed/plan/settings.py", "testbed/record", "testbed/simulator", "testbed/theory", "testbed/trial", "testbed/virtual",
+    "topologies",
 )  # fmt: skip
 
 
-COMPUTING = ("torch", "numpy", "numba", "scipy", "scikit-learn")  # packages on which a trial's numbers depend
+COMPUTING = ("torch", "numpy", "numba", "scipy", "scikit-learn", "greenlet")  # packages on which a trial's numbers depend
 
 
 @cache

@@ -20,7 +20,6 @@ from inalab.testbed.command.terminal import styled
 from inalab.testbed.lab import confinement
 from inalab.topologies import isolation
 
-
 COMPILER = "C compiler"  # all that target virtual needs
 
 

@@ -60,7 +60,7 @@ def test_a_trial_is_its_settings_seed_target_and_code(tmp_path: Path, monkeypatc
     [
         ("p4/include/loss.p4", True), ("hosts/tcp/ring.py", True), ("schemes/ring.py", True), ("switches/atp.py", True),
         ("topologies/plan.py", True), ("testbed/trial/validity.py", True), ("testbed/record/steps.py", True),
-        ("testbed/simulator/costs.json", True), ("testbed/theory/bounds.py", True), ("testbed/plan/settings.py", True),
+        ("testbed/simulator/costs.json", True), ("testbed/virtual/network.py", True), ("testbed/theory/bounds.py", True), ("testbed/plan/settings.py", True),
         ("testbed/plan/groups.py", True), ("testbed/backends/networks.py", True), ("requirements.lock", True), ("testbed/draw/curves.py", False), ("docs/a.md", False),
         ("testbed/report/page.py", False), ("testbed/campaign/store.py", False), ("experiments/workers.py", False),
     ],
