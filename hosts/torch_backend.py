@@ -116,7 +116,8 @@ class InaProcessGroup(dist.ProcessGroup):
             return reason
         if (calls := self.calls) and (difference := calls.difference()):
             return difference
-        if self.sums and self.sums.under_way and time.monotonic() - self.sums.under_way[0][0].started > self.timeout:
+        under_way = self.sums.under_way if self.sums else []
+        if under_way and time.monotonic() - under_way[0][0].started > self.timeout:
             return f"it was not over after {self.timeout:g} s, the timeout of the group"
         return None
 
@@ -146,7 +147,7 @@ class InaProcessGroup(dist.ProcessGroup):
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
         """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
         label counts for nothing, and there is no other operation."""
-        if self.sums is None or not _summable(tensor):
+        if self.sums is None or self.collective is None or not _summable(tensor):
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
             return _timed(self._noted(_described(tensor), self.gloo, [tensor]).allreduce, [tensor])
@@ -236,7 +237,7 @@ class InaProcessGroup(dist.ProcessGroup):
         if self.sums is not None and self.collective is not None:
             self.sums.end(ENDING)
             tally.count(self.collective.counters)
-            self.sums = self.collective = None
+            self.collective = None
             self._leave()
 
     def _leave(self) -> None:

@@ -141,17 +141,21 @@ class Driver(Protocol):
         ...
 
 
-def carry_out(sends: list[Send], endpoint: Endpoint, give_up_at: float) -> bool:
-    """Send what a core wants sent; whether all of it left before `give_up_at`."""
-    urgent = False
+def carry_out(sends: list[Send], endpoint: Endpoint, driver: Driver, seconds: float, all_or_none: bool = False) -> bool:
+    """Send what a core wants sent, each within so many seconds; whether all of it left.
+
+    `all_or_none`: end with the first that does not.
+    """
+    urgent, complete = False, True
     try:
         for send in sends:
             if send.urgent != urgent:
                 urgent = send.urgent
                 endpoint.set_urgent(urgent)
-            if endpoint.send(send.rows, send.length, give_up_at, send.peer) < len(send.rows):
-                return False
-        return True
+            complete &= endpoint.send(send.rows, send.length, driver.monotonic() + seconds, send.peer) == len(send.rows)
+            if all_or_none and not complete:
+                break
+        return complete
     finally:
         if urgent:
             endpoint.set_urgent(False)

@@ -65,7 +65,7 @@ class ServerDriver:
 
     def _send(self) -> None:
         sends, self.core.sends = self.core.sends, []
-        carry_out(sends, self.endpoint, self.driver.monotonic() + SENDING)
+        carry_out(sends, self.endpoint, self.driver, SENDING)
 
     def close(self) -> None:
         """Close all sockets."""

@@ -83,7 +83,7 @@ class StreamDriver(Summing):
         """Do what the core wants done."""
         core, sends = self.core, self.core.sends
         core.sends = []
-        if sends and not carry_out(sends, self.endpoint, self.driver.monotonic() + core.patience):
+        if sends and not carry_out(sends, self.endpoint, self.driver, core.patience, all_or_none=True):
             m = core.membership
             raise AggregationError(f"job {m.job}: the interface of worker {m.rank} takes no packets")
         if core.question is not None and self.control is not None:

@@ -1,6 +1,6 @@
 """Time that passes only while every process waits: a simulation whose processes are ordinary code, one of which runs at a time.
 
-Nothing depends on the machine. At one moment, what was planned first comes first.
+At one moment, what was planned first comes first.
 """
 
 from __future__ import annotations

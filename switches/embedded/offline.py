@@ -9,7 +9,7 @@ import struct
 import subprocess
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -43,7 +43,7 @@ class Batches(Reads):
     def send(self, port: int, packet: bytes) -> list[tuple[int, bytes]]:
         """Let a packet arrive at a port; the (port, packet)s that leave because of it, in order."""
         (sent,) = self.batch([(port, packet)])
-        return sent
+        return [record for record in sent if record[0] != NEXT]
 
     def at(self, now: int, *arriving: Record) -> tuple[list[Record], int | None]:
         """Let the time be `now`, in nanoseconds, from when on it stands still, and packets arrive then at ports.
@@ -179,7 +179,7 @@ class LoadedSwitch(Batches):
     There is no bound to what a packet takes, and an error of the program ends the process.
     """
 
-    def __init__(self, library: Path, ports: int = 8, seed: int = 0) -> None:
+    def __init__(self, library: Path, ports: Iterable[int] = range(8), seed: int = 0) -> None:
         # what is loaded twice from one file, or under one name, has one state
         copy = os.memfd_create(library.name)
         os.write(copy, library.read_bytes())
@@ -188,7 +188,9 @@ class LoadedSwitch(Batches):
         self._batch.restype, self._batch.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
         self._answered = ctypes.c_size_t()
         self._answered_at = ctypes.addressof(self._answered)
-        self._library.library_open(ctypes.c_uint(ports), ctypes.c_uint64(seed))
+        self._library.library_open(ctypes.c_uint64(seed))
+        for port in ports:
+            self._library.library_add_port(ctypes.c_uint(port))
 
     def batch(self, records: Sequence[Record]) -> list[list[Record]]:
         """See Batches."""
@@ -204,6 +206,8 @@ class LoadedSwitch(Batches):
             else:
                 current.append((number, answers[at : at + length]))
                 at += length
+        if len(results) < len(records):
+            raise ControlError("a packet or a command is longer than a switch takes")
         return results
 
     def close(self) -> None:

@@ -19,6 +19,8 @@ from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.capture import Capture
 from inalab.topologies import isolation
 
+MOST_WORKERS, MOST_RACKS = 1024, 256
+
 
 class Virtual(Backend):
     """No root, no namespaces and no kernel's network: a process, and a compiled program for each switch."""
@@ -28,6 +30,9 @@ class Virtual(Backend):
 
     def refuse(self, settings: TrialSettings) -> None:
         settings.check_switches()
+        if (workers := settings.racks * settings.workers) > MOST_WORKERS or settings.racks > MOST_RACKS:
+            wording = f"{workers:,} workers in {settings.racks} racks are too many for virtual time"
+            raise SettingsError(f"{wording}: set at most {MOST_WORKERS:,} in {MOST_RACKS}, or --target simulated")
         for job in settings.each():
             if not job.of_scheme().driven:
                 raise SettingsError(

@@ -1,4 +1,4 @@
-"""Runs an experiment's trials one after another, shows what is happening, and keeps what was measured."""
+"""Runs an experiment's trials, shows what is happening, and keeps what was measured."""
 
 from __future__ import annotations
 
@@ -307,6 +307,8 @@ def _run_side_by_side(run: Run, trials: list[tuple[int, Trial]], backend: Backen
     finally:
         for _, _, begun, _ in going.values():
             begun.kill()
+        for _, keep in sorted(ended.items()):  # an interruption has come before those that they wait for
+            keep()
 
 
 def _kept(run: Run, trial: Trial, result: Callable[[], dict[str, Any]], shown: ShownTrial, capture: Capture | None = None) -> bool:

@@ -25,7 +25,7 @@ class Costs:
     batch: float = 0.0  # for each batch of packets that a host takes
     switch: float = 0.0  # for each packet that arrives at a switch
     delay: float = 0.0  # from a packet's last bit on a link to the next node
-    naps: bool = False  # whether workers let results gather, as those of hosts.stream.stream do
+    naps: bool = False  # whether workers let results gather, as those of hosts.drivers.stream do
 
 
 @dataclass(frozen=True)

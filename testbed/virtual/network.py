@@ -12,7 +12,6 @@ from inalab.hosts.drivers.virtual import VirtualHost, VirtualRequested
 from inalab.hosts.drivers.virtual_time import START, VirtualTime
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.switches.embedded.offline import LoadedSwitch
-from inalab.switches.sizes import MAX_PORTS
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.virtual import frames
 from inalab.topologies.plan import HostPlan, NetworkPlan
@@ -83,9 +82,9 @@ class HostEnd:
 class VirtualSwitch:
     """A switch of the network: the program as it is compiled for the embedded switch, with its queues, by the network's clock."""
 
-    def __init__(self, time: VirtualTime, library: Path, seed: int, cost: float) -> None:
+    def __init__(self, time: VirtualTime, library: Path, ports: list[int], seed: int, cost: float) -> None:
         self.time, self.cost = time, cost
-        self.program = LoadedSwitch(library, MAX_PORTS, seed)
+        self.program = LoadedSwitch(library, ports, seed)
         self.program.at(_nanoseconds(time.now))
         self.out: dict[int, Link] = {}  # by port
         self.busy = 0.0
@@ -125,7 +124,10 @@ class VirtualNetwork:
         self.time, self.plan = time, plan
         stations = [*(host.station for host in plan.everyone), *(switch.station for switch in plan.switches.values())]
         self.stations = {station.ip: station for station in stations}
-        self.switches = {name: VirtualSwitch(time, library, seed, costs.switch) for name in plan.switches}
+        self.switches = {
+            name: VirtualSwitch(time, library, [a.port for a in switch.attachments], seed, costs.switch)
+            for name, switch in plan.switches.items()
+        }
         servers: dict[Address, VirtualRequested] = {}
         self.wires = {host.name: HostEnd(self, host, costs) for host in plan.everyone}
         taken = costs.host, costs.batch, costs.naps

@@ -1,6 +1,7 @@
 """A trial in virtual time: workers train, servers serve, and switches run the P4 program, while time passes only where all wait.
 
-The same settings and seed give the same result on every machine: nothing in it is measured.
+The same settings and seed give the same result: nothing in it is measured. Only what PyTorch computes may differ between
+processors.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from inalab.topologies.plan import HostPlan
 Report = Callable[[FromWorker], None]
 BEGINS = 0.2  # seconds from when all workers are ready until the trial starts
 ENDS = 60.0  # seconds that servers may take to end after the workers
+GRACE = 5.0  # seconds that workers have to explain themselves after one has failed
 
 
 def run_trial(settings: TrialSettings, seed: int, library: Path, report: Report, own: Costs | None = None) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def run_trial(settings: TrialSettings, seed: int, library: Path, report: Report,
     try:
         return trial.run()
     except StuckError as error:
-        raise TrialError(f"the trial does not go on: {error}") from None
+        raise TrialError(trial.why() or f"the trial does not go on: {error}") from None
     finally:
         trial.time.end()
 
@@ -69,6 +71,12 @@ class _Exact:
     def __post_init__(self) -> None:
         self.given: dict[int, torch.Tensor] = {}
         self.over = Event(self.time)
+        self.why = ""  # there is no sum any more
+
+    def fail(self, why: str) -> None:
+        """Some worker gives nothing more: whoever waits ends with this."""
+        self.why = why
+        self.over.set()
 
     def sum(self, rank: int, tensor: torch.Tensor) -> None:
         """Put the sum in the tensor's place, once all have given theirs."""
@@ -78,6 +86,8 @@ class _Exact:
             self.given, self.over = {}, Event(self.time)
             over.set()
         over.wait()
+        if len(given) < self.size:
+            raise AggregationError(self.why, incomplete=True)
         tensor.copy_(torch.stack([given[r] for r in range(self.size)]).sum(0))
 
 
@@ -95,6 +105,8 @@ class _Trial:
         self.started = self.time.now + BEGINS
         self.outage: list[float] = []  # when it began and ended, in seconds since the start
         self.working = self.serving = 0  # processes that have not ended
+        self.failing_until = float("inf")  # the others may explain themselves until then
+        self.before: dict[str, list[dict[str, int]]] = {}  # bytes on links when the trial starts
 
     def run(self) -> dict[str, Any]:
         """The measurements."""
@@ -106,16 +118,24 @@ class _Trial:
                 self._start(job, host, partial(self._work, run, exact))
         self.working = sum(job.plan.size for job in self.admitted)
         self._plan_faults()
-        self.time.run(until=lambda: not self.working)
-        if any(run.failures for run in self.jobs):
-            raise TrialError("; ".join(run.why() for run in self.jobs if run.failures))
+        self.time.at(self.started, lambda: self.before.update(self._octets()))
+        self.time.run(until=lambda: not self.working or self.time.now > self.failing_until)
+        if why := self.why():
+            raise TrialError(why)
+        carried = self._bytes()
         if self.settings.outage_at is not None and len(self.outage) < 2:
             raise TrialError("the training ended before the outage did: set outage_at lower, or steps higher")
         end = self.time.now + ENDS
         self.time.run(until=lambda: not self.serving or self.time.now > end)
+        if self.serving:
+            raise TrialError(f"{self.serving} servers have not ended {ENDS:g} s after the workers")
         controls = {name: switch.program for name, switch in self.network.switches.items()}
         counted = count(self.settings, self.plan, self.admitted, controls)
-        return outcome(self.settings, self.jobs, counted, self.started, self._bytes() | {"outage": self.outage})
+        return outcome(self.settings, self.jobs, counted, self.started, carried | {"outage": self.outage})
+
+    def why(self) -> str:
+        """Why workers have failed; empty if none has."""
+        return "; ".join(run.why() for run in self.jobs if run.failures)
 
     def _plan_faults(self) -> None:
         """Worker 0's link loses every packet for a while (testbed.trial.outage); traffic of no job (hosts.background)."""
@@ -138,6 +158,8 @@ class _Trial:
             self.outage.append(self.time.now - self.started)
 
     def _send_background(self, wire: HostEnd, source: str, sink: str, frame: int) -> None:
+        if not self.working:
+            return
         wire.put(bytes(frame - HEADERS), (source, DISCARD_PORT), (sink, DISCARD_PORT), False)
         seconds = 8 * (frame + PHYSICAL_BYTES) / (self.settings.background * 1e6)
         self.time.after(seconds, self._send_background, wire, source, sink, frame)
@@ -167,6 +189,8 @@ class _Trial:
             self._train(run, trainer, collective, timeline, driver)
         except AggregationError as error:
             self._hear(run, Failure(run.plan.number, rank, str(error), error.incomplete, error.missing))
+            exact.fail(run.reason())
+            self.failing_until = min(self.failing_until, self.time.now + GRACE)
         self.working -= 1
 
     def _train(self, run: JobRun, trainer: Trainer, collective: Collective, timeline: Timeline, driver: VirtualHost) -> None:
@@ -189,7 +213,14 @@ class _Trial:
         self.report(message)
 
     def _bytes(self) -> dict[str, list[dict[str, int]]]:
-        """Bytes of frames on the links of switches, servers and workers, as testbed.trial.load.LinkBytes has them."""
+        """Bytes on links since the start, as testbed.trial.load.LinkBytes has them."""
+        return {
+            kind: [{way: now[way] - before[way] for way in now} for before, now in zip(self.before[kind], links, strict=True)]
+            for kind, links in self._octets().items()
+        }
+
+    def _octets(self) -> dict[str, list[dict[str, int]]]:
+        """Of frames that were sent on the links of switches, servers and workers so far."""
         lower = {"uplink_bytes": list(self.plan.switches), "server_bytes": [server.name for server in self.plan.servers]}
         lower["worker_bytes"] = [host.name for job in self.jobs for host in job.plan.hosts]
         links = self.network.links

@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from inalab.hosts.drivers.virtual_time import FOR_EVER, START, Event, StuckError, VirtualTime
+from inalab.switches.control import ControlError
 from inalab.switches.embedded.build import build
 from inalab.switches.embedded.offline import LoadedSwitch, OfflineSwitch
+from inalab.switches.forwarding import Station
+from inalab.testbed.virtual.frames import headers, received
 
 MIRROR = """
 #include <core.p4>
@@ -126,3 +131,55 @@ def test_queues_with_rates_send_by_the_clock_that_is_set(program: Path) -> None:
     assert made.at(2_000_000) == ([(1, b"\x01")], 3_000_000)
     assert made.at(3_000_000) == ([(1, b"\x02")], None)
     assert made.ports()[1]["queue_drops"] == 1
+
+
+def test_a_loaded_switch_takes_no_more_than_a_packet_at_a_time(program: Path) -> None:
+    made = LoadedSwitch(build(program, library=True), [0, 1])
+    with pytest.raises(ControlError, match="longer than a switch takes"):
+        made.at(1000, (0, bytes(1 << 20)))
+    assert made.send(5, b"\x01") == []  # which is no port
+    assert set(made.ports()) == {0, 1}
+
+
+# --- frames, as a host's kernel takes them
+
+
+SENDER, HOST = Station("02:00:00:00:00:01", "10.0.0.1"), Station("02:00:00:00:00:02", "10.0.0.2")
+
+
+def frame_of(data: bytes = b"payload!") -> bytearray:
+    return bytearray(headers(SENDER, 5000, HOST, 6000, len(data)) + data)
+
+
+def test_a_datagram_comes_as_it_was_sent_and_scapy_agrees() -> None:
+    frame = bytes(frame_of())
+    assert received(frame, HOST) == (b"payload!", ("10.0.0.1", 5000), 6000)
+    assert received(frame + bytes(9), HOST) == (b"payload!", ("10.0.0.1", 5000), 6000)  # Ethernet may pad
+    packet = Ether(src=SENDER.mac, dst=HOST.mac) / IP(src=SENDER.ip, dst=HOST.ip, id=0, flags="DF") / UDP(sport=5000, dport=6000)
+    assert received(bytes(packet / b"payload"), HOST) == (b"payload", ("10.0.0.1", 5000), 6000)  # with a checksum
+    del packet[UDP].chksum
+    assert bytes(packet / b"payload!")[:40] == frame[:40]
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"),
+    [(5, 9), (12, 9), (14, 0x46), (17, 200), (20, 0x20), (23, 6), (25, 9), (33, 9), (38, 9), (39, 99), (41, 9)],
+    ids=[
+        "MAC",
+        "type",
+        "options",
+        "total length",
+        "fragment",
+        "protocol",
+        "checksum",
+        "IP",
+        "length",
+        "UDP length",
+        "UDP checksum",
+    ],
+)
+def test_a_frame_that_a_kernel_drops_does_not_come(offset: int, value: int) -> None:
+    frame = frame_of()
+    frame[offset] = value
+    assert received(bytes(frame), HOST) is None
+    assert received(bytes(frame_of())[:30], HOST) is None

@@ -5,7 +5,7 @@
 // From the first CLOCK on, each END comes after NEXT, the time at which the queues have something to send again; all ones: none.
 // Deterministic: a record is handled to its end, resubmissions and recirculations included, before the next is read.
 // Many records may be written at once; the answers are flushed when no further record is at hand.
-// As a library (library_open, library_batch) it takes the same records from memory, and answers in memory.
+// As a library (library_open, library_add_port, library_batch) it takes the same records from memory, and answers in memory.
 #include "runtime.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -120,15 +120,11 @@ static void handle(unsigned kind, uint8_t *data, size_t length) {
     write_record(END, NULL, 0);
 }
 
-static void add_ports(unsigned ports) {
-    for (unsigned port = 0; port < ports; port++) port_add_virtual(port, write_packet);
-}
-
 int offline_run(unsigned ports, bool default_bound) {
     static uint8_t data[MOST_DATA];
     uint8_t head[HEAD];
     if (default_bound) copies_bound(MOST_COPIES);
-    add_ports(ports);
+    for (unsigned port = 0; port < ports; port++) port_add_virtual(port, write_packet);
     while (take(head, sizeof head)) {
         size_t length = load32(head + 2);
         if (length >= sizeof data || !take(data, length)) return 1;
@@ -138,12 +134,13 @@ int offline_run(unsigned ports, bool default_bound) {
     return 0;
 }
 
-__attribute__((visibility("default"))) void library_open(unsigned ports, uint64_t seed) {
+__attribute__((visibility("default"))) void library_open(uint64_t seed) {
     in_memory = true;
     switch_init(seed);
     copies_bound(MOST_COPIES);
-    add_ports(ports);
 }
+
+__attribute__((visibility("default"))) void library_add_port(unsigned port) { port_add_virtual(port, write_packet); }
 
 // the answers to whole records, and their length; they are there until the next call
 __attribute__((visibility("default"))) const uint8_t *library_batch(const uint8_t *records, size_t length, size_t *answered) {
