@@ -67,10 +67,9 @@ class ScriptSampling:
         self.begun = 0
 
     @staticmethod
-    @cache
     def from_environment() -> ScriptSampling | None:
         """The one of this process; None where it was not requested."""
-        return ScriptSampling(int(os.environ[SEED])) if SEED in os.environ else None
+        return _sampling(int(os.environ[SEED])) if SEED in os.environ else None
 
     def before(self, tensor: torch.Tensor) -> tuple[int, Sample] | None:
         """The number of a sum that begins, from 0, and what a worker gives; None where it was not drawn."""
@@ -80,6 +79,12 @@ class ScriptSampling:
         number, given = self.begun - 1, tensor.detach().reshape(-1)
         elements = _drawn(np.random.default_rng([self.seed, STREAM, number]), given.numel())
         return number, Sample.given_in([given], elements)
+
+
+@cache
+def _sampling(seed: int) -> ScriptSampling:
+    """One for all groups of a process, whose sums it numbers."""
+    return ScriptSampling(seed)
 
 
 def _drawn(draw: np.random.Generator, elements: int) -> list[int]:

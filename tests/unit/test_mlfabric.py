@@ -155,19 +155,29 @@ def trained(
     return {rank: [update for _, update in wording if update is not None] for rank, (wording, _) in enumerate(found)}
 
 
-@pytest.mark.parametrize(("order", "aggregate"), [(True, True), (False, False)])
-def test_every_update_is_in_the_model_once(order: bool, aggregate: bool) -> None:
-    group = Managed(4, order=order, aggregate=aggregate)
+def updates_of(group: Managed) -> list[Any]:
+    """All updates of a training, each of which is in the model once."""
     updates = [update for mine in trained(group, 8).values() for update in mine]
     assert group.ended == group.in_order
     assert all(update.applied_at is not None and update.requested <= update.sent < update.applied for update in updates)
-    direct = [update for update in updates if update.way == "server 0"]
-    if not (order and aggregate):  # where nobody waits for a turn nobody can add others' updates
-        assert len(direct) == len(updates) and sorted(update.applied_at for update in updates) == list(range(32))
-    else:
-        assert {update.way for update in updates} - {"server 0"} <= {f"worker {rank}" for rank in range(4)}
-        assert sum(update.octets > 4 * ELEMENTS + wire.MEMBER.size for update in direct) > 0  # some carry others
     assert not group.schedule.reserved.jobs and not group.schedule.waiting and not group.schedule.members
+    return updates
+
+
+def test_where_nobody_waits_for_a_turn_nobody_adds_others_updates() -> None:
+    updates = updates_of(Managed(4, order=False, aggregate=False))
+    assert {update.way for update in updates} == {"server 0"}
+    assert sorted(update.applied_at for update in updates) == list(range(32))
+
+
+def test_where_updates_wait_some_carry_others() -> None:
+    """On a machine that is busy enough no two may wait at once: then it is tried again."""
+    for _ in range(9):
+        updates = updates_of(Managed(4, order=True, aggregate=True))
+        assert {update.way for update in updates} - {"server 0"} <= {f"worker {rank}" for rank in range(4)}
+        if any(update.octets > 4 * ELEMENTS + wire.MEMBER.size for update in updates if update.way == "server 0"):
+            return
+    raise AssertionError("no update carries another")
 
 
 def test_no_update_is_later_than_the_bound_and_dropped_ones_are_not_sent() -> None:
