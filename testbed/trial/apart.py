@@ -7,6 +7,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
@@ -59,12 +60,16 @@ class Apart:
     def kill(self) -> None:
         """End it, if it has not ended."""
         if self._code is None:
-            os.kill(self._pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # see _wait
+                os.kill(self._pid, signal.SIGKILL)
             self._wait()
 
     def _wait(self) -> int:
         if self._code is None:
-            self._code = isolation.wait(self._pid)
+            try:
+                self._code = isolation.wait(self._pid)
+            except ChildProcessError:  # an interruption has come when it had ended, and before that was noted
+                self._code = -signal.SIGKILL
             self.receiver.close()
         return self._code
 
