@@ -209,6 +209,10 @@ class NetworkPlan:
         """The ports of the switch `name` that lead to other switches."""
         return [a.port for a in self.switches[name].attachments if a.peer in self.switches]
 
+    def links_above(self, names: Iterable[str]) -> list[LinkPlan]:
+        """The links at whose lower ends these nodes are, in the nodes' order."""
+        return [link for name in names for link in self.links if link.lower == name]
+
     def rates(self, hosts: Iterable[HostPlan]) -> list[float]:
         """Of these hosts' links, in Mbit/s; 0 where it is not limited."""
         limits = {link.lower: link.rate or 0.0 for link in self.links}

@@ -1,4 +1,4 @@
-"""What ATP's workers ask its servers on a network that loses nothing: who has left, and whom a server lacks in a chunk."""
+"""Requests of ATP's workers to its servers on a network that loses nothing: who has left, and whom a server lacks in a chunk."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Question(NamedTuple):
 
 @dataclass
 class Inquiry:
-    """The oldest chunk is overdue: the network is asked whom it lacks."""
+    """The oldest chunk is overdue: queries find out whom it lacks."""
 
     row: int
     chunk: int

@@ -188,7 +188,7 @@ class SwitchML(Stream):
         return f"job {self.membership.job}, slot {row}, chunk {int(self.chunk[row])}"
 
     def _ask_whom(self, row: int) -> None:
-        """Where its own rack is complete, the switch asks above."""
+        """Where its own rack is complete, the switch queries the one above."""
         self._ask(np.array([row]), np.array([True]), urgent=False, insisting=True)
 
     def _forget_answers(self, row: int) -> None:

@@ -19,17 +19,16 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from inalab.hosts.messages import Hello, Lost, Message, Step
+from inalab.hosts.messages import Message
 from inalab.hosts.plugins import is_file
 from inalab.schemes import registry
 from inalab.schemes.scheme import Look
 from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend, check
+from inalab.testbed.command.display import Display, ShownTrial
 from inalab.testbed.command.request import Request
-from inalab.testbed.command.terminal import NotebookLine, plain, styled
 from inalab.testbed.draw import plots
 from inalab.testbed.draw.curves import NOTHING
 from inalab.testbed.draw.lanes import lanes
@@ -37,7 +36,6 @@ from inalab.testbed.plan import captures
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.effect import checked_plan
 from inalab.testbed.plan.experiment import Experiment, Trial, short, summary
-from inalab.testbed.record.clock import time_left
 from inalab.testbed.record.foreign import Foreign
 from inalab.testbed.record.provenance import CODE, digest_of, environment
 from inalab.testbed.record.runs import (
@@ -58,100 +56,9 @@ from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
 from inalab.testbed.trial.errors import TrialError
 
-REFRESH_SECONDS = 0.1
-LINE_SECONDS = 10.0  # between progress lines where there is no terminal
+LOOKS = 0.5  # seconds between two looks whether to stop
 INTERRUPTED = 130
 COLUMNS = ("final_accuracy", "step_median", "tat_median", "ate_per_second", "loss_achieved", "retransmissions")
-
-
-class Display:
-    """The progress of a run: a bar that moves on a terminal, a line that changes in a notebook, a line now and then elsewhere."""
-
-    def __init__(self, console: Console, trials: int, to_run: int | None = None) -> None:
-        """`to_run` of the trials have no result yet; None: all."""
-        self.console, self.trials = console, trials
-        self.to_run = trials if to_run is None else to_run
-        self.notebook = NotebookLine() if console.is_jupyter else None
-        self.live = console.is_terminal and not self.notebook
-        # no refresh thread: trials are forked from this process
-        self.progress = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}", markup=False),
-            console=console, auto_refresh=False, transient=True, disable=not self.live,
-        )  # fmt: skip
-        self.begun = time.monotonic()
-        self.ended = 0  # trials
-
-    def begin(self, number: int, trial: Trial) -> ShownTrial:
-        """A trial begins; others may be under way."""
-        return ShownTrial(self, plain(f"trial {number}/{self.trials} {trial.name} (seed {trial.seed})"), trial.settings.steps)
-
-    def left(self) -> str:
-        """About how long the run still takes, if its trials take as long as those that have ended."""
-        if not self.ended:
-            return ""
-        seconds = (self.to_run - self.ended) * (time.monotonic() - self.begun) / self.ended
-        return f", {time_left(seconds)}"
-
-
-class ShownTrial:
-    """The progress of a trial."""
-
-    def __init__(self, display: Display, title: str, steps: int) -> None:
-        self.display, self.title, self.steps = display, title, steps
-        self.console, self.left = display.console, display.left()
-        self.state: dict[str, Any] = {}
-        self.again: dict[int, int] = {}
-        self.drawn = 0.0
-        self.task = display.progress.add_task(self.title + self.left, total=self.steps, state="starting the network")
-        self._draw(0, "starting the network", force=True)
-
-    def hear(self, message: Message) -> None:
-        """Take in what the trial reports."""
-        if stop_requested:
-            raise KeyboardInterrupt
-        if isinstance(message, Hello):
-            self._draw(0, f"worker {message.rank} is ready")
-        elif isinstance(message, Lost):
-            self.console.print(f"{self.title}: {message.text}, and the others go on", soft_wrap=True)
-        elif isinstance(message, Step):
-            record = message.record
-            self.again[message.rank] = record["retransmissions"]
-            if message.rank == 0:
-                self.state["train_loss"] = record["train_loss"]
-            if "accuracy" in record:
-                self.state["accuracy"] = record["accuracy"]
-            self.state["ate"] = record["elements"] / record["tat"]
-            self._draw(message.number + 1, self._words())
-
-    def _words(self) -> str:
-        s = self.state
-        accuracy = f"accuracy {100 * s['accuracy']:.1f} %  " if "accuracy" in s else ""
-        loss = f"training loss {round(s['train_loss'], 3) + 0.0:.3f}  " if "train_loss" in s else ""
-        return f"{loss}{accuracy}{s['ate'] / 1e3:.0f} k ATE/s  {sum(self.again.values())} retransmissions"
-
-    def _draw(self, step: int, words: str, force: bool = False) -> None:
-        now = time.monotonic()
-        live, notebook = self.display.live, self.display.notebook
-        if now - self.drawn < (REFRESH_SECONDS if live or notebook else LINE_SECONDS) and not force:
-            return
-        self.drawn = now
-        if live:
-            self.display.progress.update(self.task, completed=step, state=words)
-            self.display.progress.refresh()
-        elif notebook:
-            notebook.show(f"{self.title}{self.left}: step {step}/{self.steps}  {words}")
-        else:
-            self.console.print(f"{self.title}{self.left}: step {step}/{self.steps}  {words}", soft_wrap=True)
-
-    def end(self, *words: str | tuple[str, str]) -> None:
-        """Replace the bar by one line about the trial."""
-        display = self.display
-        display.ended += 1
-        display.progress.remove_task(self.task)
-        if display.notebook:
-            display.notebook.show(f"{display.ended} of {display.to_run} trials have ended")
-        self.console.print(styled(f"{self.title}: ", *words), soft_wrap=True)
 
 
 def run_experiment(request: Request, experiment: Experiment, settings: Any, results: Path, console: Console) -> tuple[int, Run]:
@@ -278,9 +185,16 @@ def _keep(run: Run, entry: dict[str, Any]) -> None:
         writing.clear()
 
 
+def _hear(shown: ShownTrial, message: Message) -> None:
+    """Show what a trial reports, unless it is to stop."""
+    if stop_requested:
+        raise KeyboardInterrupt
+    shown.hear(message)
+
+
 def _run_one(run: Run, number: int, trial: Trial, backend: Backend, display: Display, capture: Capture | None) -> bool:
     shown = display.begin(number, trial)
-    return _kept(run, trial, lambda: backend.run(trial.settings, trial.seed, shown.hear, capture), shown, capture)
+    return _kept(run, trial, lambda: backend.run(trial.settings, trial.seed, partial(_hear, shown), capture), shown, capture)
 
 
 def _run_side_by_side(run: Run, trials: list[tuple[int, Trial]], backend: Backend, display: Display) -> bool:
@@ -296,9 +210,9 @@ def _run_side_by_side(run: Run, trials: list[tuple[int, Trial]], backend: Backen
                 shown = display.begin(number, trial)
                 begun = backend.start(trial.settings, trial.seed)
                 going[begun.receiver] = number, trial, begun, shown
-            for receiver in connection.wait(list(going), LINE_SECONDS):
+            for receiver in connection.wait(list(going), LOOKS):
                 number, trial, begun, shown = going[receiver]
-                if not begun.hear(shown.hear):
+                if not begun.hear(partial(_hear, shown)):
                     del going[receiver]
                     ended[number] = partial(_kept, run, trial, begun.result, shown)
             while to_keep and to_keep[0] in ended:

@@ -24,7 +24,7 @@ from inalab.testbed.simulator.sums import Sums
 from inalab.testbed.simulator.tcp import TcpTraffic
 from inalab.testbed.simulator.traffic import Traffic
 from inalab.testbed.simulator.updates import ELEMENT, Updates, records
-from inalab.testbed.trial.job_run import JobRun, together
+from inalab.testbed.trial.job_run import JobRun, runs_of, together
 from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.validity import queue_problems, recorded
 from inalab.topologies.plan import NetworkPlan
@@ -38,7 +38,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     times = [compute_times(own, seed, job.plan.size) for own, job in zip(each, admitted, strict=True)]
     for start, its in zip(settings.starts(), times, strict=True):
         its[:, 0] += start
-    runs = [JobRun(job.plan, own, start, len(each) > 1) for own, job, start in zip(each, admitted, settings.starts(), strict=True)]
+    runs = runs_of(settings, admitted)
     lost = numbered = dropped = 0
     switches: dict[str, Any] = {}
     if all(job.scheme.simulated() is Simulation.PACKETS for job in admitted):

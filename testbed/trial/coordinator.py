@@ -24,10 +24,10 @@ from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.errors import TrialError
-from inalab.testbed.trial.job_run import JobRun
+from inalab.testbed.trial.job_run import runs_of
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.outage import Outage
-from inalab.testbed.trial.outcome import count, outcome
+from inalab.testbed.trial.outcome import count, outcome, watched_links
 from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.rendezvous import Rendezvous
 from inalab.testbed.trial.server_kill import ServerKill
@@ -71,12 +71,8 @@ class _Trial:
     def __init__(self, settings: TrialSettings, seed: int, target: Target, sender: Connection, scratch: Path) -> None:
         self.settings, self.seed, self.target, self.sender, self.scratch = settings, seed, target, sender, scratch
         self.plan = settings.plan()
-        several = len(settings.jobs) > 1
         self.admitted, self.running = settings.admitted(self.plan), settings.running()
-        whole = zip(self.admitted, settings.each(), settings.starts(), strict=True)
-        self.jobs = [
-            JobRun(job.plan, own, start, several, outlives_workers=job.scheme.outlives_workers) for job, own, start in whole
-        ]
+        self.jobs = runs_of(settings, self.admitted)
         self.death: ServerKill | None = None
         self.workers = Workers(self.jobs, sender)
 
@@ -114,9 +110,7 @@ class _Trial:
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter.of(network)
-        lower = {"uplink_bytes": list(network.plan.switches), "server_bytes": [server.name for server in network.plan.servers]}
-        lower["worker_bytes"] = [host.name for job in self.jobs for host in job.plan.hosts]
-        carried = LinkBytes(network, lower)
+        carried = LinkBytes(network, watched_links(self.plan, self.jobs))
         outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
         if self.settings.death_at is not None:
             first = next(pid for pid, member in watch.members.items() if member == (0, self.jobs[0].plan.size))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean, median
 from typing import Any
 
-from inalab.hosts.messages import Done, Failure, FromWorker, Step
+from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Step
 from inalab.hosts.training.trainer import TrainingSettings
+from inalab.schemes.scheme import Admitted
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record import steps
 from inalab.testbed.trial.sampled import compared
@@ -39,6 +41,8 @@ class JobRun:
     def hear(self, message: FromWorker) -> None:
         """Take in a message of a worker."""
         match message:
+            case Hello():
+                self.data = message.data
             case Step():
                 self.steps.append(message.record)
             case Done():
@@ -154,6 +158,14 @@ def together(jobs: list[dict[str, Any]]) -> dict[str, Any]:
             pick = sum if key in SUMS else max if key in HIGHEST else min if key in LOWEST else mean
             measured[key] = pick(values)
     return measured | {"jobs": jobs}
+
+
+def runs_of(settings: TrialSettings, admitted: Sequence[Admitted]) -> list[JobRun]:
+    """The jobs of a trial."""
+    whole = zip(admitted, settings.each(), settings.starts(), strict=True)
+    return [
+        JobRun(job.plan, own, start, len(admitted) > 1, outlives_workers=job.scheme.outlives_workers) for job, own, start in whole
+    ]
 
 
 def training(settings: TrialSettings, seed: int) -> TrainingSettings:

@@ -127,7 +127,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
         network = Network(plan, target, commands, scratch, seed)
         launched = _Launch(network, settings, seed, LaunchFiles(notes), check_sums)
-        carried = LinkBytes(network, {"hosts": [host.name for host in plan.hosts]})
+        carried = LinkBytes(network, {"hosts": plan.links_above(host.name for host in plan.hosts)})
         load, begun = LoadMeter.of(network), time.monotonic()
         code = launched.run(script, torchrun, load.sample)
         took, busy = time.monotonic() - begun, validity.saturation(load.metrics())

@@ -11,6 +11,7 @@ from typing import Any
 from inalab.testbed.trial import processors
 from inalab.testbed.trial.processors import PROCESSORS, Spent, shares
 from inalab.topologies.network import Network
+from inalab.topologies.plan import LinkPlan
 
 WINDOW = 0.1  # seconds, at least
 COST = 0.05  # share of the time that measuring may take: windows are longer where there are many processes
@@ -82,10 +83,8 @@ class LinkBytes:
     They are counted at the links' upper ends, which are in the trial's own namespace.
     """
 
-    def __init__(self, network: Network, lower: dict[str, list[str]]) -> None:
-        """Counting begins now. `lower` has the names of what is at the links' lower ends, by a name for these links."""
-        plan = network.plan
-        links = {kind: [link for name in names for link in plan.links if link.lower == name] for kind, names in lower.items()}
+    def __init__(self, network: Network, links: dict[str, list[LinkPlan]]) -> None:
+        """Counting begins now. `links` have names for some of them together."""
         self.interfaces = {
             kind: [network.mininet.get(link.upper).intfs[link.upper_port].name for link in chosen] for kind, chosen in links.items()
         }

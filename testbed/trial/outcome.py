@@ -12,7 +12,7 @@ from inalab.switches.control import Control
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.job_run import JobRun, together
 from inalab.testbed.trial.validity import Problem, Reason, judge, recorded
-from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,16 @@ class Counted:
     lost: int
     passed: int
     pauses: int
+
+
+def watched_links(plan: NetworkPlan, jobs: Sequence[JobRun]) -> dict[str, list[LinkPlan]]:
+    """The links whose bytes a trial records, by the metric's name: above switches, servers and workers."""
+    lower = {
+        "uplink_bytes": list(plan.switches),
+        "server_bytes": [server.name for server in plan.servers],
+        "worker_bytes": [host.name for job in jobs for host in job.plan.hosts],
+    }
+    return {kind: plan.links_above(names) for kind, names in lower.items()}
 
 
 def count(settings: TrialSettings, plan: NetworkPlan, admitted: Sequence[Admitted], controls: Mapping[str, Control]) -> Counted:

@@ -80,7 +80,7 @@ class Workers:
                     failures[hello.job, hello.rank] = self.jobs[hello.job].named(hello.text)
                     end = min(end, time.monotonic() + GRACE)
                     continue
-                self.jobs[hello.job].data = hello.data
+                self.jobs[hello.job].hear(hello)
                 self.connections[hello.job, hello.rank] = connection
                 self.sender.send(hello)
             if why := watch.trouble():

@@ -116,7 +116,7 @@ def _nanoseconds(moment: float) -> int:
 
 
 class VirtualNetwork:
-    """A plan's hosts, links and switches. `commands` are what each switch is told, `costs` what hosts, switches and links take."""
+    """A plan's hosts, links and switches. `commands` configure each switch, `costs` are what hosts, switches and links take."""
 
     def __init__(
         self, time: VirtualTime, plan: NetworkPlan, library: Path, commands: dict[str, list[str]], costs: Costs, seed: int

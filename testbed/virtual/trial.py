@@ -32,9 +32,9 @@ from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.errors import TrialError
-from inalab.testbed.trial.job_run import JobRun, training
+from inalab.testbed.trial.job_run import JobRun, runs_of, training
 from inalab.testbed.trial.outage import PORT
-from inalab.testbed.trial.outcome import count, outcome
+from inalab.testbed.trial.outcome import count, outcome, watched_links
 from inalab.testbed.trial.places import place_of
 from inalab.testbed.virtual.frames import HEADERS
 from inalab.testbed.virtual.network import HostEnd, VirtualNetwork
@@ -96,9 +96,7 @@ class _Trial:
         self.settings, self.seed, self.report = settings, seed, report
         self.plan = settings.plan()
         self.admitted = settings.admitted(self.plan)
-        several = len(settings.jobs) > 1
-        whole = zip(self.admitted, settings.each(), settings.starts(), strict=True)
-        self.jobs = [JobRun(job.plan, own, start, several) for job, own, start in whole]
+        self.jobs = runs_of(settings, self.admitted)
         self.time = VirtualTime()
         commands = commands_for(settings, self.plan, seed)
         self.network = VirtualNetwork(self.time, self.plan, library, commands, taken, seed)
@@ -208,8 +206,6 @@ class _Trial:
 
     def _hear(self, run: JobRun, message: FromWorker) -> None:
         run.hear(message)
-        if isinstance(message, Hello):
-            run.data = message.data
         self.report(message)
 
     def _bytes(self) -> dict[str, list[dict[str, int]]]:
@@ -220,14 +216,9 @@ class _Trial:
         }
 
     def _octets(self) -> dict[str, list[dict[str, int]]]:
-        """Of frames that were sent on the links of switches, servers and workers so far."""
-        lower = {"uplink_bytes": list(self.plan.switches), "server_bytes": [server.name for server in self.plan.servers]}
-        lower["worker_bytes"] = [host.name for job in self.jobs for host in job.plan.hosts]
+        """Of frames that were sent on these links so far."""
         links = self.network.links
         return {
-            kind: [
-                {"up": links[link.number, True].octets, "down": links[link.number, False].octets}
-                for name in names for link in self.plan.links if link.lower == name
-            ]
-            for kind, names in lower.items()
-        }  # fmt: skip
+            kind: [{"up": links[link.number, True].octets, "down": links[link.number, False].octets} for link in chosen]
+            for kind, chosen in watched_links(self.plan, self.jobs).items()
+        }

@@ -20,7 +20,7 @@ from inalab.experiments.workers import Settings as WorkersSettings
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend
-from inalab.testbed.command import runner
+from inalab.testbed.command import display, runner
 from inalab.testbed.draw.curves import curve, estimate, look_of, ratio, values, words
 from inalab.testbed.draw.plots import SMALLEST, WIDTH, new_figure, styled
 from inalab.testbed.measures import metric
@@ -339,11 +339,11 @@ def test_an_outage_and_loss_exclude_each_other() -> None:
 
 def test_progress_tells_how_long_a_run_still_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     now, out = [100.0], io.StringIO()
-    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
-    display = runner.Display(Console(file=out, width=200), trials=10, to_run=6)
+    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
+    shown_run = display.Display(Console(file=out, width=200), trials=10, to_run=6)
     entry = Trial("a", {}, TrialSettings(), 1)
     for number in (1, 2, 3):
-        shown = display.begin(number, entry)
+        shown = shown_run.begin(number, entry)
         now[0] += 20.0
         shown.end("20.0 s")
     begun = [line.partition(": step 0/")[0] for line in out.getvalue().splitlines() if "step 0/" in line]

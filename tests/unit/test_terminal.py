@@ -11,7 +11,8 @@ import pytest
 from rich.table import Table
 
 from inalab.switches.bmv2 import installation
-from inalab.testbed.command import doctor, runner
+from inalab.testbed.command import doctor
+from inalab.testbed.command.display import Display
 from inalab.testbed.command.terminal import Terminal, styled
 from inalab.testbed.lab import grading
 from inalab.testbed.lab.lab import Outcome, Report
@@ -48,7 +49,7 @@ def test_lines_and_tabs_stay() -> None:
 @pytest.mark.parametrize("live", [False, True])
 def test_a_trials_name_and_what_became_of_it_are_shown_as_they_are(live: bool) -> None:
     out = io.StringIO()
-    display = runner.Display(Terminal(file=out, width=200, force_terminal=live), 1)
+    display = Display(Terminal(file=out, width=200, force_terminal=live), 1)
     with display.progress:
         shown = display.begin(1, Trial(HOSTILE, {}, TrialSettings(), 1))
         shown.end(("failed", "red"), f": {HOSTILE}")
