@@ -25,6 +25,7 @@ class RateLink(Link):
         super().__init__(node1, node2, port1=port1, port2=port2, **parameters | {"intf": Interface})
         for interface in (self.intf1, self.intf2):
             interface.turn_off("tx", "tso", "gso", "gro")
+            interface.send_segments_singly()
             if rate is not None:
                 limit_rate(interface.node, interface.name, rate)
 

@@ -61,6 +61,21 @@ def test_it_is_what_ifconfig_and_ethtool_would_make_of_it() -> None:
     isolated_test(body)
 
 
+def test_tcp_hands_it_single_segments() -> None:
+    def body() -> None:
+        printed("ip", "link", "add", "own0", "type", "veth", "peer", "name", "own1")
+        interface("own0", os.getpid()).send_segments_singly()
+        segments = [
+            json.loads(printed("ip", "-json", "-details", "link", "show", "dev", name))[0]["gso_max_segs"]
+            for name in ("own0", "own1")
+        ]
+        assert segments[0] == 1 < segments[1]
+        with pytest.raises(NetworkError, match="no interface with this name"):
+            interface("none0", os.getpid()).send_segments_singly()
+
+    isolated_test(body)
+
+
 def test_it_is_in_its_nodes_namespace_and_the_caller_stays_in_its_own() -> None:
     def body() -> None:
         own, host = os.readlink("/proc/self/ns/net"), HostProcess(0)

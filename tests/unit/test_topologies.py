@@ -322,7 +322,10 @@ def test_both_ends_of_a_link_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     nodes = [SimpleNamespace(name=name) for name in ("h0", "tor0")]
 
     def make(self: links.RateLink, node1: object, node2: object, **_: object) -> None:
-        self.intf1, self.intf2 = (SimpleNamespace(node=n, name=f"{n.name}-eth0", turn_off=lambda *_: None) for n in nodes)
+        made = (
+            {"node": n, "name": f"{n.name}-eth0", "turn_off": lambda *_: None, "send_segments_singly": lambda: None} for n in nodes
+        )
+        self.intf1, self.intf2 = (SimpleNamespace(**each) for each in made)
 
     monkeypatch.setattr(links.Link, "__init__", make)
     monkeypatch.setattr(links, "limit_rate", lambda node, name, rate: limited.append((name, rate)))
