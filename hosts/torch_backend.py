@@ -41,7 +41,8 @@ from inalab.hosts.pending import PendingAll
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
-from inalab.hosts.tcp.kernel import connections_from, count_segments
+from inalab.hosts.tcp.connection import count_segments
+from inalab.hosts.tcp.kernel import connections_from
 
 PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme

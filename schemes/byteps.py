@@ -44,7 +44,7 @@ class BytePSScheme(Scheme):
     all_to_all, simulation = True, Simulation.MESSAGES
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
-    serves_on_workers = keeps_weights = True
+    serves_on_workers = keeps_weights = driven = True
     unsimulated = ("credit", "order", "assignment")
     of_bound = (0.85, 1.02)
 
@@ -62,10 +62,10 @@ class BytePSScheme(Scheme):
         assignment: Assignment = ByBytes(shares(m.size, _rates(place.rates)), size)
         if s.assignment != BY_BYTES:
             assignment = ByHash(m.size, len(place.peers) - m.size, size)
-        return BytePS(m, epoch, place.peers, assignment, s.order, int(KILO * s.credit), s.patience, pulse)
+        return BytePS(m, epoch, place.peers, assignment, s.order, int(KILO * s.credit), s.patience, pulse, place.driver)
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        return Service.of_next_group(place.membership, place.peers, place.settings.patience, over)
+        return Service.of_next_group(place.membership, place.peers, place.settings.patience, over, place.driver)
 
     # --- theory
 

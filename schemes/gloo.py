@@ -13,7 +13,7 @@ class Gloo(Scheduled):
     name = "gloo"
     all_to_all = True
     look = Look("Gloo", "#4f9d69", "D")
-    native = True
+    native, driven = True, False
 
     def schedule(self, nodes: Nodes) -> Schedule:
         return ring(nodes.workers)

@@ -77,20 +77,20 @@ class MLfabricScheme(OneModelServer):
         s = place.settings
         return MLfabric(
             place.membership, epoch, place.peers, _control(place), TCP_OVERHEAD, s.patience, pulse, _ranks(place),
-            s.distance is not None,
+            s.distance is not None, place.driver,
         )  # fmt: skip
 
     def serve(self, place: Place, over: Over) -> Serving | None:
         s, ranks, m = place.settings, _ranks(place), place.membership
         kind = Replica if m.rank == ranks.replica else OrderedServer
         return kind.of_next_scheduled_group(
-            m, place.peers, _control(place), s.patience, over, ranks, s.distance or 0.0, TCP_OVERHEAD
+            m, place.peers, _control(place), s.patience, over, ranks, s.distance or 0.0, TCP_OVERHEAD, place.driver
         )
 
     def manage(self, place: Place, over: Over) -> Serving | None:
         m, ranks = place.membership, _ranks(place)
         return Scheduler.of_next_group(
-            replace(m, rank=ranks.scheduler), _control(place), place.settings.patience, over, schedule_of(place)
+            replace(m, rank=ranks.scheduler), _control(place), place.settings.patience, over, schedule_of(place), place.driver
         )
 
 

@@ -27,7 +27,7 @@ class OneModelServer(Scheme):
     """Updates to one host, and the model from it, over TCP."""
 
     Settings: type[Any] = ModelServerSettings
-    keeps_weights, sums, outlives_workers = True, False, True
+    keeps_weights, sums, outlives_workers, driven = True, False, True, True
 
     def servers(self, settings: Any) -> int:
         return 1
@@ -37,11 +37,11 @@ class OneModelServer(Scheme):
         return None
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        return ModelWorker(place.membership, epoch, place.peers, place.settings.patience, pulse)
+        return ModelWorker(place.membership, epoch, place.peers, place.settings.patience, pulse, place.driver)
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        s = place.settings
-        return ModelServer.of_next_group(place.membership, place.peers, s.patience, over, self.staleness(s), s.corrected)
+        s, m = place.settings, place.membership
+        return ModelServer.of_next_group(m, place.peers, s.patience, over, self.staleness(s), s.corrected, place.driver)
 
     # --- theory
 

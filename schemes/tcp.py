@@ -26,6 +26,7 @@ class Scheduled(Scheme):
     """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
 
     simulation = Simulation.MESSAGES
+    driven = True
 
     @abstractmethod
     def schedule(self, nodes: Nodes) -> Schedule:
@@ -44,10 +45,10 @@ class Scheduled(Scheme):
         return self.schedule(_nodes(plan, plan.hosts, plan.servers))
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        return Pairwise(place.membership, self._of(place), place.peers, epoch, place.settings.patience, pulse)
+        return Pairwise(place.membership, self._of(place), place.peers, epoch, place.settings.patience, pulse, place.driver)
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        return Server.of_next_group(place.membership, self._of(place), place.peers, place.settings.patience, over)
+        return Server.of_next_group(place.membership, self._of(place), place.peers, place.settings.patience, over, place.driver)
 
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers:
         """All moves between two nodes in a step are one, and connections share links alike."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from inalab.hosts.tcp.connection import Segments
+
 
 class Played:
     """In the place of a node's Channels (hosts.tcp.channel) to the nodes of these ranks, which a Channel's `put` and `read` serve."""
@@ -14,8 +16,7 @@ class Played:
         self.node, self.of = node, dict.fromkeys(ranks, self)
         self.waiting: list[tuple[int, Any, memoryview]] = []  # to whom, header and body; not copied, as a Channel does not
         self.coming: list[tuple[Any, bytes]] = []
-        self.selector = SimpleNamespace(unregister=lambda made: None)
-        self.socket = SimpleNamespace(setsockopt=lambda *option: None, getsockopt=lambda *option: bytes(option[-1]))
+        self.connection = SimpleNamespace(pace=lambda rate: None, segments=lambda: Segments(0, 0))
         self.sent = self.received = 0  # bytes
         self.amid_a_message = False
         node.channels = self
@@ -36,6 +37,9 @@ class Played:
     def write(self, rank: int) -> list[Any]:
         """Nothing leaves."""
         return []
+
+    def ignore(self, rank: int) -> None:
+        """Nobody watches it anyway."""
 
     def drop(self, rank: int) -> None:
         del self.of[rank]

@@ -14,7 +14,7 @@ from inalab.testbed.simulator.costs import Known
 from inalab.testbed.simulator.losses import mix
 from inalab.testbed.simulator.tcp import HEADER, WINDOWS
 from inalab.testbed.simulator.traffic import Then, Traffic
-from inalab.topologies.links import burst
+from inalab.topologies.buckets import burst
 from inalab.topologies.plan import NetworkPlan
 
 DATA, HEADERS = 1448, 90  # bytes of a full segment, and on the wire beside its data

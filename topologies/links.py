@@ -10,11 +10,9 @@ from typing import Any
 from mininet.link import Link
 from mininet.node import Node
 
+from inalab.topologies.buckets import PHYSICAL_BYTES, burst
 from inalab.topologies.errors import NetworkError
 from inalab.topologies.interfaces import Interface
-
-PHYSICAL_BYTES = 24  # preamble, FCS and gap, which HTB is told to count with every frame
-BURST_SECONDS = 0.001
 
 
 class RateLink(Link):
@@ -47,11 +45,6 @@ def run_all(node: Node, tool: str, commands: Sequence[str]) -> str:
         which = f"{tool} {commands[int(failed[1]) - 1]}" if failed else tool
         raise NetworkError(f"{node.name}: `{which}` failed: {error.strip().splitlines()[0] if error.strip() else output.strip()}")
     return str(output)
-
-
-def burst(rate: float) -> int:
-    """Bytes that a link of `rate` Mbit/s lets pass at once after a pause."""
-    return max(1600, int(rate * 1e6 / 8 * BURST_SECONDS))
 
 
 def limit_rate(node: Node, interface: str, rate: float) -> None:

@@ -11,7 +11,7 @@ from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.collective import AggregationError, Membership, node_name, workers
 from inalab.hosts.drivers.driver import Driver, Requested
 from inalab.hosts.stream.stream import QUERY_PATIENCE, Absence, Question
-from inalab.hosts.tcp.meeting import MeetingError
+from inalab.hosts.tcp.connection import MeetingError
 
 PORT = 48866
 QUESTION = struct.Struct(">Q")  # a chunk; the answer is a byte for each worker, 1 where it is missing

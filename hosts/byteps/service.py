@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +12,10 @@ from numpy.typing import NDArray
 from inalab.hosts.byteps import wire
 from inalab.hosts.byteps.wire import Header
 from inalab.hosts.collective import Membership, node_name, workers
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.floats import add
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.tcp.parts import Parts
 from inalab.hosts.tcp.serving import GroupServer
 
@@ -53,18 +54,20 @@ class Service(GroupServer[Header]):
 
     port = wire.TCP_PORT
 
-    def __init__(self, membership: Membership, meeting: Meeting) -> None:
-        super().__init__(membership, meeting, Header)
+    def __init__(self, membership: Membership, meeting: Meeting, driver: Driver = SOCKETS) -> None:
+        super().__init__(membership, meeting, Header, driver)
         self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
         self.entries: dict[tuple[int, int], Entry] = {}  # by number of the sum and partition
         self.kept: dict[tuple[int, int], Kept] = {}  # likewise
         self.announced: dict[int, dict[int, str]] = {}  # by sum and rank: what is summed, in words
 
     @classmethod
-    def of_next_group(cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool]) -> Service | None:
+    def of_next_group(
+        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], driver: Driver = SOCKETS
+    ) -> Service | None:
         """The service of the next group of workers that connects; None once `over`. Raises AggregationError."""
-        meeting = cls.met(membership, peers, patience, over)
-        return None if meeting is None else cls(membership, meeting)
+        meeting = cls.met(membership, peers, patience, over, driver)
+        return None if meeting is None else cls(membership, meeting, driver)
 
     @classmethod
     def name(cls, membership: Membership) -> str:
@@ -122,7 +125,7 @@ class Service(GroupServer[Header]):
             if kept.total.nbytes != header.size:
                 raise ValueError(f"a change of {header.size} bytes to {what} with {kept.total.nbytes}")
             kept.change(np.frombuffer(body, kept.total.dtype))
-        answer = header._replace(kind=wire.RESULT, size=kept.total.nbytes, version=kept.version, at=time.monotonic())
+        answer = header._replace(kind=wire.RESULT, size=kept.total.nbytes, version=kept.version, at=self.driver.monotonic())
         self.channels.put(rank, answer, kept.total.tobytes())  # a copy: the next change may come before this has left
 
     def _compare(self, rank: int, header: Header, name: str) -> None:

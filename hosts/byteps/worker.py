@@ -7,7 +7,6 @@ partition goes next, and how many bytes may be under way.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,8 +20,10 @@ from inalab.hosts.byteps.assignment import Assignment
 from inalab.hosts.byteps.service import service_name
 from inalab.hosts.byteps.wire import Header
 from inalab.hosts.collective import Membership, Operation, Sum, Update
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.tcp.connected import Connected
-from inalab.hosts.tcp.meeting import MeetingError, reach
+from inalab.hosts.tcp.connection import MeetingError
 from inalab.hosts.tcp.serving import reason_of
 
 MEETING = 8.0  # seconds for all services to be there
@@ -38,8 +39,8 @@ class Transfer:
     octets: memoryview  # of the tensor
     result: NDArray[Any]  # (elements,); may be the same memory: a partition has been sent before its sum comes
     partitions: list[Partition]
+    requested: float
     remaining: int = field(init=False)  # partitions without a result
-    requested: float = field(default_factory=time.monotonic)
     sent: float | None = None  # when the first partition began to be
     applied: float = 0.0  # when the last one was, of a change
     norm: float = 0.0  # of a change
@@ -69,12 +70,12 @@ class BytePS(Connected[Header]):
 
     def __init__(
         self, membership: Membership, epoch: int, peers: list[str], assignment: Assignment, order: str, credit: int,
-        patience: float = 30.0, pulse: Callable[[], str | None] | None = None,
+        patience: float = 30.0, pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
     ) -> None:  # fmt: skip
-        super().__init__(membership, patience, pulse)
+        super().__init__(membership, patience, pulse, driver)
         self.assignment, self.order = assignment, order
         try:
-            meeting = reach(membership.rank, range(len(peers)), peers, wire.TCP_PORT, min(patience, MEETING), epoch)
+            meeting = driver.reach(membership.rank, range(len(peers)), peers, wire.TCP_PORT, min(patience, MEETING), epoch)
         except MeetingError as error:
             raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
         self._connect(meeting, Header)
@@ -95,7 +96,8 @@ class BytePS(Connected[Header]):
         flat = started.flat
         partitions = self._cut(started) if started.operation in (Operation.SUM, Operation.KEEP) else self._kept(started)
         result = flat if started.overwrite and flat.flags.writeable else np.empty_like(flat)
-        transfer = self.transfers[partitions[0].number] = Transfer(started, flat.view(np.uint8).data, result, partitions)
+        requested = self.driver.monotonic()
+        transfer = self.transfers[partitions[0].number] = Transfer(started, flat.view(np.uint8).data, result, partitions, requested)
         if started.operation == Operation.CHANGE:
             transfer.norm = Update.norm_of(flat)
         for partition in partitions:
@@ -138,7 +140,7 @@ class BytePS(Connected[Header]):
             self.leaving = True
             transfer = self.transfers[partition.number]
             started, p = transfer.started, partition
-            transfer.sent = transfer.sent or time.monotonic()
+            transfer.sent = transfer.sent or self.driver.monotonic()
             kind = KINDS[started.operation]
             body = memoryview(b"") if kind == wire.FETCH else transfer.octets_of(p)
             header = Header(kind, _dtype(started.flat), p.number, p.index, p.priority, len(body), started.flat.size)
@@ -154,7 +156,7 @@ class BytePS(Connected[Header]):
             self.answered = True
             match header.kind:
                 case wire.RESULT:
-                    self.progress_at = time.monotonic()
+                    self.progress_at = self.driver.monotonic()
                     self._take(header)
                 case wire.REFUSE:
                     reason, missing = reason_of(self.coming.pop(service))

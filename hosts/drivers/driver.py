@@ -1,8 +1,9 @@
-"""What a host offers to cores and trainings: a clock, datagrams to and from peers, and more than one thing at a time."""
+"""What a host offers to cores and trainings: a clock, datagrams and connections to peers, and more than one thing at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from selectors import BaseSelector
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER
 from inalab.hosts.stream.datagrams import Datagrams, Send
+from inalab.hosts.tcp.connection import Meeting
 
 Address = tuple[str, int]  # IP and UDP port
 
@@ -126,6 +128,26 @@ class Driver(Protocol):
 
     def datagrams(self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1) -> Endpoint:
         """An end at this address; it sends rows of `sender`, up to `segments` at a time, and receives from these peers alone."""
+        ...
+
+    def selector(self) -> BaseSelector:
+        """What waits for connections, and for descriptors of signals."""
+        ...
+
+    def meet(
+        self, me: int, partners: Iterable[int], workers: int, peers: list[str], port: int, patience: float, epoch: int
+    ) -> Meeting:
+        """Connections of a worker to partners, which connect likewise (hosts.tcp.meeting, as the two that follow)."""
+        ...
+
+    def reach(self, me: int, ranks: Iterable[int], peers: list[str], port: int, patience: float, epoch: int) -> Meeting:
+        """Connections of a worker to nodes that wait for its group."""
+        ...
+
+    def await_group(
+        self, me: int, partners: Iterable[int], peers: list[str], port: int, patience: float, over: Callable[[], bool]
+    ) -> Meeting | None:
+        """Connections of the next group of workers."""
         ...
 
     def requests(

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from selectors import DefaultSelector
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from inalab.hosts.compiled import compiled
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.stream.octets import offset
+from inalab.hosts.tcp.meeting import await_group, meet, reach
 from inalab.hosts.tcp.requests import Requested, Requests
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -280,6 +282,8 @@ class SocketDriver:
     event = threading.Event
     signal = EventSignal
     datagrams = BatchSocket
+    selector = DefaultSelector
+    meet, reach, await_group = staticmethod(meet), staticmethod(reach), staticmethod(await_group)
     requests = staticmethod(Requests.to)
     requested = staticmethod(Requested.of)
 

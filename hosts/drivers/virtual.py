@@ -1,10 +1,11 @@
-"""Hosts in virtual time: their datagrams cross a network that somebody simulates, and what they compute takes no time by itself."""
+"""Hosts in virtual time: what they send crosses a network that is simulated, and what they compute takes no time by itself."""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
+from selectors import EVENT_READ
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER
 from inalab.hosts.drivers.driver import Address
+from inalab.hosts.drivers.virtual_connections import Meetings, VirtualConnection, VirtualSelector, Waitable
 from inalab.hosts.drivers.virtual_time import Event, VirtualTime
 from inalab.hosts.stream.datagrams import Datagrams
 
 EPOCH = 1  # of every group: there is one in a trial
-SIGNALS = 1 << 20  # the first descriptor of a signal; it is none of this machine's
+DESCRIPTORS = 1 << 20  # the first one; none of them is this machine's
 
 
 class Wire(Protocol):
@@ -33,10 +35,13 @@ class VirtualSignal:
     """A hosts.drivers.driver.Signal."""
 
     def __init__(self, host: VirtualHost) -> None:
-        self.host, self.happened = host, 0
+        self.host, self.happened, self.wanted = host, 0, EVENT_READ
         self.wake: Callable[[], None] | None = None
-        self.descriptor = next(host.numbers)
-        host.signals[self.descriptor] = self
+        self.descriptor = host.know(self)
+
+    def ready(self) -> int:
+        """See Waitable."""
+        return EVENT_READ if self.happened else 0
 
     def set(self) -> None:
         self.happened += 1
@@ -52,7 +57,7 @@ class VirtualSignal:
         self.happened -= 1
 
     def close(self) -> None:
-        del self.host.signals[self.descriptor]
+        del self.host.known[self.descriptor]
 
 
 class VirtualEndpoint:
@@ -83,8 +88,8 @@ class VirtualEndpoint:
                 self.wake()
 
     def wait(self, seconds: float, interrupt: int = NEVER) -> bool:
-        signal, time = self.host.signals.get(interrupt), self.host.time
-        if not self.inbox and seconds > 0 and not (signal and signal.happened):
+        signal, time = self.host.known.get(interrupt), self.host.time
+        if not self.inbox and seconds > 0 and not (signal and signal.ready()):
             self.wake = time.waker()
             if signal:
                 signal.wake = self.wake
@@ -92,7 +97,7 @@ class VirtualEndpoint:
             self.wake = None
             if signal:
                 signal.wake = None
-        self.interrupted = bool(signal and signal.happened)
+        self.interrupted = bool(signal and signal.ready())
         return bool(self.inbox)
 
     def receive(self) -> Datagrams:
@@ -211,21 +216,32 @@ class VirtualProcessor:
 
 
 class VirtualHost:
-    """A hosts.drivers.driver.Driver. Servers by their address and port are in `servers`, which all hosts share.
+    """A hosts.drivers.driver.Driver. `meetings`, and `servers` by their address and port, are what all hosts share.
 
     To take in a batch of packets takes the host's processor `batch` seconds, and `each` for every one of them; it `naps` where that
     is so long that packets had better gather.
     """
 
     def __init__(
-        self, time: VirtualTime, wire: Wire, servers: dict[Address, VirtualRequested], each: float, batch: float, naps: bool
-    ) -> None:
+        self, time: VirtualTime, wire: Wire, meetings: Meetings, servers: dict[Address, VirtualRequested], each: float,
+        batch: float, naps: bool,
+    ) -> None:  # fmt: skip
         self.time, self.wire, self.servers, self.each, self.batch = time, wire, servers, each, batch
         self.nap = time.sleep if naps else lambda seconds: None
-        self.signals: dict[int, VirtualSignal] = {}  # by descriptor
-        self.numbers = itertools.count(SIGNALS)
+        self.known: dict[int, Waitable] = {}  # by descriptor
+        self.numbers = itertools.count(DESCRIPTORS)
         self.endpoints: dict[int, VirtualEndpoint] = {}  # by port
         self.monotonic, self.sleep = time.monotonic, time.sleep
+        self.meet, self.reach, self.await_group = meetings.meet, meetings.reach, meetings.await_group
+
+    def know(self, one: Waitable) -> int:
+        """A descriptor for this."""
+        self.known[number := next(self.numbers)] = one
+        return number
+
+    def connected(self, end: VirtualConnection) -> None:
+        """This end of a connection is the host's."""
+        end.descriptor = self.know(end)
 
     def arrive(self, datagram: bytes, source: Address, port: int) -> None:
         """A datagram has come for a port."""
@@ -259,6 +275,9 @@ class VirtualHost:
 
     def processor(self) -> VirtualProcessor:
         return VirtualProcessor(self)
+
+    def selector(self) -> VirtualSelector:
+        return VirtualSelector(self.time, self.known)
 
     def datagrams(
         self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1

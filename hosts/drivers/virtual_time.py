@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from greenlet import greenlet
@@ -98,15 +99,18 @@ class VirtualTime:
             self.now = max(self.now, moment)
             call(*arguments)
 
+    def kill(self, process: Process) -> None:
+        """End a process that waits."""
+        if process and not process.dead:
+            self._running = process
+            with suppress(EndedError):
+                process.throw(EndedError)
+            self._running = None
+
     def end(self) -> None:
         """End all processes."""
         for process in self.processes:
-            if process and not process.dead:
-                self._running = process
-                try:
-                    process.throw(EndedError)
-                except EndedError:
-                    pass
+            self.kill(process)
 
 
 class Event:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from inalab.hosts import collective
 from inalab.hosts.collective import Membership
-from inalab.hosts.tcp.meeting import Meeting, MeetingError, reach
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.tcp.connection import Meeting, MeetingError
 
 PORT = 48868  # the scheduler's
 
@@ -41,16 +42,20 @@ class Ranks:
         return "the scheduler" if rank == self.scheduler else collective.node_name(rank, self.workers)
 
 
-def with_scheduler(meeting: Meeting, ranks: Ranks, membership: Membership, control: list[str], patience: float) -> Meeting:
+def with_scheduler(
+    meeting: Meeting, ranks: Ranks, membership: Membership, control: list[str], patience: float, driver: Driver
+) -> Meeting:
     """The meeting of a worker or a server, and its connection to the scheduler; `control` are all addresses on the management
     network. Raises MeetingError, and closes the meeting, if the scheduler cannot be reached."""
-    return with_node(meeting, ranks.scheduler, membership, control, PORT, patience)
+    return with_node(meeting, ranks.scheduler, membership, control, PORT, patience, driver)
 
 
-def with_node(meeting: Meeting, rank: int, membership: Membership, addresses: list[str], port: int, patience: float) -> Meeting:
+def with_node(
+    meeting: Meeting, rank: int, membership: Membership, addresses: list[str], port: int, patience: float, driver: Driver
+) -> Meeting:
     """A meeting, and a connection to one more node, by rank. Raises MeetingError, and closes the meeting, if it is not there."""
     try:
-        meeting.sockets |= reach(membership.rank, [rank], addresses, port, patience, meeting.epoch).sockets
+        meeting.connections |= driver.reach(membership.rank, [rank], addresses, port, patience, meeting.epoch).connections
     except MeetingError:
         meeting.close()
         raise

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from selectors import EVENT_READ
 
 from inalab.hosts.collective import Membership
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.mlfabric.group import PORT, Ranks
 from inalab.hosts.mlfabric.schedule import Schedule
 from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Pass, Push, Replicate, Skip
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.tcp.serving import GroupServer
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header
@@ -24,8 +25,8 @@ class Scheduler(GroupServer[Header]):
 
     port, pulse = PORT, 0.5
 
-    def __init__(self, membership: Membership, meeting: Meeting, schedule: Schedule) -> None:
-        super().__init__(membership, meeting, Header)
+    def __init__(self, membership: Membership, meeting: Meeting, schedule: Schedule, driver: Driver = SOCKETS) -> None:
+        super().__init__(membership, meeting, Header, driver)
         self.schedule = schedule
         self.ranks = Ranks(self.workers, schedule.replication is not None)
         self.server, self.replica = self.ranks.server, self.ranks.replica
@@ -35,11 +36,12 @@ class Scheduler(GroupServer[Header]):
 
     @classmethod
     def of_next_group(
-        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], schedule: Schedule
-    ) -> Scheduler | None:
+        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], schedule: Schedule,
+        driver: Driver = SOCKETS,
+    ) -> Scheduler | None:  # fmt: skip
         """The scheduler of the next group that connects; `peers` are addresses on the management network. None once `over`."""
-        meeting = cls.met(membership, peers, patience, over)
-        return None if meeting is None else cls(membership, meeting, schedule)
+        meeting = cls.met(membership, peers, patience, over, driver)
+        return None if meeting is None else cls(membership, meeting, schedule, driver)
 
     @classmethod
     def partners(cls, membership: Membership) -> range:
@@ -63,7 +65,7 @@ class Scheduler(GroupServer[Header]):
             elif header.kind == wire.APART and header.rank == self.replica:
                 self._lose_replica(f"{self._who(rank)} does not reach it")
             else:
-                self._do(self._event(rank, header, time.monotonic()))
+                self._do(self._event(rank, header, self.driver.monotonic()))
 
     def _room(self, rank: int, header: Header) -> memoryview:
         """Only the replica's TAKEN has a body."""
@@ -132,7 +134,7 @@ class Scheduler(GroupServer[Header]):
                     self._tell(self.server, Header(wire.HELD, size=len(tickets)), tickets)
 
     def _look_after(self) -> None:
-        now = time.monotonic()
+        now = self.driver.monotonic()
         for job in self.schedule.reserved.should_have_ended(now):
             what = f"{job.what.name.lower()} from {self._who(job.source)} to {self._who(job.destination)}"
             log.warning("job %d: the %s is late: others wait for it no longer", self.membership.job, what)
@@ -152,7 +154,7 @@ class Scheduler(GroupServer[Header]):
         super()._leave(rank, error)
         if rank < self.workers:
             self.deaf.discard(rank)
-            self._do(self.schedule.gone(rank, time.monotonic()))
+            self._do(self.schedule.gone(rank, self.driver.monotonic()))
         elif self._serves_somebody():
             if rank == self.replica:
                 self._lose_replica(str(error))
@@ -204,7 +206,7 @@ class Scheduler(GroupServer[Header]):
         log.warning("job %d goes on without a replica: %s is gone: %s", self.membership.job, self._who(replica), why)
         for rank in (self.server, *range(self.workers)):
             self._tell(rank, Header(wire.ALONE, rank=self.server))
-        self._do(self.schedule.alone(time.monotonic()))
+        self._do(self.schedule.alone(self.driver.monotonic()))
 
     def _refusal(self, size: int) -> Header:
         return Header(wire.REFUSE, priority=wire.URGENT, size=size)

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import Membership
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.mlfabric.group import Ranks, with_node, with_scheduler
 from inalab.hosts.mlfabric.replication import MODEL
-from inalab.hosts.tcp.kernel import pace
-from inalab.hosts.tcp.meeting import Meeting, MeetingError
+from inalab.hosts.tcp.connection import Meeting, MeetingError
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.model import Model
 from inalab.hosts.updates.server import ModelServer
@@ -46,9 +47,10 @@ class OrderedServer(ModelServer):
     is what headers make of a byte on the wire."""
 
     def __init__(
-        self, membership: Membership, meeting: Meeting, ranks: Ranks, distance: float = 0.0, overhead: float = 1.0
+        self, membership: Membership, meeting: Meeting, ranks: Ranks, distance: float = 0.0, overhead: float = 1.0,
+        driver: Driver = SOCKETS,
     ) -> None:  # fmt: skip
-        super().__init__(membership, meeting)
+        super().__init__(membership, meeting, driver=driver)
         self.overhead = overhead
         self.ranks, self.most = ranks, membership.size
         self.bound, self.replica = distance, ranks.replica
@@ -60,17 +62,18 @@ class OrderedServer(ModelServer):
     @classmethod
     def of_next_scheduled_group(
         cls, membership: Membership, peers: list[str], control: list[str], patience: float, over: Callable[[], bool], ranks: Ranks,
-        distance: float = 0.0, overhead: float = 1.0,
+        distance: float = 0.0, overhead: float = 1.0, driver: Driver = SOCKETS,
     ) -> OrderedServer | None:  # fmt: skip
         """The server of the next group that connects; `control` are the nodes' addresses on the management network, the
         scheduler's behind them. None once `over`. Raises AggregationError."""
-        meeting = cls.met(membership, peers, patience, over)
+        meeting = cls.met(membership, peers, patience, over, driver)
         if meeting is None:
             return None
         try:
             if ranks.replica is not None and ranks.replica != membership.rank:
-                meeting = with_node(meeting, ranks.replica, membership, peers, wire.TCP_PORT, patience)
-            return cls(membership, with_scheduler(meeting, ranks, membership, control, patience), ranks, distance, overhead)
+                meeting = with_node(meeting, ranks.replica, membership, peers, wire.TCP_PORT, patience, driver)
+            meeting = with_scheduler(meeting, ranks, membership, control, patience, driver)
+            return cls(membership, meeting, ranks, distance, overhead, driver)
         except MeetingError as error:
             raise cls.incomplete(membership, f"{ranks.name(error.rank)} {error.what}") from None
 
@@ -151,7 +154,7 @@ class OrderedServer(ModelServer):
             return
         if any(ticket not in self.lacking for ticket in tickets):
             raise ValueError(f"a copy of tickets {tickets}")
-        pace(self.channels[self.replica].socket, order.rate / self.overhead)
+        self.channels[self.replica].connection.pace(order.rate / self.overhead)
         header, octets = copy_of(order.number, [self.lacking[ticket] for ticket in tickets])
         self.channels.put(self.replica, header, octets)
 

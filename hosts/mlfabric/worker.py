@@ -3,7 +3,6 @@ computes, it passes the model that it fetched last on to other workers."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -12,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import Membership, workers
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.mlfabric.group import Ranks, with_scheduler
 from inalab.hosts.mlfabric.server import Came, copy_of
-from inalab.hosts.tcp.kernel import pace
-from inalab.hosts.tcp.meeting import Meeting, meet
+from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header, Member
 from inalab.hosts.updates.worker import Change, ModelWorker, dtype_of
@@ -33,12 +33,12 @@ class MLfabric(ModelWorker):
 
     def __init__(
         self, membership: Membership, epoch: int, peers: list[str], control: list[str], overhead: float, patience: float = 30.0,
-        pulse: Callable[[], str | None] | None = None, ranks: Ranks | None = None, keeps: bool = False,
+        pulse: Callable[[], str | None] | None = None, ranks: Ranks | None = None, keeps: bool = False, driver: Driver = SOCKETS,
     ) -> None:  # fmt: skip
         self.ranks = ranks or Ranks(membership.size)
         self.control, self.overhead, self.scheduler = control, overhead, self.ranks.scheduler
         self.replica = self.ranks.replica
-        super().__init__(membership, epoch, peers, patience, pulse)
+        super().__init__(membership, epoch, peers, patience, pulse, driver)
         self.keeps = keeps
         self.kept_back: dict[int, Came] = {}  # by ticket: what the server was sent, and the replica lacks
         self.result: tuple[Header, bytes] | None = None  # of the last sum that is over, if there is a replica
@@ -51,9 +51,9 @@ class MLfabric(ModelWorker):
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
         m = self.membership
         others = [rank for rank in self.ranks.on_data_network if rank != m.rank]
-        meeting = meet(m.rank, others, m.size, peers, wire.TCP_PORT, patience, epoch)
+        meeting = self.driver.meet(m.rank, others, m.size, peers, wire.TCP_PORT, patience, epoch)
         self.uncounted.add(self.scheduler)
-        return with_scheduler(meeting, self.ranks, m, self.control, patience)
+        return with_scheduler(meeting, self.ranks, m, self.control, patience, self.driver)
 
     def _name(self, rank: int) -> str:
         return self.ranks.name(rank)
@@ -206,7 +206,7 @@ class MLfabric(ModelWorker):
         assert self.model is not None
         version, octets = self.model
         if header.rank in self.channels.of:
-            pace(self.channels[header.rank].socket, header.rate / self.overhead)
+            self.channels[header.rank].connection.pace(header.rate / self.overhead)
             answer = Header(wire.MODEL, self.dtype, header.number, size=len(octets), version=version, ticket=header.ticket)
             self.channels.put(header.rank, answer, octets)
 
@@ -239,8 +239,8 @@ class MLfabric(ModelWorker):
         octets = Came(members, total).pack()
         self._forget_late(change.member)
         if header.rank in self.channels.of:  # else it has died, and the scheduler will have it sent again
-            change.sent, change.way, change.octets = time.monotonic(), self._name(header.rank), len(octets)
-            pace(self.channels[header.rank].socket, header.rate / self.overhead)
+            change.sent, change.way, change.octets = self.driver.monotonic(), self._name(header.rank), len(octets)
+            self.channels[header.rank].connection.pace(header.rate / self.overhead)
             kind = Header(wire.UPDATE, dtype_of(change.started), members=len(members), size=len(octets), ticket=header.ticket)
             self.channels.put(header.rank, kind, octets)
             if self.keeps and self.replica is not None and header.rank == self.server:
@@ -270,7 +270,7 @@ class MLfabric(ModelWorker):
             raise ValueError(f"an order to copy tickets {tickets}")
         kind, octets = copy_of(header.number, [self.kept_back.pop(ticket) for ticket in tickets])
         if header.rank in self.channels.of:
-            pace(self.channels[header.rank].socket, header.rate / self.overhead)
+            self.channels[header.rank].connection.pace(header.rate / self.overhead)
             self.channels.put(header.rank, kind, octets)
 
     def _go_on_with(self, header: Header) -> None:
@@ -299,7 +299,7 @@ class MLfabric(ModelWorker):
         if change.member is None or change.fetching:
             self._ask_to_fetch()
         elif change.member.number + 1 == updates:  # the replica has it
-            change.applied_at, change.applied = met, time.monotonic()
+            change.applied_at, change.applied = met, self.driver.monotonic()
             self._ask_to_fetch()
         else:
             change.sent, change.octets, change.way = None, 0, ""
@@ -321,7 +321,7 @@ class MLfabric(ModelWorker):
             super()._lost(rank, error)
         self._forget(rank)
         if rank == self.server:
-            self.orphaned = time.monotonic(), error
+            self.orphaned = self.driver.monotonic(), error
             return
         if rank == self.replica:
             self.replica = None

@@ -4,17 +4,16 @@ their destination."""
 from __future__ import annotations
 
 import heapq
-import selectors
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
-from selectors import EVENT_READ, EVENT_WRITE
+from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-UNSENT = 1 << 14  # bytes that the kernel holds and has not sent; what waits here may still be overtaken
-AT_ONCE = 1 << 18  # bytes that are taken from the kernel before others have their turn
-TCP_NOTSENT_LOWAT = 25  # of <linux/tcp.h>
+from inalab.hosts.tcp.connection import Connection
+
+UNSENT = 1 << 14  # bytes that the connection holds and has not sent; what waits here may still be overtaken
+AT_ONCE = 1 << 18  # bytes that are taken from a connection before others have their turn
 
 
 class Message(Protocol):
@@ -52,10 +51,9 @@ Room = Callable[[Header], memoryview]
 class Channel(Generic[Header]):
     """One connection. Raises OSError when it has ended, and ValueError for what is no message."""
 
-    def __init__(self, made: socket.socket, header: type[Header]) -> None:
-        made.setblocking(False)
-        made.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT)
-        self.socket = made
+    def __init__(self, made: Connection, header: type[Header]) -> None:
+        made.limit_unsent(UNSENT)
+        self.connection = made
         self.sent = self.received = 0  # bytes
         self.waiting: list[tuple[int, int, Header, memoryview]] = []  # a heap of messages by priority and order
         self.order = count()
@@ -89,7 +87,7 @@ class Channel(Generic[Header]):
                 if not self.leaving:
                     _, _, self.sending, body = heapq.heappop(self.waiting)
                     self.leaving = [memoryview(self.sending.pack()), body]
-                size = self.socket.sendmsg(self.leaving)
+                size = self.connection.send(self.leaving)
                 self.sent += size
                 while self.leaving and size >= len(self.leaving[0]):
                     size -= len(self.leaving.pop(0))
@@ -107,7 +105,7 @@ class Channel(Generic[Header]):
             into = self.head if self.header is None else self.body
             if self.filled < len(into):
                 try:
-                    size = self.socket.recv_into(into[self.filled :])
+                    size = self.connection.receive(into[self.filled :])
                 except BlockingIOError:
                     return
                 if not size:
@@ -132,25 +130,25 @@ class Channel(Generic[Header]):
         """
         self.write()
         if self.idle:
-            self.socket.shutdown(socket.SHUT_WR)
+            self.connection.finish()
         with suppress(BlockingIOError):
-            while self.socket.recv(AT_ONCE):
+            while self.connection.receive(memoryview(bytearray(AT_ONCE))):
                 pass
             raise ConnectionResetError("it has closed the connection")
 
     def close(self) -> None:
         """Close the connection."""
-        self.socket.close()
+        self.connection.close()
 
 
 class Channels(Generic[Header]):
     """The connections of a node by the ranks of the others, each watched for what there is to read and to send."""
 
-    def __init__(self, sockets: Mapping[int, socket.socket], header: type[Header]) -> None:
-        self.of: dict[int, Channel[Header]] = {rank: Channel(made, header) for rank, made in sockets.items()}
-        self.selector = selectors.DefaultSelector()
+    def __init__(self, connections: Mapping[int, Connection], header: type[Header], selector: BaseSelector) -> None:
+        self.of: dict[int, Channel[Header]] = {rank: Channel(made, header) for rank, made in connections.items()}
+        self.selector = selector
         for rank, channel in self.of.items():
-            self.selector.register(channel.socket, EVENT_READ, rank)
+            self.selector.register(channel.connection, EVENT_READ, rank)
 
     def __len__(self) -> int:
         return len(self.of)
@@ -176,14 +174,17 @@ class Channels(Generic[Header]):
     def _watch(self, rank: int) -> None:
         channel = self.of[rank]
         wanted = EVENT_READ | (0 if channel.idle else EVENT_WRITE)
-        if self.selector.get_key(channel.socket).events != wanted:
-            self.selector.modify(channel.socket, wanted, rank)
+        if self.selector.get_key(channel.connection).events != wanted:
+            self.selector.modify(channel.connection, wanted, rank)
+
+    def ignore(self, rank: int) -> None:
+        """Watch one no longer."""
+        self.selector.unregister(self.of[rank].connection)
 
     def drop(self, rank: int) -> None:
         """Close one, and forget it."""
-        channel = self.of.pop(rank)
-        self.selector.unregister(channel.socket)
-        channel.close()
+        self.ignore(rank)
+        self.of.pop(rank).close()
 
     def close(self) -> None:
         """Close all."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,23 +11,26 @@ from selectors import EVENT_READ, EVENT_WRITE
 from typing import Generic
 
 from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, workers
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.tcp.channel import Channel, Channels, Header
-from inalab.hosts.tcp.kernel import count_segments, notice_silence
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.connection import Meeting, count_segments
 
 PULSE = 0.5  # seconds after which the pulse is felt again
 SILENCE = 4.0  # seconds without a byte after which a node is asked whom it lacks
 ANSWER = 4.0  # seconds that it has to answer
-DEAD = 8.0  # seconds after which the kernel ends a connection whose other end is gone
+DEAD = 8.0  # seconds after which a connection ends whose other end is gone
 log = logging.getLogger("inalab")
 
 
 class Connected(Summing, Generic[Header]):
     """All-reduces over connections to other nodes, by rank. `patience` and `pulse` are as for a stream (hosts.drivers.stream)."""
 
-    def __init__(self, membership: Membership, patience: float, pulse: Callable[[], str | None] | None) -> None:
+    def __init__(
+        self, membership: Membership, patience: float, pulse: Callable[[], str | None] | None, driver: Driver = SOCKETS
+    ) -> None:
         super().__init__()
-        self.membership, self.patience, self.pulse = membership, patience, pulse
+        self.membership, self.patience, self.pulse, self.driver = membership, patience, pulse, driver
         self.counters, self.past = Counters(), Counters()  # the latter of nodes that are gone
         self.uncounted: set[int] = set()  # nodes that are not on the data network
         self.channels: Channels[Header]
@@ -39,9 +41,9 @@ class Connected(Summing, Generic[Header]):
 
     def _connect(self, meeting: Meeting, header: type[Header]) -> None:
         """Take over the connections of a meeting."""
-        for made in meeting.sockets.values():
-            notice_silence(made, min(self.patience, DEAD))
-        self.channels = Channels(meeting.sockets, header)
+        for made in meeting.connections.values():
+            made.notice_silence(min(self.patience, DEAD))
+        self.channels = Channels(meeting.connections, header, self.driver.selector())
 
     @abstractmethod
     def _name(self, rank: int) -> str:
@@ -71,7 +73,7 @@ class Connected(Summing, Generic[Header]):
         with self._interrupted_by(interrupt):
             while started.total is None and self._serve_ready():
                 if started.total is None:
-                    self._watch_over(time.monotonic())
+                    self._watch_over(self.driver.monotonic())
 
     @contextmanager
     def _interrupted_by(self, interrupt: int) -> Iterator[None]:
@@ -106,7 +108,7 @@ class Connected(Summing, Generic[Header]):
         except OSError as error:
             self._lost(rank, error)
         if channel.sent + channel.received > before:
-            self.heard_at = time.monotonic()
+            self.heard_at = self.driver.monotonic()
 
     def _lost(self, rank: int, error: OSError) -> None:
         """The connection to a node has ended."""
@@ -114,7 +116,7 @@ class Connected(Summing, Generic[Header]):
 
     def _begin(self) -> None:
         """Something is under way from now on."""
-        self.heard_at = self.progress_at = time.monotonic()
+        self.heard_at = self.progress_at = self.driver.monotonic()
 
     def _count(self) -> None:
         """Set the counters to what has been sent and received so far."""
@@ -129,7 +131,7 @@ class Connected(Summing, Generic[Header]):
     @staticmethod
     def _add_up(into: Counters, before: Counters, channels: list[Channel[Header]]) -> None:
         """What was counted before, and of these connections."""
-        count_segments(into, [channel.socket for channel in channels])
+        count_segments(into, [channel.connection for channel in channels])
         into.sent += before.sent
         into.retransmissions += before.retransmissions
         into.bytes_sent = before.bytes_sent + sum(channel.sent for channel in channels)
@@ -153,7 +155,7 @@ class Connected(Summing, Generic[Header]):
     def _waits(self, what: str, missing: list[int]) -> None:
         """A node has answered whom it lacks for what is under way."""
         wording = f"{what} waits for {self._named(missing)}"
-        if self.pulse is None and time.monotonic() - self.progress_at > self.patience:
+        if self.pulse is None and self.driver.monotonic() - self.progress_at > self.patience:
             raise self._error(f"{wording}, for {self.patience:g} s", *missing)
         if wording != self.wording:
             log.warning("worker %d: job %d: %s", self.membership.rank, self.membership.job, wording)

@@ -1,21 +1,59 @@
-"""TCP and the kernel: when it ends silent connections, and what it tells of segments sent, and sent again (struct tcp_info)."""
+"""TCP and the kernel: its connections, when it ends silent ones, and what it tells of segments sent (struct tcp_info)."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from inalab.hosts.collective import Counters
+from inalab.hosts.tcp.connection import Segments
 
 CUBIC = b"cubic"
 SO_MAX_PACING_RATE = 47  # of <asm-generic/socket.h>
 UNLIMITED = (1 << 8 * struct.calcsize("@L")) - 1
+TCP_NOTSENT_LOWAT = 25  # of <linux/tcp.h>
 U32 = struct.Struct("=I")
 TOTAL_RETRANSMISSIONS, SEGMENTS_OUT = 100, 136  # offsets in struct tcp_info
+
+
+class KernelConnection:
+    """A hosts.tcp.connection.Connection, if its socket does not block."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self.socket = made
+
+    def fileno(self) -> int:
+        """For selectors."""
+        return self.socket.fileno()
+
+    def send(self, parts: Sequence[memoryview | bytes]) -> int:
+        """See Connection, as all that follow."""
+        return self.socket.sendmsg(parts)
+
+    def receive(self, into: memoryview) -> int:
+        return self.socket.recv_into(into)
+
+    def finish(self) -> None:
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def limit_unsent(self, octets: int) -> None:
+        self.socket.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, octets)
+
+    def notice_silence(self, seconds: float) -> None:
+        notice_silence(self.socket, seconds)
+
+    def pace(self, rate: float) -> None:
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@L", int(rate) or UNLIMITED))
+
+    def segments(self) -> Segments:
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_OUT + U32.size)
+        return Segments(U32.unpack_from(info, SEGMENTS_OUT)[0], U32.unpack_from(info, TOTAL_RETRANSMISSIONS)[0])
+
+    def close(self) -> None:
+        self.socket.close()
 
 
 def notice_silence(made: socket.socket, seconds: float) -> None:
@@ -41,22 +79,7 @@ def control_congestion(made: socket.socket) -> None:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CUBIC)
 
 
-def pace(made: socket.socket, rate: float) -> None:
-    """Have TCP send no more than so many bytes of data per second; 0 means no limit.
-
-    A connection that has a link to itself then leaves no queue behind which acknowledgments of others would wait.
-    """
-    made.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@L", int(rate) or UNLIMITED))
-
-
-def count_segments(counters: Counters, connections: Iterable[socket.socket]) -> None:
-    """Set `sent` and `retransmissions` to the connections' sums so far."""
-    infos = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_OUT + U32.size) for c in connections]
-    counters.retransmissions = sum(U32.unpack_from(info, TOTAL_RETRANSMISSIONS)[0] for info in infos)
-    counters.sent = sum(U32.unpack_from(info, SEGMENTS_OUT)[0] for info in infos)
-
-
-def connections_from(address: str) -> list[socket.socket]:
+def connections_from(address: str) -> list[KernelConnection]:
     """Duplicates of this process's TCP connections whose own end is at `address`; to be closed."""
     found = []
     for name in os.listdir("/proc/self/fd"):
@@ -65,7 +88,7 @@ def connections_from(address: str) -> list[socket.socket]:
                 continue
             connection = socket.socket(fileno=os.dup(int(name)))
             if _is_connected_from(connection, address):
-                found.append(connection)
+                found.append(KernelConnection(connection))
             else:
                 connection.close()
     return found

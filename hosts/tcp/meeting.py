@@ -11,35 +11,14 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from inalab.hosts.epoch import newer
-from inalab.hosts.tcp.kernel import control_congestion
+from inalab.hosts.tcp.connection import Meeting, MeetingError
+from inalab.hosts.tcp.kernel import KernelConnection, control_congestion
 
 GREETING = struct.Struct(">II")  # rank and epoch
 ATTEMPT = 2.5  # seconds
 GLANCE = 0.2  # seconds between two looks at whether the wait is over
-
-
-class MeetingError(RuntimeError):
-    """A node is not there: its `rank`, and `what` it did not do."""
-
-    def __init__(self, rank: int, what: str) -> None:
-        super().__init__(f"node {rank} {what}")
-        self.rank, self.what = rank, what
-
-
-@dataclass
-class Meeting:
-    """The epoch of a group, and its connections by rank."""
-
-    epoch: int
-    sockets: dict[int, socket.socket] = field(default_factory=dict)
-
-    def close(self) -> None:
-        """Close all connections."""
-        for made in self.sockets.values():
-            made.close()
 
 
 def meet(me: int, partners: Iterable[int], workers: int, peers: list[str], port: int, patience: float, epoch: int) -> Meeting:
@@ -54,8 +33,7 @@ def meet(me: int, partners: Iterable[int], workers: int, peers: list[str], port:
     try:
         with _listen(peers[me], port, len(peers)) as listener:
             for rank in sorted(reached):
-                made = meeting.sockets[rank] = _reach(rank, (peers[rank], port), peers[me], end)
-                made.sendall(GREETING.pack(me, epoch))
+                meeting.connections[rank] = _reach(rank, (peers[rank], port), peers[me], end, GREETING.pack(me, epoch))
             door = _Door(listener, peers, meeting, wanted - reached)
             while missing := door.missing:
                 if time.monotonic() > end:
@@ -73,8 +51,7 @@ def reach(me: int, ranks: Iterable[int], peers: list[str], port: int, patience: 
     meeting, end = Meeting(epoch), time.monotonic() + patience
     try:
         for rank in ranks:
-            made = meeting.sockets[rank] = _reach(rank, (peers[rank], port), peers[me], end)
-            made.sendall(GREETING.pack(me, epoch))
+            meeting.connections[rank] = _reach(rank, (peers[rank], port), peers[me], end, GREETING.pack(me, epoch))
     except BaseException:
         meeting.close()
         raise
@@ -113,17 +90,28 @@ def _listen(address: str, port: int, backlog: int) -> socket.socket:
 
 
 def _ready(meeting: Meeting) -> Meeting:
-    for made in meeting.sockets.values():
-        made.setblocking(True)
+    for made in sockets(meeting).values():
+        made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         control_congestion(made)
     return meeting
 
 
-def _reach(rank: int, address: tuple[str, int], own: str, end: float) -> socket.socket:
+def sockets(meeting: Meeting) -> dict[int, socket.socket]:
+    """Those of its connections, by rank."""
+    return {rank: made.socket for rank, made in meeting.connections.items() if isinstance(made, KernelConnection)}
+
+
+def _reach(rank: int, address: tuple[str, int], own: str, end: float, greeting: bytes) -> KernelConnection:
     while True:
         try:  # anew after a while: the kernel waits ever longer before it sends a lost SYN again
-            return socket.create_connection(address, min(ATTEMPT, max(0.01, end - time.monotonic())), (own, 0))
+            made = socket.create_connection(address, min(ATTEMPT, max(0.01, end - time.monotonic())), (own, 0))
+            try:
+                made.sendall(greeting)
+            except OSError:
+                made.close()
+                raise
+            return KernelConnection(made)
         except OSError as error:
             if time.monotonic() > end:
                 raise MeetingError(rank, f"cannot be reached: {error}") from None
@@ -142,7 +130,7 @@ class _Door:
 
     @property
     def missing(self) -> set[int]:
-        return self.wanted - set(self.meeting.sockets)
+        return self.wanted - set(self.meeting.connections)
 
     def look(self, seconds: float) -> None:
         """Take in what comes, for so long at most."""
@@ -187,11 +175,11 @@ class _Door:
             return False
         if self.follow and newer(epoch, self.meeting.epoch):
             self.meeting.close()
-            self.meeting.sockets.clear()
+            self.meeting.connections.clear()
             self.meeting.epoch = epoch
-        if epoch != self.meeting.epoch or rank in self.meeting.sockets:
+        if epoch != self.meeting.epoch or rank in self.meeting.connections:
             return False
-        self.meeting.sockets[rank] = made
+        self.meeting.connections[rank] = KernelConnection(made)
         return True
 
     def close(self) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import selectors
-import socket
 import struct
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.floats import add
-from inalab.hosts.tcp.kernel import count_segments, notice_silence
-from inalab.hosts.tcp.meeting import Meeting, MeetingError, await_group, meet
+from inalab.hosts.tcp.connection import Meeting, MeetingError, count_segments
 from inalab.hosts.tcp.schedules import Move, Schedule, blocks
 
 TCP_PORT = 48865
 ANNOUNCEMENT = struct.Struct(">cxxxQ")  # before the first data of a sum: dtype and elements of the tensor
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 PULSE = 0.5  # seconds of silence after which the pulse is felt
-CHUNK = 1 << 18  # bytes that are handed to or taken from the kernel at once
+CHUNK = 1 << 18  # bytes that are handed to or taken from a connection at once
 Parts = deque[memoryview]  # of a message
 
 
@@ -31,22 +30,21 @@ class Node:
     """One node of a schedule, and its connections. Not thread-safe.
 
     `meeting` are the connections to its partners. `patience` is the longest silence within a sum, in seconds. With a `pulse`
-    (see hosts.drivers.stream) a partner that is alive may take longer, and the kernel notices the silence of the network.
+    (see hosts.drivers.stream) a partner that is alive may take longer, and the connections notice the silence of the network.
     """
 
     def __init__(
         self, membership: Membership, schedule: Schedule, meeting: Meeting, patience: float,
-        pulse: Callable[[], str | None] | None = None,
+        pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
     ) -> None:  # fmt: skip
         self.membership, self.schedule, self.patience, self.pulse = membership, schedule, patience, pulse
-        self.blocks = blocks(schedule)
+        self.driver, self.blocks = driver, blocks(schedule)
         self.counters = Counters()
-        self.sockets = meeting.sockets
+        self.connections = meeting.connections
         self.unannounced: set[int] = set()  # partners that have not announced what they sum
-        for made in self.sockets.values():
-            made.setblocking(False)
-            if pulse is not None:
-                notice_silence(made, patience)
+        if pulse is not None:
+            for made in self.connections.values():
+                made.notice_silence(patience)
 
     @staticmethod
     def partners(membership: Membership, schedule: Schedule) -> set[int]:
@@ -67,7 +65,7 @@ class Node:
 
     def _follow(self, blocks: NDArray[Any], announcement: bytes = b"") -> None:
         """Take all steps. `announcement` goes before the first data to each partner, and must be before the first from each."""
-        unannounced = set(self.sockets) if announcement else set()
+        unannounced = set(self.connections) if announcement else set()
         self.unannounced = {rank for rank in unannounced if rank < self.membership.size}
         for number, step in enumerate(self.schedule):
             self._step(number, step, blocks, announcement, unannounced)
@@ -102,13 +100,13 @@ class Node:
             coming[rank].appendleft(memoryview(room))
         self.counters.bytes_sent += sum(len(part) for parts in leaving.values() for part in parts)
         self.counters.bytes_received += sum(len(part) for parts in coming.values() for part in parts)
-        heard_at = time.monotonic()
-        with selectors.DefaultSelector() as waiting:
+        heard_at = self.driver.monotonic()
+        with self.driver.selector() as waiting:
             while leaving or coming:
                 self._watch(waiting, leaving, coming)
                 if ready := waiting.select(min(PULSE, self.patience)):
-                    heard_at = time.monotonic()
-                elif reason := self._out_of_patience(time.monotonic() - heard_at):
+                    heard_at = self.driver.monotonic()
+                elif reason := self._out_of_patience(self.driver.monotonic() - heard_at):
                     silent = ", ".join(map(self._name, sorted(coming or leaving)))
                     raise self._error(f"step {number}: nothing from {silent}{reason}")
                 for key, events in ready:
@@ -123,21 +121,21 @@ class Node:
     def _watch(self, waiting: selectors.BaseSelector, leaving: dict[int, Parts], coming: dict[int, Parts]) -> None:
         """Wait for what there still is to send to or to receive from each partner, and for no other."""
         for rank in {key.data for key in waiting.get_map().values()} - leaving.keys() - coming.keys():
-            waiting.unregister(self.sockets[rank])
+            waiting.unregister(self.connections[rank])
         for rank in leaving.keys() | coming.keys():
             wanted = selectors.EVENT_WRITE * (rank in leaving) | selectors.EVENT_READ * (rank in coming)
-            if self.sockets[rank] not in waiting.get_map():
-                waiting.register(self.sockets[rank], wanted, rank)
-            elif waiting.get_key(self.sockets[rank]).events != wanted:
-                waiting.modify(self.sockets[rank], wanted, rank)
+            if self.connections[rank] not in waiting.get_map():
+                waiting.register(self.connections[rank], wanted, rank)
+            elif waiting.get_key(self.connections[rank]).events != wanted:
+                waiting.modify(self.connections[rank], wanted, rank)
 
     def _move(self, rank: int, events: int, leaving: dict[int, Parts], coming: dict[int, Parts]) -> bool:
         """Send to and receive from a partner as much as goes at once; whether a part that was coming is complete."""
         if events & selectors.EVENT_WRITE:
-            _advance(leaving, rank, self.sockets[rank].send(leaving[rank][0][:CHUNK]))
+            _advance(leaving, rank, self.connections[rank].send([leaving[rank][0][:CHUNK]]))
         if not events & selectors.EVENT_READ:
             return False
-        size = self.sockets[rank].recv_into(coming[rank][0][:CHUNK])
+        size = self.connections[rank].receive(coming[rank][0][:CHUNK])
         if size == 0:
             raise ConnectionResetError("it has closed the connection")
         return _advance(coming, rank, size)
@@ -157,7 +155,7 @@ class Node:
 
     def close(self) -> None:
         """Close the connections."""
-        for made in self.sockets.values():
+        for made in self.connections.values():
             made.close()
 
 
@@ -170,15 +168,15 @@ class Pairwise(Node, Summing):
 
     def __init__(
         self, membership: Membership, schedule: Schedule, peers: list[str], epoch: int, patience: float = 30.0,
-        pulse: Callable[[], str | None] | None = None,
+        pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
     ) -> None:  # fmt: skip
         Summing.__init__(self)
         partners = self.partners(membership, schedule)
         try:
-            meeting = meet(membership.rank, partners, membership.size, peers, TCP_PORT, patience, epoch)
+            meeting = driver.meet(membership.rank, partners, membership.size, peers, TCP_PORT, patience, epoch)
         except MeetingError as error:
             raise _error(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
-        Node.__init__(self, membership, schedule, meeting, patience, pulse)
+        Node.__init__(self, membership, schedule, meeting, patience, pulse, driver)
 
     def _start(self, started: Sum) -> None:
         """Nothing: a sum has the connections for itself."""
@@ -190,7 +188,7 @@ class Pairwise(Node, Summing):
         blocks = self._room(flat.size, flat.dtype)
         blocks.reshape(-1)[: flat.size] = flat
         self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), flat.size))
-        count_segments(self.counters, self.sockets.values())
+        count_segments(self.counters, self.connections.values())
         return blocks
 
 
@@ -199,15 +197,16 @@ class Server(Node):
 
     @classmethod
     def of_next_group(
-        cls, membership: Membership, schedule: Schedule, peers: list[str], patience: float, over: Callable[[], bool]
-    ) -> Server | None:
+        cls, membership: Membership, schedule: Schedule, peers: list[str], patience: float, over: Callable[[], bool],
+        driver: Driver = SOCKETS,
+    ) -> Server | None:  # fmt: skip
         """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
         partners = cls.partners(membership, schedule)
         try:
-            meeting = await_group(membership.rank, partners, peers, TCP_PORT, patience, over)
+            meeting = driver.await_group(membership.rank, partners, peers, TCP_PORT, patience, over)
         except MeetingError as error:
             raise _error(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
-        return None if meeting is None else cls(membership, schedule, meeting, patience)
+        return None if meeting is None else cls(membership, schedule, meeting, patience, driver=driver)
 
     def serve(self) -> None:
         """Take part in every sum that the workers announce, until they leave; raises AggregationError."""
@@ -217,15 +216,21 @@ class Server(Node):
 
     def _hear(self) -> tuple[np.dtype[Any], int] | None:
         """The next sum's dtype and elements, or None when a worker has left."""
+        rooms = {rank: bytearray(ANNOUNCEMENT.size) for rank in sorted(self.connections)}
+        coming: dict[int, Parts] = {rank: deque([memoryview(room)]) for rank, room in rooms.items()}
+        with self.driver.selector() as waiting:
+            while coming:
+                self._watch(waiting, {}, coming)
+                for key, events in waiting.select():
+                    try:
+                        self._move(key.data, events, {}, coming)
+                    except BlockingIOError:
+                        continue
+                    except OSError:
+                        return None
         heard: dict[bytes, list[int]] = defaultdict(list)
-        for rank, made in sorted(self.sockets.items()):
-            made.setblocking(True)
-            made.settimeout(None)
-            words = made.recv(ANNOUNCEMENT.size, socket.MSG_WAITALL)
-            made.setblocking(False)
-            if len(words) < ANNOUNCEMENT.size:
-                return None
-            heard[words].append(rank)
+        for rank, room in rooms.items():
+            heard[bytes(room)].append(rank)
         if len(heard) != 1:
             wording = "; ".join(f"{_described(words)} on {', '.join(map(self._name, who))}" for words, who in heard.items())
             raise self._error(f"the workers sum different tensors: {wording}")

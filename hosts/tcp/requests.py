@@ -6,7 +6,7 @@ import select
 import socket
 from collections.abc import Callable, Iterable
 
-from inalab.hosts.tcp.meeting import await_group, meet
+from inalab.hosts.tcp.meeting import await_group, meet, sockets
 
 
 class Requests:
@@ -20,7 +20,7 @@ class Requests:
         cls, me: int, servers: Iterable[int], workers: int, addresses: list[str], port: int, patience: float, epoch: int
     ) -> Requests:
         """Connect; see hosts.tcp.meeting.meet."""
-        return cls(meet(me, servers, workers, addresses, port, patience, epoch).sockets)
+        return cls(sockets(meet(me, servers, workers, addresses, port, patience, epoch)))
 
     def gone(self) -> int | None:
         """A server that has closed its connection, if one has."""
@@ -60,6 +60,8 @@ class Requested:
     def __init__(self, epoch: int, sockets: Iterable[socket.socket], size: int) -> None:
         self.epoch, self.size = epoch, size
         self.sockets = {made.fileno(): made for made in sockets}
+        for made in self.sockets.values():
+            made.setblocking(True)
         self.heard = dict.fromkeys(self.sockets, b"")  # the beginnings of requests
         self.waiting = select.epoll()
         for number in self.sockets:
@@ -71,7 +73,7 @@ class Requested:
     ) -> Requested | None:
         """Those of the next group of workers; see hosts.tcp.meeting.await_group."""
         group = await_group(me, workers, addresses, port, patience, over)
-        return None if group is None else cls(group.epoch, group.sockets.values(), size)
+        return None if group is None else cls(group.epoch, sockets(group).values(), size)
 
     def fileno(self) -> int:
         """Readable when there is something to answer, or somebody has left."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import ClassVar, Generic
 
 from inalab.hosts.collective import AggregationError, Membership, node_name
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.tcp.channel import Channels, Header
-from inalab.hosts.tcp.meeting import Meeting, MeetingError, await_group
+from inalab.hosts.tcp.connection import Meeting, MeetingError
 
 LAST_WORDS = 2.0  # seconds to send why the group cannot go on
 
@@ -22,16 +23,18 @@ class GroupServer(ABC, Generic[Header]):
     port: ClassVar[int]
     pulse: ClassVar[float | None] = None  # seconds after which it looks after what is under way, though nothing comes
 
-    def __init__(self, membership: Membership, meeting: Meeting, header: type[Header]) -> None:
-        self.membership, self.workers = membership, membership.size
-        self.channels = Channels(meeting.sockets, header)
+    def __init__(self, membership: Membership, meeting: Meeting, header: type[Header], driver: Driver = SOCKETS) -> None:
+        self.membership, self.workers, self.driver = membership, membership.size, driver
+        self.channels = Channels(meeting.connections, header, driver.selector())
         self.left: list[int] = []  # ranks of those that have closed their connections
 
     @classmethod
-    def met(cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool]) -> Meeting | None:
+    def met(
+        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], driver: Driver
+    ) -> Meeting | None:
         """The next group of workers that connects; None once `over`. Raises AggregationError."""
         try:
-            return await_group(membership.rank, cls.partners(membership), peers, cls.port, patience, over)
+            return driver.await_group(membership.rank, cls.partners(membership), peers, cls.port, patience, over)
         except MeetingError as error:
             who = node_name(error.rank, membership.size)
             raise cls.incomplete(membership, f"{who} {error.what}") from None
@@ -89,7 +92,7 @@ class GroupServer(ABC, Generic[Header]):
     def _leave(self, rank: int, error: Exception) -> None:
         """A worker's connection has ended. The group cannot go on if it was still expected, or sent an invalid message."""
         self.left.append(rank)
-        self.channels.selector.unregister(self.channels[rank].socket)
+        self.channels.ignore(rank)
         if isinstance(error, ValueError):
             self._refuse(f"{self._who(rank)} sent an invalid message: {error}", rank)
         elif self._expected(rank):
@@ -101,14 +104,14 @@ class GroupServer(ABC, Generic[Header]):
         remaining = {rank: self.channels[rank] for rank in range(self.workers) if rank not in self.left}
         for channel in remaining.values():
             channel.put(self._refusal(len(body)), body)
-        end = time.monotonic() + LAST_WORDS
-        while remaining and time.monotonic() < end:
+        end = self.driver.monotonic() + LAST_WORDS
+        while remaining and self.driver.monotonic() < end:
             for rank, channel in list(remaining.items()):
                 try:
                     channel.say_last()
                 except OSError:
                     del remaining[rank]
-            time.sleep(0.01)
+            self.driver.sleep(0.01)
         raise self.incomplete(self.membership, reason, *missing)
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import Membership, workers
-from inalab.hosts.tcp.kernel import pace
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.tcp.parts import Parts
 from inalab.hosts.tcp.serving import GroupServer
 from inalab.hosts.updates import wire
@@ -40,8 +40,11 @@ class ModelServer(GroupServer[Header]):
     port = wire.TCP_PORT
     most = 1  # workers whose updates come as one
 
-    def __init__(self, membership: Membership, meeting: Meeting, staleness: int | None = None, corrected: bool = False) -> None:
-        super().__init__(membership, meeting, Header)
+    def __init__(
+        self, membership: Membership, meeting: Meeting, staleness: int | None = None, corrected: bool = False,
+        driver: Driver = SOCKETS,
+    ) -> None:  # fmt: skip
+        super().__init__(membership, meeting, Header, driver)
         self.staleness, self.corrected = staleness, corrected
         self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
         self.sums: dict[int, Part] = {}  # by number
@@ -52,11 +55,11 @@ class ModelServer(GroupServer[Header]):
     @classmethod
     def of_next_group(
         cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], staleness: int | None = None,
-        corrected: bool = False,
+        corrected: bool = False, driver: Driver = SOCKETS,
     ) -> ModelServer | None:  # fmt: skip
         """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
-        meeting = cls.met(membership, peers, patience, over)
-        return None if meeting is None else cls(membership, meeting, staleness, corrected)
+        meeting = cls.met(membership, peers, patience, over, driver)
+        return None if meeting is None else cls(membership, meeting, staleness, corrected, driver)
 
     def _read(self, rank: int) -> None:
         for header in self.channels[rank].read(lambda header: self._room(rank, header)):
@@ -157,7 +160,8 @@ class ModelServer(GroupServer[Header]):
         for member in members:
             self.clocks[member.rank] += 1
             if member.rank not in self.left:
-                notice = Header(wire.APPLIED, number=member.number, version=before, at=time.monotonic(), norm=self._distance())
+                now = self.driver.monotonic()
+                notice = Header(wire.APPLIED, number=member.number, version=before, at=now, norm=self._distance())
                 self.channels.put(member.rank, notice)
 
     def _distance(self) -> float:
@@ -170,7 +174,7 @@ class ModelServer(GroupServer[Header]):
             if self.model is not None and not self._slower(rank):
                 del self.fetching[rank]
                 if header.rate:
-                    pace(self.channels[rank].socket, header.rate)
+                    self.channels[rank].connection.pace(header.rate)
                 # a copy: the next update may come before this one has left
                 answer = header._replace(kind=wire.MODEL, size=self.model.weights.nbytes, version=self.model.version)
                 self.channels.put(rank, answer, self.model.weights.tobytes())

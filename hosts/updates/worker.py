@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import Membership, Operation, Sum, Update, node_name
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.tcp.connected import DEAD, Connected
-from inalab.hosts.tcp.meeting import Meeting, MeetingError, reach
+from inalab.hosts.tcp.connection import Meeting, MeetingError
 from inalab.hosts.tcp.serving import reason_of
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header, Member
@@ -43,10 +44,10 @@ class ModelWorker(Connected[Header]):
 
     def __init__(
         self, membership: Membership, epoch: int, peers: list[str], patience: float = 30.0,
-        pulse: Callable[[], str | None] | None = None,
+        pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
     ) -> None:  # fmt: skip
         """Raises AggregationError where the server cannot be reached."""
-        super().__init__(membership, patience, pulse)
+        super().__init__(membership, patience, pulse, driver)
         self.server = membership.size
         try:
             self._connect(self._meet(epoch, peers, min(patience, DEAD)), Header)
@@ -62,7 +63,7 @@ class ModelWorker(Connected[Header]):
         self.tensors: dict[int, NDArray[Any]] = {}  # by node: likewise, where it is a tensor
 
     def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
-        return reach(self.membership.rank, [self.server], peers, wire.TCP_PORT, patience, epoch)
+        return self.driver.reach(self.membership.rank, [self.server], peers, wire.TCP_PORT, patience, epoch)
 
     def _name(self, rank: int) -> str:
         return node_name(rank, self.membership.size)
@@ -101,7 +102,7 @@ class ModelWorker(Connected[Header]):
             raise ValueError(f"no tensor of {flat.size:,} elements is kept under the name {name!r}")
         if self.change is not None:
             raise ValueError(f"tensor {name!r} is being changed: one change of a worker's is under way at a time")
-        self.change = Change(started, None, time.monotonic())
+        self.change = Change(started, None, self.driver.monotonic())
         self.fetches += 1
         if started.operation == Operation.CHANGE:
             self.change.member = Member(self.membership.rank, self.updates, self.version, Update.norm_of(flat))
@@ -132,7 +133,7 @@ class ModelWorker(Connected[Header]):
             case wire.APPLIED:
                 assert self.change is not None
                 self.change.applied_at, self.change.applied = header.version, header.at
-                self.progress_at = time.monotonic()
+                self.progress_at = self.driver.monotonic()
             case wire.MODEL:
                 self._fetched(rank, header, self.tensors.pop(rank))
             case wire.WAITS:
@@ -176,7 +177,7 @@ class ModelWorker(Connected[Header]):
         self._over_with(change.started, weights)
 
     def _over_with(self, started: Sum, result: NDArray[Any]) -> None:
-        self.progress_at = time.monotonic()
+        self.progress_at = self.driver.monotonic()
         self._count()
         started.end(result)
 

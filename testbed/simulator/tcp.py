@@ -31,7 +31,7 @@ from inalab.testbed.simulator.segments import (
     pump,
 )
 from inalab.testbed.simulator.traffic import Then, Traffic
-from inalab.topologies.links import burst
+from inalab.topologies.buckets import burst
 from inalab.topologies.plan import NetworkPlan
 
 WINDOWS = 18, 22  # segments: the least and the greatest, drawn for each connection (docs/reference/validation.md says where from)

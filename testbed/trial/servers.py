@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from inalab.hosts.place import Place
 from inalab.hosts.worker import run_server
 from inalab.schemes.scheme import Admitted
-from inalab.topologies.network import Network
 from inalab.topologies.plan import HostPlan
+
+if TYPE_CHECKING:  # in virtual time there is no Mininet
+    from inalab.topologies.network import Network
 
 SERVERS_END = 12.0  # seconds, longer than a server takes to release what its job holds
 

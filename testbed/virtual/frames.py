@@ -1,9 +1,12 @@
-"""Ethernet frames with UDP datagrams, as the kernels of the hosts would send them: without options, and without a UDP checksum."""
+"""Ethernet frames with UDP datagrams and TCP segments, as the kernels of hosts send them whose interfaces compute checksums: IP
+has no options, and UDP and TCP no checksum yet."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.ethernet import ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES
@@ -12,37 +15,99 @@ from inalab.switches.forwarding import Station
 HEADERS = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
 IPV4 = struct.Struct(">BBHHHBBH4s4s")
 UDP = struct.Struct(">HHHH")
-TYPE_IPV4, PROTOCOL_UDP, TTL, DONT_FRAGMENT = 0x0800, 17, 64, 0x4000
+TCP = struct.Struct(">HHIIBBHHHHBBII")  # without SACK; the last five are time stamps (RFC 7323), aligned
+TYPE_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, TTL, DONT_FRAGMENT = 0x0800, 6, 17, 64, 0x4000
+START = ETHERNET_BYTES + IPV4_BYTES  # of what IP carries
+FIN, RST, PSH, ACK = 0x01, 0x04, 0x08, 0x10
+NO_OPERATION, SACK, TIME_STAMPS = 1, 5, 8  # options
+MOST_BLOCKS = 3  # of SACK, beside time stamps
+WORD = struct.Struct(">I")
+
+
+def headers(source: Station, source_port: int, destination: Station, port: int, length: int) -> bytes:
+    """What precedes a datagram of so many bytes."""
+    datagram = UDP_BYTES + length
+    return _until_ip(source, destination, PROTOCOL_UDP, datagram) + UDP.pack(source_port, port, datagram, 0)
 
 
 @cache
-def headers(source: Station, source_port: int, destination: Station, port: int, length: int) -> bytes:
-    """What precedes a datagram of so many bytes."""
+def _until_ip(source: Station, destination: Station, protocol: int, length: int) -> bytes:
     ethernet = _mac(destination.mac) + _mac(source.mac) + TYPE_IPV4.to_bytes(2, "big")
-    total = IPV4_BYTES + UDP_BYTES + length
-    words = (0x45, 0, total, 0, DONT_FRAGMENT, TTL, PROTOCOL_UDP)
+    words = (0x45, 0, IPV4_BYTES + length, 0, DONT_FRAGMENT, TTL, protocol)
     ends = _ip(source.ip), _ip(destination.ip)
     checksum = _checksum(IPV4.pack(*words, 0, *ends))
-    return ethernet + IPV4.pack(*words, checksum, *ends) + UDP.pack(source_port, port, UDP_BYTES + length, 0)
+    return ethernet + IPV4.pack(*words, checksum, *ends)
 
 
 def received(frame: bytes, host: Station) -> tuple[bytes, Address, int] | None:
     """The datagram in a frame, where it is from, and its port; None where a host's kernel would not have received it."""
-    if len(frame) < HEADERS or frame[:6] != _mac(host.mac) or frame[12:15] != b"\x08\x00\x45" or frame[30:34] != _ip(host.ip):
+    if not (carried := _carried(frame, host, PROTOCOL_UDP)) or len(carried) < UDP_BYTES:
         return None
-    total, fragment = int.from_bytes(frame[16:18], "big"), int.from_bytes(frame[20:22], "big") & ~DONT_FRAGMENT
-    source_port, port, length, checksum = UDP.unpack_from(frame, ETHERNET_BYTES + IPV4_BYTES)
-    end = ETHERNET_BYTES + total
-    if fragment or frame[23] != PROTOCOL_UDP or _checksum(frame[14:34]) or not UDP_BYTES <= length <= total - IPV4_BYTES:
+    source_port, port, length, checksum = UDP.unpack_from(carried)
+    if not UDP_BYTES <= length <= len(carried):
         return None
-    if end > len(frame) or (checksum and _checksum(_pseudo_header(frame, length) + frame[34 : 34 + length])):
+    if checksum and _checksum(_pseudo_header(frame, PROTOCOL_UDP, length) + carried[:length]):
         return None
-    return frame[HEADERS : 34 + length], (".".join(map(str, frame[26:30])), source_port), port
+    return carried[UDP_BYTES:length], (".".join(map(str, frame[26:30])), source_port), port
 
 
-def _pseudo_header(frame: bytes, length: int) -> bytes:
-    """What a UDP checksum also covers (RFC 768)."""
-    return frame[26:34] + bytes([0, PROTOCOL_UDP]) + length.to_bytes(2, "big")
+def _carried(frame: bytes, host: Station, protocol: int) -> bytes:
+    """What IP carries in a frame; nothing where a host's kernel drops the frame, or the protocol is another."""
+    if len(frame) < START or frame[23] != protocol or frame[:6] != _mac(host.mac) or frame[12:15] != b"\x08\x00\x45":
+        return b""
+    end, fragment = ETHERNET_BYTES + int.from_bytes(frame[16:18], "big"), int.from_bytes(frame[20:22], "big") & ~DONT_FRAGMENT
+    if fragment or frame[30:34] != _ip(host.ip) or end > len(frame) or _checksum(frame[ETHERNET_BYTES:START]):
+        return b""
+    return frame[START:end]
+
+
+class Segment(NamedTuple):
+    """Of TCP. Numbers are modulo 2^32."""
+
+    source_port: int
+    port: int
+    sequence: int
+    acknowledges: int
+    flags: int
+    blocks: Sequence[tuple[int, int]]  # that have come out of their order (RFC 2018)
+    octets: bytes
+    stamp: int = 0  # when it was sent, in milliseconds
+    echo: int = 0  # the stamp that came last
+
+
+def framed(source: Station, destination: Station, given: Segment) -> bytes:
+    """A frame with a segment."""
+    blocks = given.blocks[:MOST_BLOCKS]
+    options = WORD.pack(NO_OPERATION << 24 | NO_OPERATION << 16 | SACK << 8 | 2 + 8 * len(blocks)) if blocks else b""
+    options += b"".join(WORD.pack(left) + WORD.pack(right) for left, right in blocks)
+    offset = (TCP.size + len(options)) << 2  # four bits, of words
+    header = TCP.pack(
+        given.source_port, given.port, given.sequence, given.acknowledges, offset, given.flags, 0xFFFF, 0, 0,
+        NO_OPERATION << 8 | NO_OPERATION, TIME_STAMPS, 10, given.stamp, given.echo,
+    )  # fmt: skip
+    carried = header + options + given.octets
+    return _until_ip(source, destination, PROTOCOL_TCP, len(carried)) + carried
+
+
+def received_segment(frame: bytes, host: Station) -> Segment | None:
+    """The segment in a frame; None where a host's kernel would not have received it."""
+    carried = _carried(frame, host, PROTOCOL_TCP)
+    if len(carried) < TCP.size:
+        return None
+    source_port, port, sequence, acknowledges, offset, flags, _, checksum, _, _, kind, _, stamp, echo = TCP.unpack_from(carried)
+    begin = offset >> 4 << 2
+    if kind != TIME_STAMPS or not TCP.size <= begin <= len(carried):
+        return None
+    if checksum and _checksum(_pseudo_header(frame, PROTOCOL_TCP, len(carried)) + carried):
+        return None
+    numbers = [number for (number,) in WORD.iter_unpack(carried[TCP.size + 4 : begin])]
+    blocks = list(zip(numbers[::2], numbers[1::2], strict=True))
+    return Segment(source_port, port, sequence, acknowledges, flags, blocks, carried[begin:], stamp, echo)
+
+
+def _pseudo_header(frame: bytes, protocol: int, length: int) -> bytes:
+    """What a checksum also covers (RFC 768, RFC 9293)."""
+    return frame[26:34] + bytes([0, protocol]) + length.to_bytes(2, "big")
 
 
 @cache

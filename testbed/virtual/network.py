@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from inalab.hosts.drivers.driver import Address
-from inalab.hosts.drivers.virtual import VirtualHost, VirtualRequested
+from inalab.hosts.drivers.virtual import EPOCH, VirtualHost, VirtualRequested
+from inalab.hosts.drivers.virtual_connections import Meetings, VirtualConnection
 from inalab.hosts.drivers.virtual_time import START, VirtualTime
-from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.switches.embedded.offline import LoadedSwitch
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.virtual import frames
+from inalab.testbed.virtual.links import HostLink, Left, Link
+from inalab.testbed.virtual.reliable import ReliableEnd
+from inalab.testbed.virtual.tcp import TcpEnd
 from inalab.topologies.plan import HostPlan, NetworkPlan
 
 NANOSECONDS = 1e9  # in a second
 BOOTED = START - 1.0  # when the switches' clocks began
-
-
-class Link:
-    """One direction of a link: frames leave one after the other. `octets` are those that were sent."""
-
-    def __init__(self, time: VirtualTime, rate: float | None, delay: float, deliver: Callable[[bytes], None]) -> None:
-        """`rate` is in Mbit/s; `delay` is from a frame's last bit to the next node, in seconds."""
-        self.time, self.delay, self.deliver = time, delay, deliver
-        self.seconds = 8 / (rate * 1e6) if rate else 0.0  # of a byte
-        self.free = 0.0  # when the last frame so far has left
-        self.octets = 0
-
-    def put(self, frame: bytes) -> None:
-        """Send a frame when those before it have left."""
-        now = self.time.now
-        self.octets += len(frame)
-        self.free = (self.free if self.free > now else now) + (len(frame) + PHYSICAL_BYTES) * self.seconds
-        self.time.at(self.free + self.delay, self.deliver, frame)
-
-
-class HostLink(Link):
-    """Upwards from a host: urgent frames leave first."""
-
-    def __init__(self, time: VirtualTime, rate: float | None, delay: float, deliver: Callable[[bytes], None]) -> None:
-        super().__init__(time, rate, delay, deliver)
-        self.queues: tuple[deque[bytes], deque[bytes]] = deque(), deque()
-        self.busy = False
-
-    def put(self, frame: bytes, urgent: bool = False) -> None:
-        """Send a frame when those before it have left that are not less urgent."""
-        self.queues[not urgent].append(frame)
-        if not self.busy:
-            self._next()
-
-    def _next(self) -> None:
-        queue = self.queues[0] or self.queues[1]
-        self.busy = bool(queue)
-        if queue:
-            super().put(queue.popleft())
-            self.time.at(self.free, self._next)
+FIRST_PORT = 32768  # of those that connect
 
 
 class HostEnd:
@@ -67,16 +31,28 @@ class HostEnd:
         self.network, self.time, self.station, self.cost = network, network.time, plan.station, costs.host
         self.link: HostLink
         self.busy = 0.0
+        self.ends: dict[tuple[int, int], TcpEnd] = {}  # of connections, by this host's port and the other's
 
     def put(self, datagram: bytes, source: Address, destination: Address, urgent: bool) -> None:
         """See Wire."""
         to = self.network.stations[destination[0]]
-        frame = frames.headers(self.station, source[1], to, destination[1], len(datagram)) + datagram
+        self._send(frames.headers(self.station, source[1], to, destination[1], len(datagram)) + datagram, urgent, None)
+
+    def transmit(self, segment: frames.Segment, destination: str, left: Left) -> None:
+        """See testbed.virtual.tcp.Outlet."""
+        self._send(frames.framed(self.station, self.network.stations[destination], segment), False, left)
+
+    def _send(self, frame: bytes, urgent: bool, left: Left) -> None:
         self.busy = max(self.busy, self.time.now) + self.cost
         if self.cost:
-            self.time.at(self.busy, self.link.put, frame, urgent)
+            self.time.at(self.busy, self.link.enqueue, frame, urgent, left)
         else:
-            self.link.put(frame, urgent)
+            self.link.enqueue(frame, urgent, left)
+
+    def arrive(self, segment: frames.Segment) -> None:
+        """A segment has come for a connection."""
+        if end := self.ends.get((segment.port, segment.source_port)):
+            end.arrive(segment)
 
 
 class VirtualSwitch:
@@ -131,24 +107,53 @@ class VirtualNetwork:
         servers: dict[Address, VirtualRequested] = {}
         self.wires = {host.name: HostEnd(self, host, costs) for host in plan.everyone}
         taken = costs.host, costs.batch, costs.naps
-        self.hosts = {name: VirtualHost(time, wire, servers, *taken) for name, wire in self.wires.items()}
+        meetings = Meetings(time, EPOCH, self._connect)
+        self.hosts = {name: VirtualHost(time, wire, meetings, servers, *taken) for name, wire in self.wires.items()}
+        self.ports = itertools.count(FIRST_PORT)
+        self.moment = 2 * (costs.host + costs.delay)  # that a message takes on the management network
+        self.names = {host.station.ip: host.name for host in plan.everyone}  # by address, on the data network,
+        self.managed = {host.management_ip: host.name for host in plan.everyone}  # and on the management network
         self.links: dict[tuple[int, bool], Link] = {}  # by number, and whether upwards
         for planned in plan.links:
             up = partial(self.switches[planned.upper].arrive, planned.upper_port)
             if planned.lower in self.switches:
-                self.links[planned.number, True] = Link(time, planned.rate, costs.delay, up)
+                self.links[planned.number, True] = Link(time, planned.rate, costs, up)
                 down: Callable[[bytes], None] = partial(self.switches[planned.lower].arrive, planned.lower_port)
                 self.switches[planned.lower].out[planned.lower_port] = self.links[planned.number, True]
             else:
                 down = partial(self._to_host, planned.lower)
-                self.links[planned.number, True] = self.wires[planned.lower].link = HostLink(time, planned.rate, costs.delay, up)
-            self.links[planned.number, False] = Link(time, planned.rate, costs.delay, down)
+                self.links[planned.number, True] = self.wires[planned.lower].link = HostLink(time, planned.rate, costs, up)
+            self.links[planned.number, False] = Link(time, planned.rate, costs, down)
             self.switches[planned.upper].out[planned.upper_port] = self.links[planned.number, False]
         for name, lines in commands.items():
             for line in lines:
                 self.switches[name].program.command(line)
 
     def _to_host(self, name: str, frame: bytes) -> None:
-        host = self.hosts[name]
-        if found := frames.received(frame, self.wires[name].station):
-            host.arrive(*found)
+        wire = self.wires[name]
+        if found := frames.received(frame, wire.station):
+            self.hosts[name].arrive(*found)
+        elif segment := frames.received_segment(frame, wire.station):
+            wire.arrive(segment)
+
+    def _connect(self, own: str, peer: str, port: int) -> tuple[VirtualConnection, VirtualConnection]:
+        """Both ends of a connection from one address to another, and a port there, on one of the networks."""
+        made: tuple[VirtualConnection, VirtualConnection]
+        if own in self.managed:
+            made = ReliableEnd.pair(self.time, self.moment)
+            names = self.managed[own], self.managed[peer]
+        elif own == peer:
+            made = ReliableEnd.pair(self.time, 0.0)
+            names = self.names[own], self.names[own]
+        else:
+            names = self.names[own], self.names[peer]
+            ports = next(self.ports), port
+            made = self._end(names[0], ports, peer), self._end(names[1], ports[::-1], own)
+        for name, end in zip(names, made, strict=True):
+            self.hosts[name].connected(end)
+        return made
+
+    def _end(self, name: str, ports: tuple[int, int], peer: str) -> TcpEnd:
+        wire = self.wires[name]
+        end = wire.ends[ports] = TcpEnd(self.time, wire, ports[0], (peer, ports[1]))
+        return end

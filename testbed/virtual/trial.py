@@ -15,15 +15,17 @@ from typing import Any
 import torch
 
 from inalab.hosts.background import DISCARD_PORT
-from inalab.hosts.collective import AggregationError, Collective
+from inalab.hosts.collective import AggregationError, Collective, node_name
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
-from inalab.hosts.drivers.virtual_time import Event, StuckError, VirtualTime
+from inalab.hosts.drivers.virtual_time import Event, Process, StuckError, VirtualTime
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.in_turn import InTurn
-from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Step
-from inalab.hosts.place import Place
+from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Lost, Message, Step
+from inalab.hosts.place import Place, Serving
 from inalab.hosts.stream.timeline import Timeline
+from inalab.hosts.training.asynchronous import AsynchronousTrainer
+from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.hosts.training.trainer import Trainer
 from inalab.schemes.scheme import Admitted
 from inalab.switches.loss import DIRECTIONS, Loss, prepare_loss, switch_loss
@@ -36,11 +38,12 @@ from inalab.testbed.trial.job_run import JobRun, runs_of, training
 from inalab.testbed.trial.outage import PORT
 from inalab.testbed.trial.outcome import count, outcome, watched_links
 from inalab.testbed.trial.places import place_of
+from inalab.testbed.trial.servers import Server, beside
 from inalab.testbed.virtual.frames import HEADERS
 from inalab.testbed.virtual.network import HostEnd, VirtualNetwork
 from inalab.topologies.plan import HostPlan
 
-Report = Callable[[FromWorker], None]
+Report = Callable[[Message], None]
 BEGINS = 0.2  # seconds from when all workers are ready until the trial starts
 ENDS = 60.0  # seconds that servers may take to end after the workers
 GRACE = 5.0  # seconds that workers have to explain themselves after one has failed
@@ -52,7 +55,7 @@ def run_trial(settings: TrialSettings, seed: int, library: Path, report: Report,
     `library` is the scheme's program, built as one (switches.embedded.build). `own` are costs in place of those that the settings
     name.
     """
-    trial = _Trial(settings, seed, library, report, own or costs.of(settings.costs).packets)
+    trial = _Trial(settings, seed, library, report, own or costs.of(settings.costs).virtual)
     try:
         return trial.run()
     except StuckError as error:
@@ -102,6 +105,8 @@ class _Trial:
         self.network = VirtualNetwork(self.time, self.plan, library, commands, taken, seed)
         self.started = self.time.now + BEGINS
         self.outage: list[float] = []  # when it began and ended, in seconds since the start
+        self.death: float | None = None  # when the first server was killed
+        self.servers: dict[str, tuple[Process, list[Serving]]] = {}  # by name: its process, and what it serves with
         self.working = self.serving = 0  # processes that have not ended
         self.failing_until = float("inf")  # the others may explain themselves until then
         self.before: dict[str, list[dict[str, int]]] = {}  # bytes on links when the trial starts
@@ -109,8 +114,8 @@ class _Trial:
     def run(self) -> dict[str, Any]:
         """The measurements."""
         for job, run in zip(self.admitted, self.jobs, strict=True):
-            for host in job.plan.servers:
-                self._start(job, host, self._serve)
+            for server in (*(Server(host) for host in job.plan.servers), *beside([job])):
+                self._begin_serving(job, server)
             exact = _Exact(self.time, job.plan.size)
             for host in job.plan.hosts:
                 self._start(job, host, partial(self._work, run, exact))
@@ -123,13 +128,15 @@ class _Trial:
         carried = self._bytes()
         if self.settings.outage_at is not None and len(self.outage) < 2:
             raise TrialError("the training ended before the outage did: set outage_at lower, or steps higher")
+        if self.settings.death_at is not None and self.death is None:
+            raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
         end = self.time.now + ENDS
         self.time.run(until=lambda: not self.serving or self.time.now > end)
         if self.serving:
             raise TrialError(f"{self.serving} servers have not ended {ENDS:g} s after the workers")
         controls = {name: switch.program for name, switch in self.network.switches.items()}
         counted = count(self.settings, self.plan, self.admitted, controls)
-        return outcome(self.settings, self.jobs, counted, self.started, carried | {"outage": self.outage})
+        return outcome(self.settings, self.jobs, counted, self.started, carried | {"outage": self.outage, "death": self.death})
 
     def why(self) -> str:
         """Why workers have failed; empty if none has."""
@@ -144,6 +151,8 @@ class _Trial:
                     switch.command(line)
             self.time.at(self.started + s.outage_at, self._switch_outage, True)
             self.time.at(self.started + s.outage_at + s.outage_ms / 1000, self._switch_outage, False)
+        if s.death_at is not None:
+            self.time.at(self.started + s.death_at, self._kill_server)
         if s.background:
             source, sink = (self.plan.hosts[self.plan.topology.members[rack][-1]] for rack in (-1, 0))
             frame = s.running().bits_on_wire(s.k) // 8 - PHYSICAL_BYTES
@@ -162,24 +171,49 @@ class _Trial:
         seconds = 8 * (frame + PHYSICAL_BYTES) / (self.settings.background * 1e6)
         self.time.after(seconds, self._send_background, wire, source, sink, frame)
 
-    def _start(self, job: Admitted, host: HostPlan, work: Callable[[Place, VirtualHost], None]) -> None:
+    def _kill_server(self) -> None:
+        """The first one of the first job; connections of a process that has died are closed."""
+        if not self.working:
+            return
+        self.death = self.time.now - self.started
+        job = self.admitted[0]
+        process, served = self.servers[job.plan.servers[0].name]
+        self.time.kill(process)
+        for server in served:
+            server.close()
+        text = f"{node_name(job.plan.size, job.plan.size)} was killed on request"
+        self.report(Lost(job.plan.number, job.plan.size, text))
+
+    def _start(self, job: Admitted, host: HostPlan, work: Callable[[Place, VirtualHost], None]) -> Process:
         driver = self.network.hosts[host.name]
         place = replace(place_of(self.plan, job, host), driver=driver)
-        self.time.start(lambda: work(place, driver))
+        return self.time.start(lambda: work(place, driver))
 
-    def _serve(self, place: Place, driver: VirtualHost) -> None:
+    def _begin_serving(self, job: Admitted, server: Server) -> None:
+        served: list[Serving] = []
+        process = self._start(job, server.host, lambda place, driver: self._serve(place, server.manages, served))
+        self.servers[server.name.format(server.host.name)] = process, served
+
+    def _serve(self, place: Place, manages: bool, served: list[Serving]) -> None:
+        """A server's process: see hosts.place.serve. What it cannot go on with, the workers know better."""
         self.serving += 1
-        server = place.scheme.serve(place, lambda: False)
-        assert server is not None
-        server.serve()
-        server.close()
-        self.serving -= 1
+        try:
+            server = (place.scheme.manage if manages else place.scheme.serve)(place, lambda: False)
+            assert server is not None
+            served.append(server)
+            server.serve()
+            server.close()
+        except AggregationError:
+            pass
+        finally:
+            self.serving -= 1
 
     def _work(self, run: JobRun, exact: _Exact, place: Place, driver: VirtualHost) -> None:
         """A worker's process: see hosts.worker.run_worker."""
         rank, size = place.membership.rank, place.membership.size
         try:
-            trainer = Trainer(training(run.settings, self.seed), rank, size, driver, partial(exact.sum, rank))
+            kind = AsynchronousTrainer if run.settings.pipeline == ASYNCHRONOUS else Trainer
+            trainer = kind(training(run.settings, self.seed), rank, size, driver, partial(exact.sum, rank))
             collective = place.scheme.join(place, EPOCH, lambda: run.reason() if run.failures else None)
             timeline = Timeline()
             if run.settings.timeline and isinstance(collective, StreamDriver):

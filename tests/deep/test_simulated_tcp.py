@@ -18,7 +18,7 @@ from inalab.testbed.simulator.sums import Sums
 from inalab.testbed.simulator.tcp import TcpTraffic
 from inalab.testbed.simulator.traffic import Traffic
 from inalab.testbed.simulator.updates import Updates
-from inalab.topologies.links import burst
+from inalab.topologies.buckets import burst
 from inalab.topologies.plan import NetworkPlan
 from tests.simulated_tcp import TcpTwin
 

@@ -237,7 +237,7 @@ def test_a_service_that_ends_is_named_by_all_workers() -> None:
     with hosts.workers() as workers:
         sums(workers, [[np.ones(500, np.float32)]] * 2)
         for channel in hosts.services[2].channels.of.values():
-            channel.socket.shutdown(socket.SHUT_RDWR)
+            channel.connection.socket.shutdown(socket.SHUT_RDWR)
         wording = failures(workers, [np.ones(500, np.float32)] * 2)
     assert all("server 0 is gone" in text for text in wording), wording
 

@@ -20,8 +20,10 @@ from inalab.hosts.byteps.service import Service
 from inalab.hosts.byteps.wire import Header
 from inalab.hosts.byteps.worker import BytePS
 from inalab.hosts.collective import Label, Membership, Operation
+from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.tcp.channel import Channel
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.kernel import KernelConnection
 from tests.fake_network import Clock
 from tests.played import Played
 
@@ -56,7 +58,7 @@ def received(channel: Channel, wanted: int) -> list[tuple[Header, bytes]]:
 
 
 def test_messages_arrive_whole_and_urgent_ones_overtake_those_that_wait() -> None:
-    ours, theirs = (Channel(end, Header) for end in tcp_pair())
+    ours, theirs = (Channel(KernelConnection(end), Header) for end in tcp_pair())
     bodies = [os.urandom(size) for size in (400_000, 0, 3_000_000, 17)]
     for index, body in enumerate(bodies):
         ours.put(Header(wire.PUSH, partition=index, priority=-index, size=len(body)), body)
@@ -133,7 +135,7 @@ def test_a_service_knows_who_lacks_in_a_partition() -> None:
 
 def played_worker(monkeypatch: pytest.MonkeyPatch, rank: int, services: int, size: int, credit: int) -> Played:
     """Of two, with equal shares of the services, and partitions of at most `size` bytes."""
-    monkeypatch.setattr("inalab.hosts.byteps.worker.reach", lambda *wording: Meeting(1))
+    monkeypatch.setattr(SocketDriver, "reach", lambda *wording: Meeting(1))
     made = BytePS(Membership(3, rank, 2), 1, [""] * services, ByBytes([1 / services] * services, size), PRIORITY, credit)
     return Played(made, range(services))
 
@@ -154,8 +156,8 @@ def test_each_worker_begins_with_the_service_on_its_own_host(monkeypatch: pytest
 def test_what_became_of_a_change_is_told_of_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is sent when its first one is, and applied when the last one is; versions are means, and those of the last fetch count."""
     clock = Clock()
-    monkeypatch.setattr("inalab.hosts.byteps.worker.time", clock)
     played = played_worker(monkeypatch, 0, 1, 16, 4096)
+    monkeypatch.setattr(played.node.driver, "monotonic", clock.monotonic)
 
     def done(operation: Operation, at: tuple[float, float], versions: tuple[int, int]) -> Any:
         started, begun = (

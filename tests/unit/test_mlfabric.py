@@ -28,7 +28,7 @@ from inalab.hosts.mlfabric.schedule import Schedule
 from inalab.hosts.mlfabric.scheduler import Scheduler
 from inalab.hosts.mlfabric.server import Came, OrderedServer
 from inalab.hosts.mlfabric.worker import MLfabric
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header, Member
 from tests.played import Played
@@ -119,7 +119,7 @@ def trained(
             done(worker, first if rank == 0 else np.zeros_like(first), Operation.KEEP)
             wording = []
             if rank == apart[0]:
-                worker.channels[apart[1]].socket.shutdown(socket.SHUT_RDWR)
+                worker.channels[apart[1]].connection.socket.shutdown(socket.SHUT_RDWR)
             for step in range(steps):
                 if leaves is None:
                     idle(worker, lambda: together_.wait(20))  # they compete also on a machine that is busy
@@ -225,7 +225,7 @@ def test_who_is_gone_is_named() -> None:
     group = Managed(2)
     with group.workers() as workers:
         together(2, lambda rank: done(workers[rank], np.zeros(ELEMENTS, np.float32), Operation.KEEP))
-        workers[0].channels[3].socket.shutdown(2)
+        workers[0].channels[3].connection.socket.shutdown(2)
         with pytest.raises(AggregationError, match="worker 0: job 3 cannot be completed: the scheduler is gone"):
             done(workers[0], np.zeros(ELEMENTS, np.float32), Operation.CHANGE)
 

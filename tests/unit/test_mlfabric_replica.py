@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from inalab.hosts.collective import AggregationError, Operation, Sum, Update
+from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.mlfabric.replica import Replica
 from inalab.hosts.mlfabric.server import Came, copy_of
 from inalab.hosts.mlfabric.worker import MLfabric
@@ -31,7 +32,7 @@ def dies(server: Any) -> None:
     """As if its process were killed: nothing of what it has not sent comes any more."""
     for channel in server.channels.of.values():
         with suppress(OSError):
-            channel.socket.shutdown(socket.SHUT_RDWR)
+            channel.connection.socket.shutdown(socket.SHUT_RDWR)
 
 
 def trained(
@@ -62,7 +63,7 @@ def trained(
                 if killed and (rank, step) == (0, from_step):
                     timer.start()
                 if (rank, step) == (cut_off, 2):
-                    worker.channels[group.n + 1].socket.shutdown(socket.SHUT_RDWR)
+                    worker.channels[group.n + 1].connection.socket.shutdown(socket.SHUT_RDWR)
                 idle(worker, lambda: together_.wait(20))
                 idle(worker, lambda: time.sleep(0.02 * rng.random()))
                 change = first.copy()
@@ -142,7 +143,7 @@ def test_a_copy_that_comes_twice_counts_once() -> None:
 def test_after_a_take_over_an_update_is_sent_again_unless_the_replica_has_it(updates: int, again: bool) -> None:
     """The replica has this worker's first ones; the third, computed on version 40, met version 41. The replica has version 38."""
     worker, asked = MLfabric.__new__(MLfabric), []
-    worker.scheduler, worker.bodies = 4, {4: memoryview(wire.pack_numbers((updates, 41)))}
+    worker.driver, worker.scheduler, worker.bodies = SOCKETS, 4, {4: memoryview(wire.pack_numbers((updates, 41)))}
     worker._announce = lambda change: asked.append("again")  # type: ignore[method-assign]
     worker._ask_to_fetch = lambda: asked.append("model")  # type: ignore[method-assign]
     change = Change(Sum(np.zeros(3, np.float32), (3,)), Member(0, 2, 40, 1.0), 0.0)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from inalab.hosts.collective import AggregationError, Membership
-from inalab.hosts.tcp.meeting import GREETING, MeetingError, await_group, meet
+from inalab.hosts.tcp.connection import MeetingError
+from inalab.hosts.tcp.meeting import GREETING, await_group, meet
 from inalab.hosts.tcp.pairwise import TCP_PORT, Pairwise, Server
 from tests.scheduled import SCHEDULES
 
@@ -93,7 +94,7 @@ def test_a_server_follows_the_newest_group_and_ends_when_it_is_over() -> None:
         lambda: await_group(2, [0, 1], PEERS[:3], TCP_PORT, 5, over=lambda: False),
         *(lambda rank=rank, epoch=epoch: greet(rank, epoch) for rank, epoch in ((0, 4), (0, 6), (1, 6))),
     )[0]
-    assert (meeting.epoch, sorted(meeting.sockets)) == (6, [0, 1])
+    assert (meeting.epoch, sorted(meeting.connections)) == (6, [0, 1])
     meeting.close()
 
     def late() -> Any:

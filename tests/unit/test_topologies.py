@@ -16,11 +16,12 @@ import pytest
 
 from inalab.switches.sizes import MAX_PORTS
 from inalab.topologies import isolation, links
+from inalab.topologies.buckets import PHYSICAL_BYTES
 from inalab.topologies.dumbbell import Dumbbell
 from inalab.topologies.errors import NetworkError
 from inalab.topologies.jobs import deal
 from inalab.topologies.leaf_spine import MAX_SPINES, LeafSpine
-from inalab.topologies.links import PHYSICAL_BYTES, limit_rate
+from inalab.topologies.links import limit_rate
 from inalab.topologies.mixed_rates import MixedRates
 from inalab.topologies.network import MANAGEMENT_ADDRESS
 from inalab.topologies.plan import NetworkPlan

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import AggregationError, Label, Membership, Operation, Sum, Update
-from inalab.hosts.tcp.meeting import Meeting
+from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.model import Model, behind, correction
 from inalab.hosts.updates.server import ModelServer
@@ -393,7 +393,7 @@ def test_a_worker_knows_whom_it_waits_for(caplog: pytest.LogCaptureFixture) -> N
 def test_garbage_is_named_by_everyone() -> None:
     group = Group(2)
     with group.workers() as workers:
-        workers[1].channels[2].socket.send(b"\xff" * 99)
+        workers[1].channels[2].connection.socket.send(b"\xff" * 99)
         with pytest.raises(AggregationError, match="worker 1 sent an invalid message: no message begins with ffff"):
             workers[0].all_reduce(np.zeros(1, np.float32))
 
@@ -411,7 +411,7 @@ def test_garbage_is_named_by_everyone() -> None:
 def test_messages_that_do_not_fit_are_refused(header: Header, body: bytes) -> None:
     group = Group(2)
     with group.workers() as workers:
-        workers[1].channels[2].socket.send(header.pack() + body)
+        workers[1].channels[2].connection.socket.send(header.pack() + body)
         with pytest.raises(AggregationError, match="worker 1 sent an invalid message"):
             workers[0].all_reduce(np.zeros(1, np.float32))
 
@@ -422,6 +422,6 @@ def test_an_update_is_of_its_sender_and_of_a_version_that_there_was(member: Memb
     with group.workers() as workers:
         together(2, lambda rank: done(workers[rank], np.zeros(2, np.float32), Operation.KEEP))
         octets = member.pack() + bytes(8)
-        workers[1].channels[2].socket.send(Header(wire.UPDATE, members=1, size=len(octets)).pack() + octets)
+        workers[1].channels[2].connection.socket.send(Header(wire.UPDATE, members=1, size=len(octets)).pack() + octets)
         with pytest.raises(AggregationError, match="worker 1 sent an invalid message: an update of worker"):
             workers[0].all_reduce(np.zeros(1, np.float32))
