@@ -38,7 +38,7 @@ class Backend:
         """Run a trial; its measurements, as testbed.trial.coordinator.run_trial returns them. Raises TrialError."""
         raise NotImplementedError
 
-    def start(self, settings: TrialSettings, seed: int) -> Apart:
+    def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
         """Begin a trial, where trials may run side by side."""
         raise NotImplementedError
 

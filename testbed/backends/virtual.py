@@ -16,7 +16,7 @@ from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
 from inalab.testbed.trial.apart import Apart, followed
-from inalab.testbed.trial.capture import Capture
+from inalab.testbed.trial.capture import Capture, opened
 from inalab.topologies import isolation
 
 MOST_WORKERS, MOST_RACKS = 1024, 256
@@ -44,17 +44,14 @@ class Virtual(Backend):
         except ValueError as error:
             raise SettingsError(str(error)) from None
 
-    def refuse_capture(self) -> None:
-        raise SettingsError(f"target {self.name} does not capture packets: leave --capture out, or choose target embedded")
-
     def prepare(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
             self._library(trial.settings)
 
     def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-        return followed(self.start(settings, seed), report)
+        return followed(self.start(settings, seed, capture), report)
 
-    def start(self, settings: TrialSettings, seed: int) -> Apart:
+    def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
         settings.check()
         for job in settings.each():
             preload(job.workload, job.pipeline in LAYERED)
@@ -63,9 +60,10 @@ class Virtual(Backend):
         def trial(sender: Connection) -> dict[str, Any]:
             from inalab.testbed.virtual.trial import run_trial  # which takes a moment to load
 
-            return run_trial(settings, seed, library, sender.send)
+            return run_trial(settings, seed, library, sender.send, files=files)
 
-        return Apart(isolation.fork, trial)
+        with opened(capture, settings.plan()) as files:
+            return Apart(isolation.fork, trial)
 
     def versions(self) -> dict[str, str]:
         """The origins of the costs."""

@@ -44,7 +44,7 @@ def understood(
     settings = make_settings(chosen.Settings, values | given)
     if strict:
         refuse_without_effect(chosen, values, given, request.seed)
-    why = "" if request.target or request.capture or not here else _why_virtual(target, chosen, settings, request.seed)
+    why = "" if request.target or not here else _why_virtual(target, chosen, settings, request.seed)
     target = "virtual" if why else target
     whole = Request(request.experiment, target, request.seed, overrides, request.quick, request.resume, request.capture, why)
     return whole, chosen, settings

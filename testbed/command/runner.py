@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import connection
@@ -95,13 +95,14 @@ def run_experiment(request: Request, experiment: Experiment, settings: Any, resu
         display = Display(console, len(plan), len(plan) - len(have))
         with display.progress:
             left = [(number, trial) for number, trial in enumerate(plan, start=1) if (trial.name, trial.seed) not in have]
+            wanted = left if request.capture else []
+            capture = {number: Capture(request.capture, captures.folder(run.folder, number, trial)) for number, trial in wanted}
             if backend.side_by_side:
-                failed |= not _run_side_by_side(run, left, backend, display)
+                failed |= not _run_side_by_side(run, left, backend, display, capture)
             for number, trial in left if not backend.side_by_side else ():
                 if stop_requested:
                     raise KeyboardInterrupt
-                capture = Capture(request.capture, captures.folder(run.folder, number, trial)) if request.capture else None
-                failed |= not _run_one(run, number, trial, backend, display, capture)
+                failed |= not _run_one(run, number, trial, backend, display, capture.get(number))
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")
@@ -197,7 +198,9 @@ def _run_one(run: Run, number: int, trial: Trial, backend: Backend, display: Dis
     return _kept(run, trial, lambda: backend.run(trial.settings, trial.seed, partial(_hear, shown), capture), shown, capture)
 
 
-def _run_side_by_side(run: Run, trials: list[tuple[int, Trial]], backend: Backend, display: Display) -> bool:
+def _run_side_by_side(
+    run: Run, trials: list[tuple[int, Trial]], backend: Backend, display: Display, capture: Mapping[int, Capture]
+) -> bool:
     """As many at once as there are processors. They are kept in their order, so that equal runs have equal records."""
     waiting, going, ended = deque(trials), dict[Any, tuple[int, Trial, Apart, ShownTrial]](), dict[int, Callable[[], bool]]()
     well, to_keep = True, [number for number, _ in trials]
@@ -208,13 +211,17 @@ def _run_side_by_side(run: Run, trials: list[tuple[int, Trial]], backend: Backen
             while waiting and len(going) < len(os.sched_getaffinity(0)):
                 number, trial = waiting.popleft()
                 shown = display.begin(number, trial)
-                begun = backend.start(trial.settings, trial.seed)
+                try:
+                    begun = backend.start(trial.settings, trial.seed, capture.get(number))
+                except TrialError as error:
+                    ended[number] = partial(_kept, run, trial, partial(_raise, error), shown)
+                    continue
                 going[begun.receiver] = number, trial, begun, shown
             for receiver in connection.wait(list(going), LOOKS):
                 number, trial, begun, shown = going[receiver]
                 if not begun.hear(partial(_hear, shown)):
                     del going[receiver]
-                    ended[number] = partial(_kept, run, trial, begun.result, shown)
+                    ended[number] = partial(_kept, run, trial, begun.result, shown, capture.get(number))
             while to_keep and to_keep[0] in ended:
                 well &= ended.pop(to_keep.pop(0))()
         return well
@@ -223,6 +230,10 @@ def _run_side_by_side(run: Run, trials: list[tuple[int, Trial]], backend: Backen
             begun.kill()
         for _, keep in sorted(ended.items()):  # an interruption has come before those that they wait for
             keep()
+
+
+def _raise(error: TrialError) -> dict[str, Any]:
+    raise error
 
 
 def _kept(run: Run, trial: Trial, result: Callable[[], dict[str, Any]], shown: ShownTrial, capture: Capture | None = None) -> bool:

@@ -39,13 +39,13 @@ class Capture:
     folder: Path
 
 
-Files = list[tuple[LinkPlan, int]]  # links, each with the descriptor of its file
+Files = Sequence[tuple[LinkPlan, int]]  # links, each with the descriptor of its file
 
 
 @contextmanager
 def opened(capture: Capture | None, plan: NetworkPlan) -> Iterator[Files]:
     """An empty file for each link captured, while the file system is still the caller's. Raises TrialError."""
-    files: Files = []
+    files: list[tuple[LinkPlan, int]] = []
     try:
         for link in chosen(plan, capture.names) if capture else []:
             assert capture
@@ -121,7 +121,7 @@ def _write_all(rings: list[PacketRing], files: Files, connection: Connection) ->
     """The process: write until the other end sends something, then send it the counts, or why there are none."""
     try:
         for link, descriptor in files:
-            _write(descriptor, pcapng.header(link.name, f"from {link.lower} up to {link.upper}, seen at {link.upper}"))
+            write(descriptor, beginning(link))
         counts = [0] * len(rings)
         poll = select.poll()
         by_number = {ring.fileno(): i for i, ring in enumerate(rings)}
@@ -147,12 +147,17 @@ def _drain(ring: PacketRing, descriptor: int) -> int:
     """Write what is in a ring; how many packets that was."""
     count = 0
     for frames in ring.read():
-        _write(descriptor, b"".join(pcapng.packet(*frame) for frame in frames))
+        write(descriptor, b"".join(pcapng.packet(*frame) for frame in frames))
         count += len(frames)
     return count
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def beginning(link: LinkPlan) -> bytes:
+    """Of a link's file."""
+    return pcapng.header(link.name, f"from {link.lower} up to {link.upper}, seen at {link.upper}")
+
+
+def write(descriptor: int, data: bytes) -> None:
     """All of the data: write() may take a part."""
     view = memoryview(data)
     while view:

@@ -23,6 +23,7 @@ class Link:
         self.bucket = burst(rate) * self.seconds if rate and costs.bursts else 0.0
         self.free = 0.0  # when the last frame so far would have left without the bucket
         self.octets = 0
+        self.seen: Callable[[bytes], None] | None = None  # called with each frame that has left
 
     def put(self, frame: bytes) -> float:
         """Send a frame when those before it have left; when it has."""
@@ -30,6 +31,8 @@ class Link:
         self.octets += len(frame)
         self.free = (self.free if self.free > now else now) + (len(frame) + PHYSICAL_BYTES) * self.seconds
         left = max(now, self.free - self.bucket)
+        if self.seen:
+            self.time.at(left, self.seen, frame)
         self.time.at(left + self.delay, self.deliver, frame)
         return left
 

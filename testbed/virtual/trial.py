@@ -32,6 +32,7 @@ from inalab.switches.loss import DIRECTIONS, Loss, prepare_loss, switch_loss
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.costs import Costs
+from inalab.testbed.trial.capture import Files
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.job_run import JobRun, runs_of, training
@@ -41,6 +42,7 @@ from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.servers import Server, beside
 from inalab.testbed.virtual.frames import HEADERS
 from inalab.testbed.virtual.network import HostEnd, VirtualNetwork
+from inalab.testbed.virtual.tap import Tap
 from inalab.topologies.plan import HostPlan
 
 Report = Callable[[Message], None]
@@ -49,15 +51,21 @@ ENDS = 60.0  # seconds that servers may take to end after the workers
 GRACE = 5.0  # seconds that workers have to explain themselves after one has failed
 
 
-def run_trial(settings: TrialSettings, seed: int, library: Path, report: Report, own: Costs | None = None) -> dict[str, Any]:
+def run_trial(
+    settings: TrialSettings, seed: int, library: Path, report: Report, own: Costs | None = None, files: Files = ()
+) -> dict[str, Any]:
     """What testbed.trial.coordinator.run_trial returns, without what a machine adds. Raises TrialError.
 
     `library` is the scheme's program, built as one (switches.embedded.build). `own` are costs in place of those that the settings
-    name.
+    name. What passes the links of `files` is written there.
     """
     trial = _Trial(settings, seed, library, report, own or costs.of(settings.costs).virtual)
+    taps = {link.name: Tap(trial.network, link, descriptor) for link, descriptor in files}
     try:
-        return trial.run()
+        result = trial.run()
+        for tap in taps.values():
+            tap.flush()
+        return result | ({"captured": {name: {"packets": tap.packets, "dropped": 0} for name, tap in taps.items()}} if taps else {})
     except StuckError as error:
         raise TrialError(trial.why() or f"the trial does not go on: {error}") from None
     finally:

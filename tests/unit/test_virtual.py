@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.layers.inet import TCP, UDP
+from scapy.layers.l2 import Ether
+from scapy.utils import RawPcapNgReader
 
 from inalab.hosts.atp import wire
 from inalab.switches.embedded.build import build
@@ -16,6 +19,7 @@ from inalab.testbed import backends
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.theory import bounds
+from inalab.testbed.trial.capture import Capture
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.virtual.frames import HEADERS
 from inalab.testbed.virtual.trial import run_trial
@@ -202,6 +206,24 @@ def test_trials_run_in_a_process_of_their_own_and_end_with_it() -> None:
     begun.kill()
     with pytest.raises(TrialError, match="was killed by SIGKILL and left no result"):
         begun.result()
+
+
+@pytest.mark.parametrize("scheme", ["switchml", "ring"])
+def test_captures_have_what_passes_the_upper_ends_of_links(scheme: str, tmp_path: Path) -> None:
+    """Also what is lost on the way up; not what is lost on the way down."""
+    backend, chosen = backends.find("virtual"), settings(scheme=scheme, loss=0.02)
+    backend.prepare([Trial("a", {}, chosen, 1)])
+    found = backend.run(chosen, 1, lambda message: None, Capture(["h1", "tor0-root"], tmp_path))
+    assert set(found["captured"]) == {"h1-tor0", "tor0-root"} and found["metrics"] == virtual(scheme=scheme, loss=0.02)["metrics"]
+    for name, counted in found["captured"].items():
+        frames = list(RawPcapNgReader(str(tmp_path / f"{name}.pcapng")))
+        assert counted == {"packets": len(frames), "dropped": 0} and len(frames) > 100
+        times = [meta.tshigh << 32 | meta.tslow for _, meta in frames]
+        assert times == sorted(times) and {meta.direction for _, meta in frames} == {1, 2}
+    kind = UDP if scheme == "switchml" else TCP
+    assert all(Ether(data)[kind].sport for data, _ in RawPcapNgReader(str(tmp_path / "h1-tor0.pcapng")))
+    with pytest.raises(TrialError, match="cannot be written: File exists"):
+        backend.run(chosen, 1, lambda message: None, Capture(["h1"], tmp_path / "h1-tor0.pcapng"))
 
 
 WITHOUT_MININET = """
