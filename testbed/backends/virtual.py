@@ -26,7 +26,7 @@ class Virtual(Backend):
     """No root, no namespaces and no kernel's network: a process, and a compiled program for each switch."""
 
     name = "virtual"
-    computed = side_by_side = True
+    verb, side_by_side = "Run in virtual time", True
 
     def refuse(self, settings: TrialSettings) -> None:
         settings.check_switches()

@@ -52,13 +52,19 @@ def show(settings: TrialSettings, seed: int, console: Console) -> int:
 
 
 def calibrate(folder: Path, console: Console) -> int:
-    """Fit the embedded target's costs on a run of experiment validation, and keep them and what was measured; the exit code."""
+    """Fit the embedded target's costs on a run of experiment validation, and keep them and what was measured; the exit code.
+
+    Of a run in virtual time its times are kept beside what was measured.
+    """
     try:
         run = load_run(folder)
     except ResultsError as error:
         raise SettingsError(str(error)) from None
-    if run.record["experiment"] != EXPERIMENT or run.record["target"] != "embedded":
-        raise SettingsError(f"{folder} is no run of experiment {EXPERIMENT} on the embedded target: give one to --calibrate")
+    if run.record["experiment"] != EXPERIMENT or run.record["target"] not in ("embedded", "virtual"):
+        raise SettingsError(f"{folder} is no run of experiment {EXPERIMENT} on target embedded or virtual: give one to --calibrate")
+    if run.record["target"] == "virtual":
+        calibration.keep_virtual(run)
+        return validate(None, console)
     try:
         calibration.keep(run)
     except ValueError as error:

@@ -73,7 +73,7 @@ def how(run: Run) -> str:
     record, valid = run.record, sum(t["valid"] for t in run.finished)
     machine = record["machine"]
     where = f"{machine['processor']}, {machine['cores']} cores"
-    verb = "Simulated" if backends.of_record(record).computed else "Measured"
+    verb = backends.of_record(record).verb
     commit = described(record.get("git") or {}, 7) or "unknown"
     return (
         f"{verb} {str(record['started'])[:10]} ({where}, commit {commit}): {valid} of {len(run.trials)} trials are valid. "

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -49,8 +50,13 @@ Halving-doubling, asynchronous SGD and SSP depend on it most, and vary most from
 then all fetch, links are idle one way; when they are out of step, links are busy both ways. Measured, they get out of step less,
 and on fast links more, than here. Gloo takes about a window longer than its ring, and the way it requests segments, explain.
 
-| scheme | held out | median error | worst | verdict |
-|---|---:|---:|---:|---|"""
+**In virtual time** (`--target virtual`) the real protocols and programs run on links that are token buckets, over a model of TCP.
+Nothing is fitted there but the time from a link to the next node. Workers do not wait for a processor, so it is ahead of what is
+measured the more workers there are. Where all begin at the same moment they stay in step: so halving-doubling is much faster, and
+asynchronous SGD settles in other orders. `inalab simulate --calibrate RUN` keeps a run of experiment `validation` on that target.
+
+| scheme | held out | median error | worst | verdict | median error in virtual time | worst |
+|---|---:|---:|---:|---|---:|---:|"""
 TRIED = np.geomspace(1e-5, 3.2e-3, 11)  # seconds of a message
 NEAR = 0.002  # weight of a cost's distance from the first guess, in factors of e
 
@@ -66,12 +72,26 @@ def keep(run: Run) -> None:
         f"{str(run.record['git'].get('commit', 'unknown'))[:12]}, {machine['processor']}, {machine['cores']} cores"
     )
     seconds = {name: float(f"{cost:.3g}") for name, cost in known.items()}
+    points = _with_virtual(points, {(point.scheme, point.point): point.virtual for point in measured()})
     written = {"embedded": {"seconds": seconds, "origin": origin}}
     write_whole(costs.PATH, json.dumps(written, indent=2) + "\n")
     lacking = sorted(set(run.record["trials"]) - {f"{point.scheme}, {point.point}" for point in points})
     costs.forget()
     compared = validation.compare(points, costs.of("embedded"))
-    record = {"origin": origin, "lacking": lacking, "failed": failing(compared), "points": validation.record(points)}
+    _keep({"origin": origin, "lacking": lacking, "failed": failing(compared), "points": validation.record(points)})
+
+
+def keep_virtual(run: Run) -> None:
+    """Keep the times of a run of experiment validation on target virtual beside what was measured; nothing is fitted."""
+    found: dict[tuple[str, str], float | None] = {(p.scheme, p.point): p.median for p in validation.measured(run)}
+    _keep(_record() | {"points": validation.record(_with_virtual(measured(), found))})
+
+
+def _with_virtual(points: Sequence[Measured], known: Mapping[tuple[str, str], float | None]) -> list[Measured]:
+    return [replace(point, virtual=known.get((point.scheme, point.point))) for point in points]
+
+
+def _keep(record: dict[str, Any]) -> None:
     write_whole(MEASURED, json.dumps(record, indent=1) + "\n")
     _record.cache_clear()
 
@@ -134,7 +154,9 @@ def page(found: Sequence[Compared]) -> str:
         if errors := validation.held_out(found, scheme):
             verdict = "passes" if validation.passes(found, scheme) else "**fails**"
             middle, worst = 100 * median(map(abs, errors)), 100 * max(errors, key=abs)
-            lines.append(f"| {scheme} | {len(errors)} | {middle:.1f} % | {worst:+.1f} % | {verdict} |")
+            virtual = [100 * c.virtual_error for c in found if c.scheme == scheme and c.virtual_error is not None]
+            aside = f"{median(map(abs, virtual)):.1f} % | {max(virtual, key=abs):+.1f} %" if virtual else "– | –"
+            lines.append(f"| {scheme} | {len(errors)} | {middle:.1f} % | {worst:+.1f} % | {verdict} | {aside} |")
     flips, apart = validation.flips(found), validation.pairs(found)
     wording = (
         f"**Flips**: {len(flips)} of {len(apart)} pairs whose order was measured. Of the {len(apart)}, {validation.tied(found)}."
@@ -143,13 +165,21 @@ def page(found: Sequence[Compared]) -> str:
     for a, b in flips:
         was, is_now = (f"{1000 * x:.0f} and {1000 * y:.0f} ms" for x, y in _both(a, b))
         lines.append(f"- At {a.point}, {a.scheme} was faster than {b.scheme} ({was}), and is simulated as slower ({is_now}).")
-    lines += ["", "| scheme | point | measured TAT, ms | simulated | error |", "|---|---|---:|---:|---:|"]
+    heads = "scheme", "point", "measured TAT, ms", "simulated", "error", "in virtual time", "error"
+    lines += ["", f"| {' | '.join(heads)} |", "|---|---|---:|---:|---:|---:|---:|"]
     for c in found:
         m, point = c.measured, c.point + (" (fitted)" if c.fitted else "")
         lines.append(
-            f"| {c.scheme} | {point} | {1000 * m.median:.1f}{m.between} | {1000 * c.simulated:.1f} | {100 * c.error:+.1f} % |"
+            f"| {c.scheme} | {point} | {1000 * m.median:.1f}{m.between} | {1000 * c.simulated:.1f} | {100 * c.error:+.1f} % "
+            f"| {_virtual(c)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _virtual(c: Compared) -> str:
+    if c.measured.virtual is None or c.virtual_error is None:
+        return "– | –"
+    return f"{1000 * c.measured.virtual:.1f} | {100 * c.virtual_error:+.1f} %"
 
 
 def _in_microseconds(seconds: dict[str, float]) -> str:

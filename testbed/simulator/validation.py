@@ -22,7 +22,10 @@ TIE = 0.01  # simulated times that differ by less, as a share, have no order
 
 @dataclass(frozen=True)
 class Measured:
-    """A point that was measured: TAT in seconds, its median over seeds and between what it lies; and the trial's settings."""
+    """A point that was measured: TAT in seconds, its median over seeds and between what it lies; and the trial's settings.
+
+    `virtual` is its median TAT in virtual time, where that is known.
+    """
 
     scheme: str
     point: str
@@ -32,6 +35,7 @@ class Measured:
     low: float
     high: float
     settings: dict[str, Any]
+    virtual: float | None = None
 
     @property
     def interval(self) -> Interval:
@@ -66,6 +70,11 @@ class Compared:
     def error(self) -> float:
         """Simulated over measured, minus one."""
         return self.simulated / self.measured.median - 1
+
+    @property
+    def virtual_error(self) -> float | None:
+        """Likewise, in virtual time."""
+        return None if self.measured.virtual is None else self.measured.virtual / self.measured.median - 1
 
 
 def measured(run: Run) -> list[Measured]:
