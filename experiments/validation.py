@@ -122,5 +122,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 def findings(run: Run) -> list[str]:
     """The gate's verdict for each scheme, and every pair of schemes whose winner flips."""
     if backends.of_record(run.record).computed:
-        return [*not_valid(run), "This run is simulated itself: it tells nothing of how far the simulator can be trusted."]
+        return [
+            *not_valid(run),
+            "The times of this run are computed themselves: they tell nothing of how far the simulator can be trusted.",
+        ]
     return [*not_valid(run), *verdicts(compare(measured(run), costs.of("embedded")))]

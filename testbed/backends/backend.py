@@ -18,6 +18,7 @@ class Backend:
     """A target. What a method of this class does suits one that needs nothing, refuses nothing, and says nothing of its own."""
 
     name = ""
+    computed = False  # whether its trials' times are computed, and not measured
     verb = "Measured"  # how its trials' times came about, for the beginning of a sentence about a run
     side_by_side = False  # whether its trials may run at the same time, which it can `start`
     usual: Mapping[str, str] = {}  # settings that it can keep up with, where an experiment's own are too much

@@ -17,7 +17,7 @@ class Simulated(Backend):
     """No switches and no hosts: the network is computed."""
 
     name = "simulated"
-    verb = "Simulated"
+    computed, verb = True, "Simulated"
 
     def refuse(self, settings: TrialSettings) -> None:
         check(settings)

@@ -26,7 +26,8 @@ class Virtual(Backend):
     """No root, no namespaces and no kernel's network: a process, and a compiled program for each switch."""
 
     name = "virtual"
-    verb, side_by_side = "Run in virtual time", True
+    computed = side_by_side = True
+    verb = "Run in virtual time"
 
     def refuse(self, settings: TrialSettings) -> None:
         settings.check_switches()
