@@ -91,8 +91,10 @@ def words(interval: Interval, form: str = ".2f") -> str:
     """An interval in words: median, bounds, and of how many trials."""
     if not interval.n:
         return NOTHING
-    bounds = f"{interval.low:{form}} to {interval.high:{form}}, " if interval.known else ""
-    return f"{interval.median:{form}} ({bounds}n = {interval.n})"
+    middle, low, high = (f"{value:{form}}" for value in (interval.median, interval.low, interval.high))
+    if not interval.known:
+        return f"{middle} (n = {interval.n})"
+    return f"{middle} (n = {interval.n}, all alike)" if low == high else f"{middle} ({low} to {high}, n = {interval.n})"
 
 
 @dataclass(frozen=True)

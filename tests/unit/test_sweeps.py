@@ -33,6 +33,7 @@ from inalab.testbed.record.runs import Run, add_trial, load_run
 from inalab.testbed.record.statistics import median_interval
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial.apart import Apart
+from inalab.testbed.trial.capture import Capture
 from inalab.testbed.trial.errors import TrialError
 from inalab.topologies import isolation
 from tests.runs import invalid, record, trial
@@ -189,7 +190,7 @@ def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path
 def test_intervals_in_words() -> None:
     assert words(median_interval([])) == "? (no valid trial)"
     assert words(median_interval([1.5])) == "1.50 (n = 1)"
-    assert words(median_interval([1.0] * 5)) == "1.00 (1.00 to 1.00, n = 5)"
+    assert words(median_interval([1.0] * 5)) == "1.00 (n = 5, all alike)"
 
 
 class _Experiment:
@@ -238,7 +239,7 @@ def test_trials_side_by_side_are_kept_in_their_order(tmp_path: Path, monkeypatch
     class Made(Backend):
         side_by_side = True
 
-        def start(self, settings: TrialSettings, seed: int) -> Apart:
+        def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
             def work(sender: Any) -> dict[str, Any]:
                 if (settings.steps, seed) == (80, 1):
                     time.sleep(1.0)
