@@ -62,10 +62,10 @@ class BytePSScheme(Scheme):
         assignment: Assignment = ByBytes(shares(m.size, _rates(place.rates)), size)
         if s.assignment != BY_BYTES:
             assignment = ByHash(m.size, len(place.peers) - m.size, size)
-        return BytePS(m, epoch, place.peers, assignment, s.order, int(KILO * s.credit), s.patience, pulse, place.driver)
+        return BytePS(place.group(epoch, pulse), assignment, s.order, int(KILO * s.credit))
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        return Service.of_next_group(place.membership, place.peers, place.settings.patience, over, place.driver)
+        return Service.of_next_group(place.group(), over)
 
     # --- theory
 

@@ -74,24 +74,18 @@ class MLfabricScheme(OneModelServer):
             raise ValueError("chain replication leaves no distance: set mlfabric.chain or mlfabric.distance, not both")
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        s = place.settings
-        return MLfabric(
-            place.membership, epoch, place.peers, _control(place), TCP_OVERHEAD, s.patience, pulse, _ranks(place),
-            s.distance is not None, place.driver,
-        )  # fmt: skip
+        keeps = place.settings.distance is not None
+        return MLfabric(place.group(epoch, pulse), _control(place), TCP_OVERHEAD, _ranks(place), keeps)
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        s, ranks, m = place.settings, _ranks(place), place.membership
-        kind = Replica if m.rank == ranks.replica else OrderedServer
-        return kind.of_next_scheduled_group(
-            m, place.peers, _control(place), s.patience, over, ranks, s.distance or 0.0, TCP_OVERHEAD, place.driver
-        )
+        s, ranks = place.settings, _ranks(place)
+        kind = Replica if place.membership.rank == ranks.replica else OrderedServer
+        return kind.of_next_scheduled_group(place.group(), over, _control(place), ranks, s.distance or 0.0, TCP_OVERHEAD)
 
     def manage(self, place: Place, over: Over) -> Serving | None:
-        m, ranks = place.membership, _ranks(place)
-        return Scheduler.of_next_group(
-            replace(m, rank=ranks.scheduler), _control(place), place.settings.patience, over, schedule_of(place), place.driver
-        )
+        scheduler = replace(place.membership, rank=_ranks(place).scheduler)
+        group = replace(place.group(), membership=scheduler, peers=_control(place))
+        return Scheduler.of_next_group(group, over, schedule_of(place))
 
 
 def schedule_of(place: Place) -> Schedule:

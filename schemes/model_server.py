@@ -37,11 +37,11 @@ class OneModelServer(Scheme):
         return None
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        return ModelWorker(place.membership, epoch, place.peers, place.settings.patience, pulse, place.driver)
+        return ModelWorker(place.group(epoch, pulse))
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        s, m = place.settings, place.membership
-        return ModelServer.of_next_group(m, place.peers, s.patience, over, self.staleness(s), s.corrected, place.driver)
+        s = place.settings
+        return ModelServer.of_next_group(place.group(), over, self.staleness(s), s.corrected)
 
     # --- theory
 

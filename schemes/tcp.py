@@ -45,10 +45,10 @@ class Scheduled(Scheme):
         return self.schedule(_nodes(plan, plan.hosts, plan.servers))
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        return Pairwise(place.membership, self._of(place), place.peers, epoch, place.settings.patience, pulse, place.driver)
+        return Pairwise(place.group(epoch, pulse), self._of(place))
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        return Server.of_next_group(place.membership, self._of(place), place.peers, place.settings.patience, over, place.driver)
+        return Server.of_next_group(place.group(), self._of(place), over)
 
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers:
         """All moves between two nodes in a step are one, and connections share links alike."""

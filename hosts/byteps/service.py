@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from inalab.hosts.byteps import wire
 from inalab.hosts.byteps.wire import Header
 from inalab.hosts.collective import Membership, node_name, workers
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.floats import add
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.parts import Parts
 from inalab.hosts.tcp.serving import GroupServer
 
@@ -54,20 +53,18 @@ class Service(GroupServer[Header]):
 
     port = wire.TCP_PORT
 
-    def __init__(self, membership: Membership, meeting: Meeting, driver: Driver = SOCKETS) -> None:
-        super().__init__(membership, meeting, Header, driver)
+    def __init__(self, group: Group, meeting: Meeting) -> None:
+        super().__init__(group, meeting, Header)
         self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
         self.entries: dict[tuple[int, int], Entry] = {}  # by number of the sum and partition
         self.kept: dict[tuple[int, int], Kept] = {}  # likewise
         self.announced: dict[int, dict[int, str]] = {}  # by sum and rank: what is summed, in words
 
     @classmethod
-    def of_next_group(
-        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], driver: Driver = SOCKETS
-    ) -> Service | None:
+    def of_next_group(cls, group: Group, over: Callable[[], bool]) -> Service | None:
         """The service of the next group of workers that connects; None once `over`. Raises AggregationError."""
-        meeting = cls.met(membership, peers, patience, over, driver)
-        return None if meeting is None else cls(membership, meeting, driver)
+        meeting = cls.met(group, over)
+        return None if meeting is None else cls(group, meeting)
 
     @classmethod
     def name(cls, membership: Membership) -> str:

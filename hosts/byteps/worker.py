@@ -7,7 +7,6 @@ partition goes next, and how many bytes may be under way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +18,10 @@ from inalab.hosts.byteps.admission import FIFO, Admission, Partition
 from inalab.hosts.byteps.assignment import Assignment
 from inalab.hosts.byteps.service import service_name
 from inalab.hosts.byteps.wire import Header
-from inalab.hosts.collective import Membership, Operation, Sum, Update
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.collective import Operation, Sum, Update
 from inalab.hosts.tcp.connected import Connected
 from inalab.hosts.tcp.connection import MeetingError
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.serving import reason_of
 
 MEETING = 8.0  # seconds for all services to be there
@@ -61,21 +59,17 @@ class Transfer:
 class BytePS(Connected[Header]):
     """All-reduce by Summation Services on all hosts of the group.
 
-    `peers` are the addresses of all hosts by rank, each with a service; `assignment` says who adds what. `order` and `credit` are
-    hosts.byteps.admission's, `patience` and `pulse` are as for a stream (hosts.drivers.stream). Raises AggregationError where a
-    service cannot be reached.
+    Each has a service; `assignment` says who adds what. `order` and `credit` are hosts.byteps.admission's. Raises AggregationError
+    where a service cannot be reached.
     """
 
     operations = tuple(KINDS)
 
-    def __init__(
-        self, membership: Membership, epoch: int, peers: list[str], assignment: Assignment, order: str, credit: int,
-        patience: float = 30.0, pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
-    ) -> None:  # fmt: skip
-        super().__init__(membership, patience, pulse, driver)
+    def __init__(self, group: Group, assignment: Assignment, order: str, credit: int) -> None:
+        super().__init__(group)
         self.assignment, self.order = assignment, order
         try:
-            meeting = driver.reach(membership.rank, range(len(peers)), peers, wire.TCP_PORT, min(patience, MEETING), epoch)
+            meeting = group.reach(range(len(group.peers)), wire.TCP_PORT, min(group.patience, MEETING))
         except MeetingError as error:
             raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
         self._connect(meeting, Header)

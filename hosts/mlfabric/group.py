@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inalab.hosts import collective
-from inalab.hosts.collective import Membership
-from inalab.hosts.drivers.driver import Driver
 from inalab.hosts.tcp.connection import Meeting, MeetingError
+from inalab.hosts.tcp.group import Group
 
 PORT = 48868  # the scheduler's
 
@@ -42,20 +41,16 @@ class Ranks:
         return "the scheduler" if rank == self.scheduler else collective.node_name(rank, self.workers)
 
 
-def with_scheduler(
-    meeting: Meeting, ranks: Ranks, membership: Membership, control: list[str], patience: float, driver: Driver
-) -> Meeting:
-    """The meeting of a worker or a server, and its connection to the scheduler; `control` are all addresses on the management
+def with_scheduler(meeting: Meeting, ranks: Ranks, group: Group, patience: float) -> Meeting:
+    """The meeting of a worker or a server, and its connection to the scheduler; the group's addresses are those on the management
     network. Raises MeetingError, and closes the meeting, if the scheduler cannot be reached."""
-    return with_node(meeting, ranks.scheduler, membership, control, PORT, patience, driver)
+    return with_node(meeting, ranks.scheduler, group, PORT, patience)
 
 
-def with_node(
-    meeting: Meeting, rank: int, membership: Membership, addresses: list[str], port: int, patience: float, driver: Driver
-) -> Meeting:
+def with_node(meeting: Meeting, rank: int, group: Group, port: int, patience: float) -> Meeting:
     """A meeting, and a connection to one more node, by rank. Raises MeetingError, and closes the meeting, if it is not there."""
     try:
-        meeting.connections |= driver.reach(membership.rank, [rank], addresses, port, patience, meeting.epoch).connections
+        meeting.connections |= replace(group, epoch=meeting.epoch).reach([rank], port, patience).connections
     except MeetingError:
         meeting.close()
         raise

@@ -16,6 +16,7 @@ from inalab.hosts.mlfabric.group import Ranks
 from inalab.hosts.mlfabric.replication import MODEL
 from inalab.hosts.mlfabric.server import OrderedServer
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.model import Model
 from inalab.hosts.updates.wire import Header
@@ -24,8 +25,8 @@ from inalab.hosts.updates.wire import Header
 class Replica(OrderedServer):
     """Stands by until the scheduler says that it is the only server; from then on it is an OrderedServer without a replica."""
 
-    def __init__(self, membership: Membership, meeting: Meeting, ranks: Ranks, *server: Any) -> None:
-        super().__init__(membership, meeting, ranks, *server)
+    def __init__(self, group: Group, meeting: Meeting, ranks: Ranks, *server: float) -> None:
+        super().__init__(group, meeting, ranks, *server)
         self.replica = None
         self.standing_by = True
         self.copies: set[int] = set()  # numbers of those that it has

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from selectors import EVENT_READ
 
 from inalab.hosts.collective import Membership
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.mlfabric.group import PORT, Ranks
 from inalab.hosts.mlfabric.schedule import Schedule
 from inalab.hosts.mlfabric.transfers import Action, Drop, Fetch, Held, Pass, Push, Replicate, Skip
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.serving import GroupServer
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header
@@ -25,8 +24,8 @@ class Scheduler(GroupServer[Header]):
 
     port, pulse = PORT, 0.5
 
-    def __init__(self, membership: Membership, meeting: Meeting, schedule: Schedule, driver: Driver = SOCKETS) -> None:
-        super().__init__(membership, meeting, Header, driver)
+    def __init__(self, group: Group, meeting: Meeting, schedule: Schedule) -> None:
+        super().__init__(group, meeting, Header)
         self.schedule = schedule
         self.ranks = Ranks(self.workers, schedule.replication is not None)
         self.server, self.replica = self.ranks.server, self.ranks.replica
@@ -35,13 +34,10 @@ class Scheduler(GroupServer[Header]):
         self.body = bytearray()  # of the replica's TAKEN
 
     @classmethod
-    def of_next_group(
-        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], schedule: Schedule,
-        driver: Driver = SOCKETS,
-    ) -> Scheduler | None:  # fmt: skip
-        """The scheduler of the next group that connects; `peers` are addresses on the management network. None once `over`."""
-        meeting = cls.met(membership, peers, patience, over, driver)
-        return None if meeting is None else cls(membership, meeting, schedule, driver)
+    def of_next_group(cls, group: Group, over: Callable[[], bool], schedule: Schedule) -> Scheduler | None:
+        """The scheduler of the next group that connects; its addresses are those on the management network. None once `over`."""
+        meeting = cls.met(group, over)
+        return None if meeting is None else cls(group, meeting, schedule)
 
     @classmethod
     def partners(cls, membership: Membership) -> range:

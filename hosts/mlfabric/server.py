@@ -6,18 +6,17 @@ With a replica it applies nothing by which the norms of what the replica lacks w
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import Membership
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.mlfabric.group import Ranks, with_node, with_scheduler
 from inalab.hosts.mlfabric.replication import MODEL
 from inalab.hosts.tcp.connection import Meeting, MeetingError
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.model import Model
 from inalab.hosts.updates.server import ModelServer
@@ -46,13 +45,10 @@ class OrderedServer(ModelServer):
     """Of one group, which has a scheduler. `distance` bounds how far the replica's model is from this one; 0 in a chain. `overhead`
     is what headers make of a byte on the wire."""
 
-    def __init__(
-        self, membership: Membership, meeting: Meeting, ranks: Ranks, distance: float = 0.0, overhead: float = 1.0,
-        driver: Driver = SOCKETS,
-    ) -> None:  # fmt: skip
-        super().__init__(membership, meeting, driver=driver)
+    def __init__(self, group: Group, meeting: Meeting, ranks: Ranks, distance: float = 0.0, overhead: float = 1.0) -> None:
+        super().__init__(group, meeting)
         self.overhead = overhead
-        self.ranks, self.most = ranks, membership.size
+        self.ranks, self.most = ranks, self.workers
         self.bound, self.replica = distance, ranks.replica
         self.next = 0  # ticket
         self.come: dict[int, Came] = {}  # by ticket, and not applied yet
@@ -61,21 +57,20 @@ class OrderedServer(ModelServer):
 
     @classmethod
     def of_next_scheduled_group(
-        cls, membership: Membership, peers: list[str], control: list[str], patience: float, over: Callable[[], bool], ranks: Ranks,
-        distance: float = 0.0, overhead: float = 1.0, driver: Driver = SOCKETS,
-    ) -> OrderedServer | None:  # fmt: skip
+        cls, group: Group, over: Callable[[], bool], control: list[str], ranks: Ranks, distance: float = 0.0, overhead: float = 1.0
+    ) -> OrderedServer | None:
         """The server of the next group that connects; `control` are the nodes' addresses on the management network, the
         scheduler's behind them. None once `over`. Raises AggregationError."""
-        meeting = cls.met(membership, peers, patience, over, driver)
+        meeting = cls.met(group, over)
         if meeting is None:
             return None
         try:
-            if ranks.replica is not None and ranks.replica != membership.rank:
-                meeting = with_node(meeting, ranks.replica, membership, peers, wire.TCP_PORT, patience, driver)
-            meeting = with_scheduler(meeting, ranks, membership, control, patience, driver)
-            return cls(membership, meeting, ranks, distance, overhead, driver)
+            if ranks.replica is not None and ranks.replica != group.membership.rank:
+                meeting = with_node(meeting, ranks.replica, group, wire.TCP_PORT, group.patience)
+            meeting = with_scheduler(meeting, ranks, replace(group, peers=control), group.patience)
+            return cls(group, meeting, ranks, distance, overhead)
         except MeetingError as error:
-            raise cls.incomplete(membership, f"{ranks.name(error.rank)} {error.what}") from None
+            raise cls.incomplete(group.membership, f"{ranks.name(error.rank)} {error.what}") from None
 
     # --- what comes
 

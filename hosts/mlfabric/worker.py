@@ -3,19 +3,18 @@ computes, it passes the model that it fetched last on to other workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import Membership, workers
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.collective import workers
 from inalab.hosts.mlfabric.group import Ranks, with_scheduler
 from inalab.hosts.mlfabric.server import Came, copy_of
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header, Member
 from inalab.hosts.updates.worker import Change, ModelWorker, dtype_of
@@ -31,14 +30,11 @@ class MLfabric(ModelWorker):
     has sent to the server, to send it to the replica, too, unless the server does that.
     """
 
-    def __init__(
-        self, membership: Membership, epoch: int, peers: list[str], control: list[str], overhead: float, patience: float = 30.0,
-        pulse: Callable[[], str | None] | None = None, ranks: Ranks | None = None, keeps: bool = False, driver: Driver = SOCKETS,
-    ) -> None:  # fmt: skip
-        self.ranks = ranks or Ranks(membership.size)
+    def __init__(self, group: Group, control: list[str], overhead: float, ranks: Ranks | None = None, keeps: bool = False) -> None:
+        self.ranks = ranks or Ranks(group.membership.size)
         self.control, self.overhead, self.scheduler = control, overhead, self.ranks.scheduler
         self.replica = self.ranks.replica
-        super().__init__(membership, epoch, peers, patience, pulse, driver)
+        super().__init__(group)
         self.keeps = keeps
         self.kept_back: dict[int, Came] = {}  # by ticket: what the server was sent, and the replica lacks
         self.result: tuple[Header, bytes] | None = None  # of the last sum that is over, if there is a replica
@@ -48,12 +44,11 @@ class MLfabric(ModelWorker):
         self.coming: dict[int, bytearray] = {}  # by worker: what is being absorbed
         self.model: tuple[int, bytes] | None = None  # what was fetched last, and its version
 
-    def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
-        m = self.membership
-        others = [rank for rank in self.ranks.on_data_network if rank != m.rank]
-        meeting = self.driver.meet(m.rank, others, m.size, peers, wire.TCP_PORT, patience, epoch)
+    def _meet(self, group: Group, patience: float) -> Meeting:
+        others = [rank for rank in self.ranks.on_data_network if rank != self.membership.rank]
+        meeting = group.meet(others, wire.TCP_PORT, patience)
         self.uncounted.add(self.scheduler)
-        return with_scheduler(meeting, self.ranks, m, self.control, patience, self.driver)
+        return with_scheduler(meeting, self.ranks, replace(group, peers=self.control), patience)
 
     def _name(self, rank: int) -> str:
         return self.ranks.name(rank)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Generic
 
-from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, workers
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.collective import NEVER, AggregationError, Counters, Sum, Summing, workers
 from inalab.hosts.tcp.channel import Channel, Channels, Header
 from inalab.hosts.tcp.connection import Meeting, count_segments
+from inalab.hosts.tcp.group import Group
 
 PULSE = 0.5  # seconds after which the pulse is felt again
 SILENCE = 4.0  # seconds without a byte after which a node is asked whom it lacks
@@ -24,13 +23,11 @@ log = logging.getLogger("inalab")
 
 
 class Connected(Summing, Generic[Header]):
-    """All-reduces over connections to other nodes, by rank. `patience` and `pulse` are as for a stream (hosts.drivers.stream)."""
+    """All-reduces over connections to other nodes of a group, by rank."""
 
-    def __init__(
-        self, membership: Membership, patience: float, pulse: Callable[[], str | None] | None, driver: Driver = SOCKETS
-    ) -> None:
+    def __init__(self, group: Group) -> None:
         super().__init__()
-        self.membership, self.patience, self.pulse, self.driver = membership, patience, pulse, driver
+        self.membership, self.patience, self.pulse, self.driver = group.membership, group.patience, group.pulse, group.driver
         self.counters, self.past = Counters(), Counters()  # the latter of nodes that are gone
         self.uncounted: set[int] = set()  # nodes that are not on the data network
         self.channels: Channels[Header]

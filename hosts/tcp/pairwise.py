@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.floats import add
 from inalab.hosts.tcp.connection import Meeting, MeetingError, count_segments
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.schedules import Move, Schedule, blocks
 
 TCP_PORT = 48865
@@ -29,22 +28,19 @@ Parts = deque[memoryview]  # of a message
 class Node:
     """One node of a schedule, and its connections. Not thread-safe.
 
-    `meeting` are the connections to its partners. `patience` is the longest silence within a sum, in seconds. With a `pulse`
-    (see hosts.drivers.stream) a partner that is alive may take longer, and the connections notice the silence of the network.
+    `meeting` are the connections to its partners. The group's patience is the longest silence within a sum. With a pulse a partner
+    that is alive may take longer, and the connections notice the silence of the network.
     """
 
-    def __init__(
-        self, membership: Membership, schedule: Schedule, meeting: Meeting, patience: float,
-        pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
-    ) -> None:  # fmt: skip
-        self.membership, self.schedule, self.patience, self.pulse = membership, schedule, patience, pulse
-        self.driver, self.blocks = driver, blocks(schedule)
+    def __init__(self, group: Group, schedule: Schedule, meeting: Meeting) -> None:
+        self.membership, self.patience, self.pulse, self.driver = group.membership, group.patience, group.pulse, group.driver
+        self.schedule, self.blocks = schedule, blocks(schedule)
         self.counters = Counters()
         self.connections = meeting.connections
         self.unannounced: set[int] = set()  # partners that have not announced what they sum
-        if pulse is not None:
+        if self.pulse is not None:
             for made in self.connections.values():
-                made.notice_silence(patience)
+                made.notice_silence(self.patience)
 
     @staticmethod
     def partners(membership: Membership, schedule: Schedule) -> set[int]:
@@ -162,21 +158,16 @@ class Node:
 class Pairwise(Node, Summing):
     """A worker: all-reduce by messages between nodes.
 
-    `peers` are the addresses of all nodes by rank: the workers', then the servers'. Connections to the other nodes of the
-    group with this epoch are made at once; raises AggregationError if some node cannot be reached within `patience` seconds.
+    Connections to the other nodes of the group are made at once. Raises AggregationError if one cannot be reached in time.
     """
 
-    def __init__(
-        self, membership: Membership, schedule: Schedule, peers: list[str], epoch: int, patience: float = 30.0,
-        pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
-    ) -> None:  # fmt: skip
+    def __init__(self, group: Group, schedule: Schedule) -> None:
         Summing.__init__(self)
-        partners = self.partners(membership, schedule)
         try:
-            meeting = driver.meet(membership.rank, partners, membership.size, peers, TCP_PORT, patience, epoch)
+            meeting = group.meet(self.partners(group.membership, schedule), TCP_PORT, group.patience)
         except MeetingError as error:
-            raise _error(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
-        Node.__init__(self, membership, schedule, meeting, patience, pulse, driver)
+            raise _missing(group.membership, error) from None
+        Node.__init__(self, group, schedule, meeting)
 
     def _start(self, started: Sum) -> None:
         """Nothing: a sum has the connections for itself."""
@@ -196,17 +187,13 @@ class Server(Node):
     """A dedicated parameter server, which only adds. Its rank is one after the workers'."""
 
     @classmethod
-    def of_next_group(
-        cls, membership: Membership, schedule: Schedule, peers: list[str], patience: float, over: Callable[[], bool],
-        driver: Driver = SOCKETS,
-    ) -> Server | None:  # fmt: skip
+    def of_next_group(cls, group: Group, schedule: Schedule, over: Callable[[], bool]) -> Server | None:
         """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
-        partners = cls.partners(membership, schedule)
         try:
-            meeting = driver.await_group(membership.rank, partners, peers, TCP_PORT, patience, over)
+            meeting = group.await_all(cls.partners(group.membership, schedule), TCP_PORT, over)
         except MeetingError as error:
-            raise _error(membership, f"{node_name(error.rank, membership.size)} {error.what}") from None
-        return None if meeting is None else cls(membership, schedule, meeting, patience, driver=driver)
+            raise _missing(group.membership, error) from None
+        return None if meeting is None else cls(group, schedule, meeting)
 
     def serve(self) -> None:
         """Take part in every sum that the workers announce, until they leave; raises AggregationError."""
@@ -241,6 +228,10 @@ class Server(Node):
 def _error(membership: Membership, reason: str) -> AggregationError:
     own = node_name(membership.rank, membership.size)
     return AggregationError(f"{own}: job {membership.job} cannot be completed: {reason}", incomplete=True)
+
+
+def _missing(membership: Membership, error: MeetingError) -> AggregationError:
+    return _error(membership, f"{node_name(error.rank, membership.size)} {error.what}")
 
 
 def _described(announcement: bytes) -> str:

@@ -9,10 +9,9 @@ from selectors import EVENT_READ, EVENT_WRITE
 from typing import ClassVar, Generic
 
 from inalab.hosts.collective import AggregationError, Membership, node_name
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.tcp.channel import Channels, Header
 from inalab.hosts.tcp.connection import Meeting, MeetingError
+from inalab.hosts.tcp.group import Group
 
 LAST_WORDS = 2.0  # seconds to send why the group cannot go on
 
@@ -23,21 +22,19 @@ class GroupServer(ABC, Generic[Header]):
     port: ClassVar[int]
     pulse: ClassVar[float | None] = None  # seconds after which it looks after what is under way, though nothing comes
 
-    def __init__(self, membership: Membership, meeting: Meeting, header: type[Header], driver: Driver = SOCKETS) -> None:
-        self.membership, self.workers, self.driver = membership, membership.size, driver
-        self.channels = Channels(meeting.connections, header, driver.selector())
+    def __init__(self, group: Group, meeting: Meeting, header: type[Header]) -> None:
+        self.membership, self.workers, self.driver = group.membership, group.membership.size, group.driver
+        self.channels = Channels(meeting.connections, header, self.driver.selector())
         self.left: list[int] = []  # ranks of those that have closed their connections
 
     @classmethod
-    def met(
-        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], driver: Driver
-    ) -> Meeting | None:
+    def met(cls, group: Group, over: Callable[[], bool]) -> Meeting | None:
         """The next group of workers that connects; None once `over`. Raises AggregationError."""
         try:
-            return driver.await_group(membership.rank, cls.partners(membership), peers, cls.port, patience, over)
+            return group.await_all(cls.partners(group.membership), cls.port, over)
         except MeetingError as error:
-            who = node_name(error.rank, membership.size)
-            raise cls.incomplete(membership, f"{who} {error.what}") from None
+            who = node_name(error.rank, group.membership.size)
+            raise cls.incomplete(group.membership, f"{who} {error.what}") from None
 
     @classmethod
     def partners(cls, membership: Membership) -> range:

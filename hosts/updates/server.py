@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import Membership, workers
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.collective import workers
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.parts import Parts
 from inalab.hosts.tcp.serving import GroupServer
 from inalab.hosts.updates import wire
@@ -40,11 +39,8 @@ class ModelServer(GroupServer[Header]):
     port = wire.TCP_PORT
     most = 1  # workers whose updates come as one
 
-    def __init__(
-        self, membership: Membership, meeting: Meeting, staleness: int | None = None, corrected: bool = False,
-        driver: Driver = SOCKETS,
-    ) -> None:  # fmt: skip
-        super().__init__(membership, meeting, Header, driver)
+    def __init__(self, group: Group, meeting: Meeting, staleness: int | None = None, corrected: bool = False) -> None:
+        super().__init__(group, meeting, Header)
         self.staleness, self.corrected = staleness, corrected
         self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
         self.sums: dict[int, Part] = {}  # by number
@@ -54,12 +50,11 @@ class ModelServer(GroupServer[Header]):
 
     @classmethod
     def of_next_group(
-        cls, membership: Membership, peers: list[str], patience: float, over: Callable[[], bool], staleness: int | None = None,
-        corrected: bool = False, driver: Driver = SOCKETS,
-    ) -> ModelServer | None:  # fmt: skip
+        cls, group: Group, over: Callable[[], bool], staleness: int | None = None, corrected: bool = False
+    ) -> ModelServer | None:
         """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
-        meeting = cls.met(membership, peers, patience, over, driver)
-        return None if meeting is None else cls(membership, meeting, staleness, corrected, driver)
+        meeting = cls.met(group, over)
+        return None if meeting is None else cls(group, meeting, staleness, corrected)
 
     def _read(self, rank: int) -> None:
         for header in self.channels[rank].read(lambda header: self._room(rank, header)):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import Membership, Operation, Sum, Update, node_name
-from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.collective import Operation, Sum, Update, node_name
 from inalab.hosts.tcp.connected import DEAD, Connected
 from inalab.hosts.tcp.connection import Meeting, MeetingError
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.serving import reason_of
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header, Member
@@ -42,15 +40,12 @@ class ModelWorker(Connected[Header]):
 
     operations = (Operation.SUM, Operation.KEEP, Operation.CHANGE, Operation.FETCH)
 
-    def __init__(
-        self, membership: Membership, epoch: int, peers: list[str], patience: float = 30.0,
-        pulse: Callable[[], str | None] | None = None, driver: Driver = SOCKETS,
-    ) -> None:  # fmt: skip
+    def __init__(self, group: Group) -> None:
         """Raises AggregationError where the server cannot be reached."""
-        super().__init__(membership, patience, pulse, driver)
-        self.server = membership.size
+        super().__init__(group)
+        self.server = group.membership.size
         try:
-            self._connect(self._meet(epoch, peers, min(patience, DEAD)), Header)
+            self._connect(self._meet(group, min(group.patience, DEAD)), Header)
         except MeetingError as error:
             raise self._error(f"{self._name(error.rank)} {error.what}", error.rank) from None
         self.sums: dict[int, Sum] = {}  # under way, by number
@@ -62,8 +57,8 @@ class ModelWorker(Connected[Header]):
         self.bodies: dict[int, memoryview] = {}  # by node: what comes
         self.tensors: dict[int, NDArray[Any]] = {}  # by node: likewise, where it is a tensor
 
-    def _meet(self, epoch: int, peers: list[str], patience: float) -> Meeting:
-        return self.driver.reach(self.membership.rank, [self.server], peers, wire.TCP_PORT, patience, epoch)
+    def _meet(self, group: Group, patience: float) -> Meeting:
+        return group.reach([self.server], wire.TCP_PORT, patience)
 
     def _name(self, rank: int) -> str:
         return node_name(rank, self.membership.size)

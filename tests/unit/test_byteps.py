@@ -23,6 +23,7 @@ from inalab.hosts.byteps.assignment import ByBytes, ByHash, shares
 from inalab.hosts.byteps.service import Service
 from inalab.hosts.byteps.worker import BytePS
 from inalab.hosts.collective import AggregationError, Label, Membership
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.meeting import GREETING
 
 hosts_used = count()
@@ -38,7 +39,8 @@ class Hosts:
         self.n, self.k, self.epoch = n, k, 1
         pid = os.getpid()
         self.peers = [f"127.{pid >> 8 & 127 | 64}.{pid & 255}.{(first + i) % 250 + 1}" for i in range(n + k)]
-        self.options = {"order": order, "credit": credit, "patience": patience} | more
+        self.options: dict[str, Any] = {"order": order, "credit": credit}
+        self.watched: dict[str, Any] = {"patience": patience} | more
         self.assignment = lambda: ByBytes(shares(n, [1.0] * (n + k)), size)
         self.ended: dict[int, str] = {}
         self.over = False
@@ -50,7 +52,7 @@ class Hosts:
 
     def _serve(self, rank: int) -> None:
         try:
-            service = Service.of_next_group(self.membership(rank), self.peers, 10.0, lambda: self.over)
+            service = Service.of_next_group(Group(self.membership(rank), self.peers, patience=10.0), lambda: self.over)
             if service is None:
                 return
             self.services[rank] = service
@@ -81,7 +83,7 @@ class Hosts:
                 thread.join(20)
 
     def worker(self, rank: int) -> BytePS:
-        return BytePS(self.membership(rank), self.epoch, self.peers, self.assignment(), **self.options)
+        return BytePS(Group(self.membership(rank), self.peers, self.epoch, **self.watched), self.assignment(), **self.options)
 
 
 def sums(workers: list[BytePS], tensors: list[list[NDArray[Any]]], labels: list[Label] | None = None) -> list[list[NDArray[Any]]]:

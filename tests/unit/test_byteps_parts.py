@@ -23,6 +23,7 @@ from inalab.hosts.collective import Label, Membership, Operation
 from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.tcp.channel import Channel
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.kernel import KernelConnection
 from tests.fake_network import Clock
 from tests.played import Played
@@ -80,15 +81,17 @@ def test_messages_arrive_whole_and_urgent_ones_overtake_those_that_wait() -> Non
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        one = socket.create_connection(listener.getsockname())
-        return one, listener.accept()[0]
+        one, other = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    for made in (one, other):
+        made.setblocking(False)
+    return one, other
 
 
 # --- a service, and a worker, whose others a test plays
 
 
 def played_service(workers: int) -> Played:
-    return Played(Service(Membership(3, 0, workers), Meeting(1)), range(workers))
+    return Played(Service(Group(Membership(3, 0, workers), []), Meeting(1)), range(workers))
 
 
 FOUR = np.arange(4, dtype=np.float32)
@@ -136,7 +139,7 @@ def test_a_service_knows_who_lacks_in_a_partition() -> None:
 def played_worker(monkeypatch: pytest.MonkeyPatch, rank: int, services: int, size: int, credit: int) -> Played:
     """Of two, with equal shares of the services, and partitions of at most `size` bytes."""
     monkeypatch.setattr(SocketDriver, "reach", lambda *wording: Meeting(1))
-    made = BytePS(Membership(3, rank, 2), 1, [""] * services, ByBytes([1 / services] * services, size), PRIORITY, credit)
+    made = BytePS(Group(Membership(3, rank, 2), [""] * services, 1), ByBytes([1 / services] * services, size), PRIORITY, credit)
     return Played(made, range(services))
 
 

@@ -29,6 +29,7 @@ from inalab.hosts.mlfabric.scheduler import Scheduler
 from inalab.hosts.mlfabric.server import Came, OrderedServer
 from inalab.hosts.mlfabric.worker import MLfabric
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group as Nodes
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.wire import Header, Member
 from tests.played import Played
@@ -61,20 +62,18 @@ class Managed(Group):
         self.schedule = Schedule(self.fabric, self.n, bound, replication=replication, **self.options)
 
         def met(kind: type[OrderedServer], rank: int) -> Callable[[], Any]:
-            membership = self.membership(rank)
-            return lambda: kind.of_next_scheduled_group(
-                membership, self.peers, self.control, 10.0, lambda: False, self.ranks, distance
-            )
+            group = Nodes(self.membership(rank), self.peers, patience=10.0)
+            return lambda: kind.of_next_scheduled_group(group, lambda: False, self.control, self.ranks, distance)
 
-        manager = replace(self.membership(0), rank=self.ranks.scheduler)
+        manager = Nodes(replace(self.membership(0), rank=self.ranks.scheduler), self.control, patience=10.0)
         return {
             "server 0": met(OrderedServer, self.n),
-            "scheduler": lambda: Scheduler.of_next_group(manager, self.control, 10.0, lambda: False, self.schedule),
+            "scheduler": lambda: Scheduler.of_next_group(manager, lambda: False, self.schedule),
         } | ({} if replica is None else {"server 1": met(Replica, replica)})
 
     def worker(self, rank: int, **more: Any) -> MLfabric:
-        more |= {"ranks": self.ranks, "keeps": self.distance is not None}
-        return MLfabric(self.membership(rank), 1, self.peers, self.control, 1.0, **more)
+        group = Nodes(self.membership(rank), self.peers, 1, **more)
+        return MLfabric(group, self.control, 1.0, self.ranks, self.distance is not None)
 
 
 def idle(worker: MLfabric, until: Callable[[], Any]) -> None:
@@ -250,7 +249,7 @@ def one(rank: int, number: int = 0, version: int = 0) -> bytes:
 def keeping(workers: int, distance: float | None = None) -> Played:
     """A server that keeps a model of zeros."""
     ranks = Ranks(workers, distance is not None)
-    made = OrderedServer(Membership(3, workers, workers), Meeting(1), ranks, distance or 0.0)
+    made = OrderedServer(Nodes(Membership(3, workers, workers), []), Meeting(1), ranks, distance or 0.0)
     played = Played(made, range(ranks.scheduler + 1))
     for rank in range(workers):
         played.say(rank, Header(wire.KEEP, elements=4), bytes(16))
@@ -296,7 +295,7 @@ def test_what_waits_for_the_replica_is_applied_once_it_is_there_or_gone(alone: b
 def played_worker(ranks: Ranks, keeps: bool = False) -> Played:
     """Worker 0, which has a model of zeros, and asks the scheduler for a turn with an update of ones."""
     with mock.patch.object(MLfabric, "_meet", lambda *wording: Meeting(1)):
-        worker = MLfabric(Membership(3, 0, ranks.workers), 1, [], [], 1.0, ranks=ranks, keeps=keeps)
+        worker = MLfabric(Nodes(Membership(3, 0, ranks.workers), [], 1), [], 1.0, ranks, keeps)
     played = Played(worker, range(1, ranks.scheduler + 1))
     worker.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.KEEP)
     played.say(ranks.server, Header(wire.RESULT), bytes(16))
@@ -366,7 +365,7 @@ def test_a_worker_takes_nothing_that_others_cannot_send(rank: int, header: Heade
 def test_the_scheduler_takes_from_each_what_it_says(rank: int, kind: int) -> None:
     schedule = Schedule(Fabric([0] * 3, [16.0] * 3, [0.0]), 2, None)
     with pytest.raises(ValueError, match=f"a message {kind} with 0 bytes"):
-        Played(Scheduler(Membership(3, 3, 2), Meeting(1), schedule), range(3)).say(rank, Header(kind, ticket=7))
+        Played(Scheduler(Nodes(Membership(3, 3, 2), []), Meeting(1), schedule), range(3)).say(rank, Header(kind, ticket=7))
 
 
 def test_after_a_take_over_a_worker_tells_the_last_result_and_asks_for_a_turn_again() -> None:
@@ -384,7 +383,7 @@ def test_after_a_take_over_a_worker_tells_the_last_result_and_asks_for_a_turn_ag
 def test_the_scheduler_hears_who_has_what_and_tells_who_is_to_send_what() -> None:
     """Worker 2 adds the update of worker 1, and passes on the model."""
     schedule = Schedule(Fabric([0] * 4, [16.0] * 4, [0.0]), 3, None)
-    played = Played(Scheduler(Membership(3, 4, 3), Meeting(1), schedule), range(4))
+    played = Played(Scheduler(Nodes(Membership(3, 4, 3), []), Meeting(1), schedule), range(4))
     for worker in range(3):
         played.say(worker, Header(wire.REQUEST, load=16.0, norm=1.0))
     assert [(rank, h.kind, h.rank, h.ticket, h.rate, list(body)) for rank, h, body in played.messages] == [
@@ -407,7 +406,7 @@ def test_the_scheduler_hears_who_has_what_and_tells_who_is_to_send_what() -> Non
 def test_the_scheduler_hears_nothing_from_workers_that_do_not_know_of_a_take_over() -> None:
     replication = Replication(2, 3, 1.0, ready=True)
     schedule = Schedule(Fabric([0] * 4, [16.0] * 4, [0.0]), 2, None, replication=replication)
-    played = Played(Scheduler(Membership(3, 4, 2), Meeting(1), schedule), range(4))
+    played = Played(Scheduler(Nodes(Membership(3, 4, 2), []), Meeting(1), schedule), range(4))
     played.say(0, Header(wire.REQUEST, load=16.0, norm=1.0))
     played.node._leave(2, ConnectionResetError())
     ((rank, alone, _),) = played.messages[1:]

@@ -13,6 +13,7 @@ import pytest
 
 from inalab.hosts.collective import AggregationError, Membership
 from inalab.hosts.tcp.connection import MeetingError
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.meeting import GREETING, await_group, meet
 from inalab.hosts.tcp.pairwise import TCP_PORT, Pairwise, Server
 from tests.scheduled import SCHEDULES
@@ -23,7 +24,7 @@ EPOCH = 7
 
 def worker(rank: int, size: int, scheme: str = "ring", epoch: int = EPOCH, servers: int = 0) -> Pairwise:
     membership = Membership(0, rank, size, [list(range(size))])
-    return Pairwise(membership, SCHEDULES[scheme](size, servers), PEERS[: size + servers], epoch, patience=10.0)
+    return Pairwise(Group(membership, PEERS[: size + servers], epoch, patience=10.0), SCHEDULES[scheme](size, servers))
 
 
 def together(*works: Callable[[], Any]) -> list[Any]:
@@ -131,7 +132,8 @@ def test_different_tensors_are_an_error_on_every_worker(scheme: str) -> None:
 
 def test_a_server_names_who_sums_what() -> None:
     def serve() -> Any:
-        server = Server.of_next_group(Membership(0, 2, 2, [[0, 1]]), SCHEDULES["ps"](2, 1), PEERS[:3], 5, over=lambda: False)
+        group = Group(Membership(0, 2, 2, [[0, 1]]), PEERS[:3], patience=5.0)
+        server = Server.of_next_group(group, SCHEDULES["ps"](2, 1), over=lambda: False)
         assert server is not None
         try:
             server.serve()

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import AggregationError, Label, Membership, Operation, Sum, Update
 from inalab.hosts.tcp.connection import Meeting
+from inalab.hosts.tcp.group import Group as Nodes
 from inalab.hosts.updates import wire
 from inalab.hosts.updates.model import Model, behind, correction
 from inalab.hosts.updates.server import ModelServer
@@ -85,7 +86,7 @@ def update(rank: int, number: int = 0, version: int = 0, norm: float = 2.0) -> b
 
 def keeping(workers: int, **options: Any) -> Played:
     """A server that keeps a model of as many as there are workers."""
-    played = Played(ModelServer(Membership(3, workers, workers), Meeting(1), **options), range(workers))
+    played = Played(ModelServer(Nodes(Membership(3, workers, workers), []), Meeting(1), **options), range(workers))
     for rank in range(workers):
         played.say(rank, Header(wire.KEEP, elements=4), ONES)
     return played
@@ -140,7 +141,7 @@ def test_a_norm_is_a_number_that_is_not_negative() -> None:
 
 def test_a_workers_updates_have_numbers_and_the_version_that_it_had() -> None:
     with mock.patch.object(ModelWorker, "_meet", lambda *wording: Meeting(1)):
-        played = Played(ModelWorker(Membership(3, 0, 2), 1, []), range(2, 3))
+        played = Played(ModelWorker(Nodes(Membership(3, 0, 2), [], 1)), range(2, 3))
     played.node.start(np.zeros(4, np.float32), label=MODEL, operation=Operation.KEEP)
     played.say(2, Header(wire.RESULT), ONES)
     wording = []
@@ -179,11 +180,12 @@ class Group:
 
     def servers(self) -> dict[str, Callable[[], Any]]:
         """How each server is made, by name."""
-        met = partial(ModelServer.of_next_group, self.membership(self.n), self.peers, 10.0, lambda: False, **self.server)
+        group = Nodes(self.membership(self.n), self.peers, patience=10.0)
+        met = partial(ModelServer.of_next_group, group, lambda: False, **self.server)
         return {"server 0": met}
 
     def worker(self, rank: int, **more: Any) -> ModelWorker:
-        return ModelWorker(self.membership(rank), 1, self.peers, **more)
+        return ModelWorker(Nodes(self.membership(rank), self.peers, 1, **more))
 
     def of(self, name: str) -> Any:
         """This server, which may be made a little later than the workers are."""

@@ -1,0 +1,38 @@
+"""A group of nodes that talk over TCP, as one of them sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from inalab.hosts.collective import Membership
+from inalab.hosts.drivers.driver import Driver
+from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.tcp.connection import Meeting
+
+
+@dataclass(frozen=True)
+class Group:
+    """A node's place in it, where all nodes are, how they are reached, and how long that may take.
+
+    `peers` are addresses by rank: the workers', then the servers'. The epoch is a worker's; servers take that of those who connect.
+    `patience`, in seconds, and `pulse` are as for a stream (hosts.drivers.stream).
+    """
+
+    membership: Membership
+    peers: list[str]
+    epoch: int = 0
+    patience: float = 30.0
+    pulse: Callable[[], str | None] | None = None
+    driver: Driver = SOCKETS
+
+    def reach(self, ranks: Iterable[int], port: int, patience: float) -> Meeting:
+        """See hosts.tcp.meeting, as the two that follow."""
+        return self.driver.reach(self.membership.rank, ranks, self.peers, port, patience, self.epoch)
+
+    def meet(self, partners: Iterable[int], port: int, patience: float) -> Meeting:
+        m = self.membership
+        return self.driver.meet(m.rank, partners, m.size, self.peers, port, patience, self.epoch)
+
+    def await_all(self, partners: Iterable[int], port: int, over: Callable[[], bool]) -> Meeting | None:
+        return self.driver.await_group(self.membership.rank, partners, self.peers, port, self.patience, over)
