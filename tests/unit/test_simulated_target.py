@@ -12,7 +12,7 @@ import pytest
 from inalab.experiments import scale_jobs
 from inalab.testbed.plan.arrivals import starts
 from inalab.testbed.plan.settings import TrialSettings, make_settings
-from inalab.testbed.record.runs import load_run
+from inalab.testbed.record.runs import Run, load_run
 from inalab.testbed.simulator import calibration, costs, validation
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.validation import Compared, Measured, compare, flips, passes, verdicts
@@ -168,3 +168,22 @@ def test_what_was_measured_is_kept_as_it_was() -> None:
     assert validation.from_record(json.loads(json.dumps(validation.record(points)))) == points
     assert {p.point for p in points if p.fitted} == {"2 workers", "4 workers"}
     assert len({p.scheme for p in points}) >= 8
+
+
+def test_times_in_virtual_time_stand_beside_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "MEASURED", tmp_path / "measured.json")
+    (tmp_path / "measured.json").write_text(
+        json.dumps({"lacking": [], "points": validation.record([point("ring", 0.2), point("ps", 0.3)])})
+    )
+    calibration._record.cache_clear()
+    trial = {
+        "name": "ring, 8 workers", "valid": True, "seed": 1, "settings": {}, "metrics": {"tat_median": 0.19},
+        "factors": {"scheme": "ring", "point": "8 workers", "fitted": False},
+    }  # fmt: skip
+    calibration.keep_virtual(Run(tmp_path, {"trials": [trial["name"]]}, [trial]))
+    ring, ps = calibration.measured()
+    assert (ring.median, ring.virtual, ps.virtual) == (0.2, 0.19, None)
+    page = calibration.page([Compared(ring, 0.21), Compared(ps, 0.3)])
+    calibration._record.cache_clear()
+    assert "| ring | 1 | 5.0 % | +5.0 % | passes | 5.0 % | -5.0 % |" in page and "| passes | – | – |" in page
+    assert "| 210.0 | +5.0 % | 190.0 | -5.0 % |" in page
