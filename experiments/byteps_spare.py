@@ -44,6 +44,7 @@ class Settings(SweepSettings):
     sizes: Sizes = Field((4, 8), description="numbers of workers")
     spare: Integers = Field((), description="numbers of spare hosts; default: none to as many as there are workers")
     assignments: Words = Field((BY_BYTES, BY_HASH), description="how partitions are assigned")
+    credit: float = Field(256.0, ge=1, le=1_000_000, description="kB under way: more than usual, for many services")
     racks: int = 1
     host_rate: float = 10.0
     k: int = 256
@@ -67,7 +68,8 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
                 Point(
                     f"{n} workers, {k} spare, {assignment}",
                     {"scheme": "byteps", "workers": n, "spare": k, "assignment": assignment},
-                    {"scheme": "byteps", "workers": n, "byteps.servers": k, "byteps.assignment": assignment},
+                    {"scheme": "byteps", "workers": n, "byteps.servers": k, "byteps.assignment": assignment}
+                    | {"byteps.credit": settings.credit},
                 )
                 for assignment in settings.assignments
             ]  # fmt: skip
