@@ -99,7 +99,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xticks(at)
         readable(ax.xaxis)
         ax.minorticks_off()
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.04 * ax.get_ylim()[1])
         named(figure, (ax,))
     rates = run.record["settings"]["host_rate"], OVERLAPPED["host_rate"]
     caption = (

@@ -86,25 +86,26 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             found = sorted(d for t in matching(run, way=way, share=share) if t["valid"] for d in each_delay(t))
             if found:
                 ax.step(found, np.arange(1, len(found) + 1) / len(found), color=look.colour, linewidth=1.5, where="post")
-        ax.set_title(f"{100 * share:g} % of the links at half the rate")
-        ax.set_xlabel("delay (updates of others)")
+        ax.set_title(f"{100 * share:g} % of links slow")
+        ax.set_xlabel("delay (updates)")
         ax.set_ylim(0, 1.02)
         ax.set_xlim(left=0)
-    axes[0].set_ylabel("share of the updates with at most this delay")
+    axes[0].set_ylabel("share of updates")
     needed = axes[-1]
     for number, (way, look) in enumerate(looks.items()):
         place = in_order(shares, 0.06 * (number - len(looks) / 2))
         curve(needed, run, "share", updates_to_accuracy(target), look, place, way=way)
     needed.set_xticks(range(len(shares)), [f"{100 * share:g} %" for share in shares])
     needed.set_xlabel("links at half the rate")
-    needed.set_ylabel(f"updates of every worker to {100 * target:g} %")
+    needed.set_ylabel(f"updates a worker to {100 * target:g} %")
     needed.set_ylim(bottom=0)
     handles = {look.label: needed.plot([], [], color=look.colour)[0] for look in looks.values()}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
     caption = (
-        "Left: how many updates of others the server had added since the version of the model that an update was computed on; "
-        "all updates that were applied, of all seeds. Right: updates in the model that first reaches the target, over the number "
-        "of workers; medians with intervals."
+        "Left: the share of updates with at most this delay, by how many of the links have half the rate. The delay is how many "
+        "updates of others the server had added since the version of the model that an update was computed on; all updates that "
+        "were applied, of all seeds. Right: updates in the model that first reaches the target, over the number of workers; "
+        "medians with intervals."
     )
     yield "mlfabric_delay", caption, figure
 

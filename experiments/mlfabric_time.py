@@ -108,7 +108,7 @@ def _times(ax: Any, run: Run, target: float) -> None:
             bar(ax, number + beside, found, look, light=condition == "compute")
     ax.set_xticks(range(len(LOOKS)), [look.label for look in LOOKS.values()], rotation=30, ha="right")
     ax.set_ylabel(f"seconds to {100 * target:g} %")
-    ax.set_title("left bars: slow links; right bars: compute stragglers")
+    ax.set_title("left: slow links; right: stragglers", loc="right")
 
 
 def findings(run: Run) -> list[str]:

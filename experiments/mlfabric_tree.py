@@ -81,7 +81,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         bound_line(ax, map(place, found), heights, look_of(scheme))
     ax.set_xticks(range(len(shares)), [f"{100 * share:g} %" for share in shares])
     ax.set_xlabel("workers' links at half the rate")
-    ax.set_ylabel("median TAT (tensors on a link of the full rate)")
+    ax.set_ylabel("median TAT (tensors at the full rate)")
     ax.set_ylim(bottom=0)
     ax.set_title("dotted: bounds")
     named(figure, (ax,))

@@ -8,10 +8,12 @@ import json
 import os
 import signal
 import time
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 from rich.console import Console
 
@@ -22,7 +24,7 @@ from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.command import display, runner
 from inalab.testbed.draw.curves import curve, estimate, look_of, ratio, values, words
-from inalab.testbed.draw.plots import SMALLEST, WIDTH, new_figure, styled
+from inalab.testbed.draw.plots import SMALLEST, WIDTH, new_figure, saved, styled
 from inalab.testbed.measures import metric
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.experiment import Trial
@@ -153,6 +155,9 @@ def test_a_figure_can_be_drawn_of_whatever_there_is(name: str, case: str, tmp_pa
             assert len(caption) > 50
             assert figure.get_figwidth() <= WIDTH  # of a page's text, so that sizes of fonts are those in print
             assert not [text for text in figure.findobj(Text) if text.get_text() and text.get_fontsize() < SMALLEST]
+            if case == "whole":
+                saved(file, figure, "png")  # which lays it out
+                assert_legible(figure)
     sentences = " ".join(chosen.findings(run))
     assert ("are not valid and count nowhere" in sentences) is (case in ("some not", "none valid"))
     assert ("trials failed" in sentences) is (case in ("some not", "all failed"))
@@ -185,6 +190,19 @@ def test_what_is_not_valid_counts_nowhere_and_is_drawn_as_a_cross(tmp_path: Path
         [list(line.get_ydata()) for line in ax.lines if line.get_marker() == m] for m in (".", look_of("ring").marker)
     )
     assert points == [[1.0, 3.0]] and medians == [[2.0]]
+
+
+def assert_legible(figure: Figure) -> None:
+    """Titles and the names of axes are within the figure, and titles beside each other do not meet."""
+    figure.canvas.draw()
+    shown = [text for ax in figure.axes for text in (ax.title, ax.xaxis.label, ax.yaxis.label) if text.get_text()]
+    boxes = {text: text.get_window_extent() for text in shown}
+    whole = figure.bbox.padded(2.0)
+    for text, box in boxes.items():
+        inside = whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1
+        assert inside, f"{text.get_text()!r} is cut"
+    titles = [boxes[ax.title] for ax in figure.axes if ax.title in boxes]
+    assert not [(a, b) for a, b in combinations(titles, 2) if a.overlaps(b)], "titles meet"
 
 
 def test_intervals_in_words() -> None:
