@@ -81,7 +81,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_title(f"{memory} aggregators")
         ax.set_ylabel("median TAT (ms), mean over the jobs")
         shade(ax, run, most, "jobs")
-    taken.set_ylabel("ATP's packets whose aggregator was taken (%)")
+    taken.set_ylabel("ATP's collisions (%)")
     highest = max(ax.get_ylim()[1] for ax in axes)
     for ax in axes:
         ax.set_ylim(0, 1.05 * highest)

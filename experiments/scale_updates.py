@@ -82,8 +82,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             readable(ax.yaxis)
         ax.set_xlabel("workers")
     shade(lasts, run, most)
-    lasts.set_ylabel("from an update to the next model (s)")
-    late.set_ylabel("mean delay of an update (updates of others)")
+    lasts.set_ylabel("update to next model (s)")
+    late.set_ylabel("mean delay (updates)")
     named(figure, (lasts, late))
     caption = (
         "Left: seconds from when a worker has its update until it has the next model. Right: how many updates of others are "
