@@ -87,6 +87,7 @@ class TcpEnd(VirtualConnection):
         )  # bytes a second, when the next segment may leave, and whether it waits
         self.idle_since = time.now
         self.patience = FOR_EVER  # seconds that bytes may stay unacknowledged
+        self.heard = time.now  # when something came
         self.moved = time.now  # when the last were acknowledged, or the first of those that are not was sent
         # what comes
         self.coming, self.stamp = Reassembly(), 0
@@ -112,6 +113,7 @@ class TcpEnd(VirtualConnection):
 
     def notice_silence(self, seconds: float) -> None:
         self.patience = seconds
+        self._keep_alive()
 
     def pace(self, rate: float) -> None:
         self.rate = rate
@@ -226,8 +228,10 @@ class TcpEnd(VirtualConnection):
     def arrive(self, segment: Received) -> None:
         """A segment has come."""
         if self.broken:
+            if not segment.flags & RST:
+                self.reset()
             return
-        self.stamp = segment.stamp
+        self.stamp, self.heard = segment.stamp, self.time.now
         if segment.flags & RST:
             self.break_off(errno.ECONNRESET)
             return
@@ -236,8 +240,11 @@ class TcpEnd(VirtualConnection):
             self.reset()
             return
         self._take_acknowledgment(segment)
+        begin = _near(segment.sequence, self.coming.expected)
         if segment.octets or segment.flags & FIN:
-            self._take(_near(segment.sequence, self.coming.expected), segment.octets, bool(segment.flags & FIN))
+            self._take(begin, segment.octets, bool(segment.flags & FIN))
+        elif begin < self.coming.expected:  # the other end asks whether this one is there
+            self._answer()
         self.pump()
         self.changed()
 
@@ -391,6 +398,18 @@ class TcpEnd(VirtualConnection):
                 self.lost += 1
         self.pump()
         self._set_timer()
+
+    def _keep_alive(self) -> None:
+        """After a third of the patience without a segment ask whether the other end is there, and again after every sixth."""
+        now, due = self.time.now, self.heard + self.patience / 3
+        if self.broken or (self.closed and self.ended):
+            return
+        if now >= self.heard + self.patience and not self.flying:
+            self.break_off(errno.ETIMEDOUT)
+            return
+        if now >= due and not self.flying:
+            self._emit(self.next - 1, b"", 0)
+        self.time.at(now + self.patience / 6 if now >= due else due, self._keep_alive)
 
     # --- what comes
 

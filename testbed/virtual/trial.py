@@ -133,6 +133,8 @@ class _Trial:
         self.time.run(until=lambda: not self.working or self.time.now > self.failing_until)
         if why := self.why():
             raise TrialError(why)
+        if any(not any(step["tat"] for step in run.steps) for run in self.jobs):
+            raise TrialError("what a worker alone sums takes no time: set workers to 2 or more, or choose target embedded")
         carried = self._bytes()
         if self.settings.outage_at is not None and len(self.outage) < 2:
             raise TrialError("the training ended before the outage did: set outage_at lower, or steps higher")

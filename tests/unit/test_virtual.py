@@ -100,6 +100,17 @@ def test_a_worker_reaches_the_service_on_its_own_host_without_the_link() -> None
     assert all(data < link["up"] < 1.3 * data for link in found["worker_bytes"])
 
 
+def test_a_worker_alone_is_told_that_its_sums_take_no_time() -> None:
+    with pytest.raises(TrialError, match="what a worker alone sums takes no time: set workers to 2 or more"):
+        virtual(scheme="ring", racks=1, workers=1)
+
+
+def test_a_connection_that_gives_up_ends_the_trial() -> None:
+    """Also where only the other end waits for it."""
+    with pytest.raises(TrialError, match=r"job 0 cannot be completed: step \d+: worker \d is gone"):
+        virtual(scheme="ring", workers=4, steps=2, workload="tensor-20000", loss=0.1, costs="none", host_rate=2.0, seed=40)
+
+
 def test_asynchronous_training_is_the_same_every_time() -> None:
     chosen = {"scheme": "mlfabric", "pipeline": "asynchronous", "workload": "digits-mlp", "steps": 6, "loss": 0.01}
     first, second = (virtual(**chosen) for _ in range(2))

@@ -177,6 +177,22 @@ def test_when_nothing_comes_timeouts_double_until_patience_ends() -> None:
         end.receive(memoryview(bytearray(1)))
 
 
+def test_a_silent_connection_asks_whether_the_other_end_is_there_and_ends_when_it_is_not() -> None:
+    wire = Wire()
+    one, other = wire.ends
+    one.notice_silence(6.0)
+    begun = wire.time.now
+    wire.time.run(until=lambda: wire.time.now > begun + 20)
+    assert one.broken is None and len(wire.seen[0]) == len(wire.seen[1]) == pytest.approx(20 / 2, abs=2)
+    wire.lost = (lambda n, segment: True, wire.lost[1])
+    wire.time.run(until=lambda: one.broken is not None)
+    assert one.broken is not None and one.broken.errno == errno.ETIMEDOUT
+    other.send([b"hello?"])  # the end that has given up says so
+    wire.lost = (lambda n, segment: False, wire.lost[1])
+    wire.time.run(until=lambda: other.broken is not None)
+    assert isinstance(other.broken, ConnectionResetError)
+
+
 def test_a_single_segment_is_acknowledged_later() -> None:
     wire = Wire()
     wire.carry(bytes(100 * SEGMENT))  # past the beginning, in which each is acknowledged at once
