@@ -73,22 +73,24 @@ class VirtualConnection(ABC):
             raise self.broken or _error(errno.EPIPE)
         if not (room := self._room()):
             raise BlockingIOError
-        taken = b"".join(parts)[:room]
-        self.outgoing += taken
+        before = len(self.outgoing)
+        for part in parts:
+            self.outgoing += part[: room - (len(self.outgoing) - before)]
+        taken = len(self.outgoing) - before
         self.pump()
-        return len(taken)
+        return taken
 
     def _room(self) -> int:
         """Bytes that may be handed over."""
         return max(0, min(self.limit - self.unsent(), BUFFER - len(self.outgoing)))
 
     def receive(self, into: memoryview) -> int:
-        if self.broken:
-            raise self.broken
         size = min(len(into), len(self.incoming))
         if size:
             into[:size] = self.incoming[:size]
             del self.incoming[:size]
+        elif self.broken:
+            raise self.broken
         elif not self.ended:
             raise BlockingIOError
         return size
@@ -124,10 +126,9 @@ class VirtualConnection(ABC):
             self.wake()
 
     def break_off(self, why: int) -> None:
-        """The connection has ended, for this reason (errno)."""
+        """The connection has ended, for this reason (errno). What has come before can still be read."""
         self.broken = _error(why)
         self.outgoing.clear()
-        self.incoming.clear()
         self.changed()
 
 

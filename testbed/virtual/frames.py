@@ -48,7 +48,12 @@ def received(frame: bytes, host: Station) -> tuple[bytes, Address, int] | None:
         return None
     if checksum and _checksum(_pseudo_header(frame, PROTOCOL_UDP, length) + carried[:length]):
         return None
-    return carried[UDP_BYTES:length], (".".join(map(str, frame[26:30])), source_port), port
+    return carried[UDP_BYTES:length], (source(frame), source_port), port
+
+
+def source(frame: bytes) -> str:
+    """The IP address that it is from."""
+    return ".".join(map(str, frame[26:30]))
 
 
 def _carried(frame: bytes, host: Station, protocol: int) -> bytes:

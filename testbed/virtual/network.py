@@ -31,7 +31,8 @@ class HostEnd:
         self.network, self.time, self.station, self.cost = network, network.time, plan.station, costs.host
         self.link: HostLink
         self.busy = 0.0
-        self.ends: dict[tuple[int, int], TcpEnd] = {}  # of connections, by this host's port and the other's
+        self.ends: dict[tuple[int, str, int], TcpEnd] = {}  # of connections, by this host's port, and the other's address and port
+        self.ports = itertools.count(FIRST_PORT)
 
     def put(self, datagram: bytes, source: Address, destination: Address, urgent: bool) -> None:
         """See Wire."""
@@ -49,9 +50,9 @@ class HostEnd:
         else:
             self.link.enqueue(frame, urgent, left)
 
-    def arrive(self, segment: frames.Segment) -> None:
-        """A segment has come for a connection."""
-        if end := self.ends.get((segment.port, segment.source_port)):
+    def arrive(self, segment: frames.Segment, source: str) -> None:
+        """A segment has come from this address, for a connection."""
+        if end := self.ends.get((segment.port, source, segment.source_port)):
             end.arrive(segment)
 
 
@@ -109,7 +110,6 @@ class VirtualNetwork:
         taken = costs.host, costs.batch, costs.naps
         meetings = Meetings(time, EPOCH, self._connect)
         self.hosts = {name: VirtualHost(time, wire, meetings, servers, *taken) for name, wire in self.wires.items()}
-        self.ports = itertools.count(FIRST_PORT)
         self.moment = 2 * (costs.host + costs.delay)  # that a message takes on the management network
         self.names = {host.station.ip: host.name for host in plan.everyone}  # by address, on the data network,
         self.managed = {host.management_ip: host.name for host in plan.everyone}  # and on the management network
@@ -134,7 +134,7 @@ class VirtualNetwork:
         if found := frames.received(frame, wire.station):
             self.hosts[name].arrive(*found)
         elif segment := frames.received_segment(frame, wire.station):
-            wire.arrive(segment)
+            wire.arrive(segment, frames.source(frame))
 
     def _connect(self, own: str, peer: str, port: int) -> tuple[VirtualConnection, VirtualConnection]:
         """Both ends of a connection from one address to another, and a port there, on one of the networks."""
@@ -147,7 +147,7 @@ class VirtualNetwork:
             names = self.names[own], self.names[own]
         else:
             names = self.names[own], self.names[peer]
-            ports = next(self.ports), port
+            ports = next(self.wires[names[0]].ports), port
             made = self._end(names[0], ports, peer), self._end(names[1], ports[::-1], own)
         for name, end in zip(names, made, strict=True):
             self.hosts[name].connected(end)
@@ -155,5 +155,5 @@ class VirtualNetwork:
 
     def _end(self, name: str, ports: tuple[int, int], peer: str) -> TcpEnd:
         wire = self.wires[name]
-        end = wire.ends[ports] = TcpEnd(self.time, wire, ports[0], (peer, ports[1]))
+        end = wire.ends[ports[0], peer, ports[1]] = TcpEnd(self.time, wire, ports[0], (peer, ports[1]))
         return end

@@ -26,6 +26,7 @@ from inalab.testbed.virtual.reassembly import Reassembly
 ROUND = 1 << 32
 TIMEOUT, LONGEST = 0.2, 120.0  # seconds: the least addition to a round trip, and the most in all
 FIRST_TIMEOUT = 1.0  # seconds, before there was a round trip
+MOST_BACKOFF = 1 << 14  # after 15 timeouts in a row it gives up (tcp_retries2)
 DELAYED = 0.04  # seconds that an acknowledgment waits for a second segment
 QUICK = 16  # segments of a connection's beginning that are acknowledged at once
 TICK = 0.004  # seconds of the kernel's clock
@@ -265,8 +266,8 @@ class TcpEnd(VirtualConnection):
             one.lost = False
             if (one.sent, one.end) > self.newest and not (one.again and now - one.sent < self.cubic.shortest):
                 self.newest, self.newest_trip = (one.sent, one.end), now - one.sent
-        if fresh := [now - one.sent for one in came if not one.again]:
-            self._measure(fresh[-1], now)
+        if came and not any(one.again for one in came):  # else it may have come long ago
+            self._measure(now - came[-1].sent, now)
         if came:
             self._settle(len(came), now)
 
@@ -350,13 +351,17 @@ class TcpEnd(VirtualConnection):
             self.due = self.reordering
         else:
             self.due, self.probing = now + self._timeout(), False
-            if self.trip and self.recovering is None and not self.arrived and self.backoff == 1 and self.probed < self.acknowledged:
+            if self._may_probe():
                 probe = now + 2 * self.trip + (TIMEOUT if len(self.flying) == 1 else 2 * TICK)
-                if probe < self.due:
-                    self.due, self.probing = probe, True
+                self.due, self.probing = min(probe, self.due), True
         if self.due < self.timer_at:
             self.timer_at = self.due
             self.time.at(self.due, self._timer, self.due)
+
+    def _may_probe(self) -> bool:
+        """Whether a lost tail may be probed for: once, and where nothing is known to be lost."""
+        well = self.recovering is None and not self.arrived and self.backoff == 1
+        return well and self.trip > 0 and self.probed <= self.acknowledged
 
     def _timer(self, at: float) -> None:
         if at != self.timer_at:
@@ -370,25 +375,23 @@ class TcpEnd(VirtualConnection):
             self.time.at(self.due, self._timer, self.due)
         elif self.reordering <= now:
             self._look_for_losses(now)
+            if self.recovering is not None and not self.after_timeout:
+                self._reduce(0)
             self._set_timer()
             self.pump()
         elif self.probing:
-            self.probed = self.next
-            if not self._send_new():
+            if self.lost or not self._send_next():
                 self._send_again(self.flying[-1])
+            self.probed = self.next
             self._set_timer()
         else:
             self._time_out(now)
 
-    def _send_new(self) -> bool:
-        """A new segment, whatever the window is."""
-        return not self.lost and self._send_next()
-
     def _time_out(self, now: float) -> None:
-        if now - self.moved > self.patience:
+        if now - self.moved > self.patience or self.backoff > MOST_BACKOFF:
             self.break_off(errno.ETIMEDOUT)
             return
-        if not self.after_timeout:
+        if self.recovering is None:
             self.cubic.lost()
         self.cubic.window = 1.0
         self.recovering, self.after_timeout, self.backoff = self.next, True, 2 * self.backoff

@@ -63,13 +63,13 @@ def run_trial(
     taps = {link.name: Tap(trial.network, link, descriptor) for link, descriptor in files}
     try:
         result = trial.run()
-        for tap in taps.values():
-            tap.flush()
         return result | ({"captured": {name: {"packets": tap.packets, "dropped": 0} for name, tap in taps.items()}} if taps else {})
     except StuckError as error:
         raise TrialError(trial.why() or f"the trial does not go on: {error}") from None
     finally:
         trial.time.end()
+        for tap in taps.values():
+            tap.flush()
 
 
 @dataclass
@@ -114,7 +114,7 @@ class _Trial:
         self.started = self.time.now + BEGINS
         self.outage: list[float] = []  # when it began and ended, in seconds since the start
         self.death: float | None = None  # when the first server was killed
-        self.servers: dict[str, tuple[Process, list[Serving]]] = {}  # by name: its process, and what it serves with
+        self.servers: dict[str, Process] = {}  # by name
         self.working = self.serving = 0  # processes that have not ended
         self.failing_until = float("inf")  # the others may explain themselves until then
         self.before: dict[str, list[dict[str, int]]] = {}  # bytes on links when the trial starts
@@ -182,15 +182,12 @@ class _Trial:
         self.time.after(seconds, self._send_background, wire, source, sink, frame)
 
     def _kill_server(self) -> None:
-        """The first one of the first job; connections of a process that has died are closed."""
+        """The first one of the first job."""
         if not self.working:
             return
         self.death = self.time.now - self.started
         job = self.admitted[0]
-        process, served = self.servers[job.plan.servers[0].name]
-        self.time.kill(process)
-        for server in served:
-            server.close()
+        self.time.kill(self.servers[job.plan.servers[0].name])
         text = f"{node_name(job.plan.size, job.plan.size)} was killed on request"
         self.report(Lost(job.plan.number, job.plan.size, text))
 
@@ -200,23 +197,24 @@ class _Trial:
         return self.time.start(lambda: work(place, driver))
 
     def _begin_serving(self, job: Admitted, server: Server) -> None:
-        served: list[Serving] = []
-        process = self._start(job, server.host, lambda place, driver: self._serve(place, server.manages, served))
-        self.servers[server.name.format(server.host.name)] = process, served
+        process = self._start(job, server.host, lambda place, driver: self._serve(place, server.manages))
+        self.servers[server.name.format(server.host.name)] = process
 
-    def _serve(self, place: Place, manages: bool, served: list[Serving]) -> None:
-        """A server's process: see hosts.place.serve. What it cannot go on with, the workers know better."""
+    def _serve(self, place: Place, manages: bool) -> None:
+        """A server's process: see hosts.place.serve. What it cannot go on with, the workers know better. However it ends, its
+        connections are closed."""
         self.serving += 1
+        server: Serving | None = None
         try:
             server = (place.scheme.manage if manages else place.scheme.serve)(place, lambda: False)
             assert server is not None
-            served.append(server)
             server.serve()
-            server.close()
         except AggregationError:
             pass
         finally:
             self.serving -= 1
+            if server is not None:
+                server.close()
 
     def _work(self, run: JobRun, exact: _Exact, place: Place, driver: VirtualHost) -> None:
         """A worker's process: see hosts.worker.run_worker."""

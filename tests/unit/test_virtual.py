@@ -108,7 +108,13 @@ def test_a_worker_alone_is_told_that_its_sums_take_no_time() -> None:
 def test_a_connection_that_gives_up_ends_the_trial() -> None:
     """Also where only the other end waits for it."""
     with pytest.raises(TrialError, match=r"job 0 cannot be completed: step \d+: worker \d is gone"):
-        virtual(scheme="ring", workers=4, steps=2, workload="tensor-20000", loss=0.1, costs="none", host_rate=2.0, seed=40)
+        virtual(scheme="ring", workers=4, steps=2, workload="tensor-20000", loss=0.4, costs="none", host_rate=2.0, seed=40)
+
+
+def test_a_server_that_gives_up_leaves_its_workers_to_say_so() -> None:
+    outage = {"patience": 1.3, "outage_at": 0.06, "outage_ms": 1310}
+    with pytest.raises(TrialError, match=r"worker \d: job 0 cannot be completed: step \d+: server 0 is gone"):
+        virtual(scheme="ps", racks=1, workers=2, steps=40, workload="tensor-20000", **outage)
 
 
 def test_asynchronous_training_is_the_same_every_time() -> None:
