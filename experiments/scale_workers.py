@@ -115,7 +115,7 @@ def _picture(run: Run, levels_: int) -> tuple[str, Figure]:
         ax.minorticks_off()
         ax.set_xlabel("workers")
         ax.set_title(f"racks of {rack}, {over:g}:1")
-        shade(ax, run)
+        shade(ax, run, low=True)
     for ax in axes[::2]:
         ax.set_ylabel("10⁶ ATE/s")
     for ax in axes[len(shapes) :]:

@@ -214,6 +214,7 @@ class Meetings:
     def await_group(
         self, me: int, partners: Iterable[int], peers: list[str], port: int, patience: float, over: Callable[[], bool]
     ) -> Meeting | None:
+        """For as long as it takes: there is one group of each job."""
         self._open(peers[me], port)
         return Meeting(self.epoch, self._enter(peers[me], port, set(partners), FOR_EVER))
 

@@ -17,13 +17,15 @@ from inalab.testbed.simulator.validation import Measured
 ALIKE = ("k", "slots", "workload", "host_rate")  # settings that a measured point has in common with a run whose figure it is in
 
 
-def shade(ax: Axes, run: Run, most: int | None = None, factor: str = "workers") -> None:
-    """Mark the numbers of workers, or values of another factor, beyond what was measured: above `most`, or any point's."""
+def shade(ax: Axes, run: Run, most: int | None = None, factor: str = "workers", low: bool = False) -> None:
+    """Mark the numbers of workers, or values of another factor, beyond what was measured: above `most`, or any point's. The word
+    for it stands at the top, or `low` where the top is full of curves."""
     most = max(_workers(point) for point in measured()) if most is None else most
     if beyond := [n for n in levels(run, factor) if n > most]:
         begin = float(np.sqrt(most * beyond[0])) if most else 0.8 * beyond[0]
         ax.axvspan(begin, 1.2 * beyond[-1], color="black", alpha=0.07, linewidth=0)
-        ax.text(begin * 1.1, 0.98, "extrapolation", va="top", transform=ax.get_xaxis_transform())
+        height, aligned = (0.02, "bottom") if low else (0.98, "top")
+        ax.text(begin * 1.1, height, "extrapolation", va=aligned, transform=ax.get_xaxis_transform())
 
 
 def draw_measured(ax: Axes, run: Run, scheme: str) -> None:

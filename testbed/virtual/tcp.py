@@ -79,13 +79,10 @@ class TcpEnd(VirtualConnection):
         self.most, self.full, self.usage = 0, False, 0  # under way at once in this window, whether the window was full, until when
         self.backoff = 1
         self.due, self.probing, self.reordering = FOR_EVER, False, FOR_EVER  # when the timer runs out, and what for
-        self.timer_at = self.delayed_at = FOR_EVER  # when the clock calls
+        self.timer_at = FOR_EVER  # when the clock calls
         self.probed = -1  # what was sent when the tail was probed
-        self.rate, self.paced, self.pacing = (
-            0.0,
-            0.0,
-            False,
-        )  # bytes a second, when the next segment may leave, and whether it waits
+        self.rate, self.paced = 0.0, 0.0  # bytes a second, and when the next segment may leave
+        self.pacing = False  # whether one waits for that
         self.idle_since = time.now
         self.patience = FOR_EVER  # seconds that bytes may stay unacknowledged
         self.heard = time.now  # when something came
@@ -320,13 +317,16 @@ class TcpEnd(VirtualConnection):
                 continue
             due = one.sent + self.newest_trip + moment
             if due <= now or not moment:
-                one.lost = True
-                self.lost += 1
+                self._lose(one)
             else:
                 self.reordering = min(self.reordering, due)
         if self.lost and self.recovering is None:
             self.cubic.lost()
             self.recovering, self.prior, self.recovered, self.reduced = self.next, self.cubic.window, 0.0, 0.0
+
+    def _lose(self, one: Flying) -> None:
+        one.lost = True
+        self.lost += 1
 
     def _reduce(self, came: int) -> None:
         """Proportional rate reduction."""
@@ -355,8 +355,12 @@ class TcpEnd(VirtualConnection):
                 probe = now + 2 * self.trip + (TIMEOUT if len(self.flying) == 1 else 2 * TICK)
                 self.due, self.probing = min(probe, self.due), True
         if self.due < self.timer_at:
-            self.timer_at = self.due
-            self.time.at(self.due, self._timer, self.due)
+            self._call_timer()
+
+    def _call_timer(self) -> None:
+        """When it runs out; an earlier call for another time is void."""
+        self.timer_at = self.due
+        self.time.at(self.due, self._timer, self.due)
 
     def _may_probe(self) -> bool:
         """Whether a lost tail may be probed for: once, and where nothing is known to be lost."""
@@ -371,8 +375,7 @@ class TcpEnd(VirtualConnection):
             return
         now = self.time.now
         if now < self.due:
-            self.timer_at = self.due
-            self.time.at(self.due, self._timer, self.due)
+            self._call_timer()
         elif self.reordering <= now:
             self._look_for_losses(now)
             if self.recovering is not None and not self.after_timeout:
@@ -397,8 +400,7 @@ class TcpEnd(VirtualConnection):
         self.recovering, self.after_timeout, self.backoff = self.next, True, 2 * self.backoff
         for one in self.flying:
             if not one.arrived and not one.lost:
-                one.lost = True
-                self.lost += 1
+                self._lose(one)
         self.pump()
         self._set_timer()
 
