@@ -94,4 +94,4 @@ packages=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("pu
 ln -sfn "$MININET" "$packages/mininet"
 [ ! -d "$packages/p4" ] || ln -sfn "$PWD/switches/p4runtime/p4tmp" "$packages/p4/tmp" # controllers of p4lang/tutorials import it
 install --no-deps --no-build-isolation -e . || fail "inalab itself could not be installed"
-"$VENV/bin/python" -c 'from inalab.hosts.compiled import compile_all; compile_all("hosts")' || fail "the hosts' loops could not be compiled"
+"$VENV/bin/python" -c 'from inalab.hosts.cores import CORES; CORES.build()' || fail "the hosts' cores could not be built"

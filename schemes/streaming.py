@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.stream.quantization import LARGEST
-from inalab.hosts.stream.recovery import RECOVERIES
+from inalab.hosts.stream.stream import RECOVERIES
 from inalab.schemes.scheme import Scheme, SchemeSettings, one_of
 from inalab.switches import switchml
 from inalab.topologies.plan import NetworkPlan

@@ -20,7 +20,6 @@ import pytest
 
 # gRPC starts its threads again in every process that is forked; tests fork into PID namespaces, where that ends them
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-os.environ["NUMBA_BOUNDSCHECK"] = "1"  # of compiled loops, also in commands that tests run
 
 from inalab.topologies import isolation
 from tests import tiers

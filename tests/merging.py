@@ -30,7 +30,7 @@ def take(made: Merger, packets: np.ndarray) -> Replies:
     """Have a server take in packets; queries among them are headers alone."""
     arrived, statuses = rows_of(packets), Datagrams(len(packets), made.datagrams.record)
     arrived.lengths[packets["kind"] == wire.KIND_QUERY] = wire.HEADER.itemsize
-    taken = made.take(arrived, statuses.octets)
+    taken = made.take(arrived, statuses)
     wording = np.zeros(len(taken.asking), wire.HEADER)
     for name in wording.dtype.names:
         wording[name] = statuses.data[name][: len(wording)]

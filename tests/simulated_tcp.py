@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from inalab.switches.loss import mix
 from inalab.testbed.simulator.costs import Known
-from inalab.testbed.simulator.losses import mix
 from inalab.testbed.simulator.tcp import HEADER, WINDOWS
 from inalab.testbed.simulator.traffic import Then, Traffic
 from inalab.topologies.buckets import burst

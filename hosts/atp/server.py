@@ -1,19 +1,20 @@
-"""The core of ATP's parameter server: it merges what arrives, answers workers by way of the switches, and frees aggregators."""
+"""ATP's parameter server (server.c), and how it ends."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from inalab.hosts.atp import release, wire
-from inalab.hosts.atp.departures import Departures
 from inalab.hosts.atp.merger import Merger
 from inalab.hosts.atp.release import Release
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.collective import Membership
+from inalab.hosts.cores import ffi, library
 from inalab.hosts.stream.datagrams import Datagrams, Send
+from inalab.hosts.stream.stream import sends_of
 
 
 class AtpServer:
@@ -28,41 +29,31 @@ class AtpServer:
         times: tuple[float, float],
     ) -> None:  # fmt: skip
         """`times` are what a result, and a status, take on the server's link, in seconds; 0 where it has no rate."""
-        m = membership
+        m = self.membership = membership
         rack = server_racks[m.rank - m.size]
         tree = Tree(m, rack)
         self.racks = sorted({rack, *(r for r, ranks in enumerate(m.racks) if ranks)})  # whose switches hold aggregators of ours
-        self.own_switch, self.first_worker = rack, switches  # among the peers
         self.arriving = 4 * window + 64  # packets that are taken in at once, at most
-        self.statuses = max(2 * window, release.BATCH)  # the first of the rows for them
-        self.sender = Datagrams(self.statuses + self.arriving, wire.packet(k))
+        first_status = max(2 * window, release.BATCH)  # the rows behind are statuses
+        self.sender = Datagrams(first_status + self.arriving, wire.packet(k))
+        self.statuses = self.sender.behind(first_status)
         self.sends: list[Send] = []
         results = self.sender.first(2 * window, self.sender.lengths[: 2 * window])
         self.epoch = epoch
         self.merger = Merger(m.job, epoch, tree, results, aggregators, (m.rank - m.size, len(server_racks)))
-        self.membership, self.times = m, times
-        self.departures = Departures(2 * window, switches, tree.rack, self.own_switch)
+        core = library().atp_server_new(self.merger.core, switches, rack, self.statuses.c, first_status)
+        self.core: Any = ffi.gc(core, library().atp_server_free)
+        self.core.result_seconds, self.core.status_seconds = times
         self.release: Release | None = None
 
     def received(self, packets: Datagrams, now: float) -> None:
-        """Take in packets; results go to all, repetitions and statuses to those who ask.
-
-        What somebody waits for, since a packet of the chunk or its result was lost, leaves this host before what does not.
-        """
+        """Take in packets; results go to all, repetitions and statuses to those who ask."""
         if self.release is not None:
             self.release.confirmed(packets.data[packets.lengths >= wire.HEADER.itemsize], self.epoch)
             return
-        taken = self.merger.take(packets, self.sender.octets[self.statuses :])
-        late = self.merger.results["flags"][taken.finished] & wire.RESEND > 0
-        self._send(taken.finished[~late], self.own_switch, now)
-        if len(taken.asked):
-            self._repeat(taken.asked[:, 0], self.first_worker + taken.asked[:, 1], now)
-        self._send(taken.finished[late], self.own_switch, now, urgent=True)
-        if len(taken.ready):
-            row, worker, rack = taken.ready.T
-            peers = np.where(worker >= 0, self.first_worker + worker, np.where(rack >= 0, rack, self.own_switch))
-            self._repeat(row, peers, now, urgent=True)
-        self._tell(taken.asking, now)
+        library().atp_server_received(self.core, packets.c, now)
+        if self.core.outbox.count:
+            self.sends += sends_of(self.core.outbox)
 
     def left(self, now: float) -> None:
         """All workers have left: release what the job holds of the switches."""
@@ -86,22 +77,3 @@ class AtpServer:
     def over(self, now: float) -> bool:
         """Whether it has nothing more to do."""
         return self.release is not None and self.release.over(now)
-
-    def _repeat(self, rows: NDArray[np.int64], peers: NDArray[np.int64], now: float, urgent: bool = False) -> None:
-        """Send results again to the peers that ask, unless copies for them still wait here."""
-        rows, peers = self.departures.lacking(rows, peers, now)
-        for peer in np.unique(peers):
-            self._send(rows[peers == peer], int(peer), now, urgent)
-
-    def _send(self, rows: NDArray[np.int64], peer: int, now: float, urgent: bool = False) -> None:
-        """Send results to a peer."""
-        if len(rows):
-            self.sends.append(Send(rows, peer, None, urgent))
-            self.departures.sent(rows, peer, urgent, self.times[0], now)
-
-    def _tell(self, workers: NDArray[np.int64], now: float) -> None:
-        """Send statuses, which are the first rows of those, to workers."""
-        statuses = self.statuses + np.arange(len(workers))
-        for worker in np.unique(workers):
-            self.sends.append(Send(statuses[workers == worker], self.first_worker + int(worker), wire.HEADER.itemsize, True))
-        self.departures.occupied(len(workers), self.times[1], now)

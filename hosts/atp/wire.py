@@ -1,4 +1,4 @@
-"""The ATP packet as bytes, the same that p4/include/atp/headers.p4 describes: 22 bytes of header, then K integers."""
+"""The ATP packet as bytes (wire.h): 22 bytes of header, then K integers."""
 
 from __future__ import annotations
 
@@ -6,43 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts import ethernet
+from inalab.hosts.cores import enum, packed
 
 UDP_PORT = 48866
 
-KIND_GRADIENT = 1
-KIND_RAW = 2
-KIND_RESULT = 3
-KIND_RELEASE = 4
-KIND_RELEASED = 5
-KIND_QUERY = 6
-KIND_STATUS = 7
-
-# bits of `flags`
-ASKED = 1 << 7
-INTEGER = 1 << 6
-RAW = 1 << 5
-OVERFLOW = 1 << 4
-RESEND = 1 << 3
-COLLISION = 1 << 2
-ECN = 1 << 1
-EDGE_SWITCH = 1 << 0
-JOINS = RESEND | ASKED  # a gradient that is sent again for an answer: it joins the aggregator that lacks it
-
-HEADER = np.dtype(
-    [
-        ("bitmap0", ">u4"),
-        ("bitmap1", ">u4"),
-        ("epoch", ">u4"),
-        ("kind", "u1"),
-        ("flags", "u1"),
-        ("index", ">u2"),
-        ("next_index", ">u2"),
-        ("owner", ">u4"),  # job (8 bits) and sequence (24)
-    ]
+KIND_GRADIENT, KIND_RAW, KIND_RESULT, KIND_RELEASE, KIND_RELEASED, KIND_QUERY, KIND_STATUS = (
+    enum("atp_kind")[f"ATP_{name}"] for name in ("GRADIENT", "RAW", "RESULT", "RELEASE", "RELEASED", "QUERY", "STATUS")
 )
-SEQUENCES = 1 << 24
-RANKS = 1 << 10  # `next_index` of a query, which its answer repeats: who asks (10 bits), and how often it was sent before (6)
-TRIES = 1 << 6
+ASKED, INTEGER, RAW, OVERFLOW, RESEND, COLLISION, ECN, EDGE_SWITCH, JOINS = (
+    enum("atp_flag")[name] for name in ("ASKED", "INTEGER", "RAW", "OVERFLOW", "RESEND", "COLLISION", "ECN", "EDGE_SWITCH", "JOINS")
+)
+SEQUENCES, RANKS, TRIES = (enum("atp_size")[name] for name in ("SEQUENCES", "RANKS", "ATP_TRIES"))
+
+HEADER = packed("AtpHeader")
 
 
 def packet(k: int) -> np.dtype:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import math
 import os
@@ -17,29 +16,11 @@ from selectors import DefaultSelector
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.compiled import compiled
+from inalab.hosts.cores import ffi, library, pointer
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.stream.datagrams import Datagrams
-from inalab.hosts.stream.octets import offset
 from inalab.hosts.tcp.meeting import await_group, meet, reach
 from inalab.hosts.tcp.requests import Requested, Requests
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-# struct mmsghdr and struct iovec of 64-bit Linux
-MESSAGE = np.dtype(
-    {
-        "names": ["name", "name_length", "vectors", "vector_count", "control", "control_length", "flags", "length"],
-        "formats": ["u8", "u4", "u8", "u8", "u8", "u8", "i4", "u4"],
-        "offsets": [0, 8, 16, 24, 32, 40, 48, 56],
-        "itemsize": 64,
-    }
-)
-VECTOR = np.dtype([("base", "u8"), ("length", "u8")])
-VECTORS, VECTOR_COUNT = (offset(MESSAGE, name) // 8 for name in ("vectors", "vector_count"))  # words of a message
-VECTOR_BYTES = VECTOR.itemsize
-
-ADDRESS = np.dtype([("family", "u2"), ("port", ">u2"), ("ip", "u1", 4), ("zero", "u8")])  # struct sockaddr_in
 
 SO_NO_CHECK = 11
 UDP_SEGMENT = 103
@@ -49,40 +30,6 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 SOCKET_BUFFER = 4 << 20
 NICENESS = 10  # of the thread that computes
 INTERACTIVE = 6  # TC_PRIO_INTERACTIVE of linux/pkt_sched.h
-
-
-@compiled("i8(i8[::1], i8, i8, i8, i8, i8, i8, i8[:, ::1], i8[:, ::1])")
-def gather(
-    rows: NDArray[np.intp], present: int, base: int, stride: int, length: int, step: int, address: int, vectors: NDArray[np.int64],
-    messages: NDArray[np.int64],
-) -> int:  # fmt: skip
-    """Let messages carry these of the rows present, `length` bytes of each and `step` rows a message.
-
-    Rows are `stride` bytes apart, from `base` on. `vectors` are at `address`. Returns how many messages there are; -1 if one
-    of the rows is not present.
-    """
-    count = 0
-    for i in range(len(rows)):
-        if not 0 <= rows[i] < present:
-            return -1
-        vectors[i, 0] = base + rows[i] * stride
-        vectors[i, 1] = length
-        if i % step == 0:
-            messages[count, VECTORS] = address + i * VECTOR_BYTES
-            messages[count, VECTOR_COUNT] = 0
-            count += 1
-        messages[count - 1, VECTOR_COUNT] += 1
-    return count
-
-
-@compiled("b1[::1](u8[:], u8[::1])")
-def known(sources: NDArray[np.uint64], peers: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which of these endpoints are peers'."""
-    found = np.zeros(len(sources), np.bool_)
-    for i in range(len(sources)):
-        for peer in peers:
-            found[i] |= sources[i] == peer
-    return found
 
 
 def _enlarge(udp: socket.socket) -> None:
@@ -111,29 +58,15 @@ class BatchSocket:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         _enlarge(self.socket)
         self.socket.bind(local)
-        self._peers = np.zeros(len(peers), ADDRESS)
-        self._peers["family"] = socket.AF_INET
-        for i, (ip, port) in enumerate(peers):
-            self._peers["ip"][i], self._peers["port"][i] = tuple(socket.inet_aton(ip)), port
-        self._known = np.ascontiguousarray(_endpoints(self._peers))
         if len(peers) == 1:
             self.socket.connect(peers[0])
         self.socket.setblocking(False)
-        send_rows, record = len(sender), sender.record
-        self.sender, self.receiver = sender, Datagrams(receive_rows, record)
-        self._sends_from = self.sender.base
-        self._incoming, self._into = np.zeros(receive_rows, MESSAGE), np.zeros(receive_rows, VECTOR)
-        self._into["base"] = self.receiver.base + np.arange(receive_rows) * self.receiver.stride
-        self._into["length"] = record.itemsize
-        self._incoming["vectors"] = self._into.ctypes.data + np.arange(receive_rows) * VECTOR_BYTES
-        self._incoming["vector_count"] = 1
-        self._sources = np.zeros(receive_rows, ADDRESS)
-        if len(peers) > 1:
-            self._incoming["name"] = self._sources.ctypes.data + np.arange(receive_rows) * ADDRESS.itemsize
-        self._outgoing, self._vectors = np.zeros(send_rows, MESSAGE), np.zeros(send_rows, VECTOR)
-        self._gathered = (self._vectors.ctypes.data, self._vectors.view("2i8"), self._outgoing.view("8i8"))
-        self._outgoing_at = ctypes.c_void_p(self._outgoing.ctypes.data)
-        self._incoming_at = ctypes.c_void_p(self._incoming.ctypes.data)
+        self.sender, self.receiver = sender, Datagrams(receive_rows, sender.record)
+        self._lengths = np.zeros(receive_rows, np.uint32)
+        made = library().batch_new(self.socket.fileno(), sender.c, self.receiver.c, sender.record.itemsize)
+        self._batch = ffi.gc(made, library().batch_free)
+        addresses, ports = b"".join(socket.inet_aton(ip) for ip, _ in peers), [port for _, port in peers]
+        library().batch_peers(self._batch, addresses, ports, len(peers))
         self._segment(segments)
         self._poll = select.poll()
         self._poll.register(self.socket, select.POLLIN)
@@ -168,30 +101,24 @@ class BatchSocket:
 
         `length` shortens the datagrams; sending stops at `give_up_at` (time.monotonic) if the interface stays busy.
         """
-        done = 0
+        done, size = 0, length or self.sender.record.itemsize
+        rows = np.ascontiguousarray(rows, np.int64)
         while done < len(rows):
-            block = rows[done : done + len(self._vectors)]
-            step = self.segments if length is None else 1
-            present, stride = len(self.sender), self.sender.stride
-            size = length or self.sender.record.itemsize
-            count = gather(block, present, self._sends_from, stride, size, step, *self._gathered)
-            if count < 0:
-                raise IndexError(f"some of rows {block} are not there: there are {present}")
-            if len(self._peers) > 1:
-                messages = self._outgoing[:count]
-                messages["name"] = self._peers.ctypes.data + peer * ADDRESS.itemsize
-                messages["name_length"] = ADDRESS.itemsize
-            sent = _libc.sendmmsg(self.socket.fileno(), self._outgoing_at, count, 0)
-            if sent > 0:
-                done += min(sent * step, len(block))
+            together = self.segments if length is None else 1
+            left = pointer(rows[done:], "int64_t[]")
+            sent = library().batch_send(self._batch, left, len(rows) - done, size, together, peer)
+            if sent >= 0:
+                done += sent
                 continue
-            code = ctypes.get_errno()
+            code = -sent
             if code in (errno.EAGAIN, errno.ENOBUFS):
                 if give_up_at is not None and time.monotonic() > give_up_at:
                     break
                 select.select([], [self.socket], [], 0.05)
             elif code in (errno.EIO, errno.EINVAL) and self.segments > 1:
                 self._without_segments()
+            elif code == errno.ERANGE:
+                raise IndexError(f"some of rows {rows[done:]} are not there: there are {len(self.sender)}")
             elif code not in (errno.EINTR, errno.ECONNREFUSED):  # the latter is about an earlier datagram
                 raise OSError(code, os.strerror(code))
         return done
@@ -213,40 +140,15 @@ class BatchSocket:
     def receive(self) -> Datagrams:
         """All datagrams that are there, up to a block; their memory is used again next time."""
         while True:
-            if len(self._peers) > 1:
-                self._incoming["name_length"] = ADDRESS.itemsize
-            n = _libc.recvmmsg(self.socket.fileno(), self._incoming_at, len(self.receiver), socket.MSG_DONTWAIT, None)
-            if n >= 0:
-                return self._of_peers(n)
-            code = ctypes.get_errno()
-            if code == errno.EAGAIN:
-                return self.receiver.first(0, self._incoming["length"][:0])
-            if code not in (errno.EINTR, errno.ECONNREFUSED):
-                raise OSError(code, os.strerror(code))
-
-    def _of_peers(self, n: int) -> Datagrams:
-        """The first n received rows without what came from strangers."""
-        lengths = self._incoming["length"]
-        cut = self._incoming["flags"][:n] & socket.MSG_TRUNC > 0
-        if cut.any():
-            lengths[:n][cut] = 0  # longer than any packet: nothing that is known
-        if len(self._peers) > 1:  # else the kernel has looked
-            of_peers = known(_endpoints(self._sources[:n]), self._known)
-            if not of_peers.all():
-                octets = self.receiver.octets
-                m = int(of_peers.sum())
-                octets[:m], lengths[:m] = octets[:n][of_peers], lengths[:n][of_peers]
-                n = m
-        return self.receiver.first(n, lengths[:n])
+            n = library().batch_receive(self._batch, pointer(self._lengths, "uint32_t[]"))
+            if n >= 0 or n == -errno.EAGAIN:
+                return self.receiver.first(max(n, 0), self._lengths[: max(n, 0)])
+            if -n not in (errno.EINTR, errno.ECONNREFUSED):
+                raise OSError(-n, os.strerror(-n))
 
     def close(self) -> None:
         """Close the socket."""
         self.socket.close()
-
-
-def _endpoints(addresses: NDArray[np.void]) -> NDArray[np.uint64]:
-    """Family, port and IP of addresses, as one number each."""
-    return addresses.view(np.uint64).reshape(-1, 2)[:, 0]
 
 
 class EventSignal:

@@ -41,7 +41,7 @@ class StreamDriver(Summing):
         self.core, self.driver, self.pulse, self.counters = core, driver, pulse, core.counters
         self.control: Control | None = None
         core.watched = pulse is not None
-        rows = len(core.chunk)
+        rows = core.count
         self.endpoint = driver.datagrams(local, peers, core.sender, max(64, 2 * rows), rows // BURSTS)
         self.pulsed = 0.0  # when the pulse was felt
 

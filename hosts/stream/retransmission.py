@@ -1,107 +1,54 @@
-"""The retransmission timeout: RFC 6298's estimator over batches of samples, with exponential back-off per slot."""
+"""The retransmission timeout (timer.c), for schemes and tests in Python."""
 
 from __future__ import annotations
 
-from collections import deque
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.compiled import compiled
-
-REMEMBERED = 64  # batches whose round trips are compared
-MOST_GROWTH = 4  # times the shortest of them
-MOST_BACKOFF = 2  # doublings of a timeout
+from inalab.hosts.cores import ffi, library, values
 
 
 class RetransmissionTimer:
-    """Smoothed round-trip time and its variation, in seconds; one estimate for all slots.
-
-    Karn's rule is the caller's: samples come from chunks that no worker sent again. A timeout that is too short would then
-    never let a sample through; so when a result arrives twice, which shows that sending again, or asking, was needless, the
-    caller may have the estimate doubled until the next sample. A chunk's own back-off ends at four times the timeout: at most one
-    window is ever under way, so what is sent again cannot flood a link, and a burst that lasts for some packets
-    should not cost seconds.
-    """
+    """RFC 6298's estimator over batches of samples, in seconds, with exponential back-off; one for all chunks of a path."""
 
     def __init__(
-        self, initial: float = 0.1, shortest: float = 0.01, longest: float = 1.0, margin: float = 1.0,
-        most_growth: float = MOST_GROWTH,
+        self, initial: float = 0.1, shortest: float = 0.01, longest: float = 1.0, margin: float = 1.0, most_growth: float = 4.0,
+        of: Any = None,
     ) -> None:  # fmt: skip
         """`margin` is the least that a timeout is longer than a round trip, in round trips; the rest is in seconds.
 
-        `most_growth` is how many times the shortest round trip of late is believed.
+        `most_growth` is how many times the shortest round trip of late is believed. `of`: an estimate that is there already.
         """
-        self.srtt = 0.0
-        self.variation = 0.0
-        self.recent: deque[float] = deque(maxlen=REMEMBERED)
-        self.doublings = 0
-        self.doubled_at = 0.0
-        self.most_growth = most_growth
-        self.initial, self.shortest, self.longest, self.margin = initial, shortest, longest, margin
-        self.timeouts = np.empty(MOST_BACKOFF + 1)  # by how often a chunk was sent again; more often does not change it
-        self._set()
+        self.c = ffi.new("Timer *") if of is None else of
+        if of is None:
+            library().timer_init(self.c, initial, shortest, longest, margin, most_growth)
 
     def sample(self, round_trips: NDArray[np.float64]) -> None:
-        """Take in a batch of round-trip times: RFC 6298 section 2, on the batch's median and weighted by its size.
-
-        Round trips beyond some multiple of the shortest of late count as that: a worker that waits for one chunk sends the
-        next one of the slot late, so at high loss most round trips contain somebody's timeout, marked or not.
-        """
-        n = len(round_trips)
-        if not n:
-            return
-        self.doublings = 0
-        median = upper_median(round_trips)
-        self.recent.append(median)
-        believable = self.most_growth * min(self.recent)
-        r = min(median, believable)
-        if self.srtt == 0.0:
-            self.srtt, self.variation = r, r / 2
-        elif r < self.srtt:  # down at once: what is long contains somebody's waiting, what is short does not
-            weight = 1 - (1 - 1 / 4) ** n
-            self.variation += (min(self.srtt - r, self.variation, r) - self.variation) * weight
-            self.srtt += (r - self.srtt) * weight
-        else:
-            distance = median_distance(round_trips, believable, self.srtt)
-            self.variation += (distance - self.variation) * (1 - (1 - 1 / 16) ** n)
-            self.srtt += (r - self.srtt) * (1 - (1 - 1 / 32) ** n)
-        self._set()
+        """Take in a batch of round-trip times, of chunks that no worker sent again (Karn's rule)."""
+        library().timer_sample(self.c, ffi.from_buffer("double[]", np.ascontiguousarray(round_trips)), len(round_trips))
 
     def needless(self, now: float) -> None:
-        """A result arrived twice at `now`; many within one timeout count once."""
-        if now - self.doubled_at >= self.timeout:
-            self.doublings = min(self.doublings + 1, MOST_BACKOFF)
-            self.doubled_at = now
-            self._set()
+        """A result arrived twice at `now`: the estimate doubles until the next sample; many within one timeout count once."""
+        library().timer_needless(self.c, now)
 
-    def _set(self) -> None:
-        """Set the timeouts of chunks that were sent once, twice and so on.
+    @property
+    def srtt(self) -> float:
+        """The smoothed round-trip time."""
+        return float(self.c.srtt)
 
-        Where that is to send it again, two round trips at least: where the window fills a slow link the round trip is all queue
-        and hardly varies, and what others send again, up to a window, doubles it.
-        """
-        margin = max(4 * self.variation, self.margin * self.srtt)
-        estimate = self.initial if self.srtt == 0.0 else max(self.srtt + margin, self.shortest)
-        once = min(estimate * 2**self.doublings, self.longest)
-        for tries in range(MOST_BACKOFF + 1):
-            self.timeouts[tries] = min(once * 2**tries, self.longest)
+    @property
+    def variation(self) -> float:
+        """The round-trip time's."""
+        return float(self.c.variation)
+
+    @property
+    def timeouts(self) -> NDArray[np.float64]:
+        """Of chunks that were sent once, twice and so on."""
+        return values(self.c.timeouts, len(self.c.timeouts))
 
     @property
     def timeout(self) -> float:
         """Seconds until something is done about a chunk that was sent once."""
-        return float(self.timeouts[0])
-
-
-@compiled("f8(f8[::1])")
-def upper_median(values: NDArray[np.float64]) -> float:
-    """The greater of the two in the middle of an even number of values."""
-    middle: float = np.sort(values)[len(values) // 2]
-    return middle
-
-
-@compiled("f8(f8[::1], f8, f8)")
-def median_distance(values: NDArray[np.float64], most: float, centre: float) -> float:
-    """The upper median of the values' distances from a centre; values count up to `most`."""
-    middle: float = np.sort(np.abs(np.minimum(values, most) - centre))[len(values) // 2]
-    return middle
+        return float(self.c.timeouts[0])

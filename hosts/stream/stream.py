@@ -1,4 +1,4 @@
-"""The core of a worker that sums a stream of chunks: what is outstanding, when it is overdue, and what to send.
+"""The core of a worker that sums a stream of chunks (core.h), as a driver sees it, and what it says when a sum cannot be completed.
 
 A core has no socket, no clock and no thread. A driver (hosts.drivers) calls it: `start` with a tensor, `received` with packets,
 `expired` when the time has come that the core named. What it wants sent is in `sends` after each call.
@@ -7,26 +7,28 @@ A core has no socket, no clock and no thread. A driver (hosts.drivers) calls it:
 from __future__ import annotations
 
 import logging
+import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import AggregationError, Counters, Membership, Sum
-from inalab.hosts.stream import compiled_rows
+from inalab.hosts.cores import enum, ffi, library, taken, values
 from inalab.hosts.stream.announcement import announce, differences
 from inalab.hosts.stream.datagrams import Datagrams, Send
-from inalab.hosts.stream.recovery import Recovery
-from inalab.hosts.stream.retransmission import MOST_BACKOFF, RetransmissionTimer
+from inalab.hosts.stream.retransmission import RetransmissionTimer
 from inalab.hosts.stream.timeline import Timeline
 
-MAX_ROWS = 1 << 15
-SHORTEST_NAP, LONGEST_NAP = 0.001, 0.005  # seconds that results may wait to be handled in one batch
 QUERY_PATIENCE = 1.0  # seconds to wait for an answer to "whom do you lack?"
 QUERY_AGAIN = 0.1  # seconds between two such questions
+MOST_ROWS = enum("stream_sizes")["MOST_ROWS"]
+RECOVERIES = ("ask", "paper")  # what a worker does about chunks whose results do not come (recovery.c)
+COUNTERS = tuple(field.name for field in fields(Counters))
+COUNTED = struct.Struct(f"={len(COUNTERS) - 1}qd")  # the core's: whole numbers, and the seconds waited
+assert COUNTED.size == ffi.sizeof("Counters")
 
 
 log = logging.getLogger("inalab")
@@ -65,16 +67,19 @@ class Inquiry:
 
 @dataclass(eq=False)
 class UnderWay:
-    """An all-reduce under way: which of the stream's numbers are its, and how many of its chunks have no result yet."""
+    """An all-reduce under way, and the memory that its core uses: `values`, `result` (elements,) and `announcement` (k,).
+
+    Result and values may be the same memory: a chunk is not needed any more when its sum comes.
+    """
 
     started: Sum
-    start: int
-    length: int
-    remaining: int
+    values: NDArray[Any]
+    result: NDArray[Any]
+    announcement: NDArray[np.int32]
 
 
 class Stream(ABC):
-    """The sending half of a worker, up to `rows` chunks outstanding, of any number of tensors.
+    """The sending half of a worker, with a number of chunks outstanding, of any number of tensors.
 
     Chunks to different peers take different paths: each has round trips of its own, and order holds on each alone.
     `epoch` is that of the group; what comes from another is refused.
@@ -85,93 +90,77 @@ class Stream(ABC):
     `start`, `received` and `expired` raise AggregationError where a sum cannot be completed.
     """
 
-    recovery: Recovery  # which the scheme sets
-
-    def __init__(
-        self, membership: Membership, epoch: int, paths: int, rows: int, record: np.dtype, patience: float, spare: int = 0
-    ) -> None:
-        """`spare` packets beside those of the rows are for the scheme's own use."""
-        if not 1 <= rows <= MAX_ROWS:
-            raise ValueError(f"from 1 to {MAX_ROWS} chunks can be under way, not {rows}")
-        self.membership, self.epoch, self.record, self.patience = membership, epoch, record, patience
+    def __init__(self, membership: Membership, rows: int, record: np.dtype, patience: float) -> None:
+        """Up to `rows` chunks are outstanding; each has two packets, the second of which is for the scheme's queries."""
+        if not 1 <= rows <= MOST_ROWS:
+            raise ValueError(f"from 1 to {MOST_ROWS} chunks can be under way, not {rows}")
+        self.membership, self.record, self.patience, self.count = membership, record, patience, rows
         self.watched = False
         self.k: int = record["vector"].shape[0]
-        self.sender = Datagrams(rows + spare, record)
+        self.sender = Datagrams(2 * rows, record)
         self.sends: list[Send] = []  # which the driver takes
         self.counters = Counters()
-        self.timers = [RetransmissionTimer() for _ in range(paths)]
-        self.backoffs = np.array([timer.timeouts for timer in self.timers])  # of which the timers have the rows
-        for timer, timeouts in zip(self.timers, self.backoffs, strict=True):
-            timer.timeouts = timeouts
         self.timeline: Timeline | None = None  # to note packets in, where somebody wants to see them
-        self.under_way: list[Any] = []  # of the scheme's own kind of UnderWay, in the order in which they were started
-        self.position = 0  # of what is started next, in the stream
-        self.chunk = np.full(rows, -1, np.int64)  # outstanding in each row, -1: none
-        self.path = np.zeros(rows, np.int64)  # number of the peer that the row's chunk goes to
-        self.packets = 0  # that have been sent, which numbers them
-        self.order = np.zeros(rows, np.int64)  # number of the row's packet
-        self.sent_at = np.zeros(rows)
-        self.deadline = np.full(rows, np.inf)
-        self.tries = np.zeros(rows, np.int64)
-        self.overtaken = np.zeros(rows, np.int64)  # results since then of chunks that were sent later, and once
-        self.heard_at = 0.0  # when the last result came
-        self.heard_on = np.zeros(paths)  # by path, of a chunk that no worker sent again
-        self.sampled_on = np.zeros(paths)  # by path, when a round trip has told of the network
-        self.timed_out_at = 0.0
+        self.under_way: dict[int, UnderWay] = {}  # in the order in which they were started
+        self.started = 0  # sums, which numbers them
         self.patient_from = 0.0  # since when no chunk that was the oldest has come
         self.oldest_chunk = -1  # when that was looked at last
         self.inquiry: Inquiry | None = None
         self.question: Question | None = None  # which the driver asks, and answers by `told`
 
-    def timeouts(self, rows: NDArray[np.intp], tries: NDArray[np.int64] | int = 0) -> NDArray[np.float64]:
-        """Of these rows' paths after so many tries, in seconds."""
-        found: NDArray[np.float64] = self.backoffs[self.path[rows], np.minimum(tries, MOST_BACKOFF)]
-        return found
+    def _set_up(self, core: Any) -> None:
+        """Of this scheme's core, which has a stream."""
+        self.core, self.stream, self._stream = core, core.stream, ffi.addressof(core, "stream")
+        self._counted = ffi.buffer(ffi.addressof(core.stream, "counters"))
+        self.rows = values(self.stream.rows, self.count)  # records with fields, one a chunk under way
+        self.timers = [RetransmissionTimer(of=ffi.addressof(self.stream.paths[i], "timer")) for i in range(self.stream.paths_count)]
 
-    def by_path(self, rows: NDArray[np.intp]) -> Iterator[tuple[RetransmissionTimer, NDArray[np.bool_]]]:
-        """Each path's timer, and which of these rows are of that path."""
-        if len(self.timers) == 1:
-            yield self.timers[0], np.ones(len(rows), bool)
-        else:
-            yield from ((timer, self.path[rows] == path) for path, timer in enumerate(self.timers))
+    @property
+    def heard_at(self) -> float:
+        """When the last result came."""
+        return float(self.stream.heard_at)
 
-    def outstanding(self) -> NDArray[np.intp]:
-        """Rows that wait for a result."""
-        return np.flatnonzero(self.chunk >= 0)
-
-    def oldest(self) -> int:
-        """The row of the oldest outstanding chunk."""
-        return int(np.where(self.chunk >= 0, self.chunk, np.iinfo(np.int64).max).argmin())
+    def _chunk(self, row: int) -> int:
+        """That waits in a row, -1: none."""
+        return int(self.rows["chunk"][row])
 
     # --- what a driver calls
 
-    @abstractmethod
     def start(self, started: Sum, now: float) -> None:
         """Take in a tensor."""
+        taken_in = self._taken_in(started)
+        flat, self.started = taken_in.values, self.started + 1
+        self.under_way[self.started] = taken_in
+        t = ffi.new("Transfer *")
+        t.id, t.length, t.elements = self.started, self._chunks(flat.size), flat.size
+        t.floats = flat.dtype == np.float32
+        t.values, t.result = (ffi.cast("void *", array.ctypes.data) for array in (flat, taken_in.result))
+        t.announcement = ffi.cast("int32_t *", taken_in.announcement.ctypes.data)
+        self._start(t, now)
+        self._collect(now)
 
     def received(self, packets: Datagrams, now: float) -> bool:
         """Take in packets; False if none of them is a result that was waited for."""
-        fresh = self._receive(packets, now)
+        fresh = self._receive(packets.c, now)
+        self._collect(now)
         if self.inquiry is not None:
             self._ask_on(now)
         return fresh
 
     def expired(self, now: float) -> float:
         """Do what is due at this time, and find when the next thing is, unless packets come before."""
-        first, _, oldest = compiled_rows.watch(self.chunk, self.deadline)
-        if first <= now:
-            self.recovery.expired(np.flatnonzero(self.deadline <= now), now)
-            first, _, oldest = compiled_rows.watch(self.chunk, self.deadline)
+        watch = library().stream_expired(self._stream, now)
+        self._collect(now)
         if self.inquiry is None:
-            if oldest != self.oldest_chunk:
-                self.oldest_chunk, self.patient_from = oldest, now
+            if watch.oldest != self.oldest_chunk:
+                self.oldest_chunk, self.patient_from = watch.oldest, now
             elif now - self.patient_from >= self.patience:
                 self._inquire(None, now)
         else:
             self._ask_on(now)
         if self.inquiry is None:
-            return min(first, self.patient_from + self.patience)
-        return min(first, self.inquiry.due, self.inquiry.until)
+            return min(float(watch.deadline), self.patient_from + self.patience)
+        return min(float(watch.deadline), self.inquiry.due, self.inquiry.until)
 
     def attended(self, now: float) -> None:
         """Somebody waits for a sum from now on: the time before does not count as the network's silence."""
@@ -189,19 +178,29 @@ class Stream(ABC):
 
     def nap(self) -> float:
         """Seconds in which more results may come, to be handled in one batch: a quarter of what is outstanding takes so long."""
-        share = np.count_nonzero(self.chunk >= 0) / len(self.chunk)
-        round_trip = min(timer.srtt for timer in self.timers)
-        return min(max(share * round_trip / 4, min(SHORTEST_NAP, round_trip / 4)), LONGEST_NAP)
+        return float(library().stream_nap(self._stream))
 
     # --- what differs between schemes
 
     @abstractmethod
-    def _receive(self, packets: Datagrams, now: float) -> bool:
-        """See received."""
+    def _taken_in(self, started: Sum) -> UnderWay:
+        """A tensor as the core takes it: float32 that it makes integers of, or int32."""
 
     @abstractmethod
-    def _mark_again(self, rows: NDArray[np.intp]) -> None:
-        """Mark these rows' packets as sent again."""
+    def _chunks(self, elements: int) -> int:
+        """Of a tensor."""
+
+    @abstractmethod
+    def _start(self, transfer: Any, now: float) -> None:
+        """Have the core take in a tensor."""
+
+    @abstractmethod
+    def _receive(self, packets: Any, now: float) -> bool:
+        """Have the core take in packets; see received."""
+
+    @abstractmethod
+    def _total(self, t: UnderWay) -> NDArray[Any]:
+        """The sum, (elements,), of a tensor whose result is complete."""
 
     @abstractmethod
     def _where(self, row: int) -> str:
@@ -223,10 +222,36 @@ class Stream(ABC):
     def _absence(self, row: int) -> Absence | Question:
         """Whom a row's chunk lacks by what has been answered, or whom to ask beside the network."""
 
-    # --- the announcement
+    # --- what the core leaves to be done
+
+    def _collect(self, now: float) -> None:
+        """Take what the core wants sent, and conclude what is over. Raises AggregationError if a worker sums another tensor."""
+        s, counters = self.stream, self.counters
+        before = counters.sent, counters.retransmissions, counters.results
+        vars(counters).update(zip(COUNTERS, COUNTED.unpack(self._counted), strict=True))
+        if s.outbox.count:
+            self.sends += sends_of(s.outbox)
+        if s.announced_count:
+            self._check_announcements()
+        if s.finished_count:
+            over, s.finished_count = taken(s.finished, s.finished_count), 0
+            for number in over.tolist():
+                t = self.under_way.pop(number)
+                t.started.end(self._total(t))
+        if self.timeline:
+            sent, again, results = counters.sent - before[0], counters.retransmissions - before[1], counters.results - before[2]
+            if sent or results:
+                self.timeline.note(now, int((self.rows["chunk"] >= 0).sum()), sent - again, again, results)
 
     def _announcement(self, tensor: NDArray[Any]) -> NDArray[np.int32]:
         return announce(tensor, self.membership.rank, self.membership.size, self.k)
+
+    def _check_announcements(self) -> None:
+        s = self.stream
+        totals = values(s.announcements, s.announced_count * self.k).reshape(-1, self.k)
+        numbers, s.announced_count = values(s.announced, s.announced_count).tolist(), 0
+        for number, total in zip(numbers, totals, strict=True):
+            self._check_announcement(total, self.under_way[number].started.flat)
 
     def _check_announcement(self, total: NDArray[np.int32], tensor: NDArray[Any]) -> None:
         """Raise AggregationError if some worker sums another tensor."""
@@ -237,8 +262,8 @@ class Stream(ABC):
     # --- when a sum cannot be completed
 
     def _inquire(self, reason: str | None, now: float) -> None:
-        row = self.oldest()
-        self.inquiry = Inquiry(row, int(self.chunk[row]), self._where(row), reason, now + QUERY_PATIENCE, now)
+        row = int(library().stream_oldest_row(self._stream))
+        self.inquiry = Inquiry(row, self._chunk(row), self._where(row), reason, now + QUERY_PATIENCE, now)
         self._forget_answers(row)
         self._ask_on(now)
 
@@ -246,7 +271,7 @@ class Stream(ABC):
         """Go on with the inquiry, to its end where enough is known, its time is over, or the chunk's result has come."""
         inquiry = self.inquiry
         assert inquiry is not None
-        row, come = inquiry.row, self.chunk[inquiry.row] != inquiry.chunk
+        row, come = inquiry.row, self._chunk(inquiry.row) != inquiry.chunk
         if come or self._answered(row) or now >= inquiry.until:
             found = self._absence(row)
             if isinstance(found, Absence):
@@ -255,7 +280,8 @@ class Stream(ABC):
                 self.question = found
         elif now >= inquiry.due:
             self._ask_whom(row)
-            self.counters.queries += 1
+            self.stream.counters.queries += 1
+            self._collect(now)
             inquiry.due = now + QUERY_AGAIN
 
     def _conclude(self, absence: Absence, now: float) -> None:
@@ -265,7 +291,7 @@ class Stream(ABC):
         self.patient_from = now
         reason = inquiry.reason
         if reason is None:
-            if self.chunk[inquiry.row] != inquiry.chunk:
+            if self._chunk(inquiry.row) != inquiry.chunk:
                 return
             if self.watched and absence.worth_waiting:
                 log.warning("worker %d: %s waits: %s", self.membership.rank, inquiry.where, absence.text)
@@ -276,60 +302,10 @@ class Stream(ABC):
         text = f"worker {self.membership.rank}: {inquiry.where} cannot be completed: {reason}; {absence.text}"
         raise AggregationError(text, incomplete=True, missing=absence.missing)
 
-    # --- sending
 
-    def _put(self, rows: NDArray[np.intp], urgent: bool, length: int | None = None, behind: int = 0) -> None:
-        """Have packets sent to these rows' peers: their own, or those that stand so many places `behind` them."""
-        self.counters.bytes_sent += len(rows) * (self.record.itemsize if length is None else length)
-        if len(self.timers) == 1:
-            self.sends.append(Send(rows + behind, 0, length, urgent))
-            return
-        for path in range(len(self.timers)):
-            if len(mine := rows[self.path[rows] == path]):
-                self.sends.append(Send(mine + behind, path, length, urgent))
-
-    def _send(self, rows: NDArray[np.intp], now: float, urgent: bool = False) -> None:
-        """Send these rows' packets."""
-        self._put(rows, urgent)
-        compiled_rows.sent(
-            rows, now, self.packets, self.backoffs, self.path, self.tries, self.sent_at, self.order, self.deadline, self.overtaken
-        )
-        self.packets += len(rows)
-        self.recovery.sent(rows)
-        self.counters.sent += len(rows)
-        if self.timeline:
-            again = int((self.tries[rows] > 0).sum())
-            self.timeline.note(now, int((self.chunk >= 0).sum()), len(rows) - again, again)
-
-    def retransmit(self, rows: NDArray[np.intp], now: float, urgent: bool = False) -> None:
-        """Send these rows' packets again, marked; urgent ones leave this host before what waits."""
-        if not len(rows):
-            return
-        self.counters.retransmissions += len(rows)
-        self.tries[rows] += 1
-        self._mark_again(rows)
-        self._send(rows, now, urgent)
-
-    # --- receiving
-
-    def _settled(self, rows: NDArray[np.intp], once: NDArray[np.bool_], now: float) -> None:
-        """Results have come for these rows; `once` where no worker sent a packet of the chunk again, so the round trip counts."""
-        self.heard_at = now
-        first = rows[once & (self.tries[rows] == 0)]  # what can overtake others
-        self.heard_on[self.path[first]] = now
-        # what waited through a timeout, of this worker or of others at the same time, tells nothing of the network
-        waited, telling, paths = compiled_rows.settle(
-            rows, once, now, self.timed_out_at, self.path, self.tries, self.sent_at, self.chunk, self.deadline
-        )
-        self.sampled_on[paths] = now
-        for path, timer in enumerate(self.timers):
-            timer.sample(telling if len(self.timers) == 1 else telling[paths == path])
-        self.counters.waited += waited
-        self.counters.results += len(rows)
-        compiled_rows.overtake(first, len(self.timers), self.path, self.order, self.chunk, self.overtaken)
-        self.recovery.settled(rows, once, now)
-
-    def _needless(self, paths: NDArray[np.int64], now: float) -> None:
-        """Results that are not awaited have come over these paths."""
-        self.counters.duplicates += len(paths)
-        self.recovery.needless(paths, now)
+def sends_of(outbox: Any) -> list[Send]:
+    """What is to be sent, which is taken out of a core."""
+    rows = np.frombuffer(ffi.buffer(outbox.leaving, 8 * outbox.rows), np.int64).copy()
+    found = [outbox.sends[i] for i in range(outbox.count)]
+    outbox.rows = outbox.count = 0
+    return [Send(rows[send.first : send.first + send.count], send.peer, send.length or None, send.urgent) for send in found]

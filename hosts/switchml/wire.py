@@ -1,33 +1,20 @@
-"""The SwitchML packet as bytes, the same that p4/include/switchml/headers.p4 describes: 16 bytes of header, then K integers."""
+"""The SwitchML packet as bytes (wire.h): 16 bytes of header, then K integers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from inalab.hosts import ethernet
+from inalab.hosts.cores import enum, packed
 
 UDP_PORT = 48864
 
-KIND_UPDATE = 1
-KIND_RESULT = 2
-KIND_QUERY = 3
-KIND_STATUS = 4
-
-MARK_INSISTS = 2  # of a query
-
-HEADER = np.dtype(
-    [
-        ("job", "u1"),
-        ("worker", "u1"),
-        ("kind", "u1"),
-        ("version", "u1"),
-        ("slot", ">u2"),
-        ("exponent", "u1"),
-        ("mark", "u1"),
-        ("epoch", ">u4"),
-        ("chunk", ">u4"),
-    ]
+KIND_UPDATE, KIND_RESULT, KIND_QUERY, KIND_STATUS = (
+    enum("switchml_kind")[f"SWITCHML_{name}"] for name in ("UPDATE", "RESULT", "QUERY", "STATUS")
 )
+MARK_INSISTS = enum("switchml_mark")["SWITCHML_INSISTS"]  # of a query
+
+HEADER = packed("SwitchmlHeader")
 STATUS = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("seen", ">u4")])  # a query, and its answer
 
 

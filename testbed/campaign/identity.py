@@ -24,7 +24,7 @@ CODE = (
 )  # fmt: skip
 
 
-COMPUTING = ("torch", "numpy", "numba", "scipy", "scikit-learn", "greenlet")  # packages on which a trial's numbers depend
+COMPUTING = ("torch", "numpy", "scipy", "scikit-learn", "greenlet")  # packages on which a trial's numbers depend
 
 
 @cache

@@ -21,7 +21,7 @@ while (spent := time.perf_counter() - begun) < 2.5:
     blocks += 1
 print(blocks * len(block) / spent / 1e6)
 """
-PACKAGES = ("inalab", "torch", "numpy", "numba", "scipy", "scikit-learn", "distributed")
+PACKAGES = ("inalab", "torch", "numpy", "scipy", "scikit-learn", "distributed")
 
 
 def versions() -> dict[str, str]:

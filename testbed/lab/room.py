@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from inalab.hosts.compiled import kept
+from inalab.hosts import cores
 from inalab.testbed.lab import guard
 from inalab.testbed.lab.confinement import GIVEN, LABS, ROOT, SUBMISSION, readable, system_folders
 from inalab.testbed.lab.lab import Failure
@@ -94,8 +94,8 @@ def _furnish(submission: Path) -> None:
     for path in readable(*ETC, ROOT / "p4"):
         _bind(path.resolve(), root / path.relative_to("/"))
     _hide_labs(root)
-    for loops in kept():
-        _bind(loops, root / CACHE.relative_to("/") / "inalab" / loops.name)
+    built = cores.CORES.build()
+    _bind(built, root / CACHE.relative_to("/") / "inalab" / built.name)
     _bind(submission, root / SUBMISSION.relative_to("/"))
     for name in DEVICES:
         if Path("/dev", name).exists():

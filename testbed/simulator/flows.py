@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.compiled import compiled
+from inalab.hosts.cores import pointer, values
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.testbed.simulator.costs import Known
+from inalab.testbed.simulator.library import SIMULATOR
 from inalab.testbed.simulator.plans import capacities_of, way_of
 from inalab.testbed.simulator.traffic import Then, Traffic
 from inalab.topologies.plan import NetworkPlan
@@ -24,65 +25,23 @@ from inalab.topologies.plan import NetworkPlan
 ALIKE = 1e-9  # moments that differ by less are one, as a share of the time until then; a flow of which less is left has ended
 
 
-@compiled("i8(i8[::1], f8, f8[::1], i8[::1], i8[::1], f8[::1], f8[::1], f8[::1], i8[::1], b1[::1])")
-def fix(
-    unfixed: NDArray[np.int64], level: float, weights: NDArray[np.float64], first: NDArray[np.int64], crossed: NDArray[np.int64],
-    rates: NDArray[np.float64], left: NDArray[np.float64], loaded: NDArray[np.float64], users: NDArray[np.int64],
-    full: NDArray[np.bool_],
-) -> int:  # fmt: skip
-    """Give the flows that cross a full link their rates; how many are left. `loaded`, zeros, is what these load links with."""
-    kept = 0
-    for f in unfixed:
-        crosses = False
-        for j in range(first[f], first[f + 1]):
-            crosses |= full[crossed[j]]
-        if crosses:
-            rates[f] = level * weights[f]
-            if not rates[f] > 0.0:
-                raise ValueError("a flow has no share of its links")
-        else:
-            unfixed[kept] = f
-            kept += 1
-        for j in range(first[f], first[f + 1]):
-            if crosses:
-                left[crossed[j]] = max(left[crossed[j]] - rates[f], 0.0)
-                users[crossed[j]] -= 1
-            else:
-                loaded[crossed[j]] += weights[f]
-    return kept
+def shared_links(capacities: NDArray[np.float64]) -> Any:
+    """Links of these capacities, in bits a second."""
+    found = SIMULATOR.ffi.new("SharedLink[]", len(capacities))
+    values(SIMULATOR.ffi.addressof(found, 0), len(capacities))["capacity"] = capacities
+    return found
 
 
-@compiled("void(f8[::1], i8[::1], i8[::1], f8[::1], f8[::1], f8[::1], f8[::1], i8[::1], i8[::1], b1[::1])")
-def share(
-    weights: NDArray[np.float64], first: NDArray[np.int64], crossed: NDArray[np.int64], capacities: NDArray[np.float64],
-    rates: NDArray[np.float64], left: NDArray[np.float64], loaded: NDArray[np.float64], users: NDArray[np.int64],
-    used: NDArray[np.int64], full: NDArray[np.bool_],
-) -> None:  # fmt: skip
-    """Max–min fair rates of flows, by progressive filling: the links that are full first decide their flows' rates.
+def max_min(links: Any, weights: NDArray[np.float64], first: NDArray[np.int64], crossed: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Max–min fair rates of flows (flows.c). `first` is where each flow's links begin in `crossed`, and the end.
 
-    `first` is where each flow's links begin in `crossed`. `left`, `loaded`, `users`, `used` and `full` are room for what is found
-    of each link on the way; `users` are zeros.
+    Raises ValueError where a flow has no share of its links.
     """
-    n = 0
-    for f in range(len(weights)):
-        for j in range(first[f], first[f + 1]):
-            link = crossed[j]
-            if users[link] == 0:
-                used[n], left[link], loaded[link] = link, capacities[link], 0.0
-                n += 1
-            users[link] += 1
-            loaded[link] += weights[f]
-    unfixed = np.arange(len(weights))
-    while len(unfixed):
-        level = np.inf
-        for link in used[:n]:
-            if users[link]:
-                level = min(level, left[link] / loaded[link])
-        for link in used[:n]:
-            full[link] = users[link] > 0 and left[link] <= level * loaded[link] * (1 + ALIKE)
-            loaded[link] = 0.0  # summed up anew, because differences are not exact
-        kept = fix(unfixed, level, weights, first, crossed, rates, left, loaded, users, full)
-        unfixed = unfixed[:kept]
+    rates = np.zeros(len(weights))
+    arrays = [(weights, "double[]"), (first, "int64_t[]"), (crossed, "int64_t[]"), (rates, "double[]")]
+    if SIMULATOR.c.flows_share(links, len(links), len(weights), *(pointer(array, kind) for array, kind in arrays)) < 0:
+        raise ValueError("a flow has no share of its links")
+    return rates
 
 
 @dataclass(frozen=True)
@@ -100,9 +59,8 @@ class FairTraffic(Traffic):
 
     def __init__(self, plan: NetworkPlan, known: Known) -> None:
         super().__init__(plan, known)
-        self._capacities = capacities_of(plan)
-        n = len(self._capacities)
-        self._room = np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)
+        capacities = capacities_of(plan)
+        self._links = shared_links(capacities)
         self._ways: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._waiting: defaultdict[tuple[int, int], deque[Flow]] = defaultdict(deque)  # by connection; the first is under way
         self._entering: list[Flow] = []
@@ -156,12 +114,12 @@ class FairTraffic(Traffic):
         self._changed = True
 
     def _share(self) -> None:
-        self._rates, self._changed = np.zeros(len(self._flows)), False
+        self._rates, self._changed = np.zeros(0), False
         if self._flows:
             ways = [self._way(flow.pair) for flow in self._flows]
             first = np.concatenate([[0], np.cumsum([len(way) for way in ways])])
             weights = np.array([flow.weight for flow in self._flows])
-            share(weights, first, np.concatenate(ways), self._capacities, self._rates, *self._room)
+            self._rates = max_min(self._links, weights, first, np.concatenate(ways))
 
     def _way(self, pair: tuple[int, int]) -> NDArray[np.int64]:
         """The directions of links that a connection crosses."""

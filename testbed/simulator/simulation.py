@@ -1,9 +1,8 @@
 """Jobs on a network, packet by packet, and the events that they are.
 
-A worker sends a packet for each slot of its pool or place in its window. When a chunk's result comes, the next packet leaves. Links
-send one packet after another at their rates, and lose some; switches, timers, queries and what is sent again are the real ones'.
-tests/simulated_switchml.py and tests/simulated_atp.py hold the loops to the real workers' and servers' code, and to the models of
-the switches that the P4 programs are held to, event by event.
+Workers and servers are the real cores (hosts/), on packets that have headers and no vectors; switches are models (pool.c,
+aggregators.c), which tests hold to the models that the P4 programs are held to. Links send one packet after another at their rates,
+and lose some.
 """
 
 from __future__ import annotations
@@ -15,64 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.atp.allocation import beginning
 from inalab.hosts.atp.congestion import CONTROLS, MARKS
-from inalab.hosts.atp.tree import BITS
-from inalab.hosts.compiled import compiled
-from inalab.hosts.stream.retransmission import MOST_BACKOFF, REMEMBERED
+from inalab.hosts.cores import enum, values
 from inalab.switches.atp import EVENTS as HAPPENINGS
 from inalab.switches.loss import Loss, link_seed, threshold
-from inalab.testbed.simulator.atp import server
-from inalab.testbed.simulator.atp.aggregators import TRANSIT
-from inalab.testbed.simulator.atp.aggregators import take_at_switch as take_at_atp_switch
 from inalab.testbed.simulator.costs import Costs
-from inalab.testbed.simulator.events import pop
-from inalab.testbed.simulator.lines import arrives, is_due
-from inalab.testbed.simulator.switchml.pool import NO_ONE
-from inalab.testbed.simulator.switchml.pool import take_at_switch as take_at_switchml_switch
-from inalab.testbed.simulator.timers import STREAM, URGENT, set_timeouts
-from inalab.testbed.simulator.worker import arrive, begin, look, ring
-from inalab.testbed.simulator.world import (
-    AGGREGATOR_FIELDS,
-    ATP,
-    CELL_FIELDS,
-    CHUNK,
-    DEADLINE,
-    DOWN,
-    EVENTS,
-    FULL,
-    HAPPENED,
-    INDEX,
-    JOB_FIELDS,
-    LINK_FIELDS,
-    NEXT,
-    PACKET_FIELDS,
-    ROW_FIELDS,
-    SERVER_FIELDS,
-    SIZE,
-    SLOT_FIELDS,
-    SLOT_TIMES,
-    START,
-    STATES,
-    SUM_FIELDS,
-    SWITCHML,
-    TIMER,
-    TIMER_FIELDS,
-    TREE_FIELDS,
-    UP,
-    WAKE,
-    WORKER_FIELDS,
-    WORLD,
-    World,
-    Z,
-    drop,
-    schedule,
-    unowned,
-)
+from inalab.testbed.simulator.library import SIMULATOR
 
 IDEAL = Costs()
 MOST_EVENTS, AT_A_TIME = 300_000_000, 1_000_000
-PAPER_MARGIN, ASKING_MARGIN = 1.0, 1 / 4  # of round trips: hosts.stream.recovery
+BITS = 32  # of a bitmap: nodes below a switch
+UP, DOWN = range(2)  # ways of a link
+REMOTE, LOCAL = range(2)  # of a switch of ATP: enum atp_level
+EPOCH = 1  # of every group: there is one in a trial
+HOW = {
+    False: {True: "ASKING", False: "RESENDING"},
+    True: {True: "ASKING", False: "RESENDING_AT_GAPS"},
+}  # by ATP, by whether it asks
 
 
 @dataclass(frozen=True)
@@ -153,114 +111,78 @@ COUNTERS = ("sent", "results", "duplicates", "timeouts", "retransmissions", "que
 
 def simulate(network: Network, jobs: Sequence[Job], costs: Costs = IDEAL) -> Simulated:
     """Let all jobs sum until they are done. Raises ValueError for what cannot be."""
-    room = 4
-    while True:
-        world = build(network, jobs, costs, room)
-        events = 0
-        while world.state[SIZE] and not world.state[FULL] and events < MOST_EVENTS:
-            events = run(world, events + AT_A_TIME)  # in between, Python takes signals
-        if not world.state[FULL]:
-            break
-        room *= 2  # more packets under way than in most networks: begin again, which gives the same
+    world = build(network, jobs, costs)
+    events = 0
+    while world.events.count and events < MOST_EVENTS:
+        events = SIMULATOR.c.world_run(world, events + AT_A_TIME)  # in between, Python takes signals
     if events >= MOST_EVENTS:
         raise ValueError(
             f"a simulation of more than {MOST_EVENTS:,} events: choose fewer workers, steps or elements; or less loss, or longer "
             "queues, where hardly anything comes through"
         )
+    lines = values(world.lines, 2 * world.links)
+    happened = values(world.happened, world.switches * len(jobs) * len(HAPPENINGS)).reshape(-1, len(jobs), len(HAPPENINGS))
     return Simulated(
-        [_summed(world, number, job) for number, job in enumerate(jobs)], int(world.links["lost"].sum()),
-        int(world.links["numbered"].sum()), int(world.links["dropped"].sum()), events, world.happened,
+        [_summed(world, number, job) for number, job in enumerate(jobs)], int(lines["lost"].sum()), int(lines["numbered"].sum()),
+        int(lines["dropped"].sum()), events, happened.copy(),
     )  # fmt: skip
 
 
-def _summed(world: World, number: int, job: Job) -> Summed:
-    mine = world.workers["job"] == number
-    sums, workers = world.sums[mine][:, : job.compute.shape[1]], world.workers[mine]
-    return Summed(
-        sums["begun"], sums["ended"], sums["waited"], sums["results"], sums["retransmissions"],
-        {name: workers[name] for name in COUNTERS},
-    )  # fmt: skip
+def _summed(world: Any, number: int, job: Job) -> Summed:
+    first, size = world.jobs[number].first, world.jobs[number].size
+    spans = values(world.spans, world.workers * world.sums_count).reshape(world.workers, -1)
+    its = spans[first : first + size, : job.compute.shape[1]]
+    hosts = [world.hosts[worker] for worker in range(first, first + size)]
+    streams = [host.atp.stream if job.servers else host.switchml.stream for host in hosts]
+    counted = {name: np.array([getattr(stream.counters, name) for stream in streams]) for name in COUNTERS}
+    found = {name: its[name].copy() for name in ("begun", "ended", "waited", "results", "retransmissions")}
+    return Summed(**found, counters=counted)
 
 
-def build(network: Network, jobs: Sequence[Job], costs: Costs, room: int) -> World:
-    """The network before its first event, with room for `room` packets of each slot of each node."""
+def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
+    """The network before its first event: a World of world.h."""
     sizes, trees = [len(job.switches) for job in jobs], [max(1, len(job.servers)) for job in jobs]
-    workers, most, steps = sum(sizes), max(job.slots for job in jobs), max(job.compute.shape[1] for job in jobs)
-    servers, paths, pools = sum(len(job.servers) for job in jobs), max(trees), [job for job in jobs if not job.servers]
-    nodes, cells = workers + network.switches + servers, 2 * sum(job.slots for job in pools)
-    packets = room * nodes * most + 64
-    rows, racks, aggregators = 2 * most if servers else 0, BITS if servers else 0, max(job.aggregators for job in jobs)
-    inbox = room * most * (max(sizes) if servers else 1)  # of what finds no aggregator, a server gets all workers' packets
-    world = World(
-        times=np.zeros(packets + 4 * nodes), orders=np.zeros(packets + 4 * nodes, np.int64),
-        whats=np.zeros(packets + 4 * nodes, np.int64), state=np.zeros(STATES, np.int64),
-        packets=np.zeros(packets, PACKET_FIELDS), links=_links(network), chances=_chances(network.loss),
-        costs=np.array([costs.host, costs.batch, costs.switch, costs.delay, float(costs.naps)]),
-        jobs=np.zeros(len(jobs), JOB_FIELDS), trees=np.zeros((sum(trees), nodes), TREE_FIELDS),
-        children=np.zeros(sum(trees) * nodes, np.int64), switches=np.zeros(network.switches),
-        cells=np.zeros((network.switches, cells), CELL_FIELDS), workers=np.zeros(workers, WORKER_FIELDS),
-        sums=np.zeros((workers, steps), SUM_FIELDS), inbox=np.zeros((workers + servers, inbox), np.int64),
-        slots=np.zeros((workers, SLOT_FIELDS, most), np.int64), slot_times=np.zeros((workers, SLOT_TIMES, most)),
-        timers=np.zeros((workers, STREAM + paths), TIMER_FIELDS), recent=np.zeros((workers, STREAM + paths, REMEMBERED)),
-        backoffs=np.zeros((workers, paths, MOST_BACKOFF + 1)), urgent_backoffs=np.zeros((workers, URGENT + 1, MOST_BACKOFF + 1)),
-        aggregators=np.zeros((network.switches, aggregators), AGGREGATOR_FIELDS),
-        happened=np.zeros((network.switches, len(jobs), len(HAPPENINGS)), np.int64),
-        servers=np.zeros(servers, SERVER_FIELDS), rows=np.zeros((servers, rows), ROW_FIELDS),
-        seen=np.zeros((servers, rows, racks), np.int64), members=np.zeros((servers, racks), np.int64),
-        ranks=np.zeros((servers, racks, racks), np.int64), places=np.zeros((servers, 2, most), np.int64),
-        held=np.zeros((servers, aggregators), np.int64), nearest=np.arange(nodes), idle_at=np.zeros((servers, 2)),
-        goals=np.full((servers, rows), NO_ONE, np.int64), leaves=np.zeros((servers, rows)),
-    )  # fmt: skip
-    world.packets["kind"] = np.arange(1, packets + 1)
-    world.cells["chunk"], world.cells["asker"] = -1, NO_ONE
-    world.aggregators["refused_chunk"] = world.aggregators["finished_chunk"] = -1
-    world.rows["chunk"] = -1
-    world.slots[:, CHUNK], world.slots[:, NEXT] = -1, np.arange(most)
-    world.slot_times[:, DEADLINE] = np.inf
-    world.workers["timer_at"], world.workers["probing"], world.workers["suspect"] = np.inf, 1, -1
-    base = first = tree = served = 0
+    servers = [len(job.servers) for job in jobs]
+    make, ffi = SIMULATOR.c, SIMULATOR.ffi
+    shape = sum(sizes), network.switches, sum(servers), len(network.links), len(jobs), sum(trees)
+    world = ffi.gc(make.world_new(*shape), make.world_free)
+    cells = [0 if job.servers else 2 * job.slots for job in jobs]
+    make.world_room(world, sum(cells), max(job.aggregators for job in jobs), max(job.compute.shape[1] for job in jobs))
+    world.costs.host, world.costs.batch, world.costs.switch_ = costs.host, costs.batch, costs.switch
+    world.costs.delay, world.costs.naps = costs.delay, costs.naps
+    chosen = network.loss or Loss()
+    for name in ("good", "bad", "enter", "leave"):
+        setattr(world, name, threshold(getattr(chosen, name)))
+    _set_lines(world, network)
+    spans = values(world.spans, world.workers * world.sums_count).reshape(world.workers, -1)
     for number, job in enumerate(jobs):
-        its, own = world.jobs[number], world.workers[first : first + sizes[number]]
-        its["scheme"] = ATP if job.servers else SWITCHML
-        its["slots"], its["base"], its["sums"] = job.slots, base, job.compute.shape[1]
-        its["chunks"] = job.chunks + (1 if job.servers else 0)  # ATP has one more, which announces the sum
-        its["exponents"], its["asks"], its["control"] = job.exponents, job.asks, CONTROLS.index(job.control)
-        its["aggregators"] = job.aggregators
-        its["tree"], its["paths"], its["first"], its["size"] = tree, trees[number], first, sizes[number]
-        own["job"], own["margin"], own["window"] = number, ASKING_MARGIN if job.asks else PAPER_MARGIN, job.slots
+        its, first = world.jobs[number], sum(sizes[:number])
+        its.atp, its.slots, its.base, its.sums = bool(job.servers), job.slots, sum(cells[:number]), job.compute.shape[1]
+        its.chunks = job.chunks + (1 if job.servers else 0)  # ATP has one more, which announces the sum
+        its.tree, its.first, its.size = sum(trees[:number]), first, sizes[number]
+        its.first_server, its.servers = sum(servers[:number]), servers[number]
         for _, link in job.above.values():
-            world.links[link, UP]["depth"] = network.depth
-        world.nearest[first : first + sizes[number]] = workers + np.array(job.switches)
-        if job.servers:
-            for s in range(len(job.servers)):
-                _serve(world, number, job, s, served + s)
-        else:
-            its["near"] = _plant(world, tree, _tree_of(job, first, workers)) > 1
-        world.sums["compute"][first : first + sizes[number], : job.compute.shape[1]] = job.compute
-        for w in range(first, first + sizes[number]):
-            for timer in range(STREAM + trees[number]):
-                set_timeouts(world, w, timer)
-            schedule(world, job.compute[w - first, 0], w * EVENTS + START)
-        base, first, tree, served = base + 2 * job.slots, first + sizes[number], tree + trees[number], served + len(job.servers)
+            world.lines[2 * link + UP].depth = network.depth
+        if not job.servers:
+            _plant(world, its.tree, _tree_of(job, first, world.workers))
+        for share in range(len(job.servers)):
+            _serve(world, number, job, share)
+        spans["compute"][first : first + sizes[number], : its.sums] = job.compute
+        how = enum("stream_recovery")[HOW[bool(job.servers)][job.asks]]
+        for worker in range(first, first + sizes[number]):
+            make.world_worker(world, worker, number, how, CONTROLS.index(job.control), job.exponents)
+    make.world_begin(world)
     return world
 
 
-def _links(network: Network) -> Any:
-    found = np.zeros((len(network.links), 2), LINK_FIELDS)
-    for its, link in zip(found, network.links, strict=True):
+def _set_lines(world: Any, network: Network) -> None:
+    lines = values(world.lines, 2 * world.links).reshape(-1, 2)
+    for its, link in zip(lines, network.links, strict=True):
         its["vector"], its["header"] = link.vector, link.header
-        its[DOWN]["depth"] = network.depth
-        its["head"] = -1
+        its["depth"][DOWN] = network.depth
         its["seed"] = [link_seed(network.seed, link.number, direction) for direction in range(2)]
     if network.paces is not None:
-        found["pace"] = network.paces
-        found["deep"] = network.deep
-    return found
-
-
-def _chances(loss: Loss | None) -> NDArray[np.int64]:
-    chosen = loss or Loss()
-    return np.array([threshold(chance) for chance in (chosen.good, chosen.bad, chosen.enter, chosen.leave)])
+        lines["pace"], lines["deep"] = network.paces, network.deep
 
 
 Branches = dict[int, tuple[int, int, int]]  # by node: the one above it, the link to that, and the way, UP or DOWN
@@ -288,91 +210,50 @@ def _towards(job: Job, first: int, workers: int, top: int, server: tuple[int, in
     return {node: branch for node, branch in whole.items() if node in used or node == near}
 
 
-def _plant(world: World, tree: int, branches: Branches) -> int:
-    """Set up a tree; how many levels of switches it has."""
+def _plant(world: Any, tree: int, branches: Branches) -> None:
+    """Set up a tree."""
     below: dict[int, list[int]] = {}
     for node, (above, _, _) in branches.items():
         below.setdefault(above, []).append(node)
-    its, filled = world.trees[tree], tree * world.trees.shape[1]
-    its["above"] = -1
-    for node, children in below.items():
-        if len(children) > 63:
-            raise ValueError(f"{len(children)} nodes below one switch: up to 63 are simulated")
-        its[node]["first"], its[node]["count"], its[node]["everyone"] = filled, len(children), (1 << len(children)) - 1
-        world.children[filled : filled + len(children)] = children
-        filled += len(children)
-        for i, child in enumerate(children):
+    nodes = world.workers + world.switches + world.servers
+    its, filled = values(world.branches, world.trees_count * nodes).reshape(-1, nodes)[tree], tree * nodes
+    children = values(world.children, world.trees_count * nodes)
+    for node, found in below.items():
+        if len(found) > BITS:
+            raise ValueError(f"{len(found)} nodes below one switch: a bitmap has {BITS} bits")
+        its[node]["first"], its[node]["count"], its[node]["everyone"] = filled, len(found), (1 << len(found)) - 1
+        children[filled : filled + len(found)] = found
+        filled += len(found)
+        for i, child in enumerate(found):
             its[child]["above"], its[child]["link"], its[child]["way"] = branches[child]
             its[child]["child"] = i
-    levels, node = 0, int(its[next(iter(branches))]["above"])
-    while node >= 0:
-        levels, node = levels + 1, int(its[node]["above"])
-    return levels
 
 
-def _serve(world: World, number: int, job: Job, share: int, place: int) -> None:
+def _serve(world: Any, number: int, job: Job, share: int) -> None:
     """Set up a server of ATP, the job's of number `share`, and its tree; bits are those of hosts.atp.tree."""
-    workers, its, me = len(world.workers), world.jobs[number], world.servers[place]
-    first, tree = int(its["first"]), int(its["tree"]) + share
-    top = workers + len(world.switches) + place
-    _plant(world, tree, _towards(job, first, workers, top, job.servers[share]))
-    local = job.servers[share][0]
+    its, workers, make = world.jobs[number], world.workers, SIMULATOR.c
+    place, tree = its.first_server + share, its.tree + share
+    local, link = job.servers[share]
+    _plant(world, tree, _towards(job, its.first, workers, workers + world.switches + place, job.servers[share]))
+    make.world_server(world, place, number, local)
+    server = world.hosts[workers + place].server
+    server.result_seconds, server.status_seconds = world.lines[2 * link + UP].vector, world.lines[2 * link + UP].header
     racks: dict[int, list[int]] = {}
     for rank, switch in enumerate(job.switches):
         racks.setdefault(switch, []).append(rank)
-    me["job"], me["tree"], me["local"], me["racks"] = number, tree, local, max([local, *racks]) + 1
-    me["before"] = me["before_that"] = NO_ONE
-    nodes = world.trees[tree]
-    for node in range(workers, top):
-        nodes[node]["level"] = TRANSIT
+    nodes = workers + world.switches + world.servers
+    switches = values(world.branches, world.trees_count * nodes).reshape(-1, nodes)[tree, workers : workers + world.switches]
     for rack, ranks in racks.items():
-        world.members[place, rack] = (1 << len(ranks)) - 1
+        bit = BITS - 1 - rack
+        if rack != local and bit < len(racks.get(local, [])):
+            raise ValueError(f"{len(racks[local])} workers beside the server and racks up to {rack} do not fit into {BITS} bits")
         for i, rank in enumerate(ranks):
-            world.ranks[place, rack, i] = first + rank
-            bit = 1 << (i if rack == local else BITS - 1 - rack)
-            nodes[first + rank]["zero"], nodes[first + rank]["one"] = 0 if rack == local else 1 << i, bit
+            its_member = server.merger.members[rank]
+            its_member.rack, its_member.number, its_member.local = rack, i, rack == local
+            its_member.bit1 = i if rack == local else bit
         if rack != local:
-            nodes[workers + rack]["level"], nodes[workers + rack]["fan_in"] = 0, len(ranks)
-            nodes[workers + rack]["one"] = 1 << (BITS - 1 - rack)
-    nodes[workers + local]["level"] = 1
-    nodes[workers + local]["fan_in"] = len(racks.get(local, [])) + len(racks.keys() - {local})
-    window = job.slots
-    index, attempts, held = beginning(number, window, job.aggregators)
-    world.places[place, server.AGGREGATOR, :window], world.places[place, server.ATTEMPT, :window] = index, attempts
-    world.held[place, : job.aggregators] = held
-    world.slots[first : first + len(job.switches), INDEX, :window] = index
-
-
-@compiled(Z(WORLD, Z))
-def run(world: World, most: int) -> int:
-    """Let everything happen, up to so many events; how many have."""
-    world = unowned(world)  # type: ignore[call-arg] # numba gives the context
-    state, workers = world.state, len(world.workers)
-    while state[SIZE] and not state[FULL] and state[HAPPENED] < most:
-        now, what = world.times[0], world.whats[0]
-        state[SIZE] = pop(world.times, world.orders, world.whats, state[SIZE])
-        state[HAPPENED] += 1
-        kind, number = what % EVENTS, what // EVENTS
-        if kind == START:
-            begin(world, number, now)
-        elif kind == WAKE:
-            if number < workers:
-                look(world, number, now)
-            else:
-                server.look(world, number - workers, now)
-        elif kind == TIMER:
-            ring(world, number, now)
-        elif not is_due(world, number, now):
-            state[HAPPENED] -= 1
-        elif not arrives(world, number):
-            drop(world, number)
-        elif world.packets[number].node < workers:
-            arrive(world, world.packets[number].node, number, now)
-        elif world.packets[number].node >= workers + len(world.switches):
-            server.arrive(world, world.packets[number].node - workers - len(world.switches), number, now)
-        elif world.jobs[world.packets[number].job].scheme == SWITCHML:
-            take_at_switchml_switch(world, now, number)
-            drop(world, number)
-        else:
-            take_at_atp_switch(world, now, number)
-    return int(state[HAPPENED])
+            switches[rack]["level"], switches[rack]["fan_in"] = REMOTE, len(ranks)
+            switches[rack]["one"] = int.from_bytes((1 << bit).to_bytes(4, "big"), "little")  # as it is on the wire
+    switches[local]["level"] = LOCAL
+    switches[local]["fan_in"] = len(racks.get(local, [])) + len(racks.keys() - {local})
+    make.merger_join(server.merger, number, EPOCH, share, len(job.servers))

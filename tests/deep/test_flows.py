@@ -13,7 +13,7 @@ from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
-from inalab.testbed.simulator.flows import FairTraffic, share
+from inalab.testbed.simulator.flows import FairTraffic, max_min, shared_links
 from inalab.testbed.simulator.sums import Sums
 from inalab.testbed.theory import bounds
 
@@ -97,11 +97,8 @@ def test_rates_are_max_min_fair(network: tuple[list[float], list[list[int]]]) ->
     """As linear programs find them: raise the least rate of those that are not fixed, and fix whoever cannot have more."""
     capacities, ways = np.array(network[0]), network[1]
     n, first = len(ways), np.concatenate([[0], np.cumsum([len(way) for way in ways])])
-    rates, links = np.zeros(n), len(capacities)
-    share(
-        np.ones(n), first, np.concatenate(ways), capacities, rates, np.zeros(links), np.zeros(links), np.zeros(links, np.int64),
-         np.zeros(links, np.int64), np.zeros(links, np.bool_),
-    )  # fmt: skip
+    links = len(capacities)
+    rates = max_min(shared_links(capacities), np.ones(n), first, np.concatenate(ways))
     uses = np.array([[link in way for way in ways] for link in range(links)], float)
     fixed: dict[int, float] = {}
 

@@ -1,4 +1,4 @@
-"""The simulator of ATP: closed forms where nothing takes time but links, its twin of real workers and servers, and the P4 program."""
+"""The simulator of ATP: closed forms where nothing takes time but links, and the P4 program in virtual time."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from inalab.schemes.atp import AGGREGATOR_LIFETIME
 from inalab.switches.atp import EVENTS
 from inalab.switches.loss import Loss
 from inalab.testbed.plan.settings import TrialSettings, make_settings
-from inalab.testbed.simulator.atp.aggregators import LIFETIME
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
 from inalab.testbed.simulator.plans import elements_of, network_of
-from inalab.testbed.simulator.simulation import Job, Link, Network, Simulated, simulate
-from inalab.testbed.simulator.world import DOWN, UP
+from inalab.testbed.simulator.simulation import DOWN, UP, Job, Link, Network, Simulated, simulate
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial.configuration import commands_for
-from tests.deep.test_simulator import costs_, losses
 from tests.replay import DELAY, replay
-from tests.simulated_atp import AtpTwin
-from tests.simulated_switchml import assert_alike
 
 TIME = 1e-5  # seconds of a packet on a link
 ROOT = 3  # a switch above three racks
@@ -99,39 +91,6 @@ def test_servers_share_what_racks_send_them() -> None:
     shared = one([0, 0, 1, 1, 2, 2], [0, 1, 2], chunks, 64, 4096).jobs[0].ended.max()
     assert alone == pytest.approx(2 * chunks * TIME, rel=0.01)
     assert shared == pytest.approx((2 / 3 + 2 / 3) * chunks * TIME, rel=0.02)
-
-
-def test_the_lifetime_is_the_control_planes() -> None:
-    assert LIFETIME == AGGREGATOR_LIFETIME
-
-
-racks = st.integers(0, 2)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.lists(racks, min_size=1, max_size=5), st.lists(racks, min_size=1, max_size=2)), min_size=1, max_size=2
-    ),
-    st.integers(1, 30), st.integers(1, 9), st.integers(0, 2**31), costs_, losses, st.booleans(),
-    st.sampled_from(["marks", "paper", "none"]), st.sampled_from([1, 2, 5, 64]), st.sampled_from([0, 0, 3, 10]), st.booleans(),
-    st.sampled_from([0, 1, 2, 5]),
-)  # fmt: skip
-def test_it_is_what_the_real_workers_and_servers_and_the_model_of_the_switches_do(
-    placed: list[tuple[list[int], list[int]]], chunks: int, slots: int, seed: int, costs: Costs, loss: Loss | None, asks: bool,
-    control: str, aggregators: int, depth: int, paced: bool, deep: int,
-) -> None:  # fmt: skip
-    """Every sum's begin and end, all counters and the number of events, under losses, collisions, marks, naps and timeouts."""
-    random = np.random.default_rng(seed)
-    workers, homes = [places for places, _ in placed], [servers for _, servers in placed]
-    times = random.uniform(1e-6, 1e-3, sum(map(len, workers)) + sum(map(len, homes)) + 3)
-    links = [Link(t, t / 10, number) for number, t in enumerate(times)]
-    compute = random.choice([1e-4, 1e-3, 0.1, 1.5], (len(placed), max(map(len, workers)), 2), p=[0.4, 0.3, 0.2, 0.1])
-    built, jobs = network(
-        workers, homes, links, compute, chunks, slots, aggregators, loss, seed, depth, paced, deep, asks=asks, control=control
-    )
-    ours = simulate(built, jobs, costs)
-    assert_alike(ours, AtpTwin(built, jobs, costs))
 
 
 def trial(**changes: object) -> TrialSettings:

@@ -13,7 +13,6 @@ from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.simulator import costs, tcp
 from inalab.testbed.simulator.gloo import GlooRing
 from inalab.testbed.simulator.plans import compute_times
-from inalab.testbed.simulator.segments import UNDER_WAY
 from inalab.testbed.simulator.sums import Sums
 from inalab.testbed.simulator.tcp import TcpTraffic
 from inalab.testbed.simulator.traffic import Traffic
@@ -55,7 +54,7 @@ def test_a_small_window_lets_so_many_segments_go_in_a_round_trip() -> None:
     delay, segments = 0.05, 2000
     traffic = TcpTraffic(plan_of(2), known(delay), 3)
     found = times(traffic, (0, 2, segments * SEGMENT))
-    (window,) = traffic._wires.connections["window"][:1]
+    window = traffic._wires.connections[0].window
     assert tcp.WINDOWS[0] <= window <= tcp.WINDOWS[1]
     round_trip = 4 * delay + 2 * TIME - AT_ONCE  # an acknowledgment waits for a second segment, and passes at once
     assert segments / window * round_trip < found[0] < 1.02 * segments / (window - 1) * round_trip
@@ -80,7 +79,8 @@ def test_acknowledgments_wait_behind_data_the_other_way() -> None:
     alone = times(TcpTraffic(plan_of(2, scheme="ring"), known(), 1), (0, 1, 1000 * SEGMENT))[0]
     traffic = TcpTraffic(plan_of(2, scheme="ring"), known(), 1)
     for pair, window in (((0, 1), 10), ((1, 0), 20)):
-        traffic._wires.connections["window"][traffic._connection(pair)] = window
+        number = traffic._connection(pair)  # which makes room
+        traffic._wires.connections[number].window = window
     both = times(traffic, (0, 1, 1000 * SEGMENT), (1, 0, 1000 * SEGMENT))
     assert alone == pytest.approx(1000 * TIME - AT_ONCE)
     assert alone < both[1] < 1.05 * alone and 1.3 * alone < both[0] < 2 * alone
@@ -90,7 +90,7 @@ def test_windows_follow_from_the_seed() -> None:
     def windows(seed: int) -> list[int]:
         traffic = TcpTraffic(plan_of(8), known(), seed)
         times(traffic, *[(w, 8, 100.0) for w in range(8)])
-        return list(traffic._wires.connections["window"][:8])
+        return [traffic._wires.connections[number].window for number in range(8)]
 
     assert windows(1) == windows(1) != windows(2)
     many = [window for seed in range(200) for window in windows(seed)]
@@ -142,7 +142,7 @@ def test_the_twin_has_the_same_times_where_packets_need_more_room() -> None:
     assert transfers is not None
     ours = TcpTraffic(plan, its, 3)
     found = np.array(Sums(ours, transfers, compute).run())
-    assert len(ours._wires.packets) > 4096 and ours._wires.state[UNDER_WAY] == 0
+    assert ours._wires.segments_room > 4096 and ours._wires.crossings.count == 0
     assert found == pytest.approx(np.array(Sums(TcpTwin(plan, its, 3), transfers, compute).run()), rel=1e-9)
 
 

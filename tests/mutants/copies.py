@@ -33,7 +33,7 @@ def copy_code(root: Path, to: Path) -> Path:
 def borrowed_cache(to: Path) -> Path:
     """A cache folder that has what the user's has, as links: what mutants add to it goes away with it.
 
-    Both are by content, programs and folders of compiled loops: what is there already is never written again.
+    All are by content, programs and cores: what is there already is never written again.
     """
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     built = to / "inalab"

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from inalab.hosts.atp import wire
-from inalab.hosts.atp.allocation import MOST_ATTEMPTS, aggregator, beginning
-from inalab.hosts.atp.congestion import NONE, PAPER, SMALLEST, CongestionWindow
+from inalab.hosts.atp.allocation import beginning
+from inalab.hosts.atp.congestion import CONTROLS, MARKS, NONE, PAPER
 from inalab.hosts.atp.merger import Merger
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.collective import Membership
+from inalab.hosts.cores import enum, ffi, library
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.trial.job_run import together
 from tests.merging import merger_of, take
 
 K = 4
+SMALLEST = 4.0  # congestion.c
 EPOCH = 7
 RACKS = Membership(0, 0, 5, [[0, 1], [2, 3, 4]])
 
@@ -32,6 +34,34 @@ def merger(window: int = 2, tree: Tree | None = None, aggregators: int = 64) -> 
     return merger_of((0, EPOCH, tree or Tree(RACKS, 0)), window, K, aggregators)
 
 
+class CongestionWindow:
+    """Of a worker (congestion.c)."""
+
+    def __init__(self, largest: int, control: str = MARKS) -> None:
+        self.c = ffi.new("CongestionWindow *")
+        library().window_init(self.c, largest, CONTROLS.index(control))
+
+    def settled(self, chunks: int) -> None:
+        library().window_settled(self.c, chunks)
+
+    def congested(self, number: int, following: int) -> None:
+        library().window_congested(self.c, number, following)
+
+    def lost(self, chunk: int, number: int, following: int) -> None:
+        library().window_lost(self.c, chunk, number, following)
+
+    def collided(self, chunk: int) -> None:
+        library().window_collided(self.c, chunk)
+
+    @property
+    def size(self) -> float:
+        return float(self.c.size)
+
+    @property
+    def chunks(self) -> int:
+        return int(self.c.size)
+
+
 def test_bits_of_own_workers_and_of_other_racks_do_not_meet() -> None:
     tree = Tree(RACKS, 0)
     assert [tree.bitmaps(rank) for rank in range(5)] == [(0, 1), (0, 2), (1, 1 << 30), (2, 1 << 30), (4, 1 << 30)]
@@ -43,7 +73,7 @@ def test_bits_of_own_workers_and_of_other_racks_do_not_meet() -> None:
 
 def test_aggregators_are_spread_and_the_same_for_everybody() -> None:
     def of_all(job: int, attempt: int) -> np.ndarray:
-        return np.array([aggregator(job, place, attempt, 64) for place in range(4096)])
+        return np.array([library().atp_aggregator(job, place, attempt, 64) for place in range(4096)])
 
     found = of_all(3, 0)
     assert (found == of_all(3, 0)).all()
@@ -61,7 +91,7 @@ def test_two_places_of_a_job_have_aggregators_of_their_own(window: int, aggregat
 
 def test_in_a_small_table_places_share() -> None:
     _, attempts, held = beginning(3, 64, 5)
-    assert held.sum() == 64 and held.min() > 0 and attempts.max() < MOST_ATTEMPTS
+    assert held.sum() == 64 and held.min() > 0 and attempts.max() < enum("atp_allocation")["MOST_ATTEMPTS"]
 
 
 def test_the_window_opens_slowly_is_halved_once_and_restored_after_a_collision() -> None:
@@ -132,7 +162,7 @@ def test_two_chunks_of_one_row_in_one_batch_do_not_mix() -> None:
 def test_a_chunk_that_nobody_can_send_yet_changes_nothing() -> None:
     made = merger(window=2)
     assert not len(take(made, gradient(1000, 0, made.tree, 9))[0])
-    assert made.newest == 0
+    assert made.core.newest == 0
     (row,), *_ = take(made, np.concatenate([gradient(0, r, made.tree, 1) for r in range(5)]))
     assert list(made.results["vector"][row]) == [5] * K
 
@@ -146,10 +176,10 @@ def test_a_server_keeps_two_windows_and_ignores_what_is_older() -> None:
     finished, asked, *_ = take(made, gradient(1, 0, made.tree, 9, wire.RESEND))
     assert not len(finished) and not asked
     far = wire.SEQUENCES + 3
-    made.newest = far - 1
-    made.chunk[:] = far - 4 + np.arange(4)[np.argsort(np.arange(far - 4, far) % 4)]
+    made.core.newest = far - 1
+    made.rows["chunk"] = far - 4 + np.arange(4)[np.argsort(np.arange(far - 4, far) % 4)]
     (row,), *_ = take(made, everybody(far))
-    assert made.chunk[row] == far and made.results["owner"][row] == 3
+    assert made.rows["chunk"][row] == far and made.results["owner"][row] == 3
 
 
 def test_after_a_collision_the_server_hands_back_another_aggregator() -> None:

@@ -139,7 +139,7 @@ def answers(made: Merger, *queries: np.ndarray) -> tuple[list[tuple[int, int, in
         (int(s["next_index"]) % wire.RANKS, int(s["flags"]), list(map(int, np.flatnonzero(who))))
         for s, who in zip(statuses, seen, strict=True)
     ]
-    return [(int(made.chunk[row]), worker, rack) for row, worker, rack in replies.ready], wording
+    return [(int(made.rows["chunk"][row]), worker, rack) for row, worker, rack in replies.ready], wording
 
 
 def test_a_server_tells_each_worker_who_is_in_and_how_to_send_again() -> None:
@@ -209,9 +209,9 @@ def test_a_row_that_is_complete_is_not_begun_anew_in_the_same_batch(servers: int
     later = gradient(2 * window, 0, tree, 5)
     replies = take(made, np.concatenate([gradient(0, 1, tree, 20), later, query(0, 1, tree)]))
     assert (replies.finished, replies.ready) == ([0], [])  # nor is somebody told twice
-    assert made.chunk[0] == 0 and list(made.results["vector"][0]) == [30] * K and not made.results["flags"][0]
+    assert made.rows["chunk"][0] == 0 and list(made.results["vector"][0]) == [30] * K and not made.results["flags"][0]
     take(made, later)
-    assert made.chunk[0] == 2 * window and not made.complete[0]
+    assert made.rows["chunk"][0] == 2 * window and not made.rows["complete"][0]
 
 
 # --- release

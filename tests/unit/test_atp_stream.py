@@ -10,16 +10,17 @@ import pytest
 from inalab.hosts.atp import wire
 from inalab.hosts.atp.allocation import beginning
 from inalab.hosts.atp.control import ServerConnections
-from inalab.hosts.atp.succession import NO_ONE
 from inalab.hosts.atp.tree import Tree
-from inalab.hosts.atp.worker import MOST_WAITS, AtpWorker
+from inalab.hosts.atp.worker import AtpWorker
 from inalab.hosts.collective import AggregationError, Membership
 from inalab.hosts.drivers.stream import StreamDriver
-from tests.fake_network import Answer, FakeNetwork, FakeSocket, driven
+from tests.fake_network import Answer, FakeNetwork, FakeSocket, driven, rows_of
 
 K, WINDOW, EPOCH = 32, 8, 77
 RTT = 0.02
 ALONE = Membership(3, 0, 1, [[0]])
+NO_ONE = 0xFFFFFFFF  # no sequence number
+MOST_WAITS = 16  # worker.c
 
 
 def result(gradient: np.ndarray, **change: int) -> np.ndarray:
@@ -41,8 +42,8 @@ def worker(answer: Answer, servers: int = 1, window: int = WINDOW, **settings: A
 
 def begin_at(made: Any, start: int) -> None:
     """Let the stream begin with this chunk."""
-    made.position = start
-    made.next = start + (np.arange(made.window) - start) % made.window
+    made.stream.position = start
+    made.places["next"] = start + (np.arange(made.count) - start) % made.count
 
 
 def sequence(packet: np.ndarray) -> int:
@@ -72,17 +73,18 @@ def test_three_later_results_make_atp_resend_once() -> None:
     assert not [p for _, _, p in net.sent if sequence(p) != lost and p["flags"] & wire.RESEND]
 
 
-def test_a_deadline_is_never_over_when_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_is_never_over_when_it_is_set() -> None:
     """Each path has timeouts of its own; a deadline in the past would be looked at again and again."""
-    made, _, clock = worker(lambda packet, peer: [], servers=2, recovery="paper")
-    made.core.chunk[:2], made.core.path[:2], made.core.sent_at[:2] = (0, 1), (0, 1), clock.now - 1
-    made.core.backoffs[0], made.core.backoffs[1], made.core.heard_at = 0.01, 0.5, clock.now - 0.3
-    made.core.deadline[:2] = clock.now
-    sent: list[int] = []
-    monkeypatch.setattr(made.core, "retransmit", lambda rows, now, urgent=False: sent.extend(rows))
-    made.core.recovery.expired(np.array([0, 1]), clock.now)
-    assert sent == [0]
-    assert made.core.deadline[1] == pytest.approx(clock.now + 0.2)
+    made, net, clock = worker(lambda packet, peer: [], servers=2, recovery="paper")
+    made.start(np.arange(4 * WINDOW * K, dtype=np.int32))
+    core, sent = made.core, len(net.sent)
+    core.rows["sent_at"], core.rows["deadline"], core.stream.heard_at = clock.now - 1, np.inf, clock.now - 0.3
+    core.timers[0].timeouts[:], core.timers[1].timeouts[:] = 0.01, 0.5
+    core.rows["deadline"][:2], core.stream.soonest = clock.now, clock.now
+    core.expired(clock.now)
+    made._send()
+    assert [sequence(packet) for _, _, packet in net.sent[sent:]] == [0]
+    assert core.rows["deadline"][1] == pytest.approx(clock.now + 0.2)
 
 
 def status(query: np.ndarray, flags: int, seen: bool) -> np.ndarray:
@@ -222,17 +224,21 @@ def test_atp_flushes_what_lacks_others_for_too_long() -> None:
 
 def test_atp_sends_the_oldest_chunk_whatever_the_window() -> None:
     """All others are under way, and the window is cut: other workers may wait for that one alone."""
-    made, net, _ = worker(lambda packet, peer: [])
-    made.core.position = 100
-    made.core.chunk[1:], made.core.next[:] = np.arange(9, 16), 16 + np.arange(WINDOW)
-    made.core.next[0], made.core.congestion.size = 8, 4.0
-    made.core._release(0.0)
-    made._send()
-    assert [sequence(p) for _, _, p in net.sent] == [8]
-    made.core.chunk[1], made.core.next[1] = -1, 17  # younger than what is under way
-    made.core._release(0.0)
-    made._send()
-    assert len(net.sent) == 1
+    made, net, clock = worker(lambda packet, peer: [])
+    made.start(np.arange(4 * WINDOW * K, dtype=np.int32))
+
+    def come(*chunks: int) -> list[int]:
+        """Their results do; what is sent then."""
+        before = len(net.sent)
+        packets = {sequence(packet): packet for _, _, packet in net.sent}
+        made.core.received(rows_of(np.array([result(packets[chunk]) for chunk in chunks], net.sender.record)), clock.now)
+        made._send()
+        return [sequence(packet) for _, _, packet in net.sent[before:] if packet["kind"] == wire.KIND_GRADIENT]
+
+    assert come(*range(1, WINDOW)) == list(range(WINDOW + 1, 2 * WINDOW))
+    made.core.core.window.size = 4.0
+    assert come(0) == [WINDOW]
+    assert come(WINDOW + 1) == []  # what follows it is younger than what is under way
 
 
 def test_a_silent_path_is_asked_about_while_another_moves() -> None:
@@ -275,8 +281,8 @@ def test_a_racks_switch_knows_of_its_own_workers_alone() -> None:
     made, _, _ = worker(lambda packet, peer: [])
     made.core.membership = member = Membership(3, 3, 4, [[0, 1], [2, 3]])
     tree = Tree(member, 0)
-    held = np.zeros(1, wire.HEADER)
-    held["bitmap0"], held["bitmap1"] = tree.bitmaps(3)
+    held = made.core.places[0]
+    held["zero"], held["one"] = tree.bitmaps(3)
     found = made.core._described(held, tree)
     assert (found.text, found.worth_waiting, found.missing) == ("the switch of rack 1 has not seen worker 2", True, (2,))
 
@@ -367,4 +373,4 @@ def test_atp_has_several_sums_under_way() -> None:
     for s, x in zip(started, tensors, strict=True):
         assert made.advance(s)
         np.testing.assert_allclose(s.total, x, rtol=1e-6)
-    assert not made.core.under_way and not (made.core.chunk >= 0).any()
+    assert not made.core.under_way and not (made.core.rows["chunk"] >= 0).any()

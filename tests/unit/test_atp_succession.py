@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inalab.hosts.atp import succession, wire
-from inalab.hosts.atp.succession import NO_ONE
+from inalab.hosts.atp import wire
+from inalab.hosts.atp.tree import Tree
+from inalab.hosts.atp.worker import AtpWorker
+from inalab.hosts.collective import Membership
+from inalab.hosts.cores import ffi, library
 from inalab.hosts.stream.datagrams import Datagrams
 from tests.fake_network import rows_of
+from tests.merging import merger_of
 
 RECORD = wire.packet(1)
 WINDOW = 8
+ALONE = Membership(0, 0, 1, [[0]])
+NO_ONE = 0xFFFFFFFF  # no sequence number
 
 
 def results(*chunks: int, late: int = -1) -> np.ndarray:
@@ -19,19 +25,21 @@ def results(*chunks: int, late: int = -1) -> np.ndarray:
     made = Datagrams(len(chunks), RECORD)
     made.data["owner"] = np.array(chunks) % wire.SEQUENCES
     made.data["flags"] = np.where(np.array(chunks) == late, wire.RESEND, 0)
-    before = np.full(2, NO_ONE)
-    for row in range(len(chunks)):  # a batch each
-        succession.name(np.array([row]), before, made.octets)
-    return made.data.copy()
+    merger = merger_of((0, 1, Tree(ALONE, 0)), WINDOW, 1, 64)
+    for row in range(len(chunks)):
+        merger.results[row] = made.data[row]
+        library().merger_name(merger.core, row)
+    return merger.results[: len(chunks)].copy()
 
 
 def lost(came: np.ndarray, *waiting: int, raw: int = -1) -> set[int]:
     """The chunks, of those that a worker waits for, whose results these show to be lost."""
-    chunk, oldest = np.full(WINDOW, -1), min(waiting)
-    chunk[np.array(waiting) % WINDOW] = waiting
-    asks_raw = np.arange(WINDOW) == raw % WINDOW if raw >= 0 else np.zeros(WINDOW, bool)
-    places = succession.named(np.arange(len(came)), rows_of(came).octets, oldest, chunk, asks_raw)
-    return {int(chunk[place]) for place in places}
+    worker = AtpWorker(ALONE, 1, [0], WINDOW, 1, 64)
+    for chunk in waiting:
+        worker.rows["chunk"][chunk % WINDOW], worker.places["raw"][chunk % WINDOW] = chunk, chunk == raw
+    places = ffi.new("int32_t[]", 2 * len(came))
+    count = library().atp_named(worker.core, rows_of(came).c, min(waiting), places)
+    return {int(worker.rows["chunk"][places[i]]) for i in range(count)}
 
 
 @pytest.mark.parametrize("start", [0, wire.SEQUENCES - 3, 2**32 - 2])

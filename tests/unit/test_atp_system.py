@@ -21,7 +21,6 @@ from scapy.layers.l2 import Ether
 
 from inalab.hosts.atp import wire
 from inalab.hosts.atp.allocation import beginning
-from inalab.hosts.atp.fields import asker
 from inalab.hosts.atp.tree import Tree
 from inalab.hosts.collective import Membership
 from inalab.switches.embedded.offline import OfflineSwitch
@@ -44,6 +43,11 @@ UNPACED = {"host_rate": None, "uplink_rate": None}  # or packets would wait in t
 RECORD = wire.packet(K)
 MOST_ROUNDS = 40  # of everybody sending again, without loss, after which all must be complete
 Packet = tuple[str, int, bytes]  # to a port of a switch
+
+
+def asker(rank: int, tries: int) -> int:
+    """`next_index` of a query of a worker that has sent its packet again so often."""
+    return rank + wire.RANKS * (tries % wire.TRIES)
 
 
 class Worker:
@@ -159,7 +163,7 @@ class Server:
     def release(self) -> None:
         for rack in range(self.net.plan.topology.racks):
             for index in np.flatnonzero(self.merger.assigned).tolist():
-                header = {"job": self.job.number, "index": index, "kind": wire.KIND_RELEASE, "epoch": self.merger.epoch}
+                header = {"job": self.job.number, "index": index, "kind": wire.KIND_RELEASE, "epoch": self.merger.core.epoch}
                 self.net.leave(self.host, frame(self.host.station, self.net.plan.switches[f"tor{rack}"].station, header, []))
 
 
@@ -350,7 +354,9 @@ def test_what_a_server_sends_to_another_rack_crosses_the_spine_of_another_job() 
             assert all(0 in worker.results for worker in mine)
             away = [worker for worker in mine if worker.host.rack != server.host.rack]
             (row,) = (
-                row for row in np.flatnonzero(server.merger.complete) if server.merger.results["owner"][row] % wire.SEQUENCES == 0
+                row
+                for row in np.flatnonzero(server.merger.rows["complete"])
+                if server.merger.results["owner"][row] % wire.SEQUENCES == 0
             )
             for to in (server.switch(1 - server.host.rack), away[0].host.station):
                 for worker in mine:

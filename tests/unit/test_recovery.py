@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from inalab.hosts.collective import AggregationError, Membership
-from inalab.hosts.stream.recovery import GAP, LONGEST_WAIT, Resending
+from inalab.hosts.cores import enum, ffi
+from inalab.hosts.stream.retransmission import RetransmissionTimer
 from inalab.hosts.stream.stream import QUERY_PATIENCE
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
 from tests.fake_network import FakeNetwork, driven
+from tests.inside import INSIDE
 
 K, SLOTS, EPOCH = 32, 16, 77
 RTT = 0.02
+GAP, LONGEST_WAIT = 3, 1.0  # recovery.c
 APART = 0.0005  # seconds between two packets on the link
 PAIR = Membership(3, 1, 2, [[0, 1]])
 Decision = Callable[[np.ndarray], bool]  # about a packet
@@ -114,7 +117,7 @@ def test_a_lost_update_is_sent_again_once_the_switch_says_so(monkeypatch: pytest
     """Also where chunk numbers have come round."""
     lost = (start + 5) * SLOTS % 2**32 + 3
     played = Played(monkeypatch, once(lost), never, always)
-    played.core.round[:] = start
+    played.core.slots["round"] = start
     played.sum(10 * SLOTS)
     assert [chunk for _, chunk in played.sent(wire.KIND_QUERY)] == [lost]
     assert played.worker.counters.retransmissions == 1
@@ -237,10 +240,10 @@ def test_a_result_that_comes_twice_makes_nobody_ask_later(monkeypatch: pytest.Mo
     played.sum(4 * SLOTS)
     timer = played.core.timers[0]
     before = timer.timeout
-    played.core._needless(np.zeros(3, np.int64), played.clock.now)
+    INSIDE.stream_needless(ffi.addressof(played.core.core, "stream"), 3, [True], played.clock.now)
     assert timer.timeout == before
-    played.core.recovery = Resending(played.core)
-    played.core._needless(np.zeros(3, np.int64), played.clock.now)
+    played.core.stream.recovery = enum("stream_recovery")["RESENDING"]
+    INSIDE.stream_needless(ffi.addressof(played.core.core, "stream"), 3, [True], played.clock.now)
     assert timer.timeout == 2 * before
 
 
@@ -288,7 +291,7 @@ def test_a_result_that_is_lost_after_an_answer_is_asked_for_soon(monkeypatch: py
         return usual(packet, peer)
 
     played.net.answer = answer
-    played.core.recovery.by_status.sample(np.full(9, RTT / 10))
+    RetransmissionTimer(of=ffi.addressof(played.core.stream, "by_status")).sample(np.full(9, RTT / 10))
     played.sum(10 * SLOTS + 3)
     assert asked[1] - asked[0] < RTT
 
@@ -304,7 +307,7 @@ def test_queries_that_nobody_answers_wait_twice_as_long_each_time(monkeypatch: p
         return [] if packet["chunk"] == lost and played.clock.now < begun + back else found
 
     played.net.answer = answer
-    played.core.recovery.by_status.sample(np.full(9, RTT / 10))
+    RetransmissionTimer(of=ffi.addressof(played.core.stream, "by_status")).sample(np.full(9, RTT / 10))
     played.sum(10 * SLOTS + 3)
     asked = [when for when, chunk in played.sent(wire.KIND_QUERY) if chunk == lost]
     waits = np.diff(asked)
@@ -333,24 +336,6 @@ def test_an_answer_about_an_earlier_packet_is_out_of_date(monkeypatch: pytest.Mo
     played.net.answer = twice
     played.sum(10 * SLOTS)
     assert played.worker.counters.retransmissions == 1
-
-
-def test_what_was_sent_again_overtakes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One chunk is sent again and comes back while all others are stuck in a queue: they are not asked about."""
-    played = Played(monkeypatch, never, never, always)
-    played.sum(4 * SLOTS)
-    w = played.core
-    w.packets = 7000
-    w.chunk[:9], w.deadline[:9], w.order[:9], w.tries[:9] = np.arange(9) + 1000, np.inf, np.arange(9) + 5000, 0
-    w.order[0], w.tries[0] = 6000, 1
-    w._settled(np.array([0]), np.array([False]), played.clock.now)
-    assert not w.overtaken[1:9].any()
-    w._settled(
-        np.array([8]), np.array([False]), played.clock.now
-    )  # another worker's packet was sent again, or this answers a query
-    assert not w.overtaken[1:8].any()
-    w._settled(np.array([3]), np.array([True]), played.clock.now)
-    assert w.overtaken[1:3].tolist() == [1, 1]
 
 
 def test_a_chunk_that_waits_for_long_is_asked_about_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inalab.hosts.atp.departures import Departures
+from inalab.hosts.atp.server import AtpServer
 from inalab.testbed.plan.settings import TrialSettings
 from tests.replay import Replayed, replay
 
@@ -68,18 +68,17 @@ def test_bursts_on_slow_links_end() -> None:
 
 def test_atp_goes_on_where_bursts_meet_the_slow_link_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums stood still: each worker asked every 27 ms, a query waited for seconds, and each was answered with a result for all."""
-    answers: list[int] = []
-    lacking = Departures.lacking
+    servers: list[AtpServer] = []
+    begin = AtpServer.__init__
 
-    def counted(self: Departures, *of: Any) -> Any:
-        found = lacking(self, *of)
-        answers.append(len(found[0]))
-        return found
+    def begun(self: AtpServer, *of: Any) -> None:
+        begin(self, *of)
+        servers.append(self)
 
-    monkeypatch.setattr(Departures, "lacking", counted)
+    monkeypatch.setattr(AtpServer, "__init__", begun)
     links = {"host_rate": 0.6, "loss": 0.01, "burst": 8, "steps": 6}
     found = replay(TrialSettings(scheme="atp", **links), ELEMENTS)  # type: ignore[arg-type]
-    assert sum(answers) <= found.queries
+    assert 0 < sum(server.core.repeated for server in servers) <= found.queries
     assert found.duplicates <= 2 * found.queries <= 40 * found.lost
     assert max(found.tats[0]) <= 7 * found.bound
 

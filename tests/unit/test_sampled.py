@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from inalab.hosts.sampling import ELEMENTS, SEED, STEPS, Sampling, ScriptSampling
-from inalab.hosts.stream import quantization
 from inalab.hosts.tally import Tally
 from inalab.schemes import registry
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.launch import checked_sums
 from inalab.testbed.trial.sampled import Comparison, compared
+from tests import floats
 
 RING, SWITCHML, ATP = (registry.find(name) for name in ("ring", "switchml", "atp"))
 
@@ -77,8 +77,8 @@ def test_block_exponents_are_as_exact_as_switchml_states_and_hardly_more(workers
     draw = np.random.default_rng(workers)
     given = (draw.standard_normal((workers, 512)) * scale).astype(np.float32)
     given[:, 256:] *= np.float32(1e-9)  # beside large values small ones lose most: by the block's step alone
-    code = max(quantization.block_exponent(own) for own in given)
-    factor, step = quantization.scales(workers)[code], quantization.steps(workers)[code]
+    code = max(floats.block_exponent(own) for own in given)
+    factor, step = floats.scales(workers)[code], floats.steps(workers)[code]
     integers = np.rint(given.astype(np.float64) * factor).sum(axis=0)
     got = (integers * step).astype(np.float32)
     expected, magnitudes = given.astype(np.float64).sum(axis=0), np.abs(given.astype(np.float64)).sum(axis=0)

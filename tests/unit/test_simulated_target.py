@@ -91,7 +91,7 @@ def test_jobs_arrive_as_the_seed_has_it() -> None:
         ),
         (["run", "loss", "--target", "simulated"], "losses of scheme ring are not simulated"),
         (["run", "scale_workers", "--target", "embedded", "--set", "rack_sizes=32"], "512 workers do not run on one machine"),
-        (["run", "workers", "--set", "costs=none"], "costs are of target simulated"),
+        (["run", "workers", "--set", "costs=none"], "costs are of targets virtual and simulated"),
         (
             ["run", "workers", "--target", "simulated", "--set", "costs=x"],
             "costs x are unknown: choose one of none, dpdk, embedded",

@@ -1,0 +1,20 @@
+/* The SwitchML packet as bytes, the same that p4/include/switchml/headers.p4 describes; numbers are big-endian. */
+#pragma once
+
+#include <stdint.h>
+
+enum switchml_kind { SWITCHML_UPDATE = 1, SWITCHML_RESULT, SWITCHML_QUERY, SWITCHML_STATUS };
+
+enum switchml_mark { SWITCHML_AGAIN = 1, SWITCHML_INSISTS }; /* of an update, result or query; the latter of a query */
+
+typedef struct {
+    uint8_t job, worker, kind, version;
+    uint16_t slot;
+    uint8_t exponent, mark;
+    uint32_t epoch, chunk;
+} SwitchmlHeader; /* k integers follow it, or `seen` of a query and its answer */
+
+typedef struct {
+    SwitchmlHeader header;
+    uint32_t seen;
+} SwitchmlStatus;

@@ -1,0 +1,294 @@
+/* SwitchML's worker (NSDI '21, section 3): a stream of chunks through a pool of slots, self-clocked by results.
+
+   Chunks of all tensors are dealt to the slots in turn, and a slot's packets follow each other: round r of slot i, in version r mod 2,
+   is sent once round r - 1 is complete. It is number r * s + i of the stream. A chunk of floats needs the exponent that all workers
+   have agreed on. So each packet carries this worker's exponent of the chunk that the slot carries next, and the result their
+   maximum. Where that is unknown, because some worker has not started the next tensor yet, a round with exponents alone goes first;
+   so it is in all slots when a stream begins. All workers see the same result and decide alike.
+
+   The first chunk of a tensor always has such a round: its vector announces the tensor's length and dtype
+   (hosts.stream.announcement). int32 tensors need no exponents, and neither do float32 tensors with a fixed scaling factor. */
+#include "core.h"
+
+#include "../stream/inside.h"
+#include "../stream/quantization.h"
+#include "wire.h"
+
+#define HEARD 4 /* queries about a chunk in vain after which this worker asks further up than its own switch itself */
+
+static const Scheme scheme;
+
+static SwitchML *of(Stream *s) { return (SwitchML *)s; }
+static SwitchmlHeader *header(const Stream *s, int64_t row) { return (SwitchmlHeader *)datagram(&s->packets, row); }
+static uint32_t *vector(void *packet) { return (uint32_t *)((SwitchmlHeader *)packet + 1); }
+
+/* `packets` has two a slot: its update, and behind all updates its query. */
+SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes) {
+    SwitchML *w = calloc(1, sizeof *w);
+    stream_init(&w->stream, &scheme, slots, 1, recovery);
+    w->stream.k = k;
+    w->stream.packets = *packets;
+    w->stream.packet_bytes = packet_bytes;
+    w->slots = calloc(slots, sizeof *w->slots);
+    for (int32_t i = 0; i < slots; i++) {
+        w->slots[i].next = i;
+        w->slots[i].agreed = CODE_UNKNOWN;
+    }
+    return w;
+}
+
+void switchml_join(SwitchML *w, int32_t job, int32_t rank, uint32_t epoch, int32_t worker, int32_t workers, bool racks) {
+    Stream *s = &w->stream;
+    s->job = job;
+    s->rank = rank;
+    s->epoch = epoch;
+    w->worker = worker;
+    w->racks = racks;
+    for (int code = 0; code < 256; code++) {
+        w->scales[code] = scale_of(code, workers);
+        w->steps[code] = step_of(code, workers);
+    }
+    for (int32_t i = 0; i < 2 * s->count; i++)
+        *header(s, i) = (SwitchmlHeader){
+            .job = job, .worker = worker, .epoch = big(epoch), .slot = big_short(i % s->count),
+            .kind = i < s->count ? SWITCHML_UPDATE : SWITCHML_QUERY,
+        };
+}
+
+void switchml_free(SwitchML *w) {
+    for (int64_t i = 0; i < w->stream.transfers_count; i++)
+        free(w->stream.transfers[i].largest);
+    stream_release(&w->stream);
+    free(w->slots);
+    free(w);
+}
+
+/* --- sending */
+
+/* Whether the slot of a tensor's first chunk is at the round that announces the tensor. */
+static bool announces(const Transfer *t, const Slot *slot) { return slot->next == t->start && slot->ahead; }
+
+/* This worker's exponent of a chunk. */
+static uint8_t own_exponent(const Transfer *t, int64_t j, int64_t k) {
+    return t->floats && t->values ? block_exponent((const float *)t->values + j * k, elements_of(t, j, k)) : CODE_ZERO;
+}
+
+/* Put a tensor's chunk into the slot's packet, and the exponent of the chunk that the slot carries next.
+
+   Exponents go ahead, alone, where the chunk's own is unknown, and once for the first chunk. */
+static void fill(SwitchML *w, int32_t row, const Transfer *t) {
+    Stream *s = &w->stream;
+    Slot *slot = &w->slots[row];
+    SwitchmlHeader *packet = header(s, row);
+    int64_t j = slot->next - t->start, k = s->k;
+    if (0 <= j && j < t->length) {
+        slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed == CODE_UNKNOWN));
+        if (!slot->ahead)
+            t->largest[j] = slot->agreed;
+        if (!t->values)
+            ;
+        else if (slot->ahead && j == 0)
+            swap((const uint32_t *)t->announcement, vector(packet), k);
+        else if (slot->ahead)
+            memset(vector(packet), 0, k * sizeof(uint32_t));
+        else if (t->floats)
+            quantize((const float *)t->values + j * k, elements_of(t, j, k), w->scales[slot->agreed], vector(packet), k);
+        else {
+            memset(vector(packet), 0, k * sizeof(uint32_t));
+            swap((const uint32_t *)t->values + j * k, vector(packet), elements_of(t, j, k));
+        }
+    }
+    j += slot->ahead ? 0 : s->count;
+    if (0 <= j && j < t->length)
+        packet->exponent = own_exponent(t, j, k);
+}
+
+/* Send the next packets of these slots, as far as there are chunks for them. */
+static void release(SwitchML *w, const int32_t *rows, int count, double now) {
+    Stream *s = &w->stream;
+    int32_t ready[count + 1];
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        Slot *slot = &w->slots[rows[i]];
+        Row *row = &s->rows[rows[i]];
+        SwitchmlHeader *packet = header(s, rows[i]);
+        if (slot->next >= s->position)
+            continue;
+        ready[n++] = rows[i];
+        row->chunk = slot->round * s->count + rows[i];
+        row->tries = 0;
+        packet->mark = 0;
+        packet->version = slot->round & 1;
+        packet->exponent = CODE_UNKNOWN;
+        packet->chunk = big(row->chunk);
+        for (int64_t t = 0; t < s->transfers_count; t++)
+            fill(w, rows[i], &s->transfers[t]);
+    }
+    if (n)
+        stream_send(s, ready, n, now, false);
+}
+
+void switchml_start(SwitchML *w, const Transfer *new, double now) {
+    Stream *s = &w->stream;
+    int32_t idle[s->count];
+    int n = 0;
+    Transfer *t = stream_start(s, new);
+    t->largest = malloc(t->length);
+    for (int32_t i = 0; i < s->count; i++)
+        if (s->rows[i].chunk < 0)
+            idle[n++] = i;
+    release(w, idle, n, now);
+}
+
+static void mark_again(Stream *s, const int32_t *rows, int count) {
+    for (int i = 0; i < count; i++)
+        header(s, rows[i])->mark = SWITCHML_AGAIN;
+}
+
+/* Ask the switch whom it has seen in these slots. `insisting`, also the switches above it, even if another worker does. */
+static void query(SwitchML *w, int32_t row, bool again, bool insisting) {
+    Stream *s = &w->stream;
+    SwitchmlHeader *packet = header(s, s->count + row), *update = header(s, row);
+    packet->version = update->version;
+    packet->chunk = update->chunk;
+    packet->mark = insisting ? SWITCHML_INSISTS : again;
+    packet->exponent = s->rows[row].tries; /* which the answer repeats */
+}
+
+/* Whoever asks for the rack may have stopped, or may not be heard, where a slot has been asked about often. */
+static void ask(Stream *s, const int32_t *rows, const bool *again, int count, bool urgent) {
+    for (int i = 0; i < count; i++)
+        query(of(s), rows[i], again[i], s->rows[rows[i]].asked > HEARD);
+    stream_put(s, rows, count, urgent, sizeof(SwitchmlStatus), s->count);
+}
+
+/* Ask the network whom a slot's chunk lacks: where its own rack is complete, the switch queries the one above. */
+void switchml_ask_whom(SwitchML *w, int64_t row) {
+    int32_t rows[] = {row};
+    query(w, row, true, true);
+    stream_put(&w->stream, rows, 1, false, sizeof(SwitchmlStatus), w->stream.count);
+}
+
+static const Scheme scheme = {mark_again, ask};
+
+/* --- receiving */
+
+/* Keep the exponents and the sums of a result. */
+static void take(SwitchML *w, int32_t row, const SwitchmlHeader *packet) {
+    Stream *s = &w->stream;
+    Slot *slot = &w->slots[row];
+    for (int64_t i = 0; i < s->transfers_count; i++) {
+        Transfer *t = &s->transfers[i];
+        int64_t j = slot->next - t->start;
+        if (j < 0 || j >= t->length)
+            continue;
+        if (announces(t, slot) && t->values)
+            stream_announced(s, t, (const int32_t *)vector((void *)packet));
+        if (slot->ahead)
+            continue;
+        if (t->values && t->floats)
+            dequantize(vector((void *)packet), w->steps[t->largest[j]], (float *)t->result + j * s->k, elements_of(t, j, s->k));
+        else if (t->values)
+            swap(vector((void *)packet), (uint32_t *)t->result + j * s->k, elements_of(t, j, s->k));
+        t->remaining--;
+    }
+}
+
+/* The slot's round is complete: the next one is about the same chunk where exponents went ahead, else about a later one. */
+static void turn(SwitchML *w, Slot *slot, const SwitchmlHeader *packet) {
+    slot->round++;
+    slot->announced = slot->ahead;
+    slot->next += slot->ahead ? 0 : w->stream.count;
+    slot->agreed = packet->exponent;
+}
+
+/* Learn from a status whom a switch lacks: next to this worker it may be this one, further up it is another rack. Whether it tells
+   of a chunk that waits, and answers a query since that was sent. */
+static bool learn(SwitchML *w, const SwitchmlStatus *status, bool *lacks) {
+    const SwitchmlHeader *packet = &status->header;
+    int32_t row = big_short(packet->slot), ahead = big(packet->epoch) - w->stream.epoch;
+    Slot *slot = &w->slots[row];
+    if (w->stream.rows[row].chunk < 0 || (uint32_t)w->stream.rows[row].chunk != big(packet->chunk))
+        return false;
+    if (ahead) {
+        slot->newer |= ahead > 0;
+        return false;
+    }
+    uint32_t seen = big(status->seen);
+    if (packet->mark < SWITCHML_LEVELS)
+        slot->seen[packet->mark] = seen;
+    *lacks = packet->mark == 0 && !(seen >> w->worker & 1);
+    return !*lacks || packet->exponent == (uint8_t)w->stream.rows[row].tries;
+}
+
+static void take_statuses(SwitchML *w, const Datagrams *packets, const int *where, int statuses, const bool *complete, double now) {
+    Stream *s = &w->stream;
+    int32_t rows[statuses];
+    bool lacking[statuses], had[s->count];
+    int n = 0;
+    memset(had, 0, sizeof had);
+    for (int i = 0; i < statuses; i++) {
+        const SwitchmlStatus *status = (SwitchmlStatus *)datagram(packets, where[i]);
+        int32_t row = big_short(status->header.slot);
+        bool lacks;
+        if (!learn(w, status, &lacks) || had[row])
+            continue;
+        had[row] = true;
+        if (complete[row])
+            continue; /* its result has come, too */
+        rows[n] = row;
+        lacking[n++] = lacks;
+    }
+    recovery_answered(s, rows, lacking, n, now, w->racks);
+}
+
+/* Take in packets; false if none of them is a result that was waited for. */
+bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
+    Stream *s = &w->stream;
+    int32_t rows[packets->count + 1];
+    int places[packets->count + 1], statuses[packets->count + 1], n = 0, m = 0;
+    bool once[packets->count + 1], had[s->count], on_path[] = {true};
+    int64_t needless = 0;
+    memset(had, 0, sizeof had);
+    for (int i = 0; i < packets->count; i++) {
+        const SwitchmlHeader *packet = (SwitchmlHeader *)datagram(packets, i);
+        uint32_t length = packets->lengths[i];
+        s->counters.bytes_received += length;
+        bool is_result = length == (uint32_t)s->packet_bytes && packet->kind == SWITCHML_RESULT;
+        bool is_status = length == sizeof(SwitchmlStatus) && packet->kind == SWITCHML_STATUS;
+        int32_t slot = big_short(packet->slot);
+        if (!(is_result || is_status) || packet->job != s->job || slot >= s->count)
+            s->counters.malformed++;
+        else if (is_status)
+            statuses[m++] = i;
+        else if (packet->epoch != big(s->epoch))
+            s->counters.outdated++;
+        else if (s->rows[slot].chunk < 0 || (uint32_t)s->rows[slot].chunk != big(packet->chunk) || had[slot])
+            needless++;
+        else {
+            had[slot] = true;
+            places[n] = i;
+            once[n] = packet->mark == 0;
+            rows[n++] = slot;
+        }
+    }
+    if (m)
+        take_statuses(w, packets, statuses, m, had, now);
+    if (needless)
+        stream_needless(s, needless, on_path, now);
+    if (!n)
+        return false;
+    stream_settled(s, rows, once, n, now);
+    for (int i = 0; i < n; i++) {
+        const SwitchmlHeader *packet = (SwitchmlHeader *)datagram(packets, places[i]);
+        take(w, rows[i], packet);
+        turn(w, &w->slots[rows[i]], packet);
+    }
+    for (int64_t i = 0; i < s->transfers_count;)
+        if (s->transfers[i].remaining)
+            i++;
+        else
+            stream_finish(s, i);
+    release(w, rows, n, now);
+    return true;
+}

@@ -1,1 +1,0 @@
-"""ATP packet by packet (NSDI '21): aggregators that jobs share, parameter servers, and windows."""
