@@ -43,7 +43,6 @@ figures: $(READY) ## run all experiments on TARGET, some hours; QUICK=1: minutes
 	@$(BIN)/inalab run all $(ON) --seed $(SEED) $(if $(QUICK),--quick) $(if $(RESUME),--resume)
 
 # side by side, because tests wait for timers and processes; those that must be alone take their turn
-# The first test that needs the simulator's loops compiles them, which may take minutes beside others and counts as its own time.
 USUAL = -n $(TESTS_AT_A_TIME) --dist worksteal $(ON) --timeout=900
 PYTEST = $(BIN)/python -m pytest $(USUAL) $(if $(SLOWEST),--durations=$(SLOWEST))
 

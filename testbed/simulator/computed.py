@@ -15,7 +15,7 @@ def computed_trial(settings: TrialSettings, seed: int, own: costs.Known | None =
 
     Raises SettingsError for what is not simulated, and TrialError for what would take too long.
     """
-    from inalab.testbed.simulator.trial import compute  # compiled loops, which take a moment to load
+    from inalab.testbed.simulator.trial import compute  # which loads PyTorch
 
     settings.check()
     check(settings)

@@ -1,4 +1,4 @@
-"""The simulator's loops: C, with the protocols' cores."""
+"""The simulator's C, built with the protocols' cores."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_bursts_on_slow_links_end() -> None:
     """With this seed a job ended for want of patience: links carried nothing but answers to queries that had them already."""
     links = {"host_rate": 0.6, "uplink_rate": 0.6, "loss": 0.01, "burst": 8, "steps": 8, "compute_ms": 50}
     found = replay(TrialSettings(**links), ELEMENTS, seed=3)  # type: ignore[arg-type]
-    assert found.tat <= 1.6 * found.bound
+    assert found.tat <= 2 * found.bound
 
 
 def test_atp_goes_on_where_bursts_meet_the_slow_link_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +71,8 @@ def test_atp_goes_on_where_bursts_meet_the_slow_link_of_its_server(monkeypatch: 
     servers: list[AtpServer] = []
     begin = AtpServer.__init__
 
-    def begun(self: AtpServer, *of: Any) -> None:
-        begin(self, *of)
+    def begun(self: AtpServer, *of: Any, **own: Any) -> None:
+        begin(self, *of, **own)
         servers.append(self)
 
     monkeypatch.setattr(AtpServer, "__init__", begun)
