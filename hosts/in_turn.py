@@ -62,17 +62,17 @@ class InTurn:
         self.waiting.close()
 
     def _start(self, pending: PendingSum) -> None:
-        with _reporting(pending):
+        with reporting(pending):
             if self.sampling and pending.operation in COLLECTIVE:
                 pending.sample = self.sampling.before(pending.tensor)
-            then, pending.started = partial(_keep, pending), self.driver.monotonic()
-            started = self.collective.start(_values(pending.tensor), True, pending.label, then, pending.operation)
+            then, pending.started = partial(keep, pending), self.driver.monotonic()
+            started = self.collective.start(values_of(pending.tensor), True, pending.label, then, pending.operation)
             self.under_way.append((pending, started))
 
     def _advance(self, interrupt: int) -> None:
         """Go on until the first sum is over, or the descriptor is readable; others may be over before."""
         pending, started = self.under_way[0]
-        with _reporting(pending):
+        with reporting(pending):
             self.collective.advance(started, interrupt)
         self.under_way[:] = [both for both in self.under_way if not both[0].is_completed()]
 
@@ -93,7 +93,7 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
 
 
-def _values(tensor: torch.Tensor) -> NDArray[Any]:
+def values_of(tensor: torch.Tensor) -> NDArray[Any]:
     """What is summed for a tensor; float16 is summed as float32."""
     values = tensor.detach().resolve_neg()
     return _lent(values.float().contiguous() if tensor.dtype == torch.float16 else values.contiguous())
@@ -118,11 +118,11 @@ def _lent(tensor: torch.Tensor) -> NDArray[Any]:
     return np.asarray(_Lender(tensor)) if tensor.numel() else tensor.clone().numpy()
 
 
-def _keep(pending: PendingSum, started: Sum) -> None:
+def keep(pending: PendingSum, started: Sum) -> None:
     """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
     tensor, total = pending.tensor, torch.from_numpy(started.total)
     pending.version, pending.update = started.version, started.update
-    with _reporting(pending):
+    with reporting(pending):
         if pending.sample is not None:
             number, sample = pending.sample
             tally.sampled(number, sample.record([total.reshape(-1)]))
@@ -135,7 +135,7 @@ def _keep(pending: PendingSum, started: Sum) -> None:
 
 
 @contextmanager
-def _reporting(pending: PendingSum) -> Iterator[None]:
+def reporting(pending: PendingSum) -> Iterator[None]:
     """What goes wrong with a sum is raised where somebody waits for it. If it was over before, the others learn of it in turn."""
     try:
         yield

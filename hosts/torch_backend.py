@@ -43,6 +43,7 @@ from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 from inalab.hosts.tcp.connection import count_segments
 from inalab.hosts.tcp.kernel import connections_from
+from inalab.hosts.virtual_script import Awaited, Meeting, Sent, SimulatedSums, Simulation, current
 
 PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
@@ -60,6 +61,7 @@ class Options:
     pulse: Pulse = None  # tells a reason to give up, see hosts.drivers.stream
     notes: LaunchFiles | None = None  # where the workers note their calls for each other, see hosts.calls
     sampling: ScriptSampling | None = None  # of the sums that are compared with what was given, see hosts.sampling
+    simulation: Simulation | None = None  # in virtual time
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -72,44 +74,58 @@ class Options:
             notes.reason,
             notes if notes.folder.is_dir() else None,
             ScriptSampling.from_environment(),
+            current[0] if current else None,
         )
 
 
 class InaProcessGroup(dist.ProcessGroup):
     """Gloo, with sums over the scheme."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, options: Options) -> None:
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta, options: Options, ranks: tuple[int, ...] = ()
+    ) -> None:  # fmt: skip
+        """`ranks` are its workers' among all, where it is a group of some."""
         super().__init__(rank, size)  # type: ignore[call-arg] # without a store of its own
+        self.ranks, self.simulation = ranks or tuple(range(size)), options.simulation
+        if self.simulation is not None:
+            self.simulation.ask(Meeting(self.ranks))
         self.gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self.place = options.place
         self.pulse, self.timeout = options.pulse, timeout.total_seconds()
-        self.sums: InTurn | None = None
+        self.sums: InTurn | SimulatedSums | None = None
         self.turn = threading.Lock()  # a script's threads note their sums in the order in which they start
         self.calls: Calls | None = None
-        self.collective = self._join(store, options)
-        if self.collective is not None:
-            self.sums = InTurn(self.collective, self.place.driver, options.sampling)
-            self.sums.begin()
+        self.collective: Collective | SimulatedSums | None = None
+        if self._has_scheme(store, options):
+            self._join(options)
 
-    def _join(self, store: Any, options: Options) -> Collective | None:
-        """The scheme, for a group of all workers while no other has it; None where the group is Gloo's alone."""
+    def _has_scheme(self, store: Any, options: Options) -> bool:
+        """Whether it is a group of all workers while no other has the scheme; else it is Gloo's alone."""
         place, rank, size = self.place, self.rank(), self.size()
         if place.scheme.native or size != place.membership.size:
-            return None
+            return False
         if rank != place.membership.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
-        if (epoch := _agree(PrefixStore("ina", store), rank, size, not joined)) == NONE:
-            return None
+        self.epoch = _agree(PrefixStore("ina", store), rank, size, not joined)
+        return self.epoch != NONE
+
+    def _join(self, options: Options) -> None:
+        """Take part in the scheme."""
         joined.append(self)
         if options.notes is not None:
-            self.calls = Calls(options.notes.folder, epoch, rank, size)
+            self.calls = Calls(options.notes.folder, self.epoch, self.rank(), self.size())
+        if options.simulation is not None:
+            self.collective = self.sums = SimulatedSums(options.simulation, options.sampling)
+            return
         try:
-            return place.scheme.join(place, epoch, self._reason if options.pulse else None)
+            self.collective = self.place.scheme.join(self.place, self.epoch, self._reason if options.pulse else None)
         except BaseException:
             self._leave()
             raise
+        self.sums = InTurn(self.collective, self.place.driver, options.sampling)
+        self.sums.begin()
 
     def _reason(self) -> str | None:
         """A reason to give up: somebody's, calls that differ, or a sum longer than the group's timeout, which Gloo keeps itself."""
@@ -190,10 +206,14 @@ class InaProcessGroup(dist.ProcessGroup):
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.send."""
+        if self.simulation is not None:
+            self.simulation.ask(Sent(self.ranks[rank]))
         return self._noted("", self.gloo, tensors).send(tensors, rank, tag)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.recv."""
+        if self.simulation is not None:
+            self.simulation.ask(Awaited(self.ranks[rank]))
         return self._noted("", self.gloo, []).recv(tensors, rank, tag)
 
     def barrier(self, opts: Any = None) -> Any:
@@ -229,6 +249,8 @@ class InaProcessGroup(dist.ProcessGroup):
     def _noted(self, call: str, carrier: Any, tensors: Any) -> Any:
         """What carries a call with these tensors, Gloo or torch's own way to it, once it is noted; "" is one of a worker alone."""
         tally.left_to_gloo(tensors)
+        if self.simulation is not None and call:
+            self.simulation.ask(Meeting(self.ranks))
         if self.calls and call:
             self.calls.note(call)
         return carrier
@@ -288,8 +310,10 @@ def leave_tally() -> None:
 
 def create(given: Any, options: Options | None) -> InaProcessGroup:
     """A group, for torch: `given` are its DistributedBackendOptions."""
-    identity = (given.group_id, tuple(given.global_ranks_in_group))
+    ranks = tuple(given.global_ranks_in_group)
+    identity = given.group_id, ranks
     made[identity] += 1
     stores.append(given.store)
     store = PrefixStore(f"{made[identity]}", given.store)
-    return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options or Options.from_environment())
+    options = options or Options.from_environment()
+    return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options, ranks)

@@ -18,7 +18,7 @@ from inalab.hosts.pending import PendingSum
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import InaProcessGroup
 
-METHODS = ("allreduce", "sum", "shutdown", "_noted", "_reason", "_join", "_leave")
+METHODS = ("allreduce", "sum", "shutdown", "_noted", "_reason", "_has_scheme", "_join", "_leave")
 
 
 class Doubling(Summing):
@@ -83,7 +83,7 @@ def bare(**given: Any) -> Any:
     """A group with these attributes that has neither a thread nor a Gloo group of its own."""
     made = SimpleNamespace(
         gloo=GlooCalls(), collective=None, sums=None, calls=None, place=place(), turn=threading.Lock(), rank=lambda: 0,
-        size=lambda: 1,
+        size=lambda: 1, simulation=None,
     )  # fmt: skip
     if collective := given.get("collective"):
         made.sums = InTurn(collective, SOCKETS)

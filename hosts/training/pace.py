@@ -64,7 +64,10 @@ class _OfTheEnvironment:
 @cache
 def _pace() -> Pace:
     given = json.loads(os.environ[VARIABLE])
-    return Pace(given["compute_ms"], given["seed"], given["rank"], Straggler(**given["straggler"]))
+    from inalab.hosts.virtual_script import ScriptDriver, current  # which loads PyTorch
+
+    driver = ScriptDriver(current[0]) if current else None
+    return Pace(given["compute_ms"], given["seed"], given["rank"], Straggler(**given["straggler"]), driver)
 
 
 def padded_sleep(until: float, driver: Driver = SOCKETS) -> None:

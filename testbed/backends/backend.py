@@ -7,7 +7,7 @@ from typing import Any
 
 from inalab.hosts.messages import Message
 from inalab.testbed.plan.experiment import Trial
-from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
 
@@ -42,6 +42,10 @@ class Backend:
     def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
         """Begin a trial, where trials may run side by side."""
         raise NotImplementedError
+
+    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:
+        """Run a PyTorch script for every worker (testbed.trial.launch); the exit code. SettingsError where it cannot."""
+        raise SettingsError(f"target {self.name} computes trials, and runs no scripts: choose another target")
 
     def versions(self) -> dict[str, str]:
         """What it is made of, for the record of a run."""

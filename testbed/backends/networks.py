@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,12 @@ class Networks(Backend):
         from inalab.testbed.trial.coordinator import run_trial  # which takes a moment to load
 
         return run_trial(settings, seed, self.target(settings.running(), settings.k), report, capture)
+
+    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:
+        from inalab.testbed.trial.launch import launch  # which loads PyTorch
+
+        self.refuse(settings)
+        return launch(settings, seed, self.target(settings.running(), settings.k), list(script), torchrun, check_sums)
 
     def versions(self) -> dict[str, str]:
         return next(iter(self.targets.values())).versions() if self.targets else {}

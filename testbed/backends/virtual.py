@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,14 @@ class Virtual(Backend):
 
         with opened(capture, settings.plan()) as files:
             return Apart(isolation.fork, trial)
+
+    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:
+        from inalab.testbed.virtual.script import launch  # which loads PyTorch
+
+        self.refuse(settings)
+        if torchrun:
+            raise SettingsError("torchrun starts processes of its own, which know nothing of virtual time: leave --torchrun out")
+        return launch(settings, seed, self._library(settings), list(script), check_sums)
 
     def versions(self) -> dict[str, str]:
         """The origins of the costs."""

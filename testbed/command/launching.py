@@ -15,7 +15,7 @@ def launch(
             help='what init_process_group("ina") sums over: a name, as `inalab list` shows it, or a file such as ./mine.py'
         ),
     ] = "switchml",
-    target: Annotated[str, typer.Option(help="what runs the switches: embedded or bmv2")] = "embedded",
+    target: Annotated[str, typer.Option(help="where: embedded or bmv2, or virtual, in virtual time")] = "embedded",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers (in each rack), host_rate, k, loss, ...")
     ] = None,
@@ -29,19 +29,16 @@ def launch(
     from inalab.testbed import backends
     from inalab.testbed.plan.effect import refuse_idle
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
-    from inalab.testbed.trial.launch import launch as launch_on_hosts
     from inalab.testbed.trial.launch import refuse_training
 
     chosen = named_scheme(scheme)
     given = parse_overrides(set_ or [], TrialSettings)
     if "scheme" in given:
         raise SettingsError("the scheme of a launch is chosen by --scheme")
-    backend = backends.with_switches(target)
+    backend = backends.find(target)
     settings = make_settings(TrialSettings, {**backend.usual} | given | {"scheme": chosen})
     refuse_training(settings)
     settings.check()
-    settings.check_switches()
     refuse_idle(settings, given)
     backend.require()
-    chosen_target = backend.target(settings.running(), settings.k)
-    raise typer.Exit(launch_on_hosts(settings, seed, chosen_target, script, torchrun, check_sums))
+    raise typer.Exit(backend.launch(settings, seed, script, torchrun, check_sums))

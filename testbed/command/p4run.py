@@ -28,8 +28,8 @@ from inalab.switches.embedded.build import build
 from inalab.switches.embedded.target import EmbeddedSwitch
 from inalab.switches.runtime_json import RuntimeJsonError
 from inalab.switches.target import SwitchError
-from inalab.testbed.command.scratch import scratch
 from inalab.testbed.command.servers import Servers
+from inalab.testbed.scratch import scratch
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
 from inalab.topologies.exercise import End, Exercise, ExerciseError, ExerciseSwitch, read_json

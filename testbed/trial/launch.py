@@ -59,7 +59,7 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
     With `check_sums` it is 1, too, if the script ended well and the scheme gave a worker a sum that is none: see hosts.sampling.
     """
     check_script(Path(script[0]))
-    _say(described([settings]))
+    say(described([settings]))
     if not torchrun:
         importlib.import_module(OF_DDP)
     pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun, check_sums))
@@ -134,15 +134,40 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         network.stop()
         tallies = launched.tallies()
         for sentence in summary(list(tallies.values()), settings, carried.metrics()["hosts"], took, busy) if code == 0 else ():
-            _say(sentence)
+            say(sentence)
         if check_sums:
             found = checked_sums(tallies, settings)
-            _say(found.sentence)
+            say(found.sentence)
             code = code or int(found.wrong)
         return code
     except (NetworkError, SwitchError, ControlError) as error:
         print(f"inalab: {error}", file=sys.stderr)
         return 1
+
+
+class Failures:
+    """How scripts failed, by the word that they left of it."""
+
+    def __init__(self, notes: LaunchFiles, size: int) -> None:
+        self.notes = notes
+        self.silent = set(range(size))  # ranks whose failure was not told yet, if there is one
+        self.ranks_of: dict[str, list[int]] = {}  # by failure
+
+    def tell(self) -> None:
+        """Print those that are new; what is the same on several ranks, once."""
+        for rank in sorted(self.silent):
+            if (text := self.notes.failure(rank)) is not None:
+                self.silent.remove(rank)
+                if text not in self.ranks_of:
+                    _print(rank, text.encode().split(b"\n"))
+                self.ranks_of.setdefault(text, []).append(rank)
+
+    def conclude(self) -> None:
+        """Likewise, and say who failed in the same way."""
+        self.tell()
+        for ranks in self.ranks_of.values():
+            if len(ranks) > 1:
+                say(f"{workers(ranks[1:])} failed in the same way as worker {ranks[0]}")
 
 
 class _Launch:
@@ -156,8 +181,7 @@ class _Launch:
         self.cause = ""
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
-        self.silent = set(range(network.plan.topology.size))  # ranks whose failure was not told yet, if there is one
-        self.failures_of: dict[str, list[int]] = {}  # failures, and the ranks that failed so
+        self.failures = Failures(notes, network.plan.topology.size)
 
     def run(self, script: list[str], torchrun: bool, look: Callable[[], None]) -> int:
         """The first exit code that is not 0. It calls `look` several times a second."""
@@ -169,10 +193,10 @@ class _Launch:
         ended_at = float("inf")
         while (self.ranks or self.outputs.get_map()) and time.monotonic() < ended_at:
             for key, _ in self.outputs.select(0.1):
-                if not _forward(key.fd, key.data):
+                if not forward(key.fd, key.data):
                     self.outputs.unregister(key.fd)
             look()
-            self._tell_failures()
+            self.failures.tell()
             if why := watch.trouble():
                 self._fail(why, 1)
             self._reap()
@@ -180,10 +204,7 @@ class _Launch:
                 ended_at = min(ended_at, time.monotonic() + LAST_WORDS)
             if time.monotonic() > self.deadline:
                 self._end_survivors()
-        self._tell_failures()
-        for ranks in self.failures_of.values():
-            if len(ranks) > 1:
-                _say(f"{workers(ranks[1:])} failed in the same way as worker {ranks[0]}")
+        self.failures.conclude()
         return self.failed
 
     def tallies(self) -> dict[int, Tally]:
@@ -214,32 +235,24 @@ class _Launch:
         if not self.failed:
             self.failed, self.cause, self.deadline = code, cause, time.monotonic() + GRACE
             self.notes.give_up(cause)
-            _say(cause)
-
-    def _tell_failures(self) -> None:
-        """Print how scripts failed; what is the same on several ranks, once."""
-        for rank in sorted(self.silent):
-            if (text := self.notes.failure(rank)) is not None:
-                self.silent.remove(rank)
-                if text not in self.failures_of:
-                    _print(rank, text.encode().split(b"\n"))
-                self.failures_of.setdefault(text, []).append(rank)
+            say(cause)
 
     def _end_survivors(self) -> None:
         who = workers(sorted(self.ranks.values()))
-        _say(f"{who} got SIGKILL, {GRACE:g} s after this failure: {self.cause}")
+        say(f"{who} got SIGKILL, {GRACE:g} s after this failure: {self.cause}")
         for pid in self.ranks:
             os.kill(pid, signal.SIGKILL)
         self.deadline = float("inf")
 
 
 def summary(
-    tallies: list[Tally], settings: TrialSettings, carried: list[dict[str, int]], took: float, busy: str = ""
+    tallies: list[Tally], settings: TrialSettings, carried: list[dict[str, int]], took: float, busy: str = "",
+    spent: str = ", its imports included",
 ) -> list[str]:  # fmt: skip
     """What a script's collectives used, as sentences; calls and bytes are a worker's, packets all workers'.
 
     `carried` are the bytes "up" and "down" of each worker's link: whatever the script sent, also where no tally noted it. The
-    script `took` seconds, and `busy` says of what the machine had too little.
+    script `took` seconds, `spent` as that says, and `busy` says of what the machine had too little.
     Nothing where no worker left a tally, because its script did not come to the interpreter's end.
     """
     if not tallies:
@@ -259,7 +272,7 @@ def summary(
         )
     up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
     sentences.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
-    sentences.append(f"the script took {took:.1f} s, its imports included" + (f"; {busy}" if busy else ""))
+    sentences.append(f"the script took {took:.1f} s{spent}" + (f"; {busy}" if busy else ""))
     if not whole.sums and not scheme.native:
         sentences.append(
             f"nothing was summed by {scheme.name}: all-reduces by SUM use it after "
@@ -315,11 +328,12 @@ def _megabytes(size: float) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """To the user, beside what the scripts print."""
     print(f"inalab: {sentence}", file=sys.stderr, flush=True)
 
 
-def _forward(descriptor: int, state: list) -> bool:  # type: ignore[type-arg]
+def forward(descriptor: int, state: list) -> bool:  # type: ignore[type-arg]
     """Print the whole lines that have come, with the rank; False at the end of the output."""
     rank, rest = state
     data = os.read(descriptor, 65536)

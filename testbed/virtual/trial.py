@@ -59,7 +59,7 @@ def run_trial(
     `library` is the scheme's program, built as one (switches.embedded.build). `own` are costs in place of those that the settings
     name. What passes the links of `files` is written there.
     """
-    trial = _Trial(settings, seed, library, report, own or costs.of(settings.costs).virtual)
+    trial = VirtualTrial(settings, seed, library, report, own or costs.of(settings.costs).virtual)
     taps = {link.name: Tap(trial.network, link, descriptor) for link, descriptor in files}
     try:
         result = trial.run()
@@ -102,7 +102,9 @@ class _Exact:
         tensor.copy_(torch.stack([given[r] for r in range(self.size)]).sum(0))
 
 
-class _Trial:
+class VirtualTrial:
+    """A trial's network, and the jobs on it."""
+
     def __init__(self, settings: TrialSettings, seed: int, library: Path, report: Report, taken: Costs) -> None:
         self.settings, self.seed, self.report = settings, seed, report
         self.plan = settings.plan()
@@ -122,7 +124,7 @@ class _Trial:
     def run(self) -> dict[str, Any]:
         """The measurements."""
         for job, run in zip(self.admitted, self.jobs, strict=True):
-            for server in (*(Server(host) for host in job.plan.servers), *beside([job])):
+            for server in self.serving_on(job):
                 self._begin_serving(job, server)
             exact = _Exact(self.time, job.plan.size)
             for host in job.plan.hosts:
@@ -135,7 +137,7 @@ class _Trial:
             raise TrialError(why)
         if any(not any(step["tat"] for step in run.steps) for run in self.jobs):
             raise TrialError("what a worker alone sums takes no time: set workers to 2 or more, or choose target embedded")
-        carried = self._bytes()
+        carried = self.carried()
         if self.settings.outage_at is not None and len(self.outage) < 2:
             raise TrialError("the training ended before the outage did: set outage_at lower, or steps higher")
         if self.settings.death_at is not None and self.death is None:
@@ -147,6 +149,10 @@ class _Trial:
         controls = {name: switch.program for name, switch in self.network.switches.items()}
         counted = count(self.settings, self.plan, self.admitted, controls)
         return outcome(self.settings, self.jobs, counted, self.started, carried | {"outage": self.outage, "death": self.death})
+
+    def serving_on(self, job: Admitted) -> list[Server]:
+        """The job's servers, on hosts of their own and on workers'."""
+        return [*(Server(host) for host in job.plan.servers), *beside([job])]
 
     def why(self) -> str:
         """Why workers have failed; empty if none has."""
@@ -250,7 +256,7 @@ class _Trial:
         run.hear(message)
         self.report(message)
 
-    def _bytes(self) -> dict[str, list[dict[str, int]]]:
+    def carried(self) -> dict[str, list[dict[str, int]]]:
         """Bytes on links since the start, as testbed.trial.load.LinkBytes has them."""
         return {
             kind: [{way: now[way] - before[way] for way in now} for before, now in zip(self.before[kind], links, strict=True)]

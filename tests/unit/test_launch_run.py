@@ -97,10 +97,10 @@ def test_a_line_that_comes_in_parts_is_printed_once_it_is_whole(capsysbinary: py
     state, printed = [3, b""], []
     for part in (b"on", b"e", b"\ntw", b"o\nthree"):
         os.write(writer, part)
-        assert launch._forward(reader, state)
+        assert launch.forward(reader, state)
         printed.append(capsysbinary.readouterr().out)
     os.close(writer)
-    assert not launch._forward(reader, state)
+    assert not launch.forward(reader, state)
     assert [*printed, capsysbinary.readouterr().out] == [b"", b"", b"[3] one\n", b"[3] two\n", b"[3] three\n"]
     os.close(reader)
 

@@ -88,7 +88,7 @@ def test_groups_of_some_workers_and_native_schemes_are_gloos_alone(joined: list[
 def test_a_rank_that_is_not_the_workers_place_is_refused() -> None:
     here = place(rank=1, size=2)
     with pytest.raises(RuntimeError, match="rank 0 was given to the worker whose place in the network is 1"):
-        bare(place=here, size=lambda: 2)._join(dist.HashStore(), Options(here))
+        bare(place=here, size=lambda: 2)._has_scheme(dist.HashStore(), Options(here))
 
 
 def test_who_cannot_join_leaves_the_scheme_to_the_next_group_and_no_descriptor(joined: list[Any], tmp_path: Path) -> None:

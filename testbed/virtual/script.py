@@ -1,0 +1,286 @@
+"""`inalab launch --target virtual`: a PyTorch script on hosts whose network is simulated, in time that passes only where all wait.
+
+Every worker's script is a process of this machine. Its collectives over the scheme take place here, with the real cores, the P4
+program and the network of a trial in virtual time. While a worker's process computes, time stands still; workers go on one after
+another, in the order in which their collectives are over. So a run is the same again, whatever the machine does meanwhile.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import threading
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from inalab.hosts import virtual_script
+from inalab.hosts.collective import AggregationError, Collective, workers
+from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
+from inalab.hosts.drivers.virtual_time import Event, StuckError
+from inalab.hosts.launch_files import FOLDER, LaunchFiles
+from inalab.hosts.place import Place
+from inalab.hosts.tally import Tally
+from inalab.hosts.virtual_script import Answer, Awaited, Meeting, Pause, Request, Sent, Summand
+from inalab.testbed.plan.described import described
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.testbed.scratch import scratch
+from inalab.testbed.simulator import costs
+from inalab.testbed.trial.hosted import on_host
+from inalab.testbed.trial.launch import OF_DDP, Failures, check_script, checked_sums, environment, forward, say, summary
+from inalab.testbed.trial.watch import ended
+from inalab.testbed.virtual.trial import VirtualTrial
+from inalab.topologies import isolation
+
+VIRTUAL = " of virtual time, in which computing takes what it is padded to"
+PATIENT = 0.5  # seconds of this machine between two looks at a process that requests nothing
+SLEEPING = 3  # looks in a row at a process that sleeps after which it waits for something that only time brings
+STEP = 1e-3  # seconds of virtual time that pass then
+
+
+class Script:
+    """A worker's process."""
+
+    def __init__(self, rank: int, given: dict[str, str], script: list[str]) -> None:
+        self.rank, (reader, writer) = rank, os.pipe()
+        self.connection, theirs = Pipe()
+        self.pid = isolation.fork(partial(self._run, theirs, writer, given, script))
+        os.close(writer)
+        theirs.close()
+        self.output = reader
+        self.code: int | None = None  # once it has ended
+
+    def _run(self, connection: Connection, writer: int, given: dict[str, str], script: list[str]) -> int:
+        self.connection.close()
+        virtual_script.current.append(virtual_script.Simulation(connection))
+        return on_host(writer, given, script, torchrun=False)
+
+    def sleeps(self) -> bool:
+        """Whether none of its threads, nor of its children's, runs or could."""
+        states = set()
+        for pid in (self.pid, *_children(self.pid)):
+            for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+                with suppress(OSError):
+                    states.add(task.read_text().rpartition(")")[2].split()[0])
+        return states <= {"S", "Z"}
+
+
+def _children(pid: int) -> list[int]:
+    """Processes that a process has started, and those that they have."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += [int(child) for child in children.read_text().split()]
+    return found + [grandchild for child in found for grandchild in _children(child)]
+
+
+class ScriptTrial(VirtualTrial):
+    """The scripts of a network's workers under way."""
+
+    def __init__(self, settings: TrialSettings, seed: int, library: Path, scripts: list[Script]) -> None:
+        super().__init__(settings, seed, library, lambda message: None, costs.of(settings.costs).virtual)
+        self.scripts = scripts
+        self.why_ended = ""  # the first worker that has ended, and how
+        self.failed = 0  # its exit code, if that was not 0
+        self.met: dict[tuple[int, ...], tuple[set[int], Event]] = {}  # by ranks: who has come to their next call, and that all have
+        self.sent: Counter[tuple[int, int]] = Counter()  # tensors, by sender and receiver
+        self.received: Counter[tuple[int, int]] = Counter()
+        self.arrivals: defaultdict[int, Event] = defaultdict(lambda: Event(self.time))  # by receiver: something is sent
+        self.summing: set[int] = set()  # ranks of those whose sums are under way
+        self.guessed = False  # whether time passed although a process requested nothing
+
+    def follow(self) -> int:
+        """Until all scripts have ended; the first exit code that is not 0."""
+        (job,) = self.admitted
+        for server in self.serving_on(job):
+            self._begin_serving(job, server)
+        for host in job.plan.hosts:
+            self._start(job, host, self._attend)
+        self.working = job.plan.size
+        self.time.at(self.started, lambda: self.before.update(self._octets()))
+        try:
+            self.time.run(until=lambda: not self.working)
+        except StuckError:
+            say(f"the scripts wait for each other: {self.why_ended or 'their calls differ'}")
+            self.failed = self.failed or 1
+        return self.failed
+
+    def _attend(self, place: Place, driver: VirtualHost) -> None:
+        """A worker's part, by what its process requests."""
+        rank = place.membership.rank
+        script, size = self.scripts[rank], place.membership.size
+        collective: Collective | None = None
+        try:
+            collective = place.scheme.join(place, EPOCH, self._reason)
+            self.time.wait_until(self.started)
+            while (request := self._next(script)) is not None:
+                if answer := self._answer(request, rank, collective):
+                    script.connection.send(answer)
+        except AggregationError as error:
+            say(str(error))
+        except OSError:
+            pass  # it has ended before its answer
+        self._leave(script, size)
+        if collective is not None:
+            collective.close()
+
+    def _next(self, script: Script) -> Request | None:
+        """What a worker's process requests next; None once it has ended. Time stands still, unless the process waits for time."""
+        asleep = 0
+        try:
+            while not script.connection.poll(PATIENT):
+                asleep = asleep + 1 if script.sleeps() else 0
+                if asleep >= SLEEPING and self.working > 1:
+                    self.guessed = True
+                    self.time.sleep(STEP)
+            found: Request = script.connection.recv()
+            return found
+        except (EOFError, OSError):
+            return None
+
+    def _answer(self, request: Request, rank: int, collective: Collective) -> Answer | None:
+        """None where somebody else answers."""
+        match request:
+            case Summand():
+                return self._sum(request, rank, collective)
+            case Pause():
+                self.time.wait_until(max(request.until, self.time.now))
+            case Meeting():
+                return self._meet(request.ranks, rank)
+            case Sent():
+                self.sent[rank, request.to] += 1
+                self._arrive(request.to)
+            case Awaited():
+                pair = request.source, rank
+                self.received[pair] += 1
+                while self.sent[pair] < self.received[pair] and not self.why_ended:
+                    self.arrivals[rank].wait()
+        return Answer(self.time.now)
+
+    def _reason(self) -> str | None:
+        """Why a sum cannot be completed, as far as that is known here: a worker has ended, or calls something else."""
+        for ranks, (come, _) in self.met.items():
+            if self.summing & set(ranks) - come:
+                scheme, called = self.settings.scheme, workers(sorted(come))
+                return f"the workers' calls differ: all_reduce over {scheme} on {workers(sorted(self.summing))}, Gloo's on {called}"
+        return self.why_ended or None
+
+    def _sum(self, request: Summand, rank: int, collective: Collective) -> Answer:
+        self.summing.add(rank)
+        try:
+            started = collective.start(request.values, True, request.label, None, request.operation)
+            collective.advance(started)
+        except AggregationError as error:
+            return Answer(self.time.now, error=error)
+        finally:
+            self.summing.discard(rank)
+        return Answer(self.time.now, started.total, started.version, replace(collective.counters))
+
+    def _meet(self, ranks: tuple[int, ...], rank: int) -> Answer | None:
+        """The last one to come answers all: none of their processes goes on before."""
+        come, over = self.met.setdefault(ranks, (set(), Event(self.time)))
+        come.add(rank)
+        self._let_go(ranks)
+        if not over.is_set():
+            over.wait()
+        return None
+
+    def _let_go(self, ranks: tuple[int, ...]) -> None:
+        """Those of a meeting, once all of them have come who have not ended."""
+        come, over = self.met[ranks]
+        if not come or not come >= {rank for rank in ranks if self.scripts[rank].code is None}:
+            return
+        del self.met[ranks]
+        for other in sorted(come):
+            with suppress(OSError):
+                self.scripts[other].connection.send(Answer(self.time.now))
+        over.set()
+
+    def _arrive(self, rank: int) -> None:
+        """Something is sent to a worker, or will not be."""
+        self.arrivals.pop(rank, Event(self.time)).set()
+
+    def _leave(self, script: Script, size: int) -> None:
+        """A worker's process has ended, or is no more to."""
+        script.connection.close()
+        while (code := ended(script.pid)) is None:
+            threading.Event().wait(0.01)
+        script.code = code
+        self.working -= 1
+        if code and not self.failed:
+            self.failed = code if code > 0 else 128 - code
+            self.why_ended = f"worker {script.rank} {isolation.ending(code)}"
+            say(self.why_ended)
+        self.why_ended = self.why_ended or f"worker {script.rank} has ended"
+        for ranks in list(self.met):
+            self._let_go(ranks)
+        for rank in range(size):
+            self._arrive(rank)
+
+
+def launch(settings: TrialSettings, seed: int, library: Path, script: list[str], check_sums: bool) -> int:
+    """Run a script with its arguments for every worker; what they print comes with their ranks. See testbed.trial.launch.launch."""
+    check_script(Path(script[0]))
+    say(described([settings]))
+    importlib.import_module(OF_DDP)
+    with scratch("inalab-") as folder:
+        return _run(settings, seed, library, script, check_sums, LaunchFiles(folder))
+
+
+def _run(settings: TrialSettings, seed: int, library: Path, script: list[str], check_sums: bool, notes: LaunchFiles) -> int:
+    plan = settings.plan()
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "GLOO_SOCKET_IFNAME": "lo", FOLDER: str(notes.folder)}
+    given = [environment(settings, plan, host, seed, check_sums) | meeting for host in plan.hosts]
+    scripts = [Script(rank, environ, script) for rank, environ in enumerate(given)]
+    printing = threading.Thread(target=_print_all, args=(scripts,))
+    printing.start()
+    trial = ScriptTrial(settings, seed, library, scripts)
+    try:
+        code = trial.follow()
+    finally:
+        for each in scripts:
+            if each.code is None:
+                with suppress(ProcessLookupError):
+                    os.kill(each.pid, signal.SIGKILL)
+        trial.time.end()
+        printing.join()
+    Failures(notes, len(scripts)).conclude()
+    left = [notes.tally(rank) for rank in range(len(scripts))]
+    tallies = {rank: Tally(**json.loads(text)) for rank, text in enumerate(left) if text is not None}
+    if code == 0:
+        carried = trial.carried()["worker_bytes"]
+        for sentence in summary(list(tallies.values()), settings, carried, trial.time.now - trial.started, spent=VIRTUAL):
+            say(sentence)
+        if trial.guessed:
+            say("a worker waited for something else than its collectives: times may differ when this is run again")
+    if check_sums:
+        found = checked_sums(tallies, settings)
+        say(found.sentence)
+        code = code or int(found.wrong)
+    return code
+
+
+def _print_all(scripts: list[Script]) -> None:
+    """Until all have ended."""
+    outputs = selectors.DefaultSelector()
+    for script in scripts:
+        outputs.register(script.output, selectors.EVENT_READ, [script.rank, b""])
+    while outputs.get_map():
+        for key, _ in outputs.select():
+            if not forward(key.fd, key.data):
+                outputs.unregister(key.fd)
+                os.close(key.fd)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
