@@ -57,8 +57,8 @@ class Switches:
 # --- SwitchML
 
 messages = st.tuples(
-    st.sampled_from([UPDATE] * 5 + [QUERY] * 3 + [RESULT, STATUS]), st.integers(0, 2), st.integers(0, 2 * SLOTS),
-    st.integers(0, SLOTS - 1), st.integers(0, 9), st.booleans(), st.booleans(), st.integers(0, 7),
+    st.sampled_from([UPDATE] * 5 + [QUERY] * 3 + [RESULT, STATUS]), st.integers(0, 2), st.sampled_from([0, 0, 0, 0, 0, 1, 2]),
+    st.sampled_from([0, 0, 0, SLOTS - 1]), st.integers(0, 9), st.booleans(), st.booleans(), st.integers(0, 7),
 )  # fmt: skip
 
 
@@ -74,8 +74,8 @@ def answered(model: ModelSwitch, m: Message) -> tuple[str, Message] | None:
 
 @pytest.mark.parametrize(("node", "workers"), [(RACK, 3), (ROOT, 2)])
 def test_a_pool(node: int, workers: int) -> None:
-    @examples(150)
-    @given(st.lists(messages, max_size=60))
+    @examples(400)
+    @given(st.lists(messages, min_size=20, max_size=80))
     def run(script: list[tuple[str, int, int, int, int, bool, bool, int]]) -> None:
         made, model = Switches(), ModelSwitch(workers, has_parent=node == RACK)
         for kind, worker, turn, slot, exponent, again, insists, seen in script:
@@ -121,7 +121,7 @@ REMOTE_BIT = 31  # of rack 0 at the server, which is in rack 1
 Sent = tuple[str, int, int, int, int, int]  # kind, bits of workers and of children, sequence, aggregator, flags
 visits = st.tuples(
     st.sampled_from(["gradient"] * 6 + ["query"] * 3 + ["status"] * 2 + ["result"]), st.integers(1, 7), st.booleans(),
-    st.integers(0, 3), st.integers(0, AGGREGATORS - 1), st.sampled_from([0, 0, 0, atp_wire.RESEND, JOINS]), st.booleans(),
+    st.sampled_from([0, 0, 0, 0, 0, 1, 2]), st.sampled_from([0, 0, 0, 0, AGGREGATORS - 1]), st.sampled_from([0, 0, 0, atp_wire.RESEND, JOINS]), st.booleans(),
     st.booleans(), st.sampled_from([0.0, 0.0, 0.0, 0.6, 1.1]),
 )  # fmt: skip
 
@@ -161,8 +161,8 @@ def seen_as(left: list[tuple[int, np.void]]) -> Iterator[tuple[int, Any]]:
 def test_aggregators(level: int) -> None:
     node, above = (RACK, ROOT) if level == 0 else (OTHER_RACK, ROOT + 1)  # the server's rack is next to it
 
-    @examples(150)
-    @given(st.lists(visits, max_size=60))
+    @examples(400)
+    @given(st.lists(visits, min_size=20, max_size=80))
     def run(script: list[tuple[str, int, bool, int, int, int, bool, bool, float]]) -> None:
         made = Switches(servers=[(1, 5)], aggregators=AGGREGATORS)
         model = ModelAtpSwitch(level, 3, REMOTE_BIT, AGGREGATOR_LIFETIME)
