@@ -71,7 +71,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
         at += [(f"{rate:g} Mbit/s", {"workers": 4, "host_rate": rate}) for rate in settings.other_rates]
         at += [("2 racks of 4", {"racks": 2, "workers": 4})] if max(settings.sizes) > 4 else []
         how = registry.find(named_scheme(scheme)).simulated()
-        if how is Simulation.PACKETS:
+        if how.of_packets:
             at += [(f"{slots} slots", {"workers": 4, "slots": slots}) for slots in settings.pools]
             at += [("2 racks of 2", {"racks": 2, "workers": 2}), ("4 racks of 2", {"racks": 4, "workers": 2})]
             at += [(f"{100 * loss:g} % loss", {"workers": 4, "loss": loss}) for loss in settings.losses]

@@ -62,7 +62,7 @@ class Atp(Streaming):
     Settings = Settings
     program = P4 / "atp.p4"
     of_bound = (0.85, 1.02)
-    simulation, events = Simulation.PACKETS, atp.EVENTS
+    simulation, events, header = Simulation.AGGREGATORS, atp.EVENTS, wire.HEADER.itemsize
     resends_without_loss = True  # what found no aggregator in time
 
     def part_of_memory(self, cells: int, jobs: int, window: int) -> dict[str, int]:
@@ -117,12 +117,34 @@ class Atp(Streaming):
         """Where no aggregator is free, every worker's window comes to one port."""
         return 2 * int(job.settings.slots) * job.plan.size
 
+    def marks_from(self, jobs: Sequence[Admitted], conditions: Conditions) -> int:
+        """More than a window of one job, or half of a queue that is shorter than two.
+
+        One job alone, whose packets are added on the way, then keeps its window where the machine lets them wait for some
+        milliseconds and they arrive in a burst. Windows that meet in a queue, of two jobs or of workers whose packets find no
+        aggregator, are marked while it still has packets for its link.
+        """
+        largest = max(job.settings.slots for job in jobs)
+        return int(min(largest, max(1, conditions.queue // 2)) if conditions.queue else largest)
+
+    def pace(self, rate: float, jobs: Sequence[Admitted], conditions: Conditions) -> int:
+        """A little less than the link carries.
+
+        Queues then form in the switch, where their depth is seen. A switch's rate is in packets, and a query takes the time of a
+        vector. So one job alone, which has none to make room for, is not paced: where packets are lost that would be the larger
+        part of what the loss costs.
+        """
+        if conditions.mixed or not (len(jobs) > 1 or conditions.queue or conditions.background):
+            return 0
+        return int(PACE * rate * 1e6 / min(wire.bits_on_wire(job.settings.k) for job in jobs))
+
     def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
         """Lifetime, marking and pacing of the switch, and the admission of each job."""
-        depth = marking_depth([job.settings.slots for job in jobs], conditions.queue)
-        commands.add(*atp.settings(AGGREGATOR_LIFETIME, depth), *atp.trunks(plan.trunks(name)))
-        if is_paced(jobs, conditions):
-            commands.add(*_paced(plan, name, jobs))
+        commands.add(*atp.settings(AGGREGATOR_LIFETIME, self.marks_from(jobs, conditions)), *atp.trunks(plan.trunks(name)))
+        rates = {link.number: link.rate for link in plan.links}
+        for a in plan.switches[name].attachments:
+            if packets := self.pace(rates[a.link] or 0.0, jobs, conditions):
+                commands.add(f"set_queue_rate {packets} {a.port}")
         for job in jobs:
             admit(commands, plan, job.plan, name)
 
@@ -170,41 +192,6 @@ def busiest(topology: Topology) -> float:
     racks, servers = topology.racks, topology.servers
     shares = [len(range(r, servers, racks)) / servers for r in range(racks)]
     return float(max(share * (racks - 1) + (1 - share) for share in shares))
-
-
-def marking_depth(windows: list[int], queue: int | None) -> int:
-    """Packets in a queue from which on it marks: more than a window of one job, or half of a queue that is shorter than two.
-
-    One job alone, whose packets are added on the way, then keeps its window where the machine lets them wait for some milliseconds
-    and they arrive in a burst. Windows that meet in a queue, of two jobs or of workers whose packets find no aggregator, are marked
-    while it still has packets for its link.
-    """
-    return min(max(windows), max(1, queue // 2)) if queue else max(windows)
-
-
-def is_paced(jobs: Sequence[Admitted], conditions: Conditions) -> bool:
-    """Whether a switch sends into each link a little less than it carries.
-
-    Queues then form in the switch, where their depth is seen. A switch's rate is in packets, and a query takes the time of a
-    vector. So one job alone, which has none to make room for, is not paced: where packets are lost that would be the larger part
-    of what the loss costs.
-    """
-    return not conditions.mixed and (len(jobs) > 1 or bool(conditions.queue) or conditions.background)
-
-
-def packets_a_second(rate: float, jobs: Sequence[Admitted]) -> int:
-    """That a switch sends into a link of so many Mbit/s, if it is paced."""
-    return int(PACE * rate * 1e6 / min(wire.bits_on_wire(job.settings.k) for job in jobs))
-
-
-def _paced(plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[str]:
-    """The rates of a switch's queues."""
-    rates = {link.number: link.rate for link in plan.links}
-    return [
-        f"set_queue_rate {packets_a_second(rate, jobs)} {a.port}"
-        for a in plan.switches[name].attachments
-        if (rate := rates[a.link]) is not None
-    ]
 
 
 def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str) -> None:

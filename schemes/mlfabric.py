@@ -85,16 +85,15 @@ class MLfabricScheme(OneModelServer):
     def manage(self, place: Place, over: Over) -> Serving | None:
         scheduler = replace(place.membership, rank=_ranks(place).scheduler)
         group = replace(place.group(), membership=scheduler, peers=_control(place))
-        return Scheduler.of_next_group(group, over, schedule_of(place))
+        return Scheduler.of_next_group(group, over, self.update_schedule(place))
 
-
-def schedule_of(place: Place) -> Schedule:
-    """The scheduler's state before the first update."""
-    s, ranks, replication = place.settings, _ranks(place), None
-    if ranks.replica is not None:
-        replication = Replication(ranks.server, ranks.replica, s.distance or 0.0, s.chain)
-    fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks))
-    return Schedule(fabric, place.membership.size, s.delay, s.order, s.aggregate, s.distribute, replication)
+    def update_schedule(self, place: Place) -> Schedule:
+        """The scheduler's state before the first update."""
+        s, ranks, replication = place.settings, _ranks(place), None
+        if ranks.replica is not None:
+            replication = Replication(ranks.server, ranks.replica, s.distance or 0.0, s.chain)
+        fabric = Fabric(place.racks, _rates(place.rates), _rates(place.uplinks))
+        return Schedule(fabric, place.membership.size, s.delay, s.order, s.aggregate, s.distribute, replication)
 
 
 def _ranks(place: Place) -> Ranks:

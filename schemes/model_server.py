@@ -32,10 +32,6 @@ class OneModelServer(Scheme):
     def servers(self, settings: Any) -> int:
         return 1
 
-    def staleness(self, settings: Any) -> int | None:
-        """How many updates a worker may be ahead of the slowest; None means no bound."""
-        return None
-
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         return ModelWorker(place.group(epoch, pulse))
 

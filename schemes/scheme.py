@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from inalab.switches.commands import Commands
 from inalab.switches.control import Control
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
+
+if TYPE_CHECKING:
+    from inalab.hosts.mlfabric.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,21 @@ class Cells:
 
 
 class Simulation(Enum):
-    """How the simulator computes a scheme: not at all, packet by packet, by the messages of `transfers`, or update by update."""
+    """How the simulator computes a scheme.
 
-    NONE, PACKETS, MESSAGES, UPDATES = range(4)
+    NONE         not at all
+    POOL         packet by packet, with SwitchML's cores, and switches that have a pool of slots
+    AGGREGATORS  packet by packet, with ATP's cores, and switches that have aggregators
+    MESSAGES     by the messages of `transfers`
+    UPDATES      update by update
+    """
+
+    NONE, POOL, AGGREGATORS, MESSAGES, UPDATES = range(5)
+
+    @property
+    def of_packets(self) -> bool:
+        """Whether it is packet by packet."""
+        return self in (Simulation.POOL, Simulation.AGGREGATORS)
 
 
 class Scheme:
@@ -176,8 +191,18 @@ class Scheme:
         """Bits that a chunk of k integers takes on an Ethernet link, preamble, FCS and gap included."""
         raise NotImplementedError
 
+    header = 0  # bytes of a packet that has no integers
+
     def queue(self, job: Admitted) -> int:
         """Packets of a job that can wait at one port of a switch."""
+        return 0
+
+    def marks_from(self, jobs: Sequence[Admitted], conditions: Conditions) -> int:
+        """From how many packets on a queue of a switch marks them; 0: never."""
+        return 0
+
+    def pace(self, rate: float, jobs: Sequence[Admitted], conditions: Conditions) -> int:
+        """Packets a second that a switch sends into a link of so many Mbit/s; 0: as many as it carries."""
         return 0
 
     def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
@@ -207,8 +232,16 @@ class Scheme:
         its protocol may differ. Messages it has if it defines `transfers`."""
         if self.simulation is Simulation.NONE and type(self).transfers is not Scheme.transfers:
             return Simulation.MESSAGES
-        restated = self.simulation in (Simulation.PACKETS, Simulation.UPDATES)
+        restated = self.simulation.of_packets or self.simulation is Simulation.UPDATES
         return Simulation.NONE if restated and "simulation" not in vars(type(self)) else self.simulation
+
+    def staleness(self, settings: Any) -> int | None:
+        """How many updates a worker may be ahead of the slowest; None means no bound."""
+        return None
+
+    def update_schedule(self, place: Place) -> Schedule | None:
+        """What decides when workers send their updates, and where to, before the first one; None where each sends at once."""
+        return None
 
     def part_of_memory(self, cells: int, jobs: int, window: int) -> dict[str, int]:
         """Settings with which each of so many jobs has its part of a switch's cells, and at most `window` chunks under way."""

@@ -30,7 +30,7 @@ class SwitchMLScheme(Streaming):
     look = Look("SwitchML", "#3b6ea8", "o")
     Settings = Settings
     program = P4 / "switchml.p4"
-    simulation = Simulation.PACKETS
+    simulation, header = Simulation.POOL, wire.STATUS.itemsize
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         if len(plan.racks) > 1 and not plan.roots:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from inalab.hosts.training.pipeline import BLOCKING
-from inalab.schemes.atp import Atp
-from inalab.schemes.model_server import OneModelServer
 from inalab.schemes.scheme import Scheme, Simulation
-from inalab.schemes.switchml import SwitchMLScheme
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
 
+STREAM = ("k", "slots", "scaling", "recovery")
+NEEDED = {Simulation.POOL: STREAM, Simulation.AGGREGATORS: (*STREAM, "aggregators", "congestion")}  # settings
 MOST_OF_ALL_TO_ALL = 512  # workers of schemes whose messages grow with the square of their number
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
     "outage_at": None, "death_at": None, "background": 0.0, "latency": 0.0, "timeline": False,
@@ -36,17 +35,19 @@ def check(settings: TrialSettings) -> None:
             )
         if wrong := _unlike(scheme):
             raise SettingsError(f"scheme {scheme.name} is not simulated: {wrong}")
-        if scheme.simulated() is not Simulation.PACKETS:
+        if not scheme.simulated().of_packets:
             _check_messages(settings, job, scheme)
 
 
 def _unlike(scheme: Scheme) -> str:
-    """Why a scheme cannot be simulated as it states, if it is none of the kind that the simulator restates."""
-    kinds = {Simulation.PACKETS: (SwitchMLScheme, Atp), Simulation.UPDATES: (OneModelServer,)}
-    if not isinstance(scheme, kinds.get(how := scheme.simulated(), (Scheme,))):
-        return f"{how.name} are those of {' and '.join(kind.__name__ for kind in kinds[how])}, and it is none of them"
+    """What a scheme lacks that the simulation needs which it states."""
+    how = scheme.simulated()
+    if lacking := [name for name in NEEDED.get(how, ()) if name not in scheme.Settings.model_fields]:
+        return f"it states {how.name}, and its settings have no {' and no '.join(lacking)}"
+    if how is Simulation.UPDATES and not scheme.keeps_weights:
+        return f"it states {how.name}, and keeps no weights"
     if how is Simulation.MESSAGES and not scheme.native and type(scheme).transfers is Scheme.transfers:
-        return "it states MESSAGES, and does not define transfers"
+        return f"it states {how.name}, and does not define transfers"
     return ""
 
 

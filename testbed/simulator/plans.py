@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from inalab.hosts.atp.wire import HEADER
 from inalab.hosts.ethernet import bits_on_wire
-from inalab.hosts.switchml.wire import STATUS
 from inalab.hosts.training.layers import whole
 from inalab.hosts.training.pace import Pace
 from inalab.hosts.training.workloads import Aggregation, find
-from inalab.schemes import atp
-from inalab.schemes.scheme import Admitted, Conditions
+from inalab.schemes.scheme import Admitted, Conditions, Simulation
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator.simulation import Job, Link, Network
 from inalab.testbed.trial.configuration import QUEUE_DEPTH
@@ -44,25 +39,25 @@ def compute_times(settings: TrialSettings, seed: int, workers: int) -> NDArray[n
 
 def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int) -> Network:
     """The trial's network, where a packet with a vector has so many bits on a link. Links without a rate take no time."""
-    jobs, is_atp = settings.admitted(plan), isinstance(settings.running(), atp.Atp)
-    short = bits_on_wire(HEADER.itemsize if is_atp else STATUS.itemsize)
+    jobs, scheme, conditions = settings.admitted(plan), settings.running(), Conditions(settings.queue)
+    short = bits_on_wire(scheme.header)
     links = [
         Link(bits * BIT / link.rate if link.rate else 0.0, short * BIT / link.rate if link.rate else 0.0, link.number)
         for link in plan.links
     ]
     depth = settings.queue or max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
-    paces, deep = None, 0
-    if is_atp:
-        deep = atp.marking_depth([job.settings.slots for job in jobs], settings.queue)
-        if atp.is_paced(jobs, Conditions(settings.queue)):
-            paces = np.array([[_pace(plan, link, jobs, up) for up in (True, False)] for link in plan.links])
-    return Network(links, len(plan.switches), settings.loss_model(), seed, depth, paces, deep)
 
+    def pace(link: LinkPlan, up: bool) -> float:
+        """Seconds between two packets that a switch sends into a link; 0 where there is no limit, or a host sends."""
+        from_host = up and link.lower not in plan.switches
+        packets = 0 if from_host or link.rate is None else scheme.pace(link.rate, jobs, conditions)
+        return 1 / packets if packets else 0.0
 
-def _pace(plan: NetworkPlan, link: LinkPlan, jobs: Sequence[Admitted], up: bool) -> float:
-    """Seconds between two packets that a switch sends into a link; 0 where there is no limit, or a host sends."""
-    from_host = up and link.lower not in plan.switches
-    return 1 / atp.packets_a_second(link.rate, jobs) if link.rate is not None and not from_host else 0.0
+    paces = np.array([[pace(link, up) for up in (True, False)] for link in plan.links])
+    return Network(
+        links, len(plan.switches), settings.loss_model(), seed, depth, paces if paces.any() else None,
+        scheme.marks_from(jobs, conditions),
+    )  # fmt: skip
 
 
 def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64]) -> Job:
@@ -79,7 +74,7 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.
     switches, hosts = [numbers[home] for home, _ in places], [links[name, home] for home, name in places]
     s, size = job.settings, job.plan.size
     shape = switches[:size], hosts[:size], above, -(-elements // s.k), s.slots, compute
-    if not job.plan.servers:
+    if job.scheme.simulated() is Simulation.POOL:
         return Job(*shape, s.scaling is None, s.recovery == "ask")
     servers = list(zip(switches[size:], hosts[size:], strict=True))
     return Job(*shape, False, s.recovery == "ask", servers, s.aggregators, s.congestion)

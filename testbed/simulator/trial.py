@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import Counters
 from inalab.hosts.messages import Done
-from inalab.schemes.mlfabric import MLfabricScheme, schedule_of
-from inalab.schemes.model_server import OneModelServer
 from inalab.schemes.scheme import Admitted, Simulation
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator import costs
@@ -41,7 +39,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     runs = runs_of(settings, admitted)
     lost = numbered = dropped = 0
     switches: dict[str, Any] = {}
-    if all(job.scheme.simulated() is Simulation.PACKETS for job in admitted):
+    if all(job.scheme.simulated().of_packets for job in admitted):
         found = _packets(settings, seed, plan, admitted, elements, times, known)
         lost, numbered, dropped = found.lost, found.numbered, found.dropped
         if events := settings.running().events:
@@ -124,11 +122,9 @@ def _with_updates(
 ) -> JobRun:  # fmt: skip
     """The job with the records of workers that train asynchronously. Nothing is counted."""
     scheme = job.scheme
-    if isinstance(scheme, MLfabricScheme):
-        schedule = schedule_of(place_of(traffic.plan, job, job.plan.servers[0]))
+    if schedule := scheme.update_schedule(place_of(traffic.plan, job, job.plan.servers[0])):
         updates: Updates = ScheduledUpdates(traffic, job, elements, compute, schedule)
     else:
-        assert isinstance(scheme, OneModelServer)
         updates = Updates(traffic, job, elements, compute, scheme.staleness(job.settings))
     run.steps = sorted(records(updates.run(zero), elements, compute), key=lambda record: (record["step"], record["rank"]))
     run.done = {rank: Done(rank, "", asdict(Counters()), []) for rank in range(run.plan.size)}

@@ -9,7 +9,6 @@ from statistics import median
 from typing import Any
 
 from inalab.schemes import registry
-from inalab.schemes.scheme import Simulation
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record.runs import Run
 from inalab.testbed.record.statistics import Interval, median_interval
@@ -97,7 +96,7 @@ def measured(run: Run) -> list[Measured]:
 
 def by_packets(scheme: str) -> bool:
     """Whether a scheme is simulated packet by packet."""
-    return registry.find(scheme).simulated() is Simulation.PACKETS
+    return registry.find(scheme).simulated().of_packets
 
 
 def simulated(point: Measured, costs: Known) -> float:

@@ -70,6 +70,6 @@ class Stating(Derived):
     simulation = SwitchMLScheme.simulation
 
 
-@pytest.mark.parametrize(("kind", "how"), [(SwitchMLScheme, "PACKETS"), (Derived, "NONE"), (Stating, "PACKETS")])
+@pytest.mark.parametrize(("kind", "how"), [(SwitchMLScheme, "POOL"), (Derived, "NONE"), (Stating, "POOL")])
 def test_a_derived_scheme_is_simulated_only_where_it_says_so(kind: type[SwitchMLScheme], how: str) -> None:
     assert kind().simulated().name == how
