@@ -43,7 +43,7 @@ from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 from inalab.hosts.tcp.connection import count_segments
 from inalab.hosts.tcp.kernel import connections_from
-from inalab.hosts.virtual_script import Awaited, Meeting, Sent, SimulatedSums, Simulation, current
+from inalab.hosts.virtual_script import Meeting, Message, PendingMessage, SimulatedSums, Simulation, current
 
 PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
@@ -206,15 +206,19 @@ class InaProcessGroup(dist.ProcessGroup):
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.send."""
-        if self.simulation is not None:
-            self.simulation.ask(Sent(self.ranks[rank]))
-        return self._noted("", self.gloo, tensors).send(tensors, rank, tag)
+        return self._message(lambda: self._noted("", self.gloo, tensors).send(tensors, rank, tag), self.rank(), rank)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.recv."""
-        if self.simulation is not None:
-            self.simulation.ask(Awaited(self.ranks[rank]))
-        return self._noted("", self.gloo, []).recv(tensors, rank, tag)
+        return self._message(lambda: self._noted("", self.gloo, []).recv(tensors, rank, tag), rank, self.rank())
+
+    def _message(self, carry: Callable[[], Any], source: int, to: int) -> Any:
+        """One of Gloo's from a worker to another, by their ranks in this group."""
+        if self.simulation is None:
+            return carry()
+        ends = self.ranks[source], self.ranks[to]
+        self.simulation.ask(Message(*ends))
+        return PendingMessage(carry(), self.simulation, *ends)
 
     def barrier(self, opts: Any = None) -> Any:
         """See torch.distributed.barrier."""
@@ -272,12 +276,14 @@ class InaProcessGroup(dist.ProcessGroup):
 
 
 def _timed(all_reduce: Callable[..., Any], *given: Any) -> Any:
-    """Begin an all-reduce of Gloo's, and tally how long it takes.
+    """Begin an all-reduce of Gloo's, and tally how long it takes, where that is not in virtual time.
 
     Whoever ends it calls back: this thread, or one of Gloo's, which holds no lock of its queue while it waits for Python's.
     """
     begun = time.monotonic()
     work = all_reduce(*given)
+    if current:
+        return work
     work.get_future().add_done_callback(lambda _: tally.gloo_seconds.append(time.monotonic() - begun))
     return work
 

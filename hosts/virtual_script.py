@@ -7,13 +7,17 @@ simulation before a call of Gloo's: none of them waits for one that waits for ti
 
 from __future__ import annotations
 
+import functools
 import threading
 from dataclasses import dataclass, field
+from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
+from torch.distributed import distributed_c10d
 
 from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum
 from inalab.hosts.drivers.sockets import SocketDriver
@@ -46,20 +50,19 @@ class Meeting:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A tensor for a worker, which Gloo carries."""
+class Message:
+    """A tensor that Gloo carries from one worker to another, by their ranks; the one who asks is one of them.
 
-    to: int
-
-
-@dataclass(frozen=True)
-class Awaited:
-    """A tensor from a worker; the answer comes once it has been sent."""
+    Of one that is `waited` for, and was announced before, the answer comes once the other one has announced it, too: Gloo sends
+    when somebody receives.
+    """
 
     source: int
+    to: int
+    waited: bool = False
 
 
-Request = Summand | Pause | Meeting | Sent | Awaited
+Request = Summand | Pause | Meeting | Message
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,22 @@ class ScriptDriver(SocketDriver):
         self.simulation.ask(Pause(self.simulation.now + seconds))
 
 
+class PendingMessage(dist.Work):
+    """A tensor under way from one worker to another."""
+
+    def __init__(self, work: dist.Work, simulation: Simulation, source: int, to: int) -> None:
+        super().__init__()
+        self.work, self.simulation, self.source, self.to = work, simulation, source, to
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait until it has come, or has left; 0 is for as long as it takes."""
+        self.simulation.ask(Message(self.source, self.to, waited=True))
+        return self.work.wait(timeout) if timeout else self.work.wait()
+
+    def is_completed(self) -> bool:
+        return self.work.is_completed()
+
+
 class SimulatedSums:
     """A worker's sums in the simulation, one after another: what hosts.in_turn.InTurn and its collective are elsewhere."""
 
@@ -136,3 +155,23 @@ class SimulatedSums:
 
 
 current: list[Simulation] = []  # of this process, where it is in virtual time
+
+
+def begin(connection: Connection) -> None:
+    """Have this process be one in virtual time.
+
+    `torch.distributed.new_group` is called by all workers, and ends when all have called it, though some are in no group of this
+    package's then: they meet before it, too.
+    """
+    simulation = Simulation(connection)
+    current.append(simulation)
+    new_group = dist.new_group
+
+    @functools.wraps(new_group)
+    def meet_first(*given: Any, **named: Any) -> Any:
+        if dist.is_initialized():
+            simulation.ask(Meeting(tuple(range(dist.get_world_size()))))
+        return new_group(*given, **named)
+
+    for module in (distributed_c10d, dist):
+        setattr(module, new_group.__name__, meet_first)

@@ -20,6 +20,7 @@ import pytest
 
 # gRPC starts its threads again in every process that is forked; tests fork into PID namespaces, where that ends them
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+os.environ["INALAB_CHECKED"] = "1"  # what C leaves undefined ends a process, also of commands that tests run
 
 from inalab.topologies import isolation
 from tests import tiers

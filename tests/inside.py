@@ -18,7 +18,7 @@ def _inside(library: Library, *headers: Path) -> Any:
     for header in headers:
         lines = header.read_text().splitlines()
         ffi.cdef("\n".join(line for line in lines if line.endswith(");") and not line.startswith((" ", "static", "#", "_"))))
-    return ffi.dlopen(str(library.build()))
+    return ffi.dlopen(str(library.build(checked=True)))
 
 
 INSIDE = _inside(CORES, HOSTS / "stream" / "inside.h")

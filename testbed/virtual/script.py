@@ -29,7 +29,7 @@ from inalab.hosts.drivers.virtual_time import Event, StuckError
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.tally import Tally
-from inalab.hosts.virtual_script import Answer, Awaited, Meeting, Pause, Request, Sent, Summand
+from inalab.hosts.virtual_script import Answer, Meeting, Message, Pause, Request, Summand
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.scratch import scratch
@@ -42,7 +42,7 @@ from inalab.topologies import isolation
 
 VIRTUAL = " of virtual time, in which computing takes what it is padded to"
 PATIENT = 0.5  # seconds of this machine between two looks at a process that requests nothing
-SLEEPING = 3  # looks in a row at a process that sleeps after which it waits for something that only time brings
+SLEEPING = 20  # looks in a row at a process that sleeps, after which it waits for something that only time brings
 STEP = 1e-3  # seconds of virtual time that pass then
 
 
@@ -60,7 +60,7 @@ class Script:
 
     def _run(self, connection: Connection, writer: int, given: dict[str, str], script: list[str]) -> int:
         self.connection.close()
-        virtual_script.current.append(virtual_script.Simulation(connection))
+        virtual_script.begin(connection)
         return on_host(writer, given, script, torchrun=False)
 
     def sleeps(self) -> bool:
@@ -91,9 +91,9 @@ class ScriptTrial(VirtualTrial):
         self.why_ended = ""  # the first worker that has ended, and how
         self.failed = 0  # its exit code, if that was not 0
         self.met: dict[tuple[int, ...], tuple[set[int], Event]] = {}  # by ranks: who has come to their next call, and that all have
-        self.sent: Counter[tuple[int, int]] = Counter()  # tensors, by sender and receiver
-        self.received: Counter[tuple[int, int]] = Counter()
-        self.arrivals: defaultdict[int, Event] = defaultdict(lambda: Event(self.time))  # by receiver: something is sent
+        self.announced: Counter[tuple[tuple[int, int], int]] = Counter()  # messages, by their ends and who has announced them
+        self.waited: Counter[tuple[tuple[int, int], int]] = Counter()  # likewise, by who has waited for them
+        self.changes: defaultdict[int, Event] = defaultdict(lambda: Event(self.time))  # by worker: another end is announced
         self.summing: set[int] = set()  # ranks of those whose sums are under way
         self.guessed = False  # whether time passed although a process requested nothing
 
@@ -155,14 +155,8 @@ class ScriptTrial(VirtualTrial):
                 self.time.wait_until(max(request.until, self.time.now))
             case Meeting():
                 return self._meet(request.ranks, rank)
-            case Sent():
-                self.sent[rank, request.to] += 1
-                self._arrive(request.to)
-            case Awaited():
-                pair = request.source, rank
-                self.received[pair] += 1
-                while self.sent[pair] < self.received[pair] and not self.why_ended:
-                    self.arrivals[rank].wait()
+            case Message():
+                self._pass(request, rank)
         return Answer(self.time.now)
 
     def _reason(self) -> str | None:
@@ -204,9 +198,20 @@ class ScriptTrial(VirtualTrial):
                 self.scripts[other].connection.send(Answer(self.time.now))
         over.set()
 
-    def _arrive(self, rank: int) -> None:
-        """Something is sent to a worker, or will not be."""
-        self.arrivals.pop(rank, Event(self.time)).set()
+    def _pass(self, message: Message, rank: int) -> None:
+        """A worker announces a message, or waits until the other one has announced it, too."""
+        pair, other = (message.source, message.to), message.to if rank == message.source else message.source
+        if not message.waited:
+            self.announced[pair, rank] += 1
+            self._wake(other)
+            return
+        self.waited[pair, rank] += 1
+        while self.announced[pair, other] < self.waited[pair, rank] and not self.why_ended:
+            self.changes[rank].wait()
+
+    def _wake(self, rank: int) -> None:
+        """A worker may go on that waits for a message's other end."""
+        self.changes.pop(rank, Event(self.time)).set()
 
     def _leave(self, script: Script, size: int) -> None:
         """A worker's process has ended, or is no more to."""
@@ -223,7 +228,7 @@ class ScriptTrial(VirtualTrial):
         for ranks in list(self.met):
             self._let_go(ranks)
         for rank in range(size):
-            self._arrive(rank)
+            self._wake(rank)
 
 
 def launch(settings: TrialSettings, seed: int, library: Path, script: list[str], check_sums: bool) -> int:
