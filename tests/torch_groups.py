@@ -18,7 +18,7 @@ from inalab.hosts.pending import PendingSum
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import InaProcessGroup
 
-METHODS = ("allreduce", "sum", "shutdown", "_noted", "_reason", "_has_scheme", "_join", "_leave")
+METHODS = ("allreduce", "sum", "shutdown", "_noted", "_message", "_reason", "_has_scheme", "_join", "_leave")
 
 
 class Doubling(Summing):
