@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NEVER = -1  # in place of a file descriptor
+EMPTIES = 512
 
 
 @dataclass
@@ -149,6 +150,7 @@ class Sum:
     total: NDArray[Any] | None = None
     version: float = 0.0
     update: Update | None = None
+    empties: int = 0  # tensors without elements that were summed since the one before, modulo EMPTIES: who sums others differs
 
     def end(self, total: NDArray[Any]) -> None:
         """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off."""
@@ -168,6 +170,7 @@ class Summing(ABC):
 
     def __init__(self) -> None:
         self.broken: AggregationError | None = None
+        self.empties = 0  # see Sum
 
     def all_reduce(self, x: NDArray[Any]) -> NDArray[Any]:
         """The sum of x (float32 or int32, any shape) over all workers.
@@ -195,10 +198,12 @@ class Summing(ABC):
             raise ValueError(f"{type(self).__name__} sums, and keeps nothing: it has no {operation.name}")
         if x.dtype not in (np.float32, np.int32):
             raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
-        started = Sum(np.ascontiguousarray(x).reshape(-1), x.shape, overwrite, label, then, operation)
+        started = Sum(np.require(x, requirements=["C", "A"]).reshape(-1), x.shape, overwrite, label, then, operation)
         if x.size == 0:
+            self.empties = (self.empties + 1) % EMPTIES
             self._guarded(lambda: started.end(x.copy()))
         else:
+            started.empties, self.empties = self.empties, 0
             self._guarded(lambda: self._start(started))
         return started
 

@@ -58,7 +58,7 @@ class Library:
         `checked`: what C leaves undefined ends the process with a message, as do indices outside arrays whose length is known.
         """
         where = folder or cache_folder()
-        compiler = os.environ.get("CC", "cc")
+        compiler = os.environ.get("CC") or ("cc" if shutil.which("cc") else "gcc")
         command = [compiler, *OPTIONS, *(CHECKED if checked else FAST)]
         texts = [path.read_text() for path in (*self._files("*.c"), *self._files("*.h"))]
         digest = hashlib.sha256("\0".join([*command, _processor(), *texts]).encode())

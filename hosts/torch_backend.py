@@ -43,7 +43,8 @@ from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 from inalab.hosts.tcp.connection import count_segments
 from inalab.hosts.tcp.kernel import connections_from
-from inalab.hosts.virtual_script import Meeting, Message, PendingMessage, SimulatedSums, Simulation, current
+from inalab.hosts.virtual_script import VARIABLE as VIRTUAL
+from inalab.hosts.virtual_script import Meeting, PendingMessage, SimulatedSums, Simulation, current
 
 PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
@@ -68,6 +69,8 @@ class Options:
         """As `inalab launch` says it; raises RuntimeError where it does not."""
         if PLACE not in os.environ:
             raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
+        if VIRTUAL in os.environ and not current:
+            raise RuntimeError("a process that a script starts itself has no part in virtual time: choose another --target")
         notes = LaunchFiles.from_environment()
         return cls(
             Place.loads(os.environ[PLACE]),
@@ -206,19 +209,24 @@ class InaProcessGroup(dist.ProcessGroup):
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.send."""
-        return self._message(lambda: self._noted("", self.gloo, tensors).send(tensors, rank, tag), self.rank(), rank)
+        return self._message(lambda: self._noted("", self.gloo, tensors).send(tensors, rank, tag), self.rank(), rank, tag)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.recv."""
-        return self._message(lambda: self._noted("", self.gloo, []).recv(tensors, rank, tag), rank, self.rank())
+        return self._message(lambda: self._noted("", self.gloo, []).recv(tensors, rank, tag), rank, self.rank(), tag)
 
-    def _message(self, carry: Callable[[], Any], source: int, to: int) -> Any:
+    def recv_anysource(self, tensors: Any, tag: int) -> Any:
+        """See torch.distributed.recv without a source."""
+        if self.simulation is not None:
+            raise RuntimeError("in virtual time, recv has to name the worker that it receives from")
+        return self._noted("", self.gloo, []).recv_anysource(tensors, tag)
+
+    def _message(self, carry: Callable[[], Any], source: int, to: int, tag: int) -> Any:
         """One of Gloo's from a worker to another, by their ranks in this group."""
         if self.simulation is None:
             return carry()
-        ends = self.ranks[source], self.ranks[to]
-        self.simulation.ask(Message(*ends))
-        return PendingMessage(carry(), self.simulation, *ends)
+        message = self.simulation.announce(self.ranks[source], self.ranks[to], tag, self.ranks)
+        return PendingMessage(carry(), self.simulation, message)
 
     def barrier(self, opts: Any = None) -> Any:
         """See torch.distributed.barrier."""

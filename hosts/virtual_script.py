@@ -2,14 +2,15 @@
 
 Its collectives over the scheme take place in the simulation, and each is over when its call returns. What a script computes takes
 no virtual time, unless it says how much (hosts.training.pace), and neither does what Gloo carries. The processes meet in the
-simulation before a call of Gloo's: none of them waits for one that waits for time to pass.
+simulation before a collective of Gloo's, so that none waits in it for one that waits for time to pass.
 """
 
 from __future__ import annotations
 
-import functools
+import os
 import threading
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,7 +18,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch.distributed import distributed_c10d
 
 from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum
 from inalab.hosts.drivers.sockets import SocketDriver
@@ -49,16 +49,19 @@ class Meeting:
     ranks: tuple[int, ...]
 
 
+Key = tuple[int, int, int, tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class Message:
     """A tensor that Gloo carries from one worker to another, by their ranks; the one who asks is one of them.
 
     Of one that is `waited` for, and was announced before, the answer comes once the other one has announced it, too: Gloo sends
-    when somebody receives.
+    when somebody receives. Messages of the same `key` (source, destination, tag, group) are numbered.
     """
 
-    source: int
-    to: int
+    key: Key
+    number: int
     waited: bool = False
 
 
@@ -67,7 +70,8 @@ Request = Summand | Pause | Meeting | Message
 
 @dataclass(frozen=True)
 class Answer:
-    """When it is now, and what has become of a collective: the sum, or what was wrong, and the worker's counters so far."""
+    """When it is now, and what has become of a collective: the sum, or what was wrong, and what the worker has sent since the last
+    answer."""
 
     now: float
     total: NDArray[Any] | None = None
@@ -82,6 +86,14 @@ class Simulation:
     def __init__(self, connection: Connection) -> None:
         self.connection, self.turn = connection, threading.Lock()
         self.now = 0.0
+        self.messages: Counter[Key] = Counter()
+
+    def announce(self, source: int, to: int, tag: int, group: tuple[int, ...]) -> Message:
+        """A message that Gloo is to carry."""
+        key = source, to, tag, group
+        self.messages[key] += 1
+        self.ask(message := Message(key, self.messages[key]))
+        return message
 
     def ask(self, request: Request) -> Answer:
         """Wait for the answer. Raises AggregationError for a collective that cannot be completed."""
@@ -113,13 +125,13 @@ class ScriptDriver(SocketDriver):
 class PendingMessage(dist.Work):
     """A tensor under way from one worker to another."""
 
-    def __init__(self, work: dist.Work, simulation: Simulation, source: int, to: int) -> None:
+    def __init__(self, work: dist.Work, simulation: Simulation, message: Message) -> None:
         super().__init__()
-        self.work, self.simulation, self.source, self.to = work, simulation, source, to
+        self.work, self.simulation, self.message = work, simulation, message
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait until it has come, or has left; 0 is for as long as it takes."""
-        self.simulation.ask(Message(self.source, self.to, waited=True))
+        self.simulation.ask(replace(self.message, waited=True))
         return self.work.wait(timeout) if timeout else self.work.wait()
 
     def is_completed(self) -> bool:
@@ -146,7 +158,8 @@ class SimulatedSums:
                 pending.sample = self.sampling.before(tensor)
             values = values_of(tensor)
             answer = self.simulation.ask(Summand(values, label, operation))
-            self.counters = answer.counters
+            for one in fields(Counters):
+                setattr(self.counters, one.name, getattr(self.counters, one.name) + getattr(answer.counters, one.name))
             keep(pending, Sum(values.reshape(-1), values.shape, total=answer.total, version=answer.version))
         return pending
 
@@ -154,24 +167,11 @@ class SimulatedSums:
         """Nothing is under way."""
 
 
+VARIABLE = "INALAB_VIRTUAL"  # the environment variable of processes in virtual time, and of those that they start
 current: list[Simulation] = []  # of this process, where it is in virtual time
 
 
 def begin(connection: Connection) -> None:
-    """Have this process be one in virtual time.
-
-    `torch.distributed.new_group` is called by all workers, and ends when all have called it, though some are in no group of this
-    package's then: they meet before it, too.
-    """
-    simulation = Simulation(connection)
-    current.append(simulation)
-    new_group = dist.new_group
-
-    @functools.wraps(new_group)
-    def meet_first(*given: Any, **named: Any) -> Any:
-        if dist.is_initialized():
-            simulation.ask(Meeting(tuple(range(dist.get_world_size()))))
-        return new_group(*given, **named)
-
-    for module in (distributed_c10d, dist):
-        setattr(module, new_group.__name__, meet_first)
+    """Have this process be one in virtual time."""
+    current.append(Simulation(connection))
+    os.environ[VARIABLE] = "1"

@@ -14,6 +14,7 @@ from inalab.hosts.stream.stream import QUERY_PATIENCE, Absence, Question
 from inalab.hosts.tcp.connection import MeetingError
 
 PORT = 48866
+MOST_CHUNKS = 1 << 62  # of a stream
 QUESTION = struct.Struct(">Q")  # a chunk; the answer is a byte for each worker, 1 where it is missing
 
 
@@ -70,4 +71,4 @@ def gather(
 
 def answering(server: AtpServer) -> Callable[[bytes], bytes]:
     """What answers questions to a server."""
-    return lambda question: server.merger.missing(*QUESTION.unpack(question)).astype(np.uint8).tobytes()
+    return lambda question: server.merger.missing(QUESTION.unpack(question)[0] % MOST_CHUNKS).astype(np.uint8).tobytes()

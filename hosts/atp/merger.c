@@ -225,6 +225,8 @@ static void take_raw(Merger *m, const Datagrams *packets, int64_t i, int64_t chu
             asked(m, row, who);
         return;
     }
+    if (!sum->complete)
+        return; /* nobody was asked for these */
     if (sum->raw_chunk != chunk) {
         free(sum->raw);
         sum->raw = calloc((int64_t)m->workers * m->k + 1, sizeof *sum->raw);

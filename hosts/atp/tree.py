@@ -30,6 +30,8 @@ class Tree:
             self.number[ranks] = np.arange(len(ranks))
         self.local = self.rack == root
         own = len(racks[root]) if root < len(racks) else 0
+        if racks and max(map(len, racks)) > BITS:
+            raise ValueError(f"{max(map(len, racks))} workers below one switch do not fit into {BITS} bits")
         others = [r for r, ranks in enumerate(racks) if ranks and r != root]
         if others and own + max(others) >= BITS:
             raise ValueError(f"{own} workers beside the server and racks up to {max(others)} do not fit into {BITS} bits")

@@ -379,9 +379,11 @@ static void take_statuses(AtpWorker *w, const Datagrams *packets, const enum fou
     memset(had, 0, sizeof had);
     for (int i = 0; i < packets->count; i++) {
         const AtpHeader *packet = header(packets, i);
-        int64_t place = modulo(chunks[i], s->count);
         bool lacks;
-        if (found[i] != STATUS || !learn(w, packet, chunks[i], &lacks) || had[place])
+        if (found[i] != STATUS)
+            continue;
+        int64_t place = modulo(chunks[i], s->count);
+        if (!learn(w, packet, chunks[i], &lacks) || had[place])
             continue;
         had[place] = true;
         bool stuck = !lacks && s->rows[place].asked >= MOST_WAITS;

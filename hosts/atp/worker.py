@@ -51,7 +51,7 @@ class AtpWorker(Stream):
     def _taken_in(self, started: Sum) -> UnderWay:
         flat = started.flat
         result = flat if started.overwrite and flat.flags.writeable else np.empty_like(flat)
-        return UnderWay(started, flat, result, self._announcement(flat))
+        return UnderWay(started, flat, result, self._announcement(started))
 
     def _chunks(self, elements: int) -> int:
         return 1 + -(-elements // self.k)

@@ -19,27 +19,27 @@ NAMES = {code: str(dtype) for dtype, code in CODES.items()}
 SHARED_BITS = 24
 
 
-def announce(x: NDArray[Any], rank: int, size: int, k: int) -> NDArray[np.int32]:
-    """The announcement of a tensor by one of `size` workers, shape (k,)."""
+def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0) -> NDArray[np.int32]:
+    """The announcement of a tensor by one of `size` workers, shape (k,). So many empty ones (< EMPTIES) were summed before it."""
     lanes = k // 2
     vector = np.zeros(k, np.int32)
-    vector[[rank % lanes, lanes + rank % lanes]] = _words(x, size > lanes)
+    vector[[rank % lanes, lanes + rank % lanes]] = _words(x, size > lanes, empties)
     return vector
 
 
-def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int) -> str | None:
+def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int, empties: int = 0) -> str | None:
     """Who sums something else than x, by the sum of all announcements; None if no worker does."""
     lanes = k // 2
     shared = size > lanes
     ranks = [list(range(lane, size, lanes)) for lane in range(min(lanes, size))]
     words = total.reshape(2, lanes).T.astype(np.int64)
-    own = np.array(_words(x, shared), np.int64)
+    own = np.array(_words(x, shared, empties), np.int64)
     if shared:
         unlike = [who for who, word in zip(ranks, words, strict=False) if (word != len(who) * own).any()]
         if not unlike:
             return None
         named = "; ".join(f"some of workers {', '.join(map(str, who))}" if len(who) > 1 else f"worker {who[0]}" for who in unlike)
-        return f"the workers sum different tensors: {_described(*_words(x, False))} here, another on {named}"
+        return f"the workers sum different tensors: {_described(*_words(x, False, empties))} here, another on {named}"
     groups: dict[tuple[int, int], list[int]] = {}
     for (rank,), word in zip(ranks, words, strict=False):
         groups.setdefault((int(word[0]), int(word[1])), []).append(rank)
@@ -50,9 +50,9 @@ def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int) ->
     return f"the workers sum different tensors: {'; '.join(listed)}"
 
 
-def _words(x: NDArray[Any], shared: bool) -> tuple[int, int]:
-    """Elements and dtype of a tensor; for a shared lane two numbers that are mixed from them."""
-    elements, code = x.size, CODES[x.dtype]
+def _words(x: NDArray[Any], shared: bool, empties: int) -> tuple[int, int]:
+    """Elements and dtype of a tensor, and the empty ones before it; for a shared lane two numbers that are mixed from them."""
+    elements, code = x.size, CODES[x.dtype] | empties << 22
     if not shared:
         return elements & 0x7FFFFFFF, elements >> 31 << 2 | code
     first = _mixed(elements & 0xFFFFFFFF ^ _mixed(elements >> 32 << 2 | code))
@@ -60,7 +60,8 @@ def _words(x: NDArray[Any], shared: bool) -> tuple[int, int]:
 
 
 def _described(low: int, high: int) -> str:
-    return f"{high >> 2 << 31 | low:,} elements of {NAMES.get(high & 3, 'an unknown type')}"
+    behind = f" behind {empties} empty tensors" if (empties := high >> 22) else ""
+    return f"{(high >> 2 & 0xFFFFF) << 31 | low:,} elements of {NAMES.get(high & 3, 'an unknown type')}{behind}"
 
 
 def _mixed(x: int) -> int:

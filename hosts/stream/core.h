@@ -9,7 +9,7 @@
 enum stream_sizes {
     MOST_BACKOFF = 2, /* doublings of a timeout */
     REMEMBERED = 64,  /* batches whose round trips are compared */
-    MOST_ROWS = 32768,
+    MOST_ROWS = 8192,
 };
 
 enum stream_recovery { ASKING, RESENDING, RESENDING_AT_GAPS };

@@ -150,11 +150,12 @@ class Stream(ABC):
     def expired(self, now: float) -> float:
         """Do what is due at this time, and find when the next thing is, unless packets come before."""
         watch = library().stream_expired(self._stream, now)
+        oldest = int(watch.oldest)
         self._collect(now)
         if self.inquiry is None:
-            if watch.oldest != self.oldest_chunk:
-                self.oldest_chunk, self.patient_from = watch.oldest, now
-            elif now - self.patient_from >= self.patience:
+            if oldest != self.oldest_chunk:
+                self.oldest_chunk, self.patient_from = oldest, now
+            elif oldest >= 0 and now - self.patient_from >= self.patience:
                 self._inquire(None, now)
         else:
             self._ask_on(now)
@@ -243,19 +244,19 @@ class Stream(ABC):
             if sent or results:
                 self.timeline.note(now, int((self.rows["chunk"] >= 0).sum()), sent - again, again, results)
 
-    def _announcement(self, tensor: NDArray[Any]) -> NDArray[np.int32]:
-        return announce(tensor, self.membership.rank, self.membership.size, self.k)
+    def _announcement(self, started: Sum) -> NDArray[np.int32]:
+        return announce(started.flat, self.membership.rank, self.membership.size, self.k, started.empties)
 
     def _check_announcements(self) -> None:
         s = self.stream
         totals = values(s.announcements, s.announced_count * self.k).reshape(-1, self.k)
         numbers, s.announced_count = values(s.announced, s.announced_count).tolist(), 0
         for number, total in zip(numbers, totals, strict=True):
-            self._check_announcement(total, self.under_way[number].started.flat)
+            self._check_announcement(total, self.under_way[number].started)
 
-    def _check_announcement(self, total: NDArray[np.int32], tensor: NDArray[Any]) -> None:
+    def _check_announcement(self, total: NDArray[np.int32], started: Sum) -> None:
         """Raise AggregationError if some worker sums another tensor."""
-        if unlike := differences(total, tensor, self.membership.size, self.k):
+        if unlike := differences(total, started.flat, self.membership.size, self.k, started.empties):
             who = f"worker {self.membership.rank}: job {self.membership.job}"
             raise AggregationError(f"{who} cannot be completed: {unlike}", incomplete=True)
 

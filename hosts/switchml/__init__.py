@@ -1,1 +1,1 @@
-"""SwitchML (NSDI '21): its worker, its packet, and the loops over its slots."""
+"""SwitchML (NSDI '21): its worker, and its packet."""

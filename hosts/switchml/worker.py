@@ -13,6 +13,8 @@ from inalab.hosts.stream.quantization import MAX_WORKERS, scale, unscale
 from inalab.hosts.stream.stream import RECOVERIES, Absence, Stream, UnderWay
 from inalab.hosts.switchml import wire
 
+BITS = 32  # of a switch's bitmap
+
 
 class SwitchML(Stream):
     """All-reduce by the switches of the network; see hosts.stream.stream for `patience`.
@@ -28,6 +30,8 @@ class SwitchML(Stream):
     ) -> None:  # fmt: skip
         super().__init__(membership, slots, wire.packet(k), patience)
         m, self.scaling = membership, scaling
+        if max(map(len, m.racks)) > BITS:
+            raise ValueError(f"{max(map(len, m.racks))} workers below one switch: its bitmap has {BITS} bits")
         if not 1 <= m.size <= MAX_WORKERS:
             raise ValueError(f"{m.size} workers: from 1 to {MAX_WORKERS} can be summed without overflow")
         core = library().switchml_new(slots, k, RECOVERIES.index(recovery), self.sender.c, self.record.itemsize)
@@ -41,7 +45,7 @@ class SwitchML(Stream):
         flat = started.flat
         taken = flat if (factor := self._factor(flat)) is None else scale(flat, factor)
         result = taken if taken is not flat or (started.overwrite and flat.flags.writeable) else np.empty_like(flat)
-        return UnderWay(started, taken, result, self._announcement(flat))
+        return UnderWay(started, taken, result, self._announcement(started))
 
     def _chunks(self, elements: int) -> int:
         return -(-elements // self.k)
@@ -74,7 +78,7 @@ class SwitchML(Stream):
     def _answered(self, row: int) -> bool:
         near, above, top = map(int, self.slots["seen"][row])
         m = self.membership
-        if top >= 0 or self.slots["newer"][row]:
+        if (top >= 0 and m.pods) or self.slots["newer"][row]:
             return True
         return (near >= 0 and bool(_missing(near, m.racks[m.rack]))) or (above >= 0 and self._pod_lacks(above))
 
@@ -97,7 +101,7 @@ class SwitchML(Stream):
         m = self.membership
         if newer:
             return Absence(f"the switch of rack {m.rack} serves a newer group of the job")
-        if top >= 0:
+        if top >= 0 and m.pods:
             pods = _missing(top, list(range(len(m.pods))))
             return self._far("the core", [rack for pod in pods for rack in m.pods[pod]], self._pod not in pods)
         if above >= 0 and m.pods:

@@ -18,7 +18,7 @@ from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.schedules import Move, Schedule, blocks
 
 TCP_PORT = 48865
-ANNOUNCEMENT = struct.Struct(">cxxxQ")  # before the first data of a sum: dtype and elements of the tensor
+ANNOUNCEMENT = struct.Struct(">cxHQ")  # before the first data of a sum: dtype, empty tensors before it, and elements
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 PULSE = 0.5  # seconds of silence after which the pulse is felt
 CHUNK = 1 << 18  # bytes that are handed to or taken from a connection at once
@@ -173,14 +173,12 @@ class Pairwise(Node, Summing):
         """Nothing: a sum has the connections for itself."""
 
     def _advance(self, started: Sum, interrupt: int) -> None:
-        started.end(self._sum(started.flat))
-
-    def _sum(self, flat: NDArray[Any]) -> NDArray[Any]:
+        flat = started.flat
         blocks = self._room(flat.size, flat.dtype)
         blocks.reshape(-1)[: flat.size] = flat
-        self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), flat.size))
+        self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), started.empties, flat.size))
         count_segments(self.counters, self.connections.values())
-        return blocks
+        started.end(blocks)
 
 
 class Server(Node):
@@ -221,7 +219,7 @@ class Server(Node):
         if len(heard) != 1:
             wording = "; ".join(f"{_described(words)} on {', '.join(map(self._name, who))}" for words, who in heard.items())
             raise self._error(f"the workers sum different tensors: {wording}")
-        kind, elements = ANNOUNCEMENT.unpack(next(iter(heard)))
+        kind, _, elements = ANNOUNCEMENT.unpack(next(iter(heard)))
         return DTYPES[kind], elements
 
 
@@ -235,8 +233,9 @@ def _missing(membership: Membership, error: MeetingError) -> AggregationError:
 
 
 def _described(announcement: bytes) -> str:
-    kind, elements = ANNOUNCEMENT.unpack(announcement)
-    return f"{elements:,} elements of {DTYPES.get(kind, 'an unknown type')}"
+    kind, empties, elements = ANNOUNCEMENT.unpack(announcement)
+    behind = f" behind {empties} empty tensors" if empties else ""
+    return f"{elements:,} elements of {DTYPES.get(kind, 'an unknown type')}{behind}"
 
 
 def _bytes(data: NDArray[Any]) -> memoryview:

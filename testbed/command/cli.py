@@ -373,6 +373,7 @@ def _run() -> int | str:
 
 def _what_a_user_can_mend() -> tuple[type[Exception], ...]:
     """Imported late, because help should come at once, and these modules take seconds."""
+    from inalab.hosts.cores import BuildError
     from inalab.switches.embedded.errors import CompileError
     from inalab.testbed.campaign.machines import MachinesError
     from inalab.testbed.lab.lab import LabError
@@ -381,7 +382,7 @@ def _what_a_user_can_mend() -> tuple[type[Exception], ...]:
     from inalab.topologies.exercise import ExerciseError
     from inalab.topologies.topology import TopologyError
 
-    return LabError, SettingsError, ResultsError, TopologyError, ExerciseError, CompileError, MachinesError
+    return LabError, SettingsError, ResultsError, TopologyError, ExerciseError, CompileError, BuildError, MachinesError
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def launch(
             help='what init_process_group("ina") sums over: a name, as `inalab list` shows it, or a file such as ./mine.py'
         ),
     ] = "switchml",
-    target: Annotated[str, typer.Option(help="where: embedded or bmv2, or virtual, in virtual time")] = "embedded",
+    target: Annotated[str, typer.Option(help="what runs the network: embedded, bmv2, or virtual (virtual time)")] = "embedded",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers (in each rack), host_rate, k, loss, ...")
     ] = None,

@@ -94,8 +94,9 @@ def _furnish(submission: Path) -> None:
     for path in readable(*ETC, ROOT / "p4"):
         _bind(path.resolve(), root / path.relative_to("/"))
     _hide_labs(root)
-    built = cores.CORES.build()
-    _bind(built, root / CACHE.relative_to("/") / "inalab" / built.name)
+    with suppress(OSError):  # there is no cache: the submission's process builds the cores
+        built = cores.CORES.build()
+        _bind(built, root / CACHE.relative_to("/") / "inalab" / built.name)
     _bind(submission, root / SUBMISSION.relative_to("/"))
     for name in DEVICES:
         if Path("/dev", name).exists():

@@ -1,4 +1,4 @@
-/* What happens next: a heap of events, four below each,, in order of time, and of when they were put in where times are equal. */
+/* What happens next: a heap of events, four below each, in order of time, and of when they were put in where times are equal. */
 #include "events.h"
 
 #include "../../hosts/stream/inside.h"

@@ -57,6 +57,10 @@ int64_t flows_share(SharedLink *links, int64_t count, int64_t flows, const doubl
         for (int64_t i = 0; i < count; i++)
             if (links[i].users)
                 level = fmin(level, links[i].left / links[i].loaded);
+        if (!(level < INFINITY)) { /* what is left has no links, or no weight */
+            left = -1;
+            break;
+        }
         for (int64_t i = 0; i < count; i++) {
             links[i].full = links[i].users > 0 && links[i].left <= level * links[i].loaded * (1 + ALIKE);
             links[i].loaded = 0;

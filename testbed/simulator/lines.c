@@ -104,7 +104,7 @@ static void cross(World *w, double now, int32_t packet, Line *line) {
             drop(w, packet);
             return;
         }
-        if (line->deep && waiting >= line->deep)
+        if (line->deep && waiting >= line->deep && w->jobs[p->job].atp)
             atp(p)->flags |= ECN;
         now = fmax(now, line->paced);
         line->paced = now + line->pace;

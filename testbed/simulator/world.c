@@ -110,7 +110,7 @@ int64_t world_run(World *w, int64_t most) {
     while (w->events.count && w->happenings < most) {
         Event event = heap_pop(&w->events);
         int32_t number = event.what / 4;
-        Packet *p = &w->packets[number];
+        const Packet *p = event.what % 4 == PACKET ? &w->packets[number] : NULL;
         w->happenings++;
         if (w->events.count && w->events.events[0].what % 4 == PACKET)
             __builtin_prefetch(&w->packets[w->events.events[0].what / 4]);

@@ -2,7 +2,8 @@
 
 Every worker's script is a process of this machine. Its collectives over the scheme take place here, with the real cores, the P4
 program and the network of a trial in virtual time. While a worker's process computes, time stands still; workers go on one after
-another, in the order in which their collectives are over. So a run is the same again, whatever the machine does meanwhile.
+another, in the order in which their collectives are over. So a run is the same again, whatever the machine does meanwhile; unless a
+process waits for something else, for ten seconds: then time passes for the others, and the launcher says so.
 """
 
 from __future__ import annotations
@@ -14,28 +15,40 @@ import selectors
 import signal
 import socket
 import threading
+import time
 from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from inalab.hosts import virtual_script
-from inalab.hosts.collective import AggregationError, Collective, workers
+from inalab.hosts.collective import AggregationError, Collective, Counters, workers
 from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
 from inalab.hosts.drivers.virtual_time import Event, StuckError
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.tally import Tally
-from inalab.hosts.virtual_script import Answer, Meeting, Message, Pause, Request, Summand
+from inalab.hosts.virtual_script import Answer, Key, Meeting, Message, Pause, Request, Summand
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.scratch import scratch
 from inalab.testbed.simulator import costs
 from inalab.testbed.trial.hosted import on_host
-from inalab.testbed.trial.launch import OF_DDP, Failures, check_script, checked_sums, environment, forward, say, summary
+from inalab.testbed.trial.launch import (
+    GRACE,
+    LAST_WORDS,
+    OF_DDP,
+    Failures,
+    check_script,
+    checked_sums,
+    environment,
+    forward,
+    say,
+    summary,
+)
 from inalab.testbed.trial.watch import ended
 from inalab.testbed.virtual.trial import VirtualTrial
 from inalab.topologies import isolation
@@ -85,15 +98,16 @@ def _children(pid: int) -> list[int]:
 class ScriptTrial(VirtualTrial):
     """The scripts of a network's workers under way."""
 
-    def __init__(self, settings: TrialSettings, seed: int, library: Path, scripts: list[Script]) -> None:
+    def __init__(self, settings: TrialSettings, seed: int, library: Path, scripts: list[Script], notes: LaunchFiles) -> None:
         super().__init__(settings, seed, library, lambda message: None, costs.of(settings.costs).virtual)
-        self.scripts = scripts
+        self.scripts, self.notes = scripts, notes
         self.why_ended = ""  # the first worker that has ended, and how
         self.failed = 0  # its exit code, if that was not 0
         self.met: dict[tuple[int, ...], tuple[set[int], Event]] = {}  # by ranks: who has come to their next call, and that all have
-        self.announced: Counter[tuple[tuple[int, int], int]] = Counter()  # messages, by their ends and who has announced them
-        self.waited: Counter[tuple[tuple[int, int], int]] = Counter()  # likewise, by who has waited for them
-        self.changes: defaultdict[int, Event] = defaultdict(lambda: Event(self.time))  # by worker: another end is announced
+        self.announced: Counter[tuple[Key, int]] = Counter()  # the last message, by who has announced it
+        self.other_ends: defaultdict[int, Event] = defaultdict(lambda: Event(self.time))  # by worker: one of those is announced
+        self.begun: Counter[int] = Counter()  # sums, by rank
+        self.deadline = float("inf")  # of this machine's clock, for the survivors of a failure
         self.summing: set[int] = set()  # ranks of those whose sums are under way
         self.guessed = False  # whether time passed although a process requested nothing
 
@@ -119,7 +133,7 @@ class ScriptTrial(VirtualTrial):
         script, size = self.scripts[rank], place.membership.size
         collective: Collective | None = None
         try:
-            collective = place.scheme.join(place, EPOCH, self._reason)
+            collective = place.scheme.join(place, EPOCH, partial(self._reason, rank))
             self.time.wait_until(self.started)
             while (request := self._next(script)) is not None:
                 if answer := self._answer(request, rank, collective):
@@ -134,13 +148,16 @@ class ScriptTrial(VirtualTrial):
 
     def _next(self, script: Script) -> Request | None:
         """What a worker's process requests next; None once it has ended. Time stands still, unless the process waits for time."""
-        asleep = 0
+        asleep, step = 0, STEP
         try:
             while not script.connection.poll(PATIENT):
+                if time.monotonic() > self.deadline:
+                    self._end(script)
                 asleep = asleep + 1 if script.sleeps() else 0
                 if asleep >= SLEEPING and self.working > 1:
                     self.guessed = True
-                    self.time.sleep(STEP)
+                    self.time.sleep(step)
+                    step *= 2
             found: Request = script.connection.recv()
             return found
         except (EOFError, OSError):
@@ -159,16 +176,21 @@ class ScriptTrial(VirtualTrial):
                 self._pass(request, rank)
         return Answer(self.time.now)
 
-    def _reason(self) -> str | None:
-        """Why a sum cannot be completed, as far as that is known here: a worker has ended, or calls something else."""
-        for ranks, (come, _) in self.met.items():
-            if self.summing & set(ranks) - come:
-                scheme, called = self.settings.scheme, workers(sorted(come))
-                return f"the workers' calls differ: all_reduce over {scheme} on {workers(sorted(self.summing))}, Gloo's on {called}"
-        return self.why_ended or None
+    def _reason(self, rank: int) -> str | None:
+        """Why a worker's sum cannot be completed: another one has ended, or calls something else, and has not begun it."""
+        for other in self.scripts:
+            if self.begun[other.rank] < self.begun[rank] and other.code is not None:
+                return self.why_ended or f"worker {other.rank} has ended"
+        for come, _ in self.met.values():
+            if called := sorted(other for other in come if self.begun[other] < self.begun[rank]):
+                scheme, mine = self.settings.scheme, workers(sorted(self.summing))
+                return f"the workers' calls differ: all_reduce over {scheme} on {mine}, Gloo's on {workers(called)}"
+        return None
 
     def _sum(self, request: Summand, rank: int, collective: Collective) -> Answer:
         self.summing.add(rank)
+        self.begun[rank] += 1
+        before = replace(collective.counters)
         try:
             started = collective.start(request.values, True, request.label, None, request.operation)
             collective.advance(started)
@@ -176,7 +198,7 @@ class ScriptTrial(VirtualTrial):
             return Answer(self.time.now, error=error)
         finally:
             self.summing.discard(rank)
-        return Answer(self.time.now, started.total, started.version, replace(collective.counters))
+        return Answer(self.time.now, started.total, started.version, _since(before, collective.counters))
 
     def _meet(self, ranks: tuple[int, ...], rank: int) -> Answer | None:
         """The last one to come answers all: none of their processes goes on before."""
@@ -199,36 +221,57 @@ class ScriptTrial(VirtualTrial):
         over.set()
 
     def _pass(self, message: Message, rank: int) -> None:
-        """A worker announces a message, or waits until the other one has announced it, too."""
-        pair, other = (message.source, message.to), message.to if rank == message.source else message.source
+        """A worker announces a message, or waits until the other one has announced it, too, or has ended."""
+        source, to, *_ = message.key
+        other = to if rank == source else source
         if not message.waited:
-            self.announced[pair, rank] += 1
+            self.announced[message.key, rank] = message.number
             self._wake(other)
             return
-        self.waited[pair, rank] += 1
-        while self.announced[pair, other] < self.waited[pair, rank] and not self.why_ended:
-            self.changes[rank].wait()
+        while self.announced[message.key, other] < message.number and self.scripts[other].code is None:
+            self.other_ends[rank].wait()
 
     def _wake(self, rank: int) -> None:
         """A worker may go on that waits for a message's other end."""
-        self.changes.pop(rank, Event(self.time)).set()
+        self.other_ends.pop(rank, Event(self.time)).set()
+
+    def _first_failure(self, rank: int, code: int) -> tuple[int, int]:
+        """Of this worker, and those that have ended meanwhile: one that was killed, before one that has failed because of that."""
+        for other in self.scripts:
+            if other.code is None:
+                other.code = ended(other.pid)
+            if other.code is not None and other.code < 0:
+                return other.rank, other.code
+        return rank, code
+
+    def _end(self, script: Script) -> None:
+        say(f"worker {script.rank} got SIGKILL, {GRACE:g} s after this failure: {self.why_ended}")
+        with suppress(ProcessLookupError):
+            os.kill(script.pid, signal.SIGKILL)
 
     def _leave(self, script: Script, size: int) -> None:
         """A worker's process has ended, or is no more to."""
         script.connection.close()
-        while (code := ended(script.pid)) is None:
-            threading.Event().wait(0.01)
-        script.code = code
+        while script.code is None:
+            script.code = ended(script.pid)
+            time.sleep(0.01)
         self.working -= 1
-        if code and not self.failed:
+        if script.code and not self.failed:
+            rank, code = self._first_failure(script.rank, script.code)
             self.failed = code if code > 0 else 128 - code
-            self.why_ended = f"worker {script.rank} {isolation.ending(code)}"
+            self.why_ended = f"worker {rank} {isolation.ending(code)}"
+            self.deadline = time.monotonic() + GRACE
+            self.notes.give_up(self.why_ended)
             say(self.why_ended)
-        self.why_ended = self.why_ended or f"worker {script.rank} has ended"
         for ranks in list(self.met):
             self._let_go(ranks)
         for rank in range(size):
             self._wake(rank)
+
+
+def _since(before: Counters, now: Counters) -> Counters:
+    """What has been counted since then."""
+    return Counters(**{one.name: getattr(now, one.name) - getattr(before, one.name) for one in fields(Counters)})
 
 
 def launch(settings: TrialSettings, seed: int, library: Path, script: list[str], check_sums: bool) -> int:
@@ -245,9 +288,9 @@ def _run(settings: TrialSettings, seed: int, library: Path, script: list[str], c
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "GLOO_SOCKET_IFNAME": "lo", FOLDER: str(notes.folder)}
     given = [environment(settings, plan, host, seed, check_sums) | meeting for host in plan.hosts]
     scripts = [Script(rank, environ, script) for rank, environ in enumerate(given)]
-    printing = threading.Thread(target=_print_all, args=(scripts,))
+    printing = threading.Thread(target=_print_all, args=(scripts,), daemon=True)
     printing.start()
-    trial = ScriptTrial(settings, seed, library, scripts)
+    trial = ScriptTrial(settings, seed, library, scripts, notes)
     try:
         code = trial.follow()
     finally:
@@ -256,7 +299,7 @@ def _run(settings: TrialSettings, seed: int, library: Path, script: list[str], c
                 with suppress(ProcessLookupError):
                     os.kill(each.pid, signal.SIGKILL)
         trial.time.end()
-        printing.join()
+        printing.join(LAST_WORDS)  # a process that a script has left may hold its output for longer
     Failures(notes, len(scripts)).conclude()
     left = [notes.tally(rank) for rank in range(len(scripts))]
     tallies = {rank: Tally(**json.loads(text)) for rank, text in enumerate(left) if text is not None}

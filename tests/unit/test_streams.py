@@ -174,6 +174,14 @@ def test_tensors_in_another_order_are_refused() -> None:
         net.finish()
 
 
+def test_an_empty_tensor_against_another_is_refused() -> None:
+    """Both workers' sums of tensors with elements are of equal length: without a word, one's would be added to the other's."""
+    a, nothing = np.ones(5 * K, np.float32), np.ones(0, np.float32)
+    net = Net(2, [[nothing, a], [a, nothing]])
+    with pytest.raises(AggregationError, match="160 elements of float32 behind 1 empty tensors"):
+        net.finish()
+
+
 @pytest.mark.parametrize("recovery", ["ask", "paper"])
 def test_a_group_whose_first_packets_are_all_lost_begins_nevertheless(recovery: str) -> None:
     """The switch has served an earlier group; the first that it hears of this one is a query."""
