@@ -108,7 +108,7 @@ def test_ties_round_to_even() -> None:
 
 
 def test_more_workers_than_can_be_summed_are_refused() -> None:
-    everybody = Membership(0, 0, MAX_WORKERS + 1, [list(range(MAX_WORKERS + 1))])
+    everybody = Membership(0, 0, MAX_WORKERS + 1, [list(range(rank, MAX_WORKERS + 1, 16)) for rank in range(16)])
     with pytest.raises(ValueError, match="257 workers: from 1 to 256 can be summed"):
         SwitchML(everybody, 1, 4, 32)
 

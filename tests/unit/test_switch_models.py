@@ -43,6 +43,7 @@ class Switches:
         packet = world.packets[number]
         ffi.memmove(packet.header, header.tobytes(), header.nbytes)
         packet.node, packet.child, packet.goal, packet.job, packet.tree, packet.link = node, child, goal, 0, 0, -1
+        packet.vector, packet.due, packet.start = True, 0.0, 0.0
         take = SIMULATED.atp_switch if world.jobs[0].atp else SIMULATED.switchml_switch
         take(world, self.now, number)
         found = []
