@@ -173,12 +173,15 @@ class Pairwise(Node, Summing):
         """Nothing: a sum has the connections for itself."""
 
     def _advance(self, started: Sum, interrupt: int) -> None:
-        flat = started.flat
+        started.end(self._sum(started.flat, started.empties))
+
+    def _sum(self, flat: NDArray[Any], empties: int) -> NDArray[Any]:
+        """The sum, and more elements behind it; so many empty tensors were summed before it."""
         blocks = self._room(flat.size, flat.dtype)
         blocks.reshape(-1)[: flat.size] = flat
-        self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), started.empties, flat.size))
+        self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), empties, flat.size))
         count_segments(self.counters, self.connections.values())
-        started.end(blocks)
+        return blocks
 
 
 class Server(Node):

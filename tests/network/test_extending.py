@@ -71,7 +71,7 @@ class Mean(Ring):
     def join(self, place, epoch, pulse=None):
         collective = super().join(place, epoch, pulse)
         exact = collective._sum
-        collective._sum = lambda flat: (exact(flat) / place.membership.size).astype(flat.dtype)
+        collective._sum = lambda flat, *of: (exact(flat, *of) / place.membership.size).astype(flat.dtype)
         return collective
 
 SCHEME = Mean()
