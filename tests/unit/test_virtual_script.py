@@ -101,8 +101,10 @@ dist.all_reduce(torch.ones(900))
 
 def test_who_has_a_sum_and_goes_on_is_no_reason_to_give_up(tmp_path: Path) -> None:
     """Where much is lost, one worker waits in Gloo's barrier, or has ended, while another still recovers its result."""
-    source = "for _ in range(3):\n    dist.all_reduce(torch.ones(900))\n    dist.barrier()\ndist.all_reduce(torch.ones(900))\n"
-    done = launch(tmp_path, source + "dist.destroy_process_group()\n", "--set", "loss=0.3")
+    source = "for _ in range(4):\n    dist.all_reduce(torch.ones(3000))\n    dist.barrier()\n"
+    done = launch(
+        tmp_path, source + "dist.destroy_process_group()\n", "--set", "loss=0.4", "--set", "workers=2", "--set", "slots=64"
+    )
     assert done.returncode == 0 and "4 all-reduces" in done.stderr, done.stdout + done.stderr
 
 
