@@ -147,9 +147,6 @@ class SimulatedSums:
         self.under_way: list[tuple[PendingSum, Sum]] = []
         self.counters = Counters()
 
-    def begin(self) -> None:
-        """There is nothing to begin."""
-
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> PendingSum:
         """Sum a tensor over all workers, in its place."""
         pending = PendingSum(tensor, label, operation, self.driver)

@@ -87,6 +87,7 @@ static enum found sort_out(Merger *m, const AtpHeader *packet, uint32_t length, 
 
 /* Begin a chunk in a row that was another one's. */
 static void begin(Merger *m, int64_t row, int64_t chunk) {
+    m->newest = chunk > m->newest ? chunk : m->newest;
     m->rows[row].chunk = chunk;
     m->rows[row].complete = false;
     m->rows[row].flags = 0;
@@ -354,8 +355,6 @@ void merger_take(Merger *m, const Datagrams *packets, const Datagrams *statuses)
             answer(m, header(packets, i), chunks[i], who + i * m->workers, done, statuses);
     for (int64_t i = 0; i < m->finished_count; i++)
         merger_name(m, m->finished[i]);
-    for (int64_t row = 0; row < rows; row++)
-        m->newest = m->rows[row].chunk > m->newest ? m->rows[row].chunk : m->newest;
     m->asked_count = unique(m->asked, m->asked_count, sizeof *m->asked, by_row);
     m->ready_count = unique(m->ready, m->ready_count, sizeof *m->ready, by_row_and_rack);
     free(chunks);

@@ -259,16 +259,24 @@ static enum found sort_out(AtpWorker *w, const AtpHeader *packet, uint32_t lengt
     return wants_raw ? OVERFLOWING : SUM;
 }
 
+/* The places, two at most, that wait for results which this one names. */
+static int named(const AtpWorker *w, const AtpHeader *result, int64_t oldest, int32_t *places) {
+    int64_t chunk;
+    int n = 0;
+    for (int field = 0; field < 2; field++)
+        if (names(result, field, oldest, &chunk)) {
+            int64_t place = chunk % w->stream.count;
+            if (w->stream.rows[place].chunk == chunk && !w->places[place].raw)
+                places[n++] = place;
+        }
+    return n;
+}
+
 /* The places that wait for results which these name: they were lost, or are among these. One may come out twice. */
 int64_t atp_named(const AtpWorker *w, const Datagrams *results, int64_t oldest, int32_t *places) {
-    int64_t n = 0, chunk;
+    int64_t n = 0;
     for (int64_t i = 0; i < results->count; i++)
-        for (int field = 0; field < 2; field++)
-            if (names(header(results, i), field, oldest, &chunk)) {
-                int64_t place = chunk % w->stream.count;
-                if (w->stream.rows[place].chunk == chunk && !w->places[place].raw)
-                    places[n++] = place;
-            }
+        n += named(w, header(results, i), oldest, places + n);
     return n;
 }
 
@@ -276,14 +284,13 @@ int64_t atp_named(const AtpWorker *w, const Datagrams *results, int64_t oldest, 
 static void miss(AtpWorker *w, const Datagrams *packets, const enum found *found, int64_t oldest, const bool *had, double now) {
     Stream *s = &w->stream;
     bool lost[s->count];
-    int32_t rows[s->count], named[2];
+    int32_t rows[s->count], places[2];
     int n = 0;
     memset(lost, 0, sizeof lost);
     for (int64_t i = 0; i < packets->count; i++) {
-        Datagrams one = {datagram(packets, i), packets->stride, 1, NULL};
-        int64_t count = found[i] <= NEEDLESS ? atp_named(w, &one, oldest, named) : 0;
-        for (int64_t other = 0; other < count; other++)
-            lost[named[other]] = true;
+        int count = found[i] <= NEEDLESS ? named(w, header(packets, i), oldest, places) : 0;
+        while (count--)
+            lost[places[count]] = true;
     }
     for (int32_t i = 0; i < s->count; i++)
         if (lost[i] && !had[i] && !w->places[i].missed) {

@@ -129,7 +129,7 @@ struct Stream {
     int64_t finished_count, finished_room;
     int64_t *announced;  /* ids of tensors whose announcements' sums have come, which are in `announcements`, k each */
     int32_t *announcements;
-    int64_t announced_count, announced_room;
+    int64_t announced_count, announced_room, announcements_room;
 };
 
 /* The next deadline, and the oldest chunk that is outstanding, -1: none. */

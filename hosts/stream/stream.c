@@ -77,11 +77,8 @@ Transfer *stream_start(Stream *s, const Transfer *new) {
 
 /* The sum of all announcements of a tensor has come. */
 void stream_announced(Stream *s, const Transfer *t, const int32_t *total) {
-    int64_t room = s->announced_room;
-    GROW(s->announced, room, s->announced_count + 1);
-    if (room != s->announced_room)
-        s->announcements = realloc(s->announcements, room * s->k * sizeof *s->announcements);
-    s->announced_room = room;
+    GROW(s->announced, s->announced_room, s->announced_count + 1);
+    GROW(s->announcements, s->announcements_room, (s->announced_count + 1) * s->k);
     s->announced[s->announced_count] = t->id;
     for (int32_t e = 0; e < s->k; e++)
         s->announcements[s->announced_count * s->k + e] = big(total[e]);

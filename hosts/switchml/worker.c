@@ -14,7 +14,7 @@
 #include "../stream/quantization.h"
 #include "wire.h"
 
-#define HEARD 4 /* queries about a chunk in vain after which this worker asks further up than its own switch itself */
+#define HEARD 4 /* queries about a chunk in vain after which this worker's go further up than its own switch */
 
 static const Scheme scheme;
 
@@ -73,6 +73,22 @@ static uint8_t own_exponent(const Transfer *t, int64_t j, int64_t k) {
     return t->floats && t->values ? block_exponent((const float *)t->values + j * k, elements_of(t, j, k)) : CODE_ZERO;
 }
 
+/* Put a tensor's j-th chunk into the slot's packet, or what goes ahead of it: the tensor's announcement, or nothing. */
+static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, int64_t j, uint32_t *lanes) {
+    int64_t k = w->stream.k, count = elements_of(t, j, k);
+    if (slot->ahead && j == 0) {
+        swap((const uint32_t *)t->announcement, lanes, k);
+        return;
+    }
+    if (!slot->ahead && t->floats) {
+        quantize((const float *)t->values + j * k, count, w->scales[slot->agreed], lanes, k);
+        return;
+    }
+    memset(lanes, 0, k * sizeof *lanes);
+    if (!slot->ahead)
+        swap((const uint32_t *)t->values + j * k, lanes, count);
+}
+
 /* Put a tensor's chunk into the slot's packet, and the exponent of the chunk that the slot carries next.
 
    Exponents go ahead, alone, where the chunk's own is unknown, and once for the first chunk. */
@@ -80,27 +96,17 @@ static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     Stream *s = &w->stream;
     Slot *slot = &w->slots[row];
     SwitchmlHeader *packet = header(s, row);
-    int64_t j = slot->next - t->start, k = s->k;
+    int64_t j = slot->next - t->start;
     if (0 <= j && j < t->length) {
         slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed == CODE_UNKNOWN));
         if (!slot->ahead)
             t->largest[j] = slot->agreed;
-        if (!t->values)
-            ;
-        else if (slot->ahead && j == 0)
-            swap((const uint32_t *)t->announcement, vector(packet), k);
-        else if (slot->ahead)
-            memset(vector(packet), 0, k * sizeof(uint32_t));
-        else if (t->floats)
-            quantize((const float *)t->values + j * k, elements_of(t, j, k), w->scales[slot->agreed], vector(packet), k);
-        else {
-            memset(vector(packet), 0, k * sizeof(uint32_t));
-            swap((const uint32_t *)t->values + j * k, vector(packet), elements_of(t, j, k));
-        }
+        if (t->values)
+            fill_vector(w, slot, t, j, vector(packet));
     }
     j += slot->ahead ? 0 : s->count;
     if (0 <= j && j < t->length)
-        packet->exponent = own_exponent(t, j, k);
+        packet->exponent = own_exponent(t, j, s->k);
 }
 
 /* Send the next packets of these slots, as far as there are chunks for them. */

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import Membership, Sum, workers
-from inalab.hosts.cores import ffi, library, values
+from inalab.hosts.cores import enum, ffi, library, values
 from inalab.hosts.stream.quantization import MAX_WORKERS, scale, unscale
-from inalab.hosts.stream.stream import RECOVERIES, Absence, Stream, UnderWay
+from inalab.hosts.stream.stream import Absence, Stream, UnderWay
 from inalab.hosts.switchml import wire
 
+HOW = {name: enum("stream_recovery")[value] for name, value in (("ask", "ASKING"), ("paper", "RESENDING"))}
 BITS = 32  # of a switch's bitmap
 
 
@@ -34,7 +35,7 @@ class SwitchML(Stream):
             raise ValueError(f"{max(map(len, m.racks))} workers below one switch: its bitmap has {BITS} bits")
         if not 1 <= m.size <= MAX_WORKERS:
             raise ValueError(f"{m.size} workers: from 1 to {MAX_WORKERS} can be summed without overflow")
-        core = library().switchml_new(slots, k, RECOVERIES.index(recovery), self.sender.c, self.record.itemsize)
+        core = library().switchml_new(slots, k, HOW[recovery], self.sender.c, self.record.itemsize)
         self._set_up(ffi.gc(core, library().switchml_free))
         library().switchml_join(self.core, m.job, m.rank, epoch, m.worker, m.size, len(m.racks) > 1)
         self.slots = values(self.core.slots, slots)

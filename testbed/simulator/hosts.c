@@ -120,10 +120,8 @@ void look(World *w, int32_t number, double now) {
 void arrive(World *w, int32_t number, int32_t packet, double now) {
     Host *h = &w->hosts[number];
     const Packet *p = &w->packets[packet];
-    if (h->arrived == h->room) {
-        GROW(h->lengths, h->room, h->room ? h->room + 1 : 64);
-        h->inbox = realloc(h->inbox, h->room * HEADER);
-    }
+    GROW(h->lengths, h->lengths_room, h->arrived + 1);
+    GROW(h->inbox, h->inbox_room, (h->arrived + 1) * HEADER);
     memcpy(h->inbox + h->arrived * HEADER, p->header, HEADER);
     h->lengths[h->arrived++] = p->vector ? WHOLE : header_bytes(h);
     drop(w, packet);

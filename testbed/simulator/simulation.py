@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inalab.hosts.atp import worker as atp
 from inalab.hosts.atp.congestion import CONTROLS, MARKS
-from inalab.hosts.cores import enum, values
+from inalab.hosts.cores import values
+from inalab.hosts.switchml import worker as switchml
 from inalab.switches.atp import EVENTS as HAPPENINGS
 from inalab.switches.loss import Loss, link_seed, threshold
 from inalab.testbed.simulator.costs import Costs
@@ -27,10 +29,6 @@ BITS = 32  # of a bitmap: nodes below a switch
 UP, DOWN = range(2)  # ways of a link
 REMOTE, LOCAL = range(2)  # of a switch of ATP: enum atp_level
 EPOCH = 1  # of every group: there is one in a trial
-HOW = {
-    False: {True: "ASKING", False: "RESENDING"},
-    True: {True: "ASKING", False: "RESENDING_AT_GAPS"},
-}  # by ATP, by whether it asks
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
         for share in range(len(job.servers)):
             _serve(world, number, job, share)
         spans["compute"][first : first + sizes[number], : its.sums] = job.compute
-        how = enum("stream_recovery")[HOW[bool(job.servers)][job.asks]]
+        how = (atp if job.servers else switchml).HOW["ask" if job.asks else "paper"]
         for worker in range(first, first + sizes[number]):
             make.world_worker(world, worker, number, how, CONTROLS.index(job.control), job.exponents)
     make.world_begin(world)

@@ -100,7 +100,7 @@ typedef struct {
     uint8_t *memory;    /* of the packets that it sends, which are headers alone */
     uint8_t *inbox;     /* headers of packets that have arrived */
     uint32_t *lengths;
-    int64_t arrived, room;
+    int64_t arrived, inbox_room, lengths_room;
     double busy;        /* until when its processor is */
     double timer_at;    /* when its timer rings */
     bool woken;         /* it is going to look at what has arrived */
