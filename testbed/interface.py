@@ -16,8 +16,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from inalab.schemes.scheme import Scheme
+from inalab.testbed.command.conclusion import figures_of
+from inalab.testbed.command.interruption import INTERRUPTED
 from inalab.testbed.command.request import Request, understood
-from inalab.testbed.command.runner import INTERRUPTED, figures_of, run_experiment
+from inalab.testbed.command.runner import run_experiment
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.experiment import Experiment

@@ -16,7 +16,9 @@ from distributed import LocalCluster
 
 from inalab.testbed.campaign import dask_machines, machine
 from inalab.testbed.campaign.dask_machines import DaskMachines
-from inalab.testbed.campaign.machines import Ended, Gone, MachinesError
+from inalab.testbed.campaign.machines import Ended, Event, MachinesError, Task
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import TrialSettings
 
 FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 1, "all_cores": 2}
 
@@ -32,7 +34,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         yield made
 
 
-def events(machines: DaskMachines, seconds: float = 20.0) -> list[Ended | Gone]:
+def task(seed: int) -> Task:
+    return Task(Trial("one", {}, TrialSettings(), seed), "embedded")
+
+
+def events(machines: DaskMachines, seconds: float = 20.0) -> list[Event]:
     end = time.monotonic() + seconds
     while not (found := machines.news(0.5)):
         assert time.monotonic() < end
@@ -42,11 +48,11 @@ def events(machines: DaskMachines, seconds: float = 20.0) -> list[Ended | Gone]:
 def test_trials_run_on_the_slots_that_were_chosen(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_machines._runner, "run", lambda trial, stop: {"ran": trial["seed"]})
     machines = DaskMachines(cluster.scheduler_address, "one")
-    assert list(machines.slots().values()) == [FINGERPRINT] * 2
     first, second = machines.slots()
-    machines.start(first, {"seed": 1})
-    machines.start(second, {"seed": 2})
-    ended: list[Ended | Gone] = []
+    assert machines.fingerprint(first) == machines.fingerprint(second) == FINGERPRINT
+    machines.start(first, task(1))
+    machines.start(second, task(2))
+    ended: list[Event] = []
     while len(ended) < 2:
         ended += events(machines)
     assert sorted(ended, key=str) == sorted([Ended(first, {"ran": 1}), Ended(second, {"ran": 2})], key=str)
@@ -60,8 +66,8 @@ def test_a_task_that_raises_is_a_failed_trial(cluster: Any, monkeypatch: pytest.
     monkeypatch.setattr(dask_machines._runner, "run", raises)
     machines = DaskMachines(cluster.scheduler_address, "one")
     (slot, _) = machines.slots()
-    machines.start(slot, {})
-    assert events(machines) == [Ended(slot, {"failed": "RuntimeError: the worker's disk is full"})]
+    machines.start(slot, task(1))
+    assert events(machines) == [Ended(slot, failure="RuntimeError: the worker's disk is full")]
     machines.stop()
 
 
@@ -77,7 +83,7 @@ def test_trials_under_way_end_when_they_are_told_to(cluster: Any, monkeypatch: p
     monkeypatch.setattr(dask_machines._runner, "run", waits)
     machines = DaskMachines(cluster.scheduler_address, "stopped campaign")
     (slot, _) = machines.slots()
-    machines.start(slot, {})
+    machines.start(slot, task(1))
     time.sleep(0.5)
     machines.stop()
     assert seen == ["stopped"]

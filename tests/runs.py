@@ -37,6 +37,11 @@ def trial(name: str = "no faults", seed: int = 1, tat: float = 0.1, spread: floa
     }  # fmt: skip
 
 
+def measured(seed: int) -> dict[str, Any]:
+    """What a target returns of a trial."""
+    return {key: value for key, value in trial(seed=seed).items() if key in ("metrics", "valid", "problems", "steps")}
+
+
 def invalid(entry: dict[str, Any], *problems: str) -> dict[str, Any]:
     """The trial, as one that is not valid."""
     return entry | {"valid": False, "problems": list(problems)}

@@ -8,7 +8,7 @@ from typing import Any
 from inalab.hosts.messages import Message
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.trial.apart import Apart
+from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.capture import Capture
 
 Report = Callable[[Message], None]
@@ -20,7 +20,7 @@ class Backend:
     name = ""
     computed = False  # whether its trials' times are computed, and not measured
     verb = "Measured"  # how its trials' times came about, for the beginning of a sentence about a run
-    side_by_side = False  # whether its trials may run at the same time, which it can `start`
+    side_by_side = False  # whether its trials may run at the same time
     usual: Mapping[str, str] = {}  # settings that it can keep up with, where an experiment's own are too much
 
     def require(self) -> None:
@@ -36,11 +36,11 @@ class Backend:
         """Make what these trials need, such as compiled programs. Raises SettingsError if that cannot be."""
 
     def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-        """Run a trial; its measurements, as testbed.trial.coordinator.run_trial returns them. Raises TrialError."""
-        raise NotImplementedError
+        """Run a trial to its end; its measurements (testbed.trial.outcome). Raises TrialError."""
+        return followed(self.start(settings, seed, capture), report)
 
     def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
-        """Begin a trial, where trials may run side by side."""
+        """Begin a trial. Raises TrialError, or SettingsError for what `refuse` has not seen."""
         raise NotImplementedError
 
     def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:

@@ -7,15 +7,15 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from inalab.schemes.scheme import Scheme
 from inalab.switches.bmv2 import installation
 from inalab.switches.embedded.errors import CompileError
 from inalab.switches.target import Target
-from inalab.testbed.backends.backend import Backend, Report
+from inalab.testbed.backends.backend import Backend
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
 from inalab.topologies import isolation
 
@@ -55,10 +55,10 @@ class Networks(Backend):
         for trial in trials:
             self.target(trial.settings.running(), trial.settings.k)
 
-    def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-        from inalab.testbed.trial.coordinator import run_trial  # which takes a moment to load
+    def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
+        from inalab.testbed.trial.coordinator import start_trial  # which takes a moment to load
 
-        return run_trial(settings, seed, self.target(settings.running(), settings.k), report, capture)
+        return start_trial(settings, seed, self.target(settings.running(), settings.k), capture)
 
     def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:
         from inalab.testbed.trial.launch import launch  # which loads PyTorch

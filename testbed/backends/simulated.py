@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from inalab.testbed.backends.backend import Backend, Report
+from inalab.testbed.backends.backend import Backend
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.limits import check
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
+from inalab.topologies import isolation
 
 
 class Simulated(Backend):
     """No switches and no hosts: the network is computed."""
 
     name = "simulated"
-    computed, verb = True, "Simulated"
+    computed = side_by_side = True
+    verb = "Simulated"
 
     def refuse(self, settings: TrialSettings) -> None:
         check(settings)
@@ -25,8 +28,11 @@ class Simulated(Backend):
     def refuse_capture(self) -> None:
         raise SettingsError(f"target {self.name} has no packets to capture: leave --capture out, or choose another target")
 
-    def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-        return computed_trial(settings, seed)
+    def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
+        from inalab.testbed.simulator import trial  # noqa: F401 (which loads PyTorch, once for all trials)
+
+        settings.check()
+        return Apart(isolation.fork, lambda sender: computed_trial(settings, seed))
 
     def versions(self) -> dict[str, str]:
         """The origins of the costs."""

@@ -11,11 +11,11 @@ from inalab.hosts.training.pipeline import LAYERED
 from inalab.hosts.training.replica import preload
 from inalab.switches.embedded.build import build
 from inalab.switches.embedded.errors import CompileError
-from inalab.testbed.backends.backend import Backend, Report
+from inalab.testbed.backends.backend import Backend
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
-from inalab.testbed.trial.apart import Apart, followed
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture, opened
 from inalab.topologies import isolation
 
@@ -48,9 +48,6 @@ class Virtual(Backend):
     def prepare(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
             self._library(trial.settings)
-
-    def run(self, settings: TrialSettings, seed: int, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-        return followed(self.start(settings, seed, capture), report)
 
     def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
         settings.check()

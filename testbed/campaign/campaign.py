@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inalab.testbed.campaign import one
-from inalab.testbed.campaign.machines import Ended, Machines
+from inalab.hosts.messages import Message
+from inalab.testbed import backends
+from inalab.testbed.campaign.conduct import conduct
+from inalab.testbed.campaign.machines import Machines, Task
 from inalab.testbed.campaign.schedule import Schedule, Work
 from inalab.testbed.campaign.store import Store
 from inalab.testbed.plan.experiment import Trial
@@ -23,7 +25,6 @@ from inalab.testbed.record.clock import time_left
 from inalab.testbed.record.runs import ResultsError, lock, rounded, write_whole
 
 KIND = ("processor", "kernel", "cores")  # of a machine's fingerprint, what tells kinds of machines apart
-LOOKS = 1.0  # seconds between two updates of the status
 Tell = Callable[[str], None]
 
 
@@ -88,82 +89,39 @@ class Campaign:
             os.close(self.claimed)
 
     def blocks(self) -> list[list[Work]]:
-        """What is left to run: a block for each run and seed."""
-        found: dict[tuple[int, int], list[Work]] = {}
+        """What is left to run: a block for each run and seed, or for each trial where trials of the run measure no time."""
+        found: dict[tuple[int, int, str], list[Work]] = {}
         seen: set[str] = set()
         for place, run in enumerate(self.runs):
             for number, trial in run.trials:
                 if number not in seen and number in self.tries:
                     seen.add(number)
-                    block = found.setdefault((place, trial.seed), [])
+                    alone = number if backends.find(run.target).side_by_side else ""
+                    block = found.setdefault((place, trial.seed, alone), [])
                     block.append(Work(number, f"{run.title}: {trial.name} (seed {trial.seed})", len(found) - 1))
         return list(found.values())
 
-    def conduct(self, machines: Machines, tell: Tell) -> None:
+    def conduct(self, machines: Machines, tell: Tell, stop: Callable[[], bool] = lambda: False) -> None:
         """Run what is left on these machines. A failure of one trial is told, and the others go on.
 
-        Raises ResultsError where a result cannot be kept. Whatever ends this, what has a result keeps it.
+        Raises ResultsError where a result cannot be kept, and KeyboardInterrupt where `stop` says so. Whatever ends this, what has
+        a result keeps it.
         """
-        schedule, begun, shown = Schedule(self.blocks()), {}, 0.0
-        lonely = False
-        try:
-            while schedule.left:
-                slots = machines.slots()
-                for slot in (slot for slot in slots if slot not in schedule.running):
-                    if (work := schedule.next_for(slot)) is not None:
-                        run, trial = self.trials[work.identity]
-                        machines.start(slot, one.described(trial, run.target, run.foreign.get(work.identity)))
-                        begun[slot] = time.monotonic()
-                if not slots and not lonely:
-                    tell("no machine is there: waiting for one")
-                lonely = not slots
-                for event in machines.news(LOOKS):
-                    if isinstance(event, Ended):
-                        work = schedule.ended(event.slot)
-                        self.took.append(time.monotonic() - begun.pop(event.slot))
-                        self._ended(work, event, slots[event.slot], tell)
-                    else:
-                        under_way = schedule.running.get(event.slot)
-                        given_up = schedule.gone(event.slot)
-                        again = f", and {under_way.name} runs elsewhere" if under_way and not given_up else ""
-                        tell(f"{event.slot} is gone{again}")
-                        if given_up:
-                            self._failed(given_up, "every machine that ran it was lost", tell)
-                if time.monotonic() - shown > LOOKS:
-                    shown = time.monotonic()
-                    self._show(schedule, slots)
-        finally:
-            machines.stop()
-            schedule.running.clear()
-            self._show(schedule, {})
+        tasks = {number: Task(trial, run.target, run.foreign.get(number, {})) for number, (run, trial) in self.trials.items()}
+        conduct(Schedule(self.blocks()), tasks, machines, _Book(self, machines, tell), stop)
 
-    def _ended(self, work: Work, event: Ended, fingerprint: dict[str, Any], tell: Tell) -> None:
-        result = event.result
-        if "failed" in result:
-            self._failed(work, result["failed"], tell)
-        elif "metrics" in result:
-            before = self.tries[work.identity]
-            kept = rounded(result) | {"machine": fingerprint, "tries": before + 1}
-            first = self.store.commit(work.identity, kept, replacing=before > 0)
-            self.status.done += first
-            verdict = "valid" if result["valid"] else f"not valid: {'; '.join(result['problems'])}"
-            tell(f"{work.name} on {event.slot}: {result['metrics']['duration']:.1f} s, {verdict}{self._left_in_words()}")
+    def commit(self, work: Work, result: dict[str, Any], fingerprint: dict[str, Any]) -> None:
+        """Keep a trial's result, with the machine that it ran on. ResultsError if that cannot be."""
+        before = self.tries[work.identity]
+        kept = rounded(result) | {"machine": fingerprint, "tries": before + 1}
+        self.status.done += self.store.commit(work.identity, kept, replacing=before > 0)
 
-    def _failed(self, work: Work, why: str, tell: Tell) -> None:
-        self.status.failed[work.name] = why
-        tell(f"{work.name} failed: {why}")
-
-    def _left_in_words(self) -> str:
-        left = f"; {self.status.done} of {self.status.trials} are there"
-        if self.status.left and self.status.left >= 1:
-            left += f", {time_left(self.status.left)}"
-        return left
-
-    def _show(self, schedule: Schedule, slots: dict[str, Any]) -> None:
+    def show(self, schedule: Schedule, slots: int) -> None:
+        """Write status.json."""
         s = self.status
         s.running = {slot: work.name for slot, work in schedule.running.items()}
-        s.slots, s.updated = len(slots), time.time()
-        s.left = schedule.left * sum(self.took) / len(self.took) / len(slots) if self.took and slots else None
+        s.slots, s.updated = slots, time.time()
+        s.left = schedule.left * sum(self.took) / len(self.took) / slots if self.took and slots else None
         write_whole(self.folder / "status.json", json.dumps(s.__dict__, indent=1) + "\n")
 
     def invalid(self) -> int:
@@ -178,6 +136,42 @@ class Campaign:
         """On what the trials of a run ran: processor, kernel and cores, and how many `trials` each kind of machine had."""
         seen = Counter(tuple(result["machine"][key] for key in KIND) for _, result in self.results(run))
         return [dict(zip(KIND, kind, strict=True)) | {"trials": trials} for kind, trials in seen.most_common()]
+
+
+class _Book:
+    """Keeps a campaign's results, and tells of them."""
+
+    def __init__(self, campaign: Campaign, machines: Machines, tell: Tell) -> None:
+        self.campaign, self.machines, self.tell = campaign, machines, tell
+        self.begun: dict[str, tuple[float, dict[str, Any]]] = {}  # by slot: when its trial began, and what its machine is
+
+    def begin(self, slot: str, work: Work) -> None:
+        fingerprint = self.machines.fingerprint(slot)
+        self.begun[slot] = time.monotonic(), fingerprint
+
+    def hear(self, slot: str, message: Message) -> None:
+        pass  # a campaign shows trials that have ended
+
+    def keep(self, slot: str, work: Work, result: dict[str, Any]) -> None:
+        begun, fingerprint = self.begun.pop(slot)
+        self.campaign.took.append(time.monotonic() - begun)
+        self.campaign.commit(work, result, fingerprint)
+        verdict = "valid" if result["valid"] else f"not valid: {'; '.join(result['problems'])}"
+        self.tell(f"{work.name} on {slot}: {result['metrics']['duration']:.1f} s, {verdict}; {self._left_in_words()}")
+
+    def fail(self, slot: str, work: Work, why: str) -> None:
+        begun, _ = self.begun.pop(slot)
+        self.campaign.took.append(time.monotonic() - begun)
+        self.campaign.status.failed[work.name] = why
+        self.tell(f"{work.name} failed: {why}")
+
+    def _left_in_words(self) -> str:
+        status = self.campaign.status
+        left = f", {time_left(status.left)}" if status.left and status.left >= 1 else ""
+        return f"{status.done} of {status.trials} are there{left}"
+
+    def show(self, schedule: Schedule, slots: int) -> None:
+        self.campaign.show(schedule, slots)
 
 
 def read_status(folder: Path) -> tuple[Status, bool]:

@@ -16,7 +16,7 @@ from distributed.comm.addressing import get_address_host_port
 from distributed.comm.core import CommClosedError
 
 from inalab.testbed.campaign import machine, one
-from inalab.testbed.campaign.machines import Ended, Gone, MachinesError
+from inalab.testbed.campaign.machines import Ended, Event, Gone, MachinesError, Task
 
 RESOURCE = "trial"  # of a worker, 1: trials that measure time share no cores
 CONNECTING = 5.0  # seconds
@@ -84,16 +84,20 @@ class DaskMachines:
     def _connect(self) -> None:
         self.client = Client(self.address, timeout=CONNECTING, set_as_default=False)
 
-    def slots(self) -> dict[str, dict[str, Any]]:
+    def slots(self) -> list[str]:
         """The workers that have been examined and run what runs here."""
-        return dict(self.fingerprints)
+        return list(self.fingerprints)
 
-    def start(self, slot: str, trial: dict[str, Any]) -> None:
+    def fingerprint(self, slot: str) -> dict[str, Any]:
+        """See Machines."""
+        return self.fingerprints[slot]
+
+    def start(self, slot: str, task: Task) -> None:
         """See Machines."""
         if self.client is not None:
-            self.running[slot] = self._submit(slot, _run, trial, self.campaign)
+            self.running[slot] = self._submit(slot, _run, one.described(task), self.campaign)
 
-    def news(self, seconds: float) -> list[Ended | Gone]:
+    def news(self, seconds: float) -> list[Event]:
         """See Machines. While the scheduler is away, all slots are; it is looked for again and again."""
         deadline = time.monotonic() + seconds
         while True:
@@ -102,9 +106,9 @@ class DaskMachines:
                 return found
             time.sleep(LOOKS)
 
-    def _look(self) -> list[Ended | Gone]:
+    def _look(self) -> list[Event]:
         if self.client is None or self.client.status != "running":
-            lost: list[Ended | Gone] = [Gone(slot) for slot in self.fingerprints]
+            lost: list[Event] = [Gone(slot) for slot in self.fingerprints]
             self._forget()
             with suppress(OSError):
                 self._connect()
@@ -113,7 +117,7 @@ class DaskMachines:
             there = self._examine()
         except (OSError, CommClosedError):
             return []  # the client finds out
-        found: list[Ended | Gone] = []
+        found: list[Event] = []
         for slot in list(self.fingerprints):
             future = self.running.get(slot)
             if slot not in there or (future is not None and future.status in ("cancelled", "lost")):
@@ -122,7 +126,7 @@ class DaskMachines:
                 found.append(Gone(slot))
             elif future is not None and future.done() and (result := _fetched(future)) is not None:
                 del self.running[slot]
-                found.append(Ended(slot, result))
+                found.append(Ended.of(slot, result))
         return found
 
     def _examine(self, wait: float = 0.0) -> set[str]:

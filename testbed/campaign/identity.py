@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,18 @@ def foreign_files(trial: Trial) -> dict[str, str]:
     """SHA-256 of each file, by path, that a trial reads and that inalab does not have."""
     schemes = [job.of_scheme() for job in trial.settings.each()] + [trial.settings.running()]
     return Foreign(CODE).read_by(schemes, trial.settings.k)
+
+
+def changed(trial: Trial, foreign: Mapping[str, str]) -> str:
+    """A sentence if a foreign file that the trial reads is another than when it was planned; empty if none is."""
+    here = {path: digest_of(Path(path)) if Path(path).is_file() else "" for path in foreign}
+    return differing(here, foreign) or (differing(foreign_files(trial), foreign) if foreign else "")
+
+
+def differing(files: Mapping[str, str], planned: Mapping[str, str]) -> str:
+    """A sentence about the files that are not as planned; empty if all are. Both are SHA-256 by path."""
+    differ = sorted(path for path in files.keys() | planned.keys() if files.get(path) != planned.get(path))
+    return f"{', '.join(differ)} is another file here than when the campaign was planned" if differ else ""
 
 
 def identity(trial: Trial, target: str, foreign: dict[str, str] | None = None) -> str:

@@ -1,13 +1,14 @@
-"""Where a campaign's trials run: slots, each of which runs one trial at a time."""
+"""Where trials run: slots, each of which runs one trial at a time, on this machine (here.py) or a cluster (dask_machines.py)."""
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
-from inalab.testbed.campaign import machine, one
+from inalab.hosts.messages import Message
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.trial.capture import Capture
 
 
 class MachinesError(RuntimeError):
@@ -15,11 +16,35 @@ class MachinesError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A slot's trial has ended with this result (testbed.campaign.one.Runner)."""
+class Task:
+    """A trial to run on a target. `foreign` are the files of others that it reads, by path, with their SHA-256 as planned."""
+
+    trial: Trial
+    target: str
+    foreign: Mapping[str, str] = field(default_factory=dict)
+    capture: Capture | None = None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A slot's trial reports something."""
 
     slot: str
-    result: dict[str, Any]
+    message: Message
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A slot's trial has ended with this result, or with none for the reason in `failure`."""
+
+    slot: str
+    result: dict[str, Any] = field(default_factory=dict)
+    failure: str = ""
+
+    @classmethod
+    def of(cls, slot: str, answer: dict[str, Any]) -> Self:
+        """An end as testbed.campaign.one.Runner answers it."""
+        return cls(slot, failure=answer["failed"]) if "failed" in answer else cls(slot, answer)
 
 
 @dataclass(frozen=True)
@@ -29,49 +54,28 @@ class Gone:
     slot: str
 
 
+Event = Heard | Ended | Gone
+
+
 class Machines(Protocol):
     """Slots that come and go."""
 
-    def slots(self) -> dict[str, dict[str, Any]]:
-        """Those there are now, and the fingerprint of each one's machine."""
+    def slots(self) -> list[str]:
+        """Those there are now."""
         ...
 
-    def start(self, slot: str, trial: dict[str, Any]) -> None:
-        """Begin a trial (testbed.campaign.one.described) on an idle slot."""
+    def fingerprint(self, slot: str) -> dict[str, Any]:
+        """What a slot's machine is (testbed.campaign.machine). It may take seconds, in which no trial should run there."""
         ...
 
-    def news(self, seconds: float) -> list[Ended | Gone]:
+    def start(self, slot: str, task: Task) -> None:
+        """Begin a trial on an idle slot."""
+        ...
+
+    def news(self, seconds: float) -> list[Event]:
         """What has happened, as soon as something has, or after so many seconds."""
         ...
 
     def stop(self) -> None:
         """End all trials under way, and let the machines go."""
         ...
-
-
-class Here:
-    """This machine: one slot."""
-
-    NAME = "here"
-
-    def __init__(self) -> None:
-        self.runner, self.stopping = one.Runner(), threading.Event()
-        self.thread = ThreadPoolExecutor(1, "trials")  # one for all: the runner's process ends with the thread that began it
-        self.running: Future[dict[str, Any]] | None = None
-
-    def slots(self) -> dict[str, dict[str, Any]]:
-        return {self.NAME: machine.fingerprint()}
-
-    def start(self, slot: str, trial: dict[str, Any]) -> None:
-        self.running = self.thread.submit(self.runner.run, trial, self.stopping.is_set)
-
-    def news(self, seconds: float) -> list[Ended | Gone]:
-        if self.running is None or not wait([self.running], seconds).done:
-            return []
-        ended, self.running = self.running, None
-        return [Ended(self.NAME, ended.result())]
-
-    def stop(self) -> None:
-        self.stopping.set()
-        self.thread.shutdown()
-        self.runner.end()

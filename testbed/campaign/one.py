@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from inalab.testbed import backends
-from inalab.testbed.campaign.identity import foreign_files, scheme_files
+from inalab.testbed.campaign.identity import differing, foreign_files, scheme_files
+from inalab.testbed.campaign.machines import Task
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
 from inalab.testbed.record.provenance import digest_of
@@ -28,16 +29,17 @@ LOOKS = 0.2  # seconds between two looks whether to stop
 Stop = Callable[[], bool]
 
 
-def described(trial: Trial, target: str, foreign: dict[str, str] | None = None) -> dict[str, Any]:
-    """A trial for another process or machine, as values that JSON has; `foreign` are its files, if they have been looked at."""
+def described(task: Task) -> dict[str, Any]:
+    """A trial for another process or machine, as values that JSON has."""
+    trial = task.trial
     return {
-        "settings": trial.settings.model_dump(mode="json"), "seed": trial.seed, "target": target, "schemes": scheme_files(trial),
-        "foreign": foreign_files(trial) if foreign is None else foreign,
+        "settings": trial.settings.model_dump(mode="json"), "seed": trial.seed, "target": task.target,
+        "schemes": scheme_files(trial), "foreign": dict(task.foreign),
     }  # fmt: skip
 
 
 class Runner:
-    """One trial after another, as `inalab run` has them: what takes long to import is there from the second on."""
+    """One trial after another: what takes long to import is there from the second on."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -100,19 +102,16 @@ def answer() -> None:
 
 
 def _result(asked: dict[str, Any]) -> dict[str, Any]:
+    foreign = asked["foreign"]
     try:
-        here = {path: digest_of(Path(path)) if Path(path).is_file() else "" for path in asked["foreign"]}
-        if not (differ := _differing(here, asked["foreign"])):
+        here = {path: digest_of(Path(path)) if Path(path).is_file() else "" for path in foreign}
+        if not (differ := differing(here, foreign)):  # before code of theirs is run
             for source in asked["schemes"]:
                 named_scheme(source)
             settings = make_settings(TrialSettings, asked["settings"])
-            differ = _differing(foreign_files(Trial("", {}, settings, asked["seed"])), asked["foreign"])
+            differ = differing(foreign_files(Trial("", {}, settings, asked["seed"])), foreign)
         if differ:
-            return {"failed": f"{', '.join(differ)} is another file here than when the campaign was planned"}
+            return {"failed": differ}
         return backends.find(asked["target"]).run(settings, asked["seed"], lambda message: None)
     except (TrialError, SettingsError) as error:
         return {"failed": str(error)}
-
-
-def _differing(files: dict[str, str], others: dict[str, str]) -> list[str]:
-    return sorted(path for path in files.keys() | others.keys() if files.get(path) != others.get(path))

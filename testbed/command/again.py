@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from inalab.testbed.command.runner import conclude
+from inalab.testbed.command.conclusion import conclude
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.settings import named_scheme

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from inalab.testbed.command.interruption import INTERRUPTED
 from inalab.testbed.command.terminal import Terminal
 from inalab.topologies import isolation
 
 console = Terminal(soft_wrap=True)
-INTERRUPTED = 130
 
 
 class RunsByDefault(TyperGroup):

@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -20,10 +19,13 @@ from inalab.testbed import backends
 from inalab.testbed.backends.backend import check
 from inalab.testbed.campaign.campaign import Campaign, Planned
 from inalab.testbed.campaign.file import RunWords
+from inalab.testbed.campaign.here import Here
 from inalab.testbed.campaign.identity import foreign_files, identity
-from inalab.testbed.campaign.machines import Here, Machines, MachinesError
+from inalab.testbed.campaign.machines import Machines, MachinesError
+from inalab.testbed.command.conclusion import conclude
+from inalab.testbed.command.interruption import INTERRUPTED, Interruption
 from inalab.testbed.command.request import Request, understood
-from inalab.testbed.command.runner import INTERRUPTED, conclude, entry_of, new_record
+from inalab.testbed.command.runner import entry_of, new_record
 from inalab.testbed.plan.effect import checked_plan
 from inalab.testbed.plan.experiment import short
 from inalab.testbed.plan.settings import named_scheme
@@ -50,13 +52,14 @@ def conduct(
     there = f", {campaign.status.done} of them already there" if campaign.status.done else ""
     console.print(f"campaign {name}: {len(campaign.trials)} trials in {len(runs)} runs{there}; results in {campaign.folder}")
     interrupted = False
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        if campaign.status.done < len(campaign.trials):
-            campaign.conduct(_machines(on, f"{name}-{os.getpid()}"), console.print)
-    except KeyboardInterrupt:
-        interrupted = True
-        console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")
+    with Interruption() as interruption:
+        try:
+            if campaign.status.done < len(campaign.trials):
+                machines = _machines(on, f"{name}-{os.getpid()}", [run.request.target for run in runs])
+                campaign.conduct(machines, console.print, lambda: interruption.requested)
+        except KeyboardInterrupt:
+            interrupted = True
+            console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")
     drawn = [run.report(campaign, results, console) for run in runs]
     if again is not None and not interrupted and (invalid := campaign.invalid()):
         wording = f"{invalid} of {len(campaign.trials)} trials are not valid"
@@ -68,9 +71,9 @@ def conduct(
     return INTERRUPTED if interrupted else int(bool(lost) or not all(drawn))
 
 
-def _machines(on: str | None, campaign: str) -> Machines:
+def _machines(on: str | None, campaign: str, targets: Sequence[str]) -> Machines:
     """This machine, or those of a Dask scheduler. Raises MachinesError."""
-    return _dask().DaskMachines(on, campaign) if on else Here()
+    return _dask().DaskMachines(on, campaign) if on else Here(targets)
 
 
 def _dask() -> ModuleType:

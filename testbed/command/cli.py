@@ -61,8 +61,9 @@ def run(
     """Run an experiment, or all, and write results, plots and report."""
     from inalab.testbed import backends
     from inalab.testbed.backends.backend import check
+    from inalab.testbed.command.interruption import INTERRUPTED
     from inalab.testbed.command.request import Request, understood
-    from inalab.testbed.command.runner import INTERRUPTED, run_experiment
+    from inalab.testbed.command.runner import run_experiment
     from inalab.testbed.plan import captures
     from inalab.testbed.plan import experiment as registry
     from inalab.testbed.plan.effect import checked_plan

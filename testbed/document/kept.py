@@ -14,7 +14,7 @@ from pathlib import Path
 import typer
 
 from inalab.testbed import backends
-from inalab.testbed.command.runner import figures_of, findings_of
+from inalab.testbed.command.conclusion import figures_of, findings_of
 from inalab.testbed.draw.plots import saved
 from inalab.testbed.plan import experiment as experiments
 from inalab.testbed.plan.settings import SettingsError

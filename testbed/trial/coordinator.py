@@ -44,17 +44,14 @@ Report = Callable[[Message], None]
 
 
 def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-    """Run a trial and return its measurements. `report` gets every message (hosts.messages).
+    """Run a trial and return its measurements. `report` gets every message (hosts.messages). Raises TrialError."""
+    return followed(start_trial(settings, seed, target, capture), report)
 
-    Raises TrialError. Whatever ends this process, the trial's processes and interfaces end with it.
-    """
+
+def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Capture | None = None) -> Apart:
+    """Begin a trial. Whatever ends this process, the trial's processes and interfaces end with it."""
     settings.check()
     settings.check_switches()
-    with opened(capture, settings.plan()) as files:
-        return _run(settings, seed, target, report, files)
-
-
-def _run(settings: TrialSettings, seed: int, target: Target, report: Report, files: Files) -> dict[str, Any]:
     for job in settings.each():
         preload(job.workload, job.pipeline in LAYERED)
 
@@ -62,7 +59,8 @@ def _run(settings: TrialSettings, seed: int, target: Target, report: Report, fil
         with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
             return _Trial(settings, seed, target, sender, Path(scratch)).run(files)
 
-    return followed(Apart(isolation.start, trial), report)
+    with opened(capture, settings.plan()) as files:
+        return Apart(isolation.start, trial)
 
 
 class _Trial:

@@ -15,7 +15,7 @@ from inalab.testbed.campaign import campaign as campaigns
 from inalab.testbed.campaign.campaign import Campaign, Planned, read_status
 from inalab.testbed.campaign.file import RunWords
 from inalab.testbed.campaign.identity import identity
-from inalab.testbed.campaign.machines import Ended, Gone
+from inalab.testbed.campaign.machines import Ended, Event, Gone, Task
 from inalab.testbed.campaign.schedule import MOST_LOST, Schedule, Work
 from inalab.testbed.campaign.store import Store
 from inalab.testbed.command import campaigner, runner
@@ -91,31 +91,36 @@ class MadeUp:
         self, names: list[str], lose: dict[str, int] | None = None, fail: str = "", invalid: tuple[float, ...] = ()
     ) -> None:
         self.names, self.lose, self.fail, self.invalid = names, lose or {}, fail, invalid
-        self.under_way: dict[str, dict[str, Any]] = {}
+        self.under_way: dict[str, Task] = {}
         self.ran: list[tuple[str, int]] = []  # slot and seed
         self.stopped = False
 
-    def slots(self) -> dict[str, dict[str, Any]]:
-        return {name: FINGERPRINT | {"cores": n + 1} for n, name in enumerate(self.names)}
+    def slots(self) -> list[str]:
+        return list(self.names)
 
-    def start(self, slot: str, asked: dict[str, Any]) -> None:
+    def fingerprint(self, slot: str) -> dict[str, Any]:
+        return FINGERPRINT | {"cores": self.names.index(slot) + 1}
+
+    def start(self, slot: str, task: Task) -> None:
         assert slot not in self.under_way
-        self.under_way[slot] = asked
+        self.under_way[slot] = task
 
-    def news(self, seconds: float) -> list[Ended | Gone]:
-        found: list[Ended | Gone] = []
-        for slot, asked in list(self.under_way.items()):
+    def news(self, seconds: float) -> list[Event]:
+        found: list[Event] = []
+        for slot, task in list(self.under_way.items()):
             del self.under_way[slot]
             if self.lose.get(slot, -1) == len([s for s, _ in self.ran if s == slot]):
                 self.names.remove(slot)
                 found.append(Gone(slot))
                 continue
-            self.ran.append((slot, asked["seed"]))
-            failed = self.fail and asked["settings"]["loss"] == 0.5
-            valid = asked["settings"]["loss"] not in self.invalid
+            self.ran.append((slot, task.trial.seed))
+            loss = task.trial.settings.loss
+            if self.fail and loss == 0.5:
+                found.append(Ended(slot, failure=self.fail))
+                continue
+            valid = loss not in self.invalid
             problems = [] if valid else ["the machine was busy"]
-            result = {"failed": self.fail} if failed else {"metrics": {"duration": 1 / 3}, "valid": valid, "problems": problems}
-            found.append(Ended(slot, result))
+            found.append(Ended(slot, {"metrics": {"duration": 1 / 3}, "valid": valid, "problems": problems}))
         return found
 
     def stop(self) -> None:
@@ -160,10 +165,10 @@ def test_what_is_compared_is_a_block_and_no_two_runs_share_one(tmp_path: Path) -
 def test_slots_share_the_time_that_is_left(tmp_path: Path) -> None:
     """Five trials are left on two slots, at 30 s on average."""
     campaign = Campaign(tmp_path, [])
-    campaign._show(Schedule(blocks(5)), {"a": {}, "b": {}})
+    campaign.show(Schedule(blocks(5)), 2)
     assert read_status(tmp_path)[0].left is None  # none has ended
     campaign.took = [10.0, 50.0]
-    campaign._show(Schedule(blocks(5)), {"a": {}, "b": {}})
+    campaign.show(Schedule(blocks(5)), 2)
     assert read_status(tmp_path)[0].left == 75.0
 
 
@@ -212,7 +217,7 @@ def test_what_is_sent_is_what_was_planned_also_where_files_have_changed_since(tm
     sent: list[Any] = []
     machines = MadeUp(["a"])
     start = machines.start
-    machines.start = lambda slot, asked: (sent.append(asked["foreign"]), start(slot, asked))[1]  # type: ignore[method-assign]
+    machines.start = lambda slot, task: (sent.append(task.foreign), start(slot, task))[1]  # type: ignore[method-assign]
     Campaign(tmp_path, [run]).conduct(machines, lambda text: None)
     assert sent == [{"mine.py": "as planned"}] * 4
 
@@ -275,7 +280,6 @@ def test_each_run_of_a_campaign_has_a_folder_which_the_next_report_writes_anew(
 
     monkeypatch.setattr(campaigner, "_machines", made_up)
     monkeypatch.setattr(campaigner, "conclude", conclude)
-    monkeypatch.setattr("inalab.testbed.command.campaigner.signal.signal", lambda *_: None)
     words = [RunWords(experiment="quickstart", target="simulated", seed=s, set=("racks=1", "workers=2")) for s in (1, 2)]
     for _ in range(2):
         assert campaigner.conduct("many", words, None, tmp_path, Console(quiet=True)) == 0

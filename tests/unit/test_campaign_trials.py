@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,19 +14,22 @@ from typing import Any
 
 import pytest
 
+from inalab.hosts.messages import Hello
 from inalab.schemes import registry
 from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.campaign import file, machine, one, one_process
 from inalab.testbed.campaign import identity as identities
-from inalab.testbed.campaign.identity import identity
-from inalab.testbed.campaign.machines import Ended, Here
+from inalab.testbed.campaign.here import Here
+from inalab.testbed.campaign.identity import foreign_files, identity
+from inalab.testbed.campaign.machines import Ended, Event, Heard, Task
 from inalab.testbed.campaign.store import Store
 from inalab.testbed.command.request import Request, understood
 from inalab.testbed.plan import experiment
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ResultsError
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.errors import TrialError
 from inalab.topologies import isolation
 
@@ -34,6 +38,10 @@ FINGERPRINT = {"processor": "made up", "kernel": "6.1", "cores": 2, "one_core": 
 
 def trial(name: str = "one", seed: int = 1, **settings: Any) -> Trial:
     return Trial(name, {"name": name}, make_settings(TrialSettings, settings), seed)
+
+
+def task(planned: Trial, target: str = "embedded") -> Task:
+    return Task(planned, target, foreign_files(planned))
 
 
 # --- identity
@@ -101,7 +109,7 @@ def own_scheme(tmp_path: Path) -> Iterator[Path]:
 def test_a_trial_of_a_schemes_file_is_another_when_the_file_has_changed(own_scheme: Path) -> None:
     own, ring = trial(scheme="mine"), identity(trial(scheme="ring"), "embedded")
     first = identity(own, "embedded")
-    assert one.described(own, "embedded")["schemes"] == [str(own_scheme)] and one.described(trial(), "embedded")["schemes"] == []
+    assert one.described(task(own))["schemes"] == [str(own_scheme)] and one.described(task(trial()))["schemes"] == []
     own_scheme.write_text(OWN_SCHEME + "# faster")
     assert identity(own, "embedded") != first
     assert identity(trial(jobs=[{"scheme": "mine"}, {}], scheme="ring"), "embedded") != first
@@ -206,7 +214,7 @@ def test_a_process_that_has_imported_other_files_runs_no_more_trials(tmp_path: P
 
 
 def test_a_machine_whose_files_are_others_says_so(own_scheme: Path) -> None:
-    wording = one.described(trial(scheme="mine"), "simulated")
+    wording = one.described(task(trial(scheme="mine"), "simulated"))
     own_scheme.write_text(OWN_SCHEME + "# faster")
     assert one._result(wording) == {"failed": f"{own_scheme} is another file here than when the campaign was planned"}
 
@@ -219,7 +227,7 @@ def test_what_is_said_by_default_is_the_same_trial() -> None:
 def test_every_experiments_trials_survive_the_journey_to_another_machine(name: str) -> None:
     _, chosen, settings = understood(Request(name, "embedded", 1, [], quick=True), strict=False)
     for planned in chosen.trials(settings, 1):
-        wording = json.loads(json.dumps(one.described(planned, "embedded")))
+        wording = json.loads(json.dumps(one.described(task(planned))))
         there = make_settings(TrialSettings, wording["settings"])
         arrived = Trial(planned.name, {}, there, wording["seed"])
         assert identity(arrived, wording["target"]) == identity(planned, "embedded")
@@ -344,11 +352,11 @@ def test_a_trials_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> None:
     runner = one.Runner()
     try:
-        wording = runner.run(one.described(trial(), "embedded") | {"target": "nix"}, lambda: False)
+        wording = runner.run(one.described(task(trial())) | {"target": "nix"}, lambda: False)
         assert "target nix is unknown" in wording["failed"]
         process = runner.process
         looks = iter(range(1000))
-        long = one.described(trial(steps=100_000, workers=1, racks=1), "embedded")
+        long = one.described(task(trial(steps=100_000, workers=1, racks=1)))
         assert runner.run(long, lambda: next(looks) > 2) == {"stopped": True}
         assert process is not None and process.poll() is not None and runner.process is None
     finally:
@@ -356,7 +364,7 @@ def test_a_process_runs_one_trial_after_another_until_it_is_told_to_end() -> Non
 
 
 def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = json.loads(json.dumps(one.described(trial(scheme="mine", loss=0.1, seed=5), "simulated")))
+    request = json.loads(json.dumps(one.described(task(trial(scheme="mine", loss=0.1, seed=5), "simulated"))))
     registry._known().pop("mine")  # another process does not know it
 
     class Made(Backend):
@@ -372,19 +380,74 @@ def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(backends, "find", made)
     assert one._result(request) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated"}
-    assert one._result(one.described(trial(loss=0.5), "embedded")) == {"failed": "worker 1 died"}
+    assert one._result(one.described(task(trial(loss=0.5)))) == {"failed": "worker 1 died"}
 
 
-def test_this_machine_tells_each_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+class Made(Backend):
+    """A target whose trials return their seed; one with loss fails."""
+
+    def start(self, settings: TrialSettings, seed: int, capture: Any = None) -> Apart:
+        if settings.loss == 0.5:
+            raise TrialError("it did not start")
+
+        def work(sender: Any) -> dict[str, Any]:
+            sender.send(Hello(0, seed, 1, ""))
+            if settings.loss:
+                raise TrialError("worker 1 died")
+            return {"seed": seed}
+
+        return Apart(isolation.fork, work)
+
+
+def events_of(here: Here) -> list[Event]:
+    found: list[Event] = []
+    while here.running or not found:
+        found += here.news(5.0)
+    return found
+
+
+def test_this_machine_tells_what_trials_report_and_how_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
-    here = Here()
-    monkeypatch.setattr(here.runner, "run", lambda request, stop: {"seed": request["seed"]})
-    assert here.slots() == {"here": FINGERPRINT} and here.news(0.0) == []
+    monkeypatch.setattr(backends, "find", lambda name: Made())
+    here = Here(["embedded"])
+    assert here.slots() == ["here"] and here.fingerprint("here") == FINGERPRINT and here.news(0.0) == []
     for seed in (1, 2):
-        here.start("here", {"seed": seed})
-        assert here.news(5.0) == [Ended("here", {"seed": seed})]
+        here.start("here", task(trial(seed=seed)))
+        assert events_of(here) == [Heard("here", Hello(0, seed, 1, "")), Ended("here", {"seed": seed})]
         assert here.news(0.0) == []
+    here.start("here", task(trial(loss=0.1)))
+    assert events_of(here)[-1] == Ended("here", failure="worker 1 died")
+    here.start("here", task(trial(loss=0.5)))
+    assert here.news(0.0) == [Ended("here", failure="it did not start")]
     here.stop()
+
+
+def test_trials_that_measure_no_time_have_all_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
+    assert Here(["virtual", "simulated"]).slots() == ["here-0", "here-1", "here-2"]
+    assert Here(["virtual", "embedded"]).slots() == ["here"]
+
+
+def test_this_machine_runs_no_trial_whose_files_have_changed(own_scheme: Path) -> None:
+    here, planned = Here(["simulated"]), task(trial(scheme="mine"), "simulated")
+    own_scheme.write_text(OWN_SCHEME + "# faster")
+    here.start("here-0", planned)
+    wording = f"{own_scheme} is another file here than when the campaign was planned"
+    assert here.news(0.0) == [Ended("here-0", failure=wording)]
+
+
+def test_trials_under_way_end_with_who_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(Backend):
+        def start(self, settings: TrialSettings, seed: int, capture: Any = None) -> Apart:
+            return Apart(isolation.fork, lambda sender: signal.pause())  # type: ignore[arg-type, return-value]
+
+    monkeypatch.setattr(backends, "find", lambda name: Endless())
+    here = Here(["embedded"])
+    here.start("here", task(trial()))
+    pid = here.running["here"]._pid
+    here.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_machines_speed_is_that_of_all_its_cores_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 from inalab.schemes import registry
 from inalab.testbed.command.again import report_again
 from inalab.testbed.command.cli import export_csv
-from inalab.testbed.command.runner import results_table
+from inalab.testbed.command.conclusion import results_table
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.draw.curves import look_of, near_bound
 from inalab.testbed.record.runs import ResultsError, load_run

@@ -23,7 +23,9 @@ from inalab.testbed.record.provenance import MOST_FILES, code_digest, environmen
 from inalab.testbed.record.runs import load_run
 from inalab.testbed.report.index import write_index
 from inalab.testbed.report.page import write_report
-from tests.runs import make_run, trial
+from inalab.testbed.trial.apart import Apart
+from inalab.topologies import isolation
+from tests.runs import make_run, measured, trial
 
 
 def git(root: Path, *words: str) -> str:
@@ -221,8 +223,8 @@ def test_a_run_of_an_untracked_experiment_says_so(tmp_path: Path, monkeypatch: p
     spec.loader.exec_module(module)
 
     class Made(Backend):
-        def run(self, settings: Any, seed: int, report: Any, capture: Any = None) -> dict[str, Any]:
-            return {k: trial(seed=seed)[k] for k in ("metrics", "valid", "problems", "steps")}
+        def start(self, settings: Any, seed: int, capture: Any = None) -> Apart:
+            return Apart(isolation.fork, lambda sender: measured(seed))
 
     monkeypatch.setattr(backends, "find", lambda name: Made())
     request = runner.Request("quickstart", "embedded", 1, [])

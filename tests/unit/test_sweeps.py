@@ -23,6 +23,7 @@ from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.command import display, runner
+from inalab.testbed.command.interruption import INTERRUPTED
 from inalab.testbed.draw.curves import curve, estimate, look_of, ratio, values, words
 from inalab.testbed.draw.plots import SMALLEST, WIDTH, new_figure, saved, styled
 from inalab.testbed.measures import metric
@@ -38,7 +39,7 @@ from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
 from inalab.testbed.trial.errors import TrialError
 from inalab.topologies import isolation
-from tests.runs import invalid, record, trial
+from tests.runs import invalid, measured, record, trial
 
 FEWEST = {"validation": 3}  # seeds; it is about many points, and repeats what depends on no seed
 MOST = {"validation": 350}  # trials
@@ -238,11 +239,11 @@ def ran() -> list[tuple[int, int]]:
 
 def _sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]], failing: Any, resume: bool = False) -> int:
     class Made(Backend):
-        def run(self, settings: TrialSettings, seed: int, report: Any, capture: Any = None) -> dict[str, Any]:
+        def start(self, settings: TrialSettings, seed: int, capture: Any = None) -> Apart:
             ran.append((settings.steps, seed))
             if error := failing(settings.steps, seed):
                 raise error
-            return {key: value for key, value in trial(seed=seed).items() if key in ("metrics", "valid", "problems", "steps")}
+            return Apart(isolation.fork, lambda sender: measured(seed))
 
     monkeypatch.setattr(backends, "find", lambda name: Made())
     request = runner.Request("quickstart", "embedded", 1, [], resume=resume)
@@ -263,7 +264,7 @@ def test_trials_side_by_side_are_kept_in_their_order(tmp_path: Path, monkeypatch
                     time.sleep(1.0)
                     if failing:
                         raise TrialError("no")
-                return {key: value for key, value in trial(seed=seed).items() if key in ("metrics", "valid", "problems", "steps")}
+                return measured(seed)
 
             return Apart(isolation.fork, work)
 
@@ -294,7 +295,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]]
 ) -> None:
     stop = lambda steps, seed: KeyboardInterrupt() if (steps, seed) == (80, 2) else None  # noqa: E731
-    assert _sweep(tmp_path, monkeypatch, ran, stop) == runner.INTERRUPTED
+    assert _sweep(tmp_path, monkeypatch, ran, stop) == INTERRUPTED
     (folder,) = (tmp_path / "quickstart").iterdir()
     assert json.loads((folder / "run.json").read_text())["finished"] is False
     ran.clear()
@@ -315,7 +316,7 @@ def test_a_result_that_is_being_written_is_written_whole(
         add_trial(run, entry)
 
     monkeypatch.setattr(runner, "add_trial", interrupted)
-    assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None) == runner.INTERRUPTED
+    assert _sweep(tmp_path, monkeypatch, ran, lambda *_: None) == INTERRUPTED
     (folder,) = (tmp_path / "quickstart").iterdir()
     assert ran == [(80, 1)] and len(load_run(folder).finished) == 1
 
