@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from inalab.hosts import background
@@ -16,22 +14,20 @@ from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.messages import Message
 from inalab.hosts.training.pipeline import LAYERED
 from inalab.hosts.training.replica import preload
-from inalab.switches.control import ControlError
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import discovery
 from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
+from inalab.testbed.trial.deployment import Deployment, deployed
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.job_run import runs_of
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.outage import Outage
 from inalab.testbed.trial.outcome import count, outcome, watched_links
-from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.rendezvous import Rendezvous
 from inalab.testbed.trial.server_kill import ServerKill
-from inalab.testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
 from inalab.testbed.trial.watch import Watch
 from inalab.testbed.trial.workers import Workers
 from inalab.topologies import isolation
@@ -39,7 +35,6 @@ from inalab.topologies.network import MANAGEMENT_ADDRESS, Network
 
 COORDINATOR_PORT = 29500
 START_DELAY = 0.2  # seconds between the last hello and the common start
-SWITCH_ENDING = 0.5  # seconds from when a switch stops answering until it has ended, if it is going to
 Report = Callable[[Message], None]
 
 
@@ -56,8 +51,7 @@ def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Cap
         preload(job.workload, job.pipeline in LAYERED)
 
     def trial(sender: Connection) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(dir="/run", prefix="inalab-") as scratch:
-            return _Trial(settings, seed, target, sender, Path(scratch)).run(files)
+        return _Trial(settings, seed, sender).run(target, files)
 
     with opened(capture, settings.plan()) as files:
         return Apart(isolation.start, trial)
@@ -66,44 +60,33 @@ def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Cap
 class _Trial:
     """A trial under way, seen from inside its namespaces."""
 
-    def __init__(self, settings: TrialSettings, seed: int, target: Target, sender: Connection, scratch: Path) -> None:
-        self.settings, self.seed, self.target, self.sender, self.scratch = settings, seed, target, sender, scratch
+    def __init__(self, settings: TrialSettings, seed: int, sender: Connection) -> None:
+        self.settings, self.seed, self.sender = settings, seed, sender
         self.plan = settings.plan()
         self.admitted, self.running = settings.admitted(self.plan), settings.running()
         self.jobs = runs_of(settings, self.admitted)
         self.death: ServerKill | None = None
         self.workers = Workers(self.jobs, sender)
 
-    def run(self, files: Files) -> dict[str, Any]:
+    def run(self, target: Target, files: Files) -> dict[str, Any]:
         """The measurements; the packets of some links go to their files."""
         began = time.monotonic()
         commands = commands_for(self.settings, self.plan, self.seed)
         discovery.announce(self.settings)
-        network = Network(self.plan, self.target, commands, self.scratch, self.seed)
-        with capturing(network, files) as counts:
-            result = self._or_dead_switches(network, began)
+        with (
+            deployed(self.plan, self.admitted, target, commands, self.seed) as deployment,
+            capturing(deployment.network, files) as counts,
+        ):
+            result = self._on(deployment, began)
         return result | ({"captured": counts} if counts else {})
 
-    def _or_dead_switches(self, network: Network, began: float) -> dict[str, Any]:
-        """The measurements. Raises TrialError that names the switches that have ended, if that is why there are none."""
-        try:
-            return self._on(network, began)
-        except Exception as error:
-            end = time.monotonic() + SWITCH_ENDING * isinstance(error, ControlError | OSError)
-            while not (dead := network.dead_switches()) and time.monotonic() < end:
-                time.sleep(0.02)
-            if dead:  # all else is its consequence
-                raise TrialError("; ".join(dead)) from error
-            raise
-
-    def _on(self, network: Network, began: float) -> dict[str, Any]:
+    def _on(self, deployment: Deployment, began: float) -> dict[str, Any]:
         """The trial on its network, which has been under construction since `began`."""
-        places = {h.name: place_of(self.plan, job, h) for job in self.admitted for h in job.plan.everyone}
+        network = deployment.network
         with Rendezvous((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size) as joining:
-            servers = spawn_servers(network, lambda host: places[host.name], beside(self.admitted))
-            self.workers.fork(network, places, joining, self.seed)
-            spare = [job.scheme.spare_servers(job.settings) for job in self.admitted]
-            watch = Watch(network, [job.plan for job in self.jobs], servers, spare)
+            servers = deployment.spawn_servers()
+            self.workers.fork(network, deployment.places, joining, self.seed)
+            watch = deployment.watch(servers)
             self.workers.join(joining, watch)
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
@@ -129,13 +112,10 @@ class _Trial:
         if self.death and not job.servers_lost and not 0 < self.death.at < max(r["ended"] for r in job.steps):
             raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
         measured: dict[str, Any] = load.metrics() | carried.metrics()
-        left = end_servers(watch.servers, SERVERS_END)
+        deployment.end_servers(watch.servers, watch.cut)
         counted = count(self.settings, self.plan, self.admitted, network.controls)
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
         measured["death"] = self.death.at - started if self.death and self.death.at else None
-        if left:
-            raise TrialError(watch.cut() or f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
-        network.stop()
         return outcome(self.settings, self.jobs, counted, started, {"setup": setup} | measured)
 
     def _start_background(self, network: Network) -> dict[int, str]:

@@ -7,8 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Pipe, wait
-from pathlib import Path
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 import numpy as np
@@ -21,18 +20,16 @@ from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted
 from inalab.switches.loss import Loss
 from inalab.switches.target import Target
+from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.configuration import network_commands
-from inalab.testbed.trial.places import place_of
-from inalab.testbed.trial.servers import SERVERS_END, beside, end_servers, spawn_servers
+from inalab.testbed.trial.deployment import Deployment, deployed
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.places import places_of
 from inalab.topologies import isolation
 from inalab.topologies.jobs import deal
 from inalab.topologies.network import Network
 from inalab.topologies.plan import HostPlan, NetworkPlan
 from inalab.topologies.racks import Racks
-
-
-class HarnessError(RuntimeError):
-    """Work on a host failed; str() is its traceback or message."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +68,11 @@ class Job:
     def place(self, host: HostPlan) -> Place:
         """A host's place in its job."""
         plan = self.plan()
-        return next(
-            place_of(plan, job, mine) for job in self.admitted(plan) for mine in job.plan.everyone if mine.name == host.name
-        )
+        return places_of(plan, self.admitted(plan))[host.name]
 
 
 def on_hosts(network: Network, work: Callable[[HostPlan], Any], timeout: float = 120.0) -> list[Any]:
-    """Run `work` on every host at once; its results in the order of ranks. Raises HarnessError."""
+    """Run `work` on every host at once; its results in the order of ranks. Raises TrialError."""
     pipes, pids = [], []
     for host in network.plan.hosts:
         receiver, sender = Pipe(duplex=False)
@@ -89,11 +84,11 @@ def on_hosts(network: Network, work: Callable[[HostPlan], Any], timeout: float =
     while left:
         ready = wait(list(left.values()), timeout)
         if not ready:
-            raise HarnessError(f"hosts {', '.join(map(str, left))} have not finished after {timeout:g} s")
+            raise TrialError(f"hosts {', '.join(map(str, left))} have not finished after {timeout:g} s")
         for rank in [r for r, p in left.items() if p in ready]:
             good, results[rank] = left.pop(rank).recv()
             if not good:
-                raise HarnessError(f"host {rank}: {results[rank]}")
+                raise TrialError(f"host {rank}: {results[rank]}")
     for pid in pids:
         os.waitpid(pid, 0)
     return results
@@ -108,34 +103,15 @@ def _send_result(work: Callable[[HostPlan], Any], host: HostPlan, sender: Any) -
     return 0
 
 
-def in_network(job: Job, target: Target, work: Callable[[Network], Any]) -> Any:
-    """Build the job's network in namespaces of its own and return what `work` makes of it. Raises HarnessError."""
-    receiver, sender = Pipe(duplex=False)
+def in_network(job: Job, target: Target, work: Callable[[Deployment], Any]) -> Any:
+    """Deploy the job on a network in namespaces of its own, and return what `work` makes of it. Raises TrialError."""
 
-    def inside() -> int:
-        try:
-            plan = job.plan()
-            logs = Path("/run/inalab-logs")
-            logs.mkdir()
-            network = Network(plan, target, job.commands(plan), logs, job.seed)
-            sender.send((True, work(network)))
-            network.stop()
-        except Exception:
-            sender.send((False, traceback.format_exc()))
-            return 1
-        return 0
+    def inside(sender: Connection) -> dict[str, Any]:
+        plan = job.plan()
+        with deployed(plan, job.admitted(plan), target, job.commands(plan), job.seed) as deployment:
+            return {"made": work(deployment)}
 
-    pid = isolation.start(inside)
-    sender.close()
-    try:
-        good, result = receiver.recv()
-    except EOFError:
-        good, result = False, "the network's process ended without a result"
-    finally:
-        isolation.wait(pid)
-    if not good:
-        raise HarnessError(result)
-    return result
+    return followed(Apart(isolation.start, inside), lambda message: None)["made"]
 
 
 def all_reduce(job: Job, target: Target, tensors: list[NDArray[Any]], times: int = 1) -> list[list[dict[str, Any]]]:
@@ -151,11 +127,10 @@ def all_reduce(job: Job, target: Target, tensors: list[NDArray[Any]], times: int
         worker.close()
         return turns
 
-    def work(network: Network) -> list[Any]:
-        servers = spawn_servers(network, job.place, beside(job.admitted(network.plan)))
-        turns = on_hosts(network, on_host)
-        if left := end_servers(servers, SERVERS_END):
-            raise HarnessError(f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
+    def work(deployment: Deployment) -> list[Any]:
+        servers = deployment.spawn_servers()
+        turns = on_hosts(deployment.network, on_host)
+        deployment.end_servers(servers)
         return turns
 
     return in_network(job, target, work)  # type: ignore[no-any-return]

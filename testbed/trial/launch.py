@@ -32,15 +32,15 @@ from inalab.testbed.plan.described import described
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial import discovery, validity
 from inalab.testbed.trial.configuration import commands_for
+from inalab.testbed.trial.deployment import Deployment, deployed
+from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.hosted import on_host
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.places import place_of, rendezvous
 from inalab.testbed.trial.sampled import compared
-from inalab.testbed.trial.servers import beside, spawn_servers
-from inalab.testbed.trial.watch import Watch, ended
+from inalab.testbed.trial.watch import ended
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
-from inalab.topologies.network import Network
 from inalab.topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
@@ -122,16 +122,14 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)
     try:
-        # in a /run that ends with the namespaces; TemporaryDirectory would be removed at the end of every forked worker
         discovery.announce(settings)
-        scratch, notes = (Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) for _ in range(2))
-        network = Network(plan, target, commands, scratch, seed)
-        launched = _Launch(network, settings, seed, LaunchFiles(notes), check_sums)
-        carried = LinkBytes(network, {"hosts": plan.links_above(host.name for host in plan.hosts)})
-        load, begun = LoadMeter.of(network), time.monotonic()
-        code = launched.run(script, torchrun, load.sample)
-        took, busy = time.monotonic() - begun, validity.saturation(load.metrics())
-        network.stop()
+        notes = LaunchFiles(Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")))  # it ends with the namespaces
+        with deployed(plan, settings.admitted(plan), target, commands, seed) as deployment:
+            launched = _Launch(deployment, settings, seed, notes, check_sums)
+            carried = LinkBytes(deployment.network, {"hosts": plan.links_above(host.name for host in plan.hosts)})
+            load, begun = LoadMeter.of(deployment.network), time.monotonic()
+            code = launched.run(script, torchrun, load.sample)
+            took, busy = time.monotonic() - begun, validity.saturation(load.metrics())
         tallies = launched.tallies()
         for sentence in summary(list(tallies.values()), settings, carried.metrics()["hosts"], took, busy) if code == 0 else ():
             say(sentence)
@@ -140,7 +138,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
             say(found.sentence)
             code = code or int(found.wrong)
         return code
-    except (NetworkError, SwitchError, ControlError) as error:
+    except (NetworkError, SwitchError, ControlError, TrialError) as error:
         print(f"inalab: {error}", file=sys.stderr)
         return 1
 
@@ -173,21 +171,20 @@ class Failures:
 class _Launch:
     """A script under way on all hosts, seen from inside the network's namespaces."""
 
-    def __init__(self, network: Network, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool) -> None:
-        self.network, self.settings, self.seed, self.notes, self.check_sums = network, settings, seed, notes, check_sums
+    def __init__(self, deployment: Deployment, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool) -> None:
+        self.deployment, self.network = deployment, deployment.network
+        self.settings, self.seed, self.notes, self.check_sums = settings, seed, notes, check_sums
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
         self.failed = 0  # the exit code of what failed first
         self.cause = ""
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
-        self.failures = Failures(notes, network.plan.topology.size)
+        self.failures = Failures(notes, self.network.plan.topology.size)
 
     def run(self, script: list[str], torchrun: bool, look: Callable[[], None]) -> int:
         """The first exit code that is not 0. It calls `look` several times a second."""
-        (job,) = self.settings.admitted(self.network.plan)
-        servers = spawn_servers(self.network, lambda host: place_of(self.network.plan, job, host), beside([job]))
-        watch = Watch(self.network, [job.plan], servers)
+        watch = self.deployment.watch(self.deployment.spawn_servers())
         for host in self.network.plan.hosts:
             self._start(host, script, torchrun)
         ended_at = float("inf")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from inalab.hosts.collective import Membership
 from inalab.hosts.place import Place
 from inalab.hosts.worker import Rendezvous
@@ -20,6 +22,11 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
     racks, rates = [s.rack for s in job.servers], plan.rates(job.everyone)
     return Place(admitted.scheme, admitted.settings, membership, peers, racks, switches, control, rates, plan.uplink_rates())
+
+
+def places_of(plan: NetworkPlan, admitted: Iterable[Admitted]) -> dict[str, Place]:
+    """The places of all jobs' hosts, by name."""
+    return {host.name: place_of(plan, job, host) for job in admitted for host in job.plan.everyone}
 
 
 def rendezvous(job: JobPlan, host: HostPlan, scheme: Scheme) -> Rendezvous:

@@ -7,8 +7,9 @@ import pytest
 
 from inalab.switches.loss import Loss
 from inalab.switches.target import Target
-from inalab.testbed.trial.harness import HarnessError, Job, all_reduce, in_network, on_hosts
-from inalab.topologies.network import Network
+from inalab.testbed.trial.deployment import Deployment
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.harness import Job, all_reduce, in_network, on_hosts
 from inalab.topologies.plan import HostPlan
 from inalab.topologies.pods import Pods
 from inalab.topologies.racks import Racks
@@ -77,7 +78,7 @@ def test_floats_of_any_size_are_the_quantized_sum_bit_for_bit(small_target: Targ
         worker = job.worker(host)
         return [worker.all_reduce(of_workers[host.rank]) for of_workers in tensors]
 
-    for sums in in_network(job, small_target, lambda network: on_hosts(network, on_host)):
+    for sums in in_network(job, small_target, lambda deployment: on_hosts(deployment.network, on_host)):
         for total, of_workers in zip(sums, tensors, strict=True):
             assert total.tobytes() == float_sum(list(of_workers), 32).tobytes()
 
@@ -103,7 +104,7 @@ def test_shapes_dtypes_and_the_stream_across_calls(small_target: Target) -> None
             worker.all_reduce(np.zeros(3))
         return results
 
-    for results in in_network(job, small_target, lambda network: on_hosts(network, on_host)):
+    for results in in_network(job, small_target, lambda deployment: on_hosts(deployment.network, on_host)):
         shapes = [(n, 3) for n in (1, 50, 7, 200) for _ in range(2)]
         for total, shape in zip(results, shapes, strict=False):
             assert total.shape == shape
@@ -124,7 +125,7 @@ def told_without(silent: int, job: Job, target: Target) -> list[str]:
             return str(error)
         return "finished"
 
-    return in_network(job, target, lambda network: on_hosts(network, on_host))
+    return in_network(job, target, lambda deployment: on_hosts(deployment.network, on_host))
 
 
 def test_a_silent_worker_is_named(small_target: Target) -> None:
@@ -192,7 +193,7 @@ def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) ->
             came += made.receive().data["chunk"].tolist()
         return came
 
-    _, came = in_network(job, small_target, lambda network: on_hosts(network, on_host))
+    _, came = in_network(job, small_target, lambda deployment: on_hosts(deployment.network, on_host))
     assert came.index(rows - 1) < rows - 10
     came.remove(rows - 1)
     assert came == list(range(rows - 1))
@@ -200,7 +201,7 @@ def test_what_is_urgent_leaves_a_host_before_what_waits(small_target: Target) ->
 
 def test_all_packets_lost_ends_with_a_sentence(small_target: Target) -> None:
     job = Job(Racks(1, 2, **FAST), loss=Loss.bernoulli(1.0), settings={"slots": 4, "k": 32, "patience": 1.0})
-    with pytest.raises(HarnessError, match="the switch of rack 0 does not answer"):
+    with pytest.raises(TrialError, match="the switch of rack 0 does not answer"):
         all_reduce(job, small_target, [np.ones(10, np.float32)] * 2)
 
 
@@ -216,9 +217,9 @@ def test_garbage_from_a_worker_changes_no_sum(small_target: Target) -> None:
                 noise.sendto(rng.bytes(size), (host.switch.ip, 48864))
         return job.worker(host).all_reduce(np.full(1000, host.rank, np.int32))
 
-    def work(network: Network) -> tuple[list[np.ndarray], str]:
-        sums = on_hosts(network, on_host)
-        return sums, network.controls["tor0"].command("counter_read admission.rejected 3")
+    def work(deployment: Deployment) -> tuple[list[np.ndarray], str]:
+        sums = on_hosts(deployment.network, on_host)
+        return sums, deployment.network.controls["tor0"].command("counter_read admission.rejected 3")
 
     sums, rejected = in_network(job, small_target, work)
     for total in sums:

@@ -18,17 +18,9 @@ from inalab.switches.loss import Loss
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.coordinator import run_trial
+from inalab.testbed.trial.deployment import Deployment
 from inalab.testbed.trial.errors import TrialError
-from inalab.testbed.trial.harness import (
-    SERVERS_END,
-    HarnessError,
-    Job,
-    end_servers,
-    in_network,
-    on_hosts,
-    spawn_servers,
-)
-from inalab.topologies.network import Network
+from inalab.testbed.trial.harness import Job, in_network, on_hosts
 from inalab.topologies.plan import HostPlan
 from inalab.topologies.racks import Racks
 from tests.network.test_trials import SMALL, worker_pid
@@ -39,11 +31,11 @@ FAST = {"host_rate": None, "uplink_rate": None}
 def play(job: Job, target: Target, on_host: Callable[[HostPlan], Any]) -> tuple[list[Any], int]:
     """What every host makes of it, and how many aggregators are held when all have left."""
 
-    def work(network: Network) -> tuple[list[Any], int]:
-        servers = list(spawn_servers(network, job.place))
-        found = on_hosts(network, on_host)
-        assert not end_servers(servers, SERVERS_END)
-        return found, sum(bits != 0 for c in network.controls.values() for bits in c.registers("aggregator.bitmap"))
+    def work(deployment: Deployment) -> tuple[list[Any], int]:
+        servers = deployment.spawn_servers()
+        found = on_hosts(deployment.network, on_host)
+        deployment.end_servers(servers)
+        return found, sum(bits != 0 for c in deployment.network.controls.values() for bits in c.registers("aggregator.bitmap"))
 
     return in_network(job, target, work)  # type: ignore[no-any-return]
 
@@ -154,8 +146,8 @@ def test_a_silent_worker_is_named(atp_target: Target) -> None:
 
 def test_a_server_that_is_gone_is_named(atp_target: Target) -> None:
     job = Job(Racks(1, 2, **FAST, servers=1), scheme="atp", settings={"slots": 4, "patience": 1.0})
-    with pytest.raises(HarnessError, match="job 0 cannot be completed: server 0 cannot be reached"):
-        in_network(job, atp_target, lambda network: on_hosts(network, job.worker))
+    with pytest.raises(TrialError, match="job 0 cannot be completed: server 0 cannot be reached"):
+        in_network(job, atp_target, lambda deployment: on_hosts(deployment.network, job.worker))
 
 
 def test_a_killed_server_is_named_at_once(atp_target: Target) -> None:
@@ -172,10 +164,10 @@ def test_a_killed_server_is_named_at_once(atp_target: Target) -> None:
             worker.close()
         return "finished"
 
-    def work(network: Network) -> list[str]:
-        servers = list(spawn_servers(network, job.place))
+    def work(deployment: Deployment) -> list[str]:
+        servers = list(deployment.spawn_servers())
         Timer(1.5, os.kill, (servers[1], signal.SIGKILL)).start()
-        return on_hosts(network, on_host)
+        return on_hosts(deployment.network, on_host)
 
     for sentences in in_network(job, atp_target, work):
         assert "cannot be completed: server 1 is gone" in sentences

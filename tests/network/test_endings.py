@@ -23,7 +23,7 @@ from inalab.hosts.worker import WorkerSettings, run_worker
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import coordinator as trials
-from inalab.testbed.trial import workers
+from inalab.testbed.trial import deployment, workers
 from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.servers import Server, spawn_servers
@@ -176,7 +176,7 @@ def test_strangers_hold_no_join_up(target: Target, monkeypatch: pytest.MonkeyPat
         time.sleep(0.5)
         return spawn_servers(network, place, others)
 
-    monkeypatch.setattr(trials, "spawn_servers", strangers_first)
+    monkeypatch.setattr(deployment, "spawn_servers", strangers_first)
     plain = run_trial(TrialSettings(**{**SMALL, "steps": 2}), 1, target, lambda message: None)
     assert plain["metrics"]["model_digest"]
 

@@ -15,9 +15,8 @@ import pytest
 from inalab.hosts.epoch import draw
 from inalab.switches.loss import Loss
 from inalab.switches.target import Target
+from inalab.testbed.trial.deployment import Deployment
 from inalab.testbed.trial.harness import Job, in_network, on_hosts
-from inalab.testbed.trial.servers import SERVERS_END, end_servers, spawn_servers
-from inalab.topologies.network import Network
 from inalab.topologies.plan import HostPlan
 from inalab.topologies.racks import Racks
 from tests.network.test_torch_backend import launch
@@ -54,8 +53,8 @@ def test_the_sum_is_right_after_workers_were_killed_in_the_middle(scheme: str, r
         while True:
             worker.all_reduce(np.full(64 * 200, 100 + host.rank, np.int32))
 
-    def work(network: Network) -> list[Any]:
-        servers = spawn_servers(network, job.place)
+    def work(deployment: Deployment) -> list[Any]:
+        network, servers = deployment.network, deployment.spawn_servers()
         found = []
         for turn in range(3):
             object.__setattr__(job, "epoch", draw())
@@ -66,7 +65,7 @@ def test_the_sum_is_right_after_workers_were_killed_in_the_middle(scheme: str, r
                 os.waitpid(pid, 0)
             object.__setattr__(job, "epoch", draw())
             found += on_hosts(network, sums)
-        assert not end_servers(servers, SERVERS_END)
+        deployment.end_servers(servers)
         return found
 
     def sums(host: HostPlan) -> bool:
@@ -99,9 +98,9 @@ def test_different_tensors_are_an_error_that_says_who_differs(scheme: str, other
             worker.close()
         return "finished"
 
-    def work(network: Network) -> list[str]:
-        spawn_servers(network, job.place)
-        return on_hosts(network, on_host)
+    def work(deployment: Deployment) -> list[str]:
+        deployment.spawn_servers()
+        return on_hosts(deployment.network, on_host)
 
     for sentences in in_network(job, target_of(scheme, request), work):
         assert "the workers sum different tensors: 1,000 elements of float32 on workers 0, 1, 3" in sentences

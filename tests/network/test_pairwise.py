@@ -7,7 +7,8 @@ import pytest
 
 from inalab.schemes.oracle import seconds
 from inalab.switches.target import Target
-from inalab.testbed.trial.harness import HarnessError, Job, all_reduce, as_tensors, in_network, on_hosts
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.harness import Job, all_reduce, as_tensors, in_network, on_hosts
 from inalab.topologies.plan import HostPlan, NetworkPlan
 from inalab.topologies.racks import Racks
 from tests.scheduled import SCHEDULES
@@ -59,8 +60,10 @@ def test_a_worker_that_is_gone_is_named(target: Target) -> None:
             return str(error)
         return "finished"
 
-    sentences = in_network(job, target, lambda network: on_hosts(network, on_host))
+    sentences = in_network(job, target, lambda deployment: on_hosts(deployment.network, on_host))
     assert all("job 0 cannot be completed: step 0: worker" in sentences[rank] for rank in (0, 2))
     assert "worker 1 is gone" in sentences[0] + sentences[2]  # who is told of it second may name who was told first
-    with pytest.raises(HarnessError, match=r"worker 0 cannot be reached|did not connect"):
-        in_network(job, target, lambda network: on_hosts(network, lambda host: host.rank and job.worker(host).close()))
+    with pytest.raises(TrialError, match=r"worker 0 cannot be reached|did not connect"):
+        in_network(
+            job, target, lambda deployment: on_hosts(deployment.network, lambda host: host.rank and job.worker(host).close())
+        )

@@ -45,8 +45,7 @@ class Hosts:
         monkeypatch.setattr(launch.selectors, "DefaultSelector", Outputs)
         monkeypatch.setattr(launch.os, "kill", self.kill)
         for name, instead in (
-            ("time", self.clock), ("ended", self.ended), ("Watch", lambda *given: SimpleNamespace(trouble=lambda: self.trouble)),
-            ("spawn_servers", lambda *given: {}),
+            ("time", self.clock), ("ended", self.ended),
         ):  # fmt: skip
             monkeypatch.setattr(launch, name, instead)
 
@@ -68,8 +67,9 @@ class Hosts:
         return end[1] if self.passed() >= end[0] else None
 
     def run(self) -> tuple[int, _Launch]:
-        network: Any = self
-        launched = _Launch(network, self.settings, 1, self.notes, False)
+        watch = SimpleNamespace(trouble=lambda: self.trouble)
+        deployment: Any = SimpleNamespace(network=self, spawn_servers=dict, watch=lambda servers: watch)
+        launched = _Launch(deployment, self.settings, 1, self.notes, False)
         return launched.run(["train.py"], False, lambda: None), launched
 
 
