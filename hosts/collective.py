@@ -112,7 +112,7 @@ class Update:
 
     computed_on: float  # the version that the worker had; a mean over parts that are added by themselves
     applied_at: float | None  # the version that it was added to; None where it was dropped
-    norm: float  # as it was sent
+    norm: float | None  # as it was sent; None where it is not computed
     octets: int  # sent for it
     requested: float
     sent: float | None  # when it began to be; None where it was not

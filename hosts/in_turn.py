@@ -125,7 +125,7 @@ def keep(pending: PendingSum, started: Sum) -> None:
     with reporting(pending):
         if pending.sample is not None:
             number, sample = pending.sample
-            tally.sampled(number, sample.record([total.reshape(-1)]))
+            tally.sampled(number, sample.of_sum([total.reshape(-1)]))
         if total.data_ptr() != tensor.data_ptr():
             with torch.no_grad():
                 tensor.copy_(total.view_as(tensor))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from inalab.hosts.collective import Counters, Update
+
+if TYPE_CHECKING:  # it loads PyTorch
+    from inalab.hosts.sampling import Sample
 
 
 @dataclass(frozen=True)
@@ -32,21 +37,47 @@ class Start:
     at: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
-    """A worker has ended a step: the record that becomes part of the trial's."""
+    """A worker has ended a step. Times are in seconds, those that are points in time by the driver's clock."""
 
-    record: dict[str, Any]
+    number: int  # from 0
+    rank: int
+    train_loss: float | None = None
+    begun: float  # the first layer's forward pass
+    ended: float  # all sums are over
+    busy: float  # the virtual compute time
+    compute: float  # what was really computed: the update of the step before, and the gradient
+    padding: float  # from then until the first gradient was due, negative if that was too early
+    tat: float  # from the first gradient that was there until all sums were over
+    elements: int
+    retransmissions: int = 0
+    rtt: float = 0.0  # the mean round trip of the step's packets, 0 where the scheme does not know
+    version: float | None = None  # of a model that the scheme keeps: how many changes are in the weights that were pulled
+    delay: float | None = None  # likewise: how many of others came between; None where the worker's own was dropped
+    update: Update | None = None  # likewise: what became of it, where the scheme tells
+    layers: list[list[float]] | None = None  # where there are several: when each one's forward pass and its sum begin and end
+    error: float | None = None  # the distance of the sum from the one in float64, relative to that one's norm
+    sample: Sample | None = None
+    test_loss: float | None = None
+    accuracy: float | None = None
 
-    @property
-    def number(self) -> int:
-        """Of the step, from 0."""
-        return int(self.record["step"])
+    def since(self, start: float) -> Step:
+        """The step with all points in time counted from `start`."""
+        update, layers = self.update, self.layers
+        if update:
+            times = {name: getattr(update, name) for name in ("requested", "sent", "applied")}
+            update = replace(update, **{name: at - start for name, at in times.items() if at is not None})
+        if layers:
+            layers = [[at - start for at in its] for its in layers]
+        return replace(self, begun=self.begun - start, ended=self.ended - start, update=update, layers=layers)
 
-    @property
-    def rank(self) -> int:
-        """Of the worker."""
-        return int(self.record["rank"])
+    def recorded(self) -> dict[str, Any]:
+        """As trials.jsonl has it: without the sample, and without what the step does not have."""
+        kept = {"step": self.number} | asdict(replace(self, sample=None))
+        del kept["number"]
+        dropped = "delay" if self.version is not None else ""
+        return {name: value for name, value in kept.items() if value is not None or name == dropped}
 
 
 @dataclass(frozen=True)
@@ -55,7 +86,7 @@ class Done:
 
     rank: int
     digest: str
-    counters: dict[str, Any]
+    counters: Counters
     timeline: list[Any]
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,10 +34,9 @@ class Sample:
         largest = float(np.max(np.abs(extremes), initial=0.0))
         return cls(elements, _at(layers, elements), largest, [], not layers[0].is_floating_point())
 
-    def record(self, sums: list[torch.Tensor]) -> dict[str, Any]:
-        """The sample with what the worker got, as fields."""
-        self.got = _at(sums, self.elements)
-        return asdict(self)
+    def of_sum(self, sums: list[torch.Tensor]) -> Sample:
+        """The sample with what the worker got."""
+        return replace(self, got=_at(sums, self.elements))
 
 
 class Sampling:

@@ -9,6 +9,7 @@ from typing import Any
 
 from inalab.hosts.collective import Counters
 from inalab.hosts.launch_files import LaunchFiles
+from inalab.hosts.sampling import Sample
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Tally:
     retransmissions: int = 0
     paced: int = 0  # steps padded to a virtual time (hosts.training.pace)
     late: int = 0  # steps that took longer than that
-    samples: list[dict[str, Any]] = field(default_factory=list)  # of sums that were drawn (hosts.sampling)
+    samples: list[tuple[int, Sample]] = field(default_factory=list)  # of sums that were drawn, with their numbers
 
     def summed(self, size: int, seconds: float) -> None:
         """A sum of so many bytes by the scheme."""
@@ -33,9 +34,9 @@ class Tally:
         self.sum_bytes += size
         self.seconds.append(seconds)
 
-    def sampled(self, number: int, sample: dict[str, Any]) -> None:
+    def sampled(self, number: int, sample: Sample) -> None:
         """Keep a sample of a sum by the scheme."""
-        self.samples.append({"step": number, "sample": sample})
+        self.samples.append((number, sample))
 
     def left_to_gloo(self, tensors: Any) -> None:
         """A call with these tensors, in lists or alone."""
@@ -57,6 +58,13 @@ class Tally:
         notes = LaunchFiles.from_environment()
         if notes.folder.is_dir():
             notes.leave_tally(int(os.environ["RANK"]), json.dumps(asdict(self)))
+
+
+def left(text: str) -> Tally:
+    """The tally that a process has left."""
+    found = json.loads(text)
+    samples = [(number, Sample(**sample)) for number, sample in found.pop("samples", [])]
+    return Tally(**found, samples=samples)
 
 
 def _bytes(tensors: Any) -> int:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from inalab.hosts.collective import AggregationError
 from inalab.hosts.coordination import LOST, connect
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.gloo import explain
-from inalab.hosts.messages import Abort, Done, Failure, Hello, Start, Step
+from inalab.hosts.messages import Abort, Done, Failure, Hello, Start
 from inalab.hosts.place import Place, serve
 from inalab.hosts.stream.timeline import Timeline
 from inalab.hosts.torch_backend import InaProcessGroup, Options
@@ -85,9 +85,9 @@ def run_worker(settings: WorkerSettings) -> int:
         timeline = Timeline()
         if settings.timeline and isinstance(group.collective, StreamDriver):
             group.collective.core.timeline = timeline
-        for record in trainer.run(group.sum, group.counters, wait_for_start):
-            connection.send(Step(record))
-        connection.send(Done(rank, trainer.digest(), asdict(group.counters()), timeline.since(0.0)))
+        for step in trainer.run(group.sum, group.counters, wait_for_start):
+            connection.send(step)
+        connection.send(Done(rank, trainer.digest(), group.counters(), timeline.since(0.0)))
         return 0
     except EOFError:
         return 1  # the coordinator is gone

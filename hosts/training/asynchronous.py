@@ -14,7 +14,7 @@ differs: what keeps the weights may have died in between, and a replica that tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ import torch.distributed as dist
 from inalab.hosts.collective import Counters, Label, Operation
 from inalab.hosts.drivers.driver import Computing, Driver, Processor
 from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.messages import Step
 from inalab.hosts.training.exchange import BeginSum
 from inalab.hosts.training.pace import padded_sleep
 from inalab.hosts.training.trainer import AllReduce, Trainer, TrainingSettings
@@ -33,10 +34,7 @@ PULLS = 3  # of the last weights, at most; each after the first means that what 
 
 class AsynchronousTrainer(Trainer):
     """A worker's training with weights that the scheme keeps. The last worker evaluates what it pulls, because the first one's
-    link is slow where links are of mixed rates. A record has, beside a Trainer's,
-
-    version: how many changes are in the weights that were pulled; delay: how many others came between the previous pull and the
-    worker's own change, None where that was dropped; update: what became of it (hosts.collective.Update), where the scheme tells.
+    link is slow where links are of mixed rates. A step has a version, a delay, and an update where the scheme tells of it.
     """
 
     def __init__(
@@ -48,19 +46,20 @@ class AsynchronousTrainer(Trainer):
 
     def _steps(
         self, processor: Processor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Step]:
         self._warm_up(processor)
         on_ready()
         replica = self.replica
         weights = replica.weights()
         replica.take(_given_back(begin, weights if self.rank == 0 else torch.zeros_like(weights), Operation.KEEP).tensor)
         begin(torch.zeros(1), Label("begin")).wait()  # all have the weights: those that had them first begin with the others
-        version, before, begun = 0.0, _Evaluated({}), self.driver.monotonic()
+        before: _Evaluated | None = None
+        version, begun = 0.0, self.driver.monotonic()
         for number in range(self.settings.steps):
             takes = self.pace.seconds(number)
             gradient = processor.submit(replica.gradient, number).result()  # comes after the evaluation of the step before
-            if number:
-                yield before.record()
+            if before:
+                yield before.step()
             change = processor.submit(replica.change).result()
             computed, due = self.driver.monotonic(), begun + takes
             padded_sleep(due, self.driver)
@@ -70,18 +69,19 @@ class AsynchronousTrainer(Trainer):
             update = kept.update
             if update and update.applied_at is None:
                 replica.undo()
+            retransmissions, rtt = self._counted(counters)
             before = _Evaluated(
-                {
-                    "step": number, "rank": self.rank, "train_loss": gradient.loss, "begun": begun, "ended": kept.ended,
-                    "busy": takes, "compute": gradient.took + computed - gradient.done, "padding": due - computed,
-                    "tat": kept.ended - released, "elements": self.elements, **self._counted(counters),
-                    "version": kept.version, "delay": update.delay if update else kept.version - version - 1,
-                    **({"update": asdict(update)} if update else {}),
-                },
+                Step(
+                    number=number, rank=self.rank, train_loss=gradient.loss, begun=begun, ended=kept.ended, busy=takes,
+                    compute=gradient.took + computed - gradient.done, padding=due - computed, tat=kept.ended - released,
+                    elements=self.elements, retransmissions=retransmissions, rtt=rtt, version=kept.version,
+                    delay=update.delay if update else kept.version - version - 1, update=update,
+                ),
                 processor.submit(replica.evaluate) if self._evaluates(number) and self.rank == self.evaluator else None,
             )  # fmt: skip
             version, begun = kept.version, kept.ended
-        yield before.record()
+        if before:
+            yield before.step()
         begin(torch.zeros(1), Label("end")).wait()  # all have pushed their last change
         for _ in range(PULLS):
             replica.take(_given_back(begin, weights, Operation.FETCH).tensor)
@@ -103,12 +103,12 @@ class AsynchronousTrainer(Trainer):
 class _Evaluated:
     """A step that is over, and what its evaluation will say."""
 
-    measured: dict[str, Any]
+    measured: Step
     evaluation: Computing | None = None
 
-    def record(self) -> dict[str, Any]:
+    def step(self) -> Step:
         """Waits for the evaluation."""
-        return self.measured | (self.evaluation.result() if self.evaluation else {})
+        return replace(self.measured, **self.evaluation.result()) if self.evaluation else self.measured
 
 
 def _given_back(begin: BeginSum, tensor: torch.Tensor, operation: Operation) -> Any:

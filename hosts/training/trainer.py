@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -12,6 +11,7 @@ import torch.distributed as dist
 from inalab.hosts.collective import Counters
 from inalab.hosts.drivers.driver import Computing, Driver, Processor
 from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.messages import Step
 from inalab.hosts.sampling import Sample, Sampling
 from inalab.hosts.training.exchange import BeginSum, Exchange
 from inalab.hosts.training.layers import FORWARD
@@ -77,16 +77,8 @@ class Trainer:
 
     def run(
         self, begin: BeginSum, counters: Callable[[], Counters] = Counters, on_ready: Callable[[], None] = lambda: None
-    ) -> Iterator[dict[str, Any]]:
-        """Train; yields a record a step. Times are in seconds, `begun` and `ended` are by the driver's clock.
-
-        begun: the first layer's forward pass begins; ended: all sums are over; tat: from the first gradient that was there until
-        then; busy: the virtual compute time; compute: what was really computed (the update of the step before, and the gradient);
-        padding: from then until the first gradient was due, negative if that was too early; rtt: the mean round trip of the
-        step's packets, 0 where the scheme does not know. `layers`, where there are several: when each one's forward pass begins
-        and ends, and its sum begins and ends. `sample`, of some steps: see hosts.sampling. On evaluated steps, where it is
-        asked for, `error`: the distance of the sum from the one in float64, relative to that one's norm.
-        """
+    ) -> Iterator[Step]:
+        """Train; yields what each step was. Some steps have a sample (hosts.sampling), evaluated ones an error if requested."""
         with self.driver.processor() as processor:
             processor.submit(torch.set_num_threads, 1).result()  # each thread has its own number
             yield from self._steps(processor, begin, counters, on_ready)
@@ -97,7 +89,7 @@ class Trainer:
 
     def _steps(
         self, processor: Processor, begin: BeginSum, counters: Callable[[], Counters], on_ready: Callable[[], None]
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Step]:
         self._warm_up(processor)
         on_ready()
         free = self.driver.monotonic()
@@ -106,8 +98,8 @@ class Trainer:
         for number in range(self.settings.steps):
             computing = processor.submit(self.replica.gradient, number)
             if before is not None:
-                summed, record = self._concluded(before, counters)
-                yield record
+                summed, ended = self._concluded(before, counters)
+                yield ended
                 due = ready(self.settings.pipeline, summed)
                 free = self.driver.monotonic() if before.own is not None else before.plan.ended
             plan = self._plan(number, free, due)
@@ -131,12 +123,12 @@ class Trainer:
         processor.submit(self.replica.gradient, 0).result()
         processor.submit(self.replica.evaluate).result()
 
-    def _counted(self, counters: Callable[[], Counters]) -> dict[str, float]:
-        """What was counted since the step before."""
+    def _counted(self, counters: Callable[[], Counters]) -> tuple[int, float]:
+        """The retransmissions so far, and the mean round trip since the step before."""
         counted = counters()
         waited, results = counted.waited - self.waited, counted.results - self.results
         self.waited, self.results = counted.waited, counted.results
-        return {"retransmissions": counted.retransmissions, "rtt": waited / max(results, 1)}
+        return counted.retransmissions, waited / max(results, 1)
 
     def _evaluates(self, number: int) -> bool:
         return (number + 1) % self.settings.evaluate_every == 0 or number + 1 == self.settings.steps
@@ -147,28 +139,26 @@ class Trainer:
         shares = [layer.share for layer in self.layers]
         return scheduled(free, due, [forward * takes * s for s in shares], [(1 - forward) * takes * s for s in shares])
 
-    def _concluded(self, step: _Step, counters: Callable[[], Counters]) -> tuple[list[float], dict[str, Any]]:
-        """When the layers' sums were over, and the step's record."""
+    def _concluded(self, step: _Step, counters: Callable[[], Counters]) -> tuple[list[float], Step]:
+        """When the layers' sums were over, and what the step was."""
         plan, exchange = step.plan, step.exchange
         # front to back, as the next step needs them: no wait ends later than the virtual time that depends on it
         summed = [exchange.wait(layer) for layer in range(len(self.layers))]
         first = exchange.released[len(self.layers) - 1]
-        record: dict[str, Any] = {
-            "step": step.number, "rank": self.rank, "train_loss": step.loss, "begun": plan.begun, "ended": max(summed),
-            "busy": plan.busy, "compute": step.took, "padding": step.padding, "tat": max(summed) - first,
-            "elements": self.elements, **self._counted(counters),
-        }  # fmt: skip
+        layers = None
         if len(self.layers) > 1:
             released = [exchange.released[layer] for layer in range(len(self.layers))]
-            record["layers"] = [list(times) for times in zip(plan.begins, plan.forward, released, summed, strict=True)]
+            layers = [list(times) for times in zip(plan.begins, plan.forward, released, summed, strict=True)]
         sums = [exchange.tensors[layer] for layer in range(len(self.layers))]
-        if step.own is not None:
-            record["error"] = self._relative_error(step.own, torch.cat(sums))
-        if step.sample is not None:
-            record["sample"] = step.sample.record(sums)
-        if step.evaluation is not None:
-            record |= step.evaluation.result()
-        return summed, record
+        retransmissions, rtt = self._counted(counters)
+        return summed, Step(
+            number=step.number, rank=self.rank, train_loss=step.loss, begun=plan.begun, ended=max(summed), busy=plan.busy,
+            compute=step.took, padding=step.padding, tat=max(summed) - first, elements=self.elements,
+            retransmissions=retransmissions, rtt=rtt, layers=layers,
+            error=None if step.own is None else self._relative_error(step.own, torch.cat(sums)),
+            sample=None if step.sample is None else step.sample.of_sum(sums),
+            **(step.evaluation.result() if step.evaluation is not None else {}),
+        )  # fmt: skip
 
     def _relative_error(self, gradient: torch.Tensor, total: torch.Tensor) -> float:
         """The distance of `total` from the sum of all workers' gradients in float64, relative to that sum's norm."""

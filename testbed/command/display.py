@@ -66,13 +66,12 @@ class ShownTrial:
         elif isinstance(message, Lost):
             self.console.print(f"{self.title}: {message.text}, and the others go on", soft_wrap=True)
         elif isinstance(message, Step):
-            record = message.record
-            self.again[message.rank] = record["retransmissions"]
+            self.again[message.rank] = message.retransmissions
             if message.rank == 0:
-                self.state["train_loss"] = record["train_loss"]
-            if "accuracy" in record:
-                self.state["accuracy"] = record["accuracy"]
-            self.state["ate"] = record["elements"] / record["tat"]
+                self.state["train_loss"] = message.train_loss
+            if message.accuracy is not None:
+                self.state["accuracy"] = message.accuracy
+            self.state["ate"] = message.elements / message.tat
             self._draw(message.number + 1, self._words())
 
     def _words(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import Counters
-from inalab.hosts.messages import Done
+from inalab.hosts.messages import Done, Step
 from inalab.schemes.scheme import Admitted, Simulation
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator import costs
@@ -63,7 +63,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     return {
         "metrics": metrics, **recorded(problems),
         "workers": [tag(job) | asdict(done) for job in jobs for _, done in sorted(job.done.items())],
-        "switches": switches, "steps": [tag(job) | record for job in jobs for record in job.steps], "data_sha256": "",
+        "switches": switches, "steps": [tag(job) | step.recorded() for job in jobs for step in job.steps], "data_sha256": "",
     }  # fmt: skip
 
 
@@ -105,15 +105,15 @@ def _with_sums(run: JobRun, elements: int, compute: NDArray[np.float64], summed:
             begun, ended = float(summed.begun[rank, step]), float(summed.ended[rank, step])
             busy = float(compute[rank, step]) - (run.start if step == 0 else 0.0)
             run.steps.append(
-                {
-                    "step": step, "rank": rank, "begun": begun - busy, "ended": ended, "tat": ended - begun, "busy": busy,
-                    "compute": busy, "padding": 0.0, "elements": elements, "rtt": float(trips[rank, step]),
-                    "retransmissions": int(summed.retransmissions[rank, step]),
-                }
+                Step(
+                    number=step, rank=rank, begun=begun - busy, ended=ended, busy=busy, compute=busy, padding=0.0,
+                    tat=ended - begun, elements=elements, retransmissions=int(summed.retransmissions[rank, step]),
+                    rtt=float(trips[rank, step]),
+                )
             )  # fmt: skip
         counted = {name: int(values[rank]) for name, values in summed.counters.items()}
-        run.done[rank] = Done(rank, "", asdict(Counters(**counted, waited=float(summed.waited[rank, -1]))), [])
-    run.steps.sort(key=lambda record: (record["step"], record["rank"]))
+        run.done[rank] = Done(rank, "", Counters(**counted, waited=float(summed.waited[rank, -1])), [])
+    run.steps.sort(key=lambda step: (step.number, step.rank))
     return run
 
 
@@ -126,6 +126,6 @@ def _with_updates(
         updates: Updates = ScheduledUpdates(traffic, job, elements, compute, schedule)
     else:
         updates = Updates(traffic, job, elements, compute, scheme.staleness(job.settings))
-    run.steps = sorted(records(updates.run(zero), elements, compute), key=lambda record: (record["step"], record["rank"]))
-    run.done = {rank: Done(rank, "", asdict(Counters()), []) for rank in range(run.plan.size)}
+    run.steps = sorted(records(updates.run(zero), elements, compute), key=lambda step: (step.number, step.rank))
+    run.done = {rank: Done(rank, "", Counters(), []) for rank in range(run.plan.size)}
     return run

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import node_name
+from inalab.hosts import messages
+from inalab.hosts.collective import Update, node_name
 from inalab.hosts.updates.wire import MEMBER
 from inalab.schemes.scheme import Admitted
 from inalab.testbed.simulator.traffic import Traffic, nobody_waits
@@ -42,10 +43,10 @@ class Step:
         """How many updates of others came between; None where it was dropped."""
         return None if self.applied_at is None else self.applied_at - self.computed_on
 
-    def update(self) -> dict[str, Any]:
-        """What became of it, as a record has it; without norms."""
+    def update(self) -> Update:
+        """What became of it; without norms."""
         names = "computed_on", "applied_at", "octets", "requested", "sent", "applied", "way", "fetched_from"
-        return {name: getattr(self, name) for name in names} | {"distance": None}
+        return Update(norm=None, **{name: getattr(self, name) for name in names})
 
 
 class Updates:
@@ -160,13 +161,12 @@ class Updates:
         self.traffic.tell(self.hosts[source], self.hosts[destination], call, *arguments)
 
 
-def records(steps: list[list[Step]], elements: int, compute: NDArray[np.float64]) -> Iterator[dict[str, Any]]:
+def records(steps: list[list[Step]], elements: int, compute: NDArray[np.float64]) -> Iterator[messages.Step]:
     """As hosts.training.asynchronous makes them, without what only training tells."""
     for rank, own in enumerate(steps):
         for number, step in enumerate(own):
             busy = float(compute[rank, number])
-            yield {
-                "step": number, "rank": rank, "begun": step.begun, "ended": step.ended, "busy": busy, "compute": busy,
-                "padding": 0.0, "tat": step.ended - step.requested, "elements": elements, "rtt": 0.0, "retransmissions": 0,
-                "version": step.version, "delay": step.delay, "update": step.update(),
-            }  # fmt: skip
+            yield messages.Step(
+                number=number, rank=rank, begun=step.begun, ended=step.ended, busy=busy, compute=busy, padding=0.0,
+                tat=step.ended - step.requested, elements=elements, version=step.version, delay=step.delay, update=step.update(),
+            )  # fmt: skip

@@ -109,7 +109,7 @@ class _Trial:
         if outage and (why := outage.stop()):
             raise TrialError(why)
         job = self.jobs[0]
-        if self.death and not job.servers_lost and not 0 < self.death.at < max(r["ended"] for r in job.steps):
+        if self.death and not job.servers_lost and not 0 < self.death.at < max(step.ended for step in job.steps):
             raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
         measured: dict[str, Any] = load.metrics() | carried.metrics()
         deployment.end_servers(watch.servers, watch.cut)

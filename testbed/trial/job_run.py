@@ -13,7 +13,7 @@ from inalab.hosts.training.trainer import TrainingSettings
 from inalab.schemes.scheme import Admitted
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record import steps
-from inalab.testbed.trial.sampled import compared
+from inalab.testbed.trial.sampled import Sampled, compared
 from inalab.topologies.jobs import JobPlan
 
 SUMS = ("elements", "sampled", "ate_per_second", "retransmissions", "queries", "packets_sent")  # over jobs, where there are several
@@ -28,7 +28,7 @@ class JobRun:
     settings: TrialSettings
     start: float
     several: bool  # jobs on the network: then messages name them
-    steps: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     done: dict[int, Done] = field(default_factory=dict)  # by rank
     outlives_workers: bool = False  # the others go on when one of them dies
     failures: dict[int, Failure] = field(default_factory=dict)  # by rank
@@ -44,7 +44,7 @@ class JobRun:
             case Hello():
                 self.data = message.data
             case Step():
-                self.steps.append(message.record)
+                self.steps.append(message)
             case Done():
                 self.done[message.rank] = message
             case Failure():
@@ -86,61 +86,57 @@ class JobRun:
     def finish(self, started: float) -> None:
         """Order the steps, compare what was sampled of their sums, and count all times from the trial's start."""
         scheme = self.settings.of_scheme()
-        _, self.sampled, self.wrong = compared(self.steps, self.plan.size, scheme, self.settings.scheme_settings())
-        for record in self.steps:
-            record["begun"] -= started
-            record["ended"] -= started
-            if update := record.get("update"):
-                update |= {m: update[m] - started for m in ("requested", "sent", "applied") if update[m] is not None}
-            if "layers" in record:
-                record["layers"] = [[when - started for when in times] for times in record["layers"]]
-        self.steps.sort(key=lambda r: (r["step"], r["rank"]))
+        samples = [Sampled(step.number, step.rank, step.sample) for step in self.steps if step.sample]
+        _, self.sampled, self.wrong = compared(samples, self.plan.size, scheme, self.settings.scheme_settings())
+        self.steps = sorted((step.since(started) for step in self.steps), key=lambda step: (step.number, step.rank))
         for rank, done in self.done.items():
             timeline = [[round(when - started, 3), *counts] for when, *counts in done.timeline]
             self.done[rank] = replace(done, timeline=timeline)
 
     def _counted(self, what: str) -> int:
         """By all workers together."""
-        return sum(int(done.counters[what]) for done in self.done.values())
+        return sum(int(getattr(done.counters, what)) for done in self.done.values())
 
     def metrics(self) -> dict[str, Any]:
         """What was measured at the job's workers."""
-        groups = steps.exchanges(self.steps)
+        records = [step.recorded() for step in self.steps]
+        groups = steps.exchanges(records)
         sums = [steps.aggregation_time(group) for group in groups]
         digests = {done.digest for done in self.done.values()}
-        elements = self.steps[0]["elements"]
+        elements = self.steps[0].elements
         measured: dict[str, Any] = {
-            "duration": max(r["ended"] for r in self.steps) - self.start,
+            "duration": max(step.ended for step in self.steps) - self.start,
             "elements": elements,
             "tat_median": median(sums),
             "tat_mean": mean(sums),
             "step_median": median([steps.duration(group) for group in groups]),
-            "period_median": median(steps.periods(self.steps)),
+            "period_median": median(steps.periods(records)),
             **steps.shares(groups),
-            "rtt": median([r["rtt"] for r in self.steps]),
+            "rtt": median([step.rtt for step in self.steps]),
             "retransmissions": self._counted("retransmissions"),
             "queries": self._counted("queries"),
             "packets_sent": self._counted("sent"),
-            "padding_min": min(r["padding"] for r in self.steps),
+            "padding_min": min(step.padding for step in self.steps),
             "model_digest": digests.pop() if len(digests) == 1 else "",
             "ate_per_second": elements / median(sums),
         }
         if self.sampled:
             measured["sampled"] = self.sampled
-        if evaluated := [r for r in self.steps if "accuracy" in r]:
-            measured |= {"final_accuracy": evaluated[-1]["accuracy"], "final_test_loss": evaluated[-1]["test_loss"]}
-        losses = [(r["step"], value) for r in self.steps for value in (r.get("train_loss", 0.0), r.get("test_loss", 0.0))]
-        if diverged := [step for step, value in losses if not math.isfinite(value)]:
+        if evaluated := [step for step in self.steps if step.accuracy is not None]:
+            measured |= {"final_accuracy": evaluated[-1].accuracy, "final_test_loss": evaluated[-1].test_loss}
+        losses = [(step.number, value) for step in self.steps for value in (step.train_loss, step.test_loss)]
+        if diverged := [number for number, value in losses if value is not None and not math.isfinite(value)]:
             measured["diverged"] = min(diverged) + 1
-        if delays := [r["delay"] for r in self.steps if r.get("delay") is not None]:
+        if delays := [step.delay for step in self.steps if step.delay is not None]:
             measured |= {"delay_mean": mean(delays), "delay_max": max(delays)}
-        if distances := [u["distance"] for r in self.steps if (u := r.get("update")) and u["distance"] is not None]:
+        updates = [step.update for step in self.steps if step.update]
+        if distances := [update.distance for update in updates if update.distance is not None]:
             measured["distance_max"] = max(distances)
-        if self.settings.of_scheme().distance_bound(self.settings.scheme_settings()) is not None:
-            updates = [r["update"] for r in self.steps if "update" in r]
-            if single := [u["applied"] for u in updates if u["applied"] is not None and u["distance"] is None]:
-                measured["single_from"] = min(single)
-        if errors := [r["error"] for r in self.steps if "error" in r]:
+        bounded = self.settings.of_scheme().distance_bound(self.settings.scheme_settings()) is not None
+        single = [update.applied for update in updates if update.applied is not None and update.distance is None]
+        if bounded and single:
+            measured["single_from"] = min(single)
+        if errors := [step.error for step in self.steps if step.error is not None]:
             measured["error_median"] = median(errors)
         return measured
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from inalab.hosts.collective import workers
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.sampling import SEED
-from inalab.hosts.tally import Tally
+from inalab.hosts.tally import Tally, left
 from inalab.hosts.torch_backend import PLACE
 from inalab.hosts.training.pace import VARIABLE
 from inalab.switches.control import ControlError
@@ -37,7 +37,7 @@ from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.hosted import on_host
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.places import place_of, rendezvous
-from inalab.testbed.trial.sampled import compared
+from inalab.testbed.trial.sampled import Sampled, compared
 from inalab.testbed.trial.watch import ended
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
@@ -206,8 +206,8 @@ class _Launch:
 
     def tallies(self) -> dict[int, Tally]:
         """What the workers' collectives used, by rank, of those that have come to their end."""
-        left = {host.rank: self.notes.tally(host.rank) for host in self.network.plan.hosts}
-        return {rank: Tally(**json.loads(text)) for rank, text in left.items() if text is not None}
+        found = {host.rank: self.notes.tally(host.rank) for host in self.network.plan.hosts}
+        return {rank: left(text) for rank, text in found.items() if text is not None}
 
     def _start(self, host: HostPlan, script: list[str], torchrun: bool) -> None:
         reader, writer = os.pipe()
@@ -294,13 +294,13 @@ class Checked(NamedTuple):
 def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
     """Compare what the workers, by rank, have sampled of their sums with what they gave."""
     scheme, size = settings.of_scheme(), settings.plan().topology.size
-    records = [{"rank": rank} | sample for rank, tally in tallies.items() for sample in tally.samples]
-    workers_of = Counter(record["step"] for record in records)
+    sampled = [Sampled(number, rank, sample) for rank, tally in tallies.items() for number, sample in tally.samples]
+    workers_of = Counter(one.number for one in sampled)
     untold = sum(number < size for number in workers_of.values())
-    found = compared(records, size, scheme, settings.scheme_settings(), "sum")
+    found = compared(sampled, size, scheme, settings.scheme_settings(), "sum")
     if found.wrong:
         return Checked(f"a sum is wrong: {found.wrong}", True)
-    if not records:
+    if not sampled:
         return Checked(f"no sum was checked: none went over {scheme.name} to its end", False)
     if not found.sums:
         return Checked(f"no sum was checked: of those that were drawn {scheme.name} states nothing, or not all workers tell", False)

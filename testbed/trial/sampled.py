@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,14 @@ from inalab.schemes.scheme import Scheme
 
 LARGEST = 2.0**31  # from here on a sum of int32 wraps, or saturates
 LARGEST_FLOAT = float(np.finfo(np.float32).max)  # from here on a sum of float32 may be infinite
-SAMPLE = "sample"  # of a step's record, see hosts.sampling
+
+
+class Sampled(NamedTuple):
+    """What a worker, by rank, has sampled of a step or sum of this number."""
+
+    number: int
+    rank: int
+    sample: Sample
 
 
 class Comparison(NamedTuple):
@@ -25,17 +33,16 @@ class Comparison(NamedTuple):
     wrong: str
 
 
-def compared(records: list[dict[str, Any]], workers: int, scheme: Scheme, settings: Any, what: str = "step") -> Comparison:
-    """Compare the samples of the records, which lose them.
+def compared(sampled: Iterable[Sampled], workers: int, scheme: Scheme, settings: Any, what: str = "step") -> Comparison:
+    """Compare what all workers have sampled.
 
     A sum is wrong where it is farther from the one in float64 than the scheme states; one of integers where it is not equal to
-    it, unless it wraps. Steps (or `what` a record is of) that not all workers tell of are left out, as are those with a number
+    it, unless it wraps. Steps (or `what` a sample is of) that not all workers tell of are left out, as are those with a number
     that is not finite, and those of which the scheme states nothing. Tensors of different sizes have no sum.
     """
     steps: dict[int, dict[int, Sample]] = defaultdict(dict)
-    for record in records:
-        if sample := record.pop(SAMPLE, None):
-            steps[record["step"]][record["rank"]] = Sample(**sample)
+    for number, rank, sample in sampled:
+        steps[number][rank] = sample
     sums = elements = 0
     wrong = ""
     for step, samples in sorted(steps.items()):

@@ -9,7 +9,6 @@ process waits for something else, for ten seconds: then time passes for the othe
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import selectors
 import signal
@@ -30,7 +29,7 @@ from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
 from inalab.hosts.drivers.virtual_time import Event, StuckError
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
-from inalab.hosts.tally import Tally
+from inalab.hosts.tally import left
 from inalab.hosts.virtual_script import Answer, Key, Meeting, Message, Pause, Request, Summand
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.settings import TrialSettings
@@ -301,8 +300,8 @@ def _run(settings: TrialSettings, seed: int, library: Path, script: list[str], c
         trial.time.end()
         printing.join(LAST_WORDS)  # a process that a script has left may hold its output for longer
     Failures(notes, len(scripts)).conclude()
-    left = [notes.tally(rank) for rank in range(len(scripts))]
-    tallies = {rank: Tally(**json.loads(text)) for rank, text in enumerate(left) if text is not None}
+    texts = [notes.tally(rank) for rank in range(len(scripts))]
+    tallies = {rank: left(text) for rank, text in enumerate(texts) if text is not None}
     if code == 0:
         carried = trial.carried()["worker_bytes"]
         for sentence in summary(list(tallies.values()), settings, carried, trial.time.now - trial.started, spent=VIRTUAL):

@@ -7,7 +7,7 @@ processors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
 from inalab.hosts.drivers.virtual_time import Event, Process, StuckError, VirtualTime
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.in_turn import InTurn
-from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Lost, Message, Step
+from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Lost, Message
 from inalab.hosts.place import Place, Serving
 from inalab.hosts.stream.timeline import Timeline
 from inalab.hosts.training.asynchronous import AsynchronousTrainer
@@ -135,7 +135,7 @@ class VirtualTrial:
         self.time.run(until=lambda: not self.working or self.time.now > self.failing_until)
         if why := self.why():
             raise TrialError(why)
-        if any(not any(step["tat"] for step in run.steps) for run in self.jobs):
+        if any(not any(step.tat for step in run.steps) for run in self.jobs):
             raise TrialError("what a worker alone sums takes no time: set workers to 2 or more, or choose target embedded")
         carried = self.carried()
         if self.settings.outage_at is not None and len(self.outage) < 2:
@@ -247,9 +247,9 @@ class VirtualTrial:
             self._hear(run, Hello(run.plan.number, trainer.rank, trainer.elements, trainer.replica.data.sha256))
             self.time.wait_until(self.started + run.start)
 
-        for record in trainer.run(sums.sum, lambda: collective.counters, wait_for_start):
-            self._hear(run, Step(record))
-        self._hear(run, Done(trainer.rank, trainer.digest(), asdict(collective.counters), timeline.since(0.0)))
+        for step in trainer.run(sums.sum, lambda: collective.counters, wait_for_start):
+            self._hear(run, step)
+        self._hear(run, Done(trainer.rank, trainer.digest(), collective.counters, timeline.since(0.0)))
         sums.end(0.0)
 
     def _hear(self, run: JobRun, message: FromWorker) -> None:

@@ -165,14 +165,14 @@ def trained(others: int, lost: Collection[int] = ()) -> tuple[list[Any], Replica
 
 def test_a_step_is_a_change_and_its_delay_what_others_changed() -> None:
     records, replica, keeper = trained(others=3)
-    assert [r["version"] for r in records] == [4, 8, 12, 16, 20, 24]
-    assert {r["delay"] for r in records} == {3}
-    assert [r["step"] for r in records if "accuracy" in r] == [1, 3, 5]
-    assert records[-1]["train_loss"] < records[0]["train_loss"]
+    assert [r.version for r in records] == [4, 8, 12, 16, 20, 24]
+    assert {r.delay for r in records} == {3}
+    assert [r.number for r in records if r.accuracy is not None] == [1, 3, 5]
+    assert records[-1].train_loss < records[0].train_loss
     assert torch.equal(replica.weights(), keeper.weights)
     for r in records:
-        assert (r["ended"] - r["begun"], r["busy"], r["tat"], r["padding"]) == pytest.approx((0.025, 0.02, 0.005, 0.02))
-    assert [r["ended"] for r in records[:-1]] == [r["begun"] for r in records[1:]]
+        assert (r.ended - r.begun, r.busy, r.tat, r.padding) == pytest.approx((0.025, 0.02, 0.005, 0.02))
+    assert [r.ended for r in records[:-1]] == [r.begun for r in records[1:]]
 
 
 def test_the_first_worker_gives_the_weights_and_the_last_one_evaluates() -> None:
@@ -188,7 +188,7 @@ def test_the_first_worker_gives_the_weights_and_the_last_one_evaluates() -> None
         weights = trainer.replica.weights()
         records = list(trainer.run(partial(begin, Keeper(0, clock))))
         assert torch.equal(given[rank], weights if rank == 0 else torch.zeros_like(weights))
-        assert ["accuracy" in r for r in records] == [False, rank == 1]
+        assert [r.accuracy is not None for r in records] == [False, rank == 1]
 
 
 def test_a_change_is_a_workers_share_of_the_optimizers() -> None:

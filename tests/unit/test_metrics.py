@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from inalab.experiments import quickstart
+from inalab.hosts.collective import Counters
 from inalab.hosts.messages import Done, Failure, Step
 from inalab.testbed.draw.curves import by_name, levels, matching, not_valid, ratio
 from inalab.testbed.draw.plots import aggregation_time, by_step, learning_curves, retransmissions, step_time, style
@@ -74,11 +75,9 @@ def _job() -> JobRun:
     return JobRun(job, TrialSettings(racks=1, workers=2), start=2.0, several=False)
 
 
-def _record(step: int, rank: int, begun: float, ended: float, tat: float, **more: Any) -> dict[str, Any]:
-    return {
-        "step": step, "rank": rank, "begun": begun, "ended": ended, "tat": tat, "compute": 0.1, "padding": 0.2, "elements": 500,
-        "rtt": 0.01 * (rank + 1), **more,
-    }  # fmt: skip
+def _step(number: int, rank: int, begun: float, ended: float, tat: float, **more: Any) -> Step:
+    whole = {"busy": 0.3, "compute": 0.1, "padding": 0.2, "elements": 500, "rtt": 0.01 * (rank + 1)} | more
+    return Step(number=number, rank=rank, begun=begun, ended=ended, tat=tat, **whole)
 
 
 def test_a_jobs_metrics_are_of_its_workers_records() -> None:
@@ -86,13 +85,13 @@ def test_a_jobs_metrics_are_of_its_workers_records() -> None:
     job, start = _job(), 1000.0
     for step, (at, tat) in enumerate(((10.0, 1.0), (20.0, 2.0), (30.0, 6.0))):
         evaluated = {"accuracy": 0.5 + 0.1 * step, "test_loss": 2.0 - step, "error": 10.0 ** -(step + 1)}
-        job.hear(Step(_record(step, 1, start + at - 3, start + at + tat, tat + 1.0, padding=0.3 - 0.1 * step)))
-        job.hear(Step(_record(step, 0, start + at - 2, start + at + tat - 0.5, tat - 0.5, **evaluated)))
+        job.hear(_step(step, 1, start + at - 3, start + at + tat, tat + 1.0, padding=0.3 - 0.1 * step))
+        job.hear(_step(step, 0, start + at - 2, start + at + tat - 0.5, tat - 0.5, **evaluated))
     for rank in (1, 0):
-        counters = {"retransmissions": 3 + rank, "queries": 5 + rank, "sent": 100 + rank}
+        counters = Counters(retransmissions=3 + rank, queries=5 + rank, sent=100 + rank)
         job.hear(Done(rank, "ab", counters, [(start + 1.0, 1, 2, 3, 4)]))
     job.finish(start)
-    assert [(r["step"], r["rank"]) for r in job.steps] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [(step.number, step.rank) for step in job.steps] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
     assert job.done[0].timeline == [[1.0, 1, 2, 3, 4]]
     found = job.metrics()
     expected = {
@@ -116,10 +115,10 @@ def test_a_model_diverged_in_the_first_step_whose_loss_is_no_finite_number(
     job = _job()
     for number, loss in enumerate(losses):
         for rank in (0, 1):
-            job.hear(Step(_record(number, rank, 2.0, 3.0, 1.0, train_loss=loss if rank else 1.0)))
-    job.steps[-1] |= {"accuracy": 0.1, "test_loss": tested}
+            job.hear(_step(number, rank, 2.0, 3.0, 1.0, train_loss=loss if rank else 1.0))
+    job.steps[-1] = replace(job.steps[-1], accuracy=0.1, test_loss=tested)
     for rank in (0, 1):
-        job.hear(Done(rank, "ab", {"retransmissions": 0, "queries": 0, "sent": 1}, []))
+        job.hear(Done(rank, "ab", Counters(sent=1), []))
     job.finish(0.0)
     assert job.metrics().get("diverged") == step
 

@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 import torch
 
-from inalab.hosts.sampling import ELEMENTS, SEED, STEPS, Sampling, ScriptSampling
+from inalab.hosts.sampling import ELEMENTS, SEED, STEPS, Sample, Sampling, ScriptSampling
 from inalab.hosts.tally import Tally
 from inalab.schemes import registry
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.launch import checked_sums
-from inalab.testbed.trial.sampled import Comparison, compared
+from inalab.testbed.trial.sampled import Comparison, Sampled, compared
 from tests import floats
 
 RING, SWITCHML, ATP = (registry.find(name) for name in ("ring", "switchml", "atp"))
 
 
-def records(given: list[list[float]], got: list[list[float]], step: int = 3, integers: bool = False) -> list[dict[str, Any]]:
+def records(given: list[list[float]], got: list[list[float]], step: int = 3, integers: bool = False) -> list[Sampled]:
     """Of workers that gave these elements of a tensor, and got these."""
     return [
-        {"step": step, "rank": rank, "sample": {"elements": [7 + n for n in range(len(own))], "given": own, "largest": 8.0, "got": its, "integers": integers}}
+        Sampled(step, rank, Sample([7 + n for n in range(len(own))], own, 8.0, its, integers))
         for rank, (own, its) in enumerate(zip(given, got, strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def judged(given: list[list[float]], got: list[list[float]], scheme: Any = RING, workers: int = 2) -> Comparison:
@@ -48,20 +48,19 @@ def test_what_is_no_sum_is_told_with_step_element_worker_and_both_values(wrong: 
     )
 
 
-def test_the_first_wrong_step_is_told_and_the_records_lose_their_samples() -> None:
+def test_the_first_wrong_step_is_told() -> None:
     both = [*records([[1.0], [1.0]], [[1.0], [1.0]], step=9), *records([[1.0], [1.0]], [[2.0], [1.0]], step=2)]
     sums, elements, wording = compared(both, 2, RING, RING.Settings())
     assert (sums, elements) == (2, 4) and wording.startswith("in step 3 element 7 of the sum is 1 at worker 1")
-    assert not [record for record in both if "sample" in record]
 
 
 def test_steps_of_a_worker_that_died_and_of_a_model_that_diverged_are_left_out() -> None:
     assert judged([[1.0], [1.0]], [[9.0], [9.0]], workers=3) == (0, 0, "")
     for rank, largest in ((0, math.inf), (0, math.nan), (1, math.nan)):
         diverged = records([[1.0], [1.0]], [[9.0], [9.0]])
-        diverged[rank]["sample"]["largest"] = largest
+        diverged[rank].sample.largest = largest
         assert compared(diverged, 2, RING, RING.Settings()) == (0, 0, "")
-    assert compared([{"step": 0, "rank": 0}], 2, RING, RING.Settings()) == (0, 0, "")
+    assert compared([], 2, RING, RING.Settings()) == (0, 0, "")
 
 
 def test_tensors_of_different_sizes_have_no_sum_and_the_others_are_compared_all_the_same() -> None:
@@ -117,10 +116,7 @@ def test_a_sample_is_of_the_layers_one_behind_the_other() -> None:
     assert sample is not None and sampling.before(7, layers) is None
     for layer in layers:
         layer *= 2  # as sums are written over what was given
-    assert sample.record(layers) == {
-        "elements": [0, 1, 2, 3, 4], "given": [1.0, -9.0, 3.0, 4.0, 5.0], "largest": 9.0, "got": [2.0, -18.0, 6.0, 8.0, 10.0],
-        "integers": False,
-    }  # fmt: skip
+    assert sample.of_sum(layers) == Sample([0, 1, 2, 3, 4], [1.0, -9.0, 3.0, 4.0, 5.0], 9.0, [2.0, -18.0, 6.0, 8.0, 10.0])
 
 
 # --- a script's sums
@@ -172,9 +168,9 @@ def test_a_script_is_sampled_where_its_environment_says_so(monkeypatch: pytest.M
 def tallies(got: list[list[float]], given: list[list[float]], integers: bool = False) -> dict[int, Tally]:
     """Of workers that had one sum, their first."""
     made = {}
-    for record in records(given, got, 0, integers):
-        made[record["rank"]] = Tally()
-        made[record["rank"]].sampled(0, record["sample"])
+    for one in records(given, got, 0, integers):
+        made[one.rank] = Tally()
+        made[one.rank].sampled(0, one.sample)
     return made
 
 
@@ -205,7 +201,7 @@ def test_an_empty_tensor_beside_others_is_of_another_size_and_alone_it_is_no_sum
 
 def test_sums_that_a_worker_does_not_tell_of_are_counted() -> None:
     found = tallies(*RIGHT)
-    found[1].sampled(1, records([[1.0]], [[2.0]])[0]["sample"])
+    found[1].sampled(1, records([[1.0]], [[2.0]])[0].sample)
     assert checked_sums(found, SETTINGS) == (
         "4 elements of 1 sum checked: as exact as ring states; 1 sum left out, of which not all workers tell", False
     )  # fmt: skip
@@ -214,12 +210,12 @@ def test_sums_that_a_worker_does_not_tell_of_are_counted() -> None:
 def test_sums_of_which_nothing_is_stated_are_not_counted() -> None:
     found = tallies(*RIGHT)
     for tally in found.values():
-        tally.sampled(1, records([[3e38, 1.0]], [[0.0, 0.0]])[0]["sample"])
-        tally.sampled(2, records([[3e38]], [[0.0]])[0]["sample"])
+        tally.sampled(1, records([[3e38, 1.0]], [[0.0, 0.0]])[0].sample)
+        tally.sampled(2, records([[3e38]], [[0.0]])[0].sample)
     assert checked_sums(found, SETTINGS).wrong  # in sum 2 element 8 is 0, and the workers gave 2
     found = tallies(*RIGHT)
     for tally in found.values():
-        tally.sampled(1, records([[3e38]], [[math.nan]])[0]["sample"])
+        tally.sampled(1, records([[3e38]], [[math.nan]])[0].sample)
     assert checked_sums(found, SETTINGS) == ("4 elements of 1 sum checked: as exact as ring states", False)
 
 

@@ -22,7 +22,7 @@ from inalab.hosts.epoch import NONE
 from inalab.hosts.in_turn import COLLECTIVE
 from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.pending import PendingSum
-from inalab.hosts.sampling import ScriptSampling
+from inalab.hosts.sampling import Sample, ScriptSampling
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import InaProcessGroup, Options
 from tests.torch_groups import Doubling, InPlace, bare, fresh_tally, place
@@ -279,10 +279,8 @@ def test_a_sample_holds_what_was_given_also_where_the_sum_takes_its_place(tally:
     group.shutdown()
     assert tensor.tolist() == [2.0, -6.0]
     (first, second) = tally.samples
-    assert first["step"] == 0 and first["sample"] == {
-        "elements": [0, 1], "given": [1.0, -3.0], "largest": 3.0, "got": [2.0, -6.0], "integers": False
-    }  # fmt: skip
-    assert second["step"] == 1 and (second["sample"]["given"], second["sample"]["got"]) == ([1.0], [2.0])
+    assert first == (0, Sample([0, 1], [1.0, -3.0], 3.0, [2.0, -6.0]))
+    assert second[0] == 1 and (second[1].given, second[1].got) == ([1.0], [2.0])
 
 
 def test_what_a_worker_does_alone_is_not_sampled(tally: Tally) -> None:
@@ -295,4 +293,4 @@ def test_what_a_worker_does_alone_is_not_sampled(tally: Tally) -> None:
     assert group.allreduce([torch.ones(3)]).wait()
     group.shutdown()
     (only,) = tally.samples
-    assert only["step"] == 0 and only["sample"]["got"] == [2.0] * 3
+    assert only[0] == 0 and only[1].got == [2.0] * 3

@@ -195,10 +195,10 @@ def test_a_step_is_padded_to_its_virtual_time_and_the_sum_is_timed_alone(rank: i
     slow = Straggler("slow", rank=1, factor=4.0)
     records = in_virtual_time({"model": 0.02}, rank, took=0.03, compute_ms=100.0, straggler=slow)
     for r in records:
-        assert (r["rank"], r["elements"]) == (rank, 16_810)
-        assert r["ended"] - r["begun"] == pytest.approx(virtual + 0.02)
-        assert (r["busy"], r["tat"], r["compute"], r["padding"]) == pytest.approx((virtual, 0.02, 0.03, virtual - 0.03))
-    assert [r["ended"] for r in records[:-1]] == [r["begun"] for r in records[1:]]
+        assert (r.rank, r.elements) == (rank, 16_810)
+        assert r.ended - r.begun == pytest.approx(virtual + 0.02)
+        assert (r.busy, r.tat, r.compute, r.padding) == pytest.approx((virtual, 0.02, 0.03, virtual - 0.03))
+    assert [r.ended for r in records[:-1]] == [r.begun for r in records[1:]]
 
 
 def test_stragglers_are_drawn_for_each_rank_and_step() -> None:
@@ -206,23 +206,23 @@ def test_stragglers_are_drawn_for_each_rank_and_step() -> None:
     model = Straggler("exponential", mean=0.5)
     for rank in (0, 1):
         records = in_virtual_time({"model": 0.0}, rank, pause=0.003, compute_ms=20.0, straggler=model)
-        assert [r["busy"] for r in records] == pytest.approx([0.020 * model.slowdown(SEED, rank, step) for step in range(6)])
-        assert [r["ended"] for r in records[:-1]] == pytest.approx([r["begun"] for r in records[1:]], abs=1e-6)
+        assert [r.busy for r in records] == pytest.approx([0.020 * model.slowdown(SEED, rank, step) for step in range(6)])
+        assert [r.ended for r in records[:-1]] == pytest.approx([r.begun for r in records[1:]], abs=1e-6)
 
 
 def test_virtual_time_that_is_too_short_is_negative_padding() -> None:
     records = in_virtual_time({"model": 0.02}, took=0.05, compute_ms=10.0)
-    assert [r["padding"] for r in records] == pytest.approx([-0.04] * 6)
-    assert [r["ended"] - r["begun"] for r in records] == pytest.approx([0.07] * 6)
+    assert [r.padding for r in records] == pytest.approx([-0.04] * 6)
+    assert [r.ended - r.begun for r in records] == pytest.approx([0.07] * 6)
 
 
 def test_evaluation_is_rank_0s_every_so_many_steps_and_at_the_end() -> None:
     trainers, records = trained(steps=10)
-    assert [r["step"] for r in records[0] if "accuracy" in r] == [3, 7, 9]
-    assert not [r for r in records[1] if "accuracy" in r]
+    assert [r.number for r in records[0] if r.accuracy is not None] == [3, 7, 9]
+    assert not [r for r in records[1] if r.accuracy is not None]
     last = find("digits-mlp").evaluate(trainers[0].replica.model, digits())
-    assert {key: records[0][-1][key] for key in last} == last
-    assert not [r for r in records[0] if "error" in r]
+    assert {key: getattr(records[0][-1], key) for key in last} == last
+    assert not [r for r in records[0] if r.error is not None]
 
 
 def test_the_error_of_a_sum_is_relative_to_the_sum_in_float64() -> None:
@@ -231,14 +231,14 @@ def test_the_error_of_a_sum_is_relative_to_the_sum_in_float64() -> None:
         return alone(tensor, label)
 
     found = list(Trainer(settings(measure_error=True), 0, 2, all_reduce=lambda tensor: tensor.mul_(2.0)).run(too_large))
-    assert [r["step"] for r in found if "error" in r] == [3, 5]
-    assert [r["error"] for r in found if "error" in r] == pytest.approx([0.01, 0.01], rel=1e-4)
+    assert [r.number for r in found if r.error is not None] == [3, 5]
+    assert [r.error for r in found if r.error is not None] == pytest.approx([0.01, 0.01], rel=1e-4)
 
 
 def test_round_trips_are_means_over_the_results_of_a_step() -> None:
     wording = iter([Counters(waited=1.0, results=10), Counters(waited=4.0, results=20), Counters(waited=4.0, results=20)])
     found = list(Trainer(settings(steps=3), 0, 1).run(alone, lambda: next(wording)))
-    assert [r["rtt"] for r in found] == pytest.approx([0.1, 0.3, 0.0])
+    assert [r.rtt for r in found] == pytest.approx([0.1, 0.3, 0.0])
 
 
 def test_sleep_lasts_until_the_time_is_there() -> None:
@@ -292,8 +292,8 @@ def test_pipelines_train_the_same_model_to_the_bit(pipeline: str) -> None:
     plain, _ = trained(3, workload="digits-mlp-large")
     layered, records = trained(3, delay=0.005, workload="digits-mlp-large", pipeline=pipeline, compute_ms=30.0)
     assert {trainer.digest() for trainer in layered} == {plain[0].digest()}
-    assert [len(r["layers"]) for r in records[0]] == [3] * 6
-    assert {r["elements"] for r in records[0]} == {301_066}
+    assert [len(r.layers) for r in records[0]] == [3] * 6
+    assert {r.elements for r in records[0]} == {301_066}
 
 
 def test_sums_begin_with_the_last_layer_and_the_first_is_the_most_urgent() -> None:
@@ -306,11 +306,11 @@ def test_a_layers_times_are_its_shares_of_the_virtual_time() -> None:
     """Of 90 ms: 30 forward, of which the first layer has 20, and then 60 backward, of which the last has 20."""
     shape = {"workload": "layers-100@2+50@1", "pipeline": "barrier", "compute_ms": 90.0}
     for r in in_virtual_time({"0": 0.01, "1": 0.08}, took=0.05, **shape):
-        (first, last), begun = r["layers"], r["begun"]
+        (first, last), begun = r.layers, r.begun
         assert [when - begun for when in first] == pytest.approx([0, 0.02, 0.09, 0.10])
         assert [when - begun for when in last] == pytest.approx([0.02, 0.03, 0.05, 0.13])
-        assert (r["busy"], r["tat"]) == pytest.approx((0.09, 0.08))
-        assert r["ended"] == last[3]
+        assert (r.busy, r.tat) == pytest.approx((0.09, 0.08))
+        assert r.ended == last[3]
 
 
 @pytest.mark.parametrize(
@@ -330,11 +330,11 @@ def test_how_much_of_the_communication_a_pipeline_hides(pipeline: str, change: d
     """
     delays = {"0": 0.06, "1": 0.24, "model": 0.3}
     records = in_virtual_time(delays, workload="layers-2x100", pipeline=pipeline, compute_ms=180.0, **change)
-    assert np.diff([r["begun"] for r in records])[1:] == pytest.approx([period] * 4)
-    assert [r["compute"] for r in records] == [0.0] * 6  # what it waited for in its forward pass is no computation
+    assert np.diff([r.begun for r in records])[1:] == pytest.approx([period] * 4)
+    assert [r.compute for r in records] == [0.0] * 6  # what it waited for in its forward pass is no computation
     for r in records:
-        assert (r["busy"], r["padding"] >= 0) == (pytest.approx(0.18), True)
-        for number, (*_, begun, ended) in enumerate(r.get("layers", ())):
+        assert (r.busy, r.padding >= 0) == (pytest.approx(0.18), True)
+        for number, (*_, begun, ended) in enumerate(r.layers or ()):
             assert ended - begun == pytest.approx(delays[f"{number}"])
 
 
@@ -342,5 +342,5 @@ def test_a_step_that_computes_for_too_long_moves_its_gradients() -> None:
     """The last layer's was due after 2 ms of 3, and comes after 50."""
     shape = {"workload": "layers-2x100", "pipeline": "barrier", "compute_ms": 3.0}
     for r in in_virtual_time({"0": 0.0, "1": 0.0}, took=0.05, **shape):
-        assert r["padding"] == pytest.approx(-0.048)
-        assert [layer[2] - r["begun"] for layer in r["layers"]] == pytest.approx([0.051, 0.05])
+        assert r.padding == pytest.approx(-0.048)
+        assert [layer[2] - r.begun for layer in r.layers] == pytest.approx([0.051, 0.05])
