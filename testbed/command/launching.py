@@ -28,6 +28,7 @@ def launch(
     """Run a PyTorch script on every host of a network, one process a host."""
     from inalab.testbed import backends
     from inalab.testbed.plan.effect import refuse_idle
+    from inalab.testbed.plan.fitting import fitted
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
     from inalab.testbed.trial.launch import refuse_training
 
@@ -40,5 +41,7 @@ def launch(
     refuse_training(settings)
     settings.check()
     refuse_idle(settings, given)
+    settings = fitted(settings, given)
+    settings.check()
     backend.require()
     raise typer.Exit(backend.launch(settings, seed, script, torchrun, check_sums))

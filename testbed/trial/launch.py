@@ -26,6 +26,7 @@ from inalab.hosts.sampling import SEED
 from inalab.hosts.tally import Tally, left
 from inalab.hosts.torch_backend import PLACE
 from inalab.hosts.training.pace import VARIABLE
+from inalab.schemes.streaming import StreamSettings
 from inalab.switches.control import ControlError
 from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.described import described
@@ -59,7 +60,7 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
     With `check_sums` it is 1, too, if the script ended well and the scheme gave a worker a sum that is none: see hosts.sampling.
     """
     check_script(Path(script[0]))
-    say(described([settings]))
+    say(opening(settings))
     if not torchrun:
         importlib.import_module(OF_DDP)
     pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun, check_sums))
@@ -69,6 +70,13 @@ def launch(settings: TrialSettings, seed: int, target: Target, script: list[str]
         os.kill(pid, signal.SIGKILL)
         isolation.wait(pid)
         raise
+
+
+def opening(settings: TrialSettings) -> str:
+    """The network, and which packets cross it."""
+    own = settings.scheme_settings()
+    packets = f", {own.k} integers in a packet, {own.slots} slots" if isinstance(own, StreamSettings) else ""
+    return described([settings]) + packets
 
 
 def refuse_training(settings: TrialSettings) -> None:

@@ -31,7 +31,6 @@ from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.tally import left
 from inalab.hosts.virtual_script import Answer, Key, Meeting, Message, Pause, Request, Summand
-from inalab.testbed.plan.described import described
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.scratch import scratch
 from inalab.testbed.simulator import costs
@@ -45,6 +44,7 @@ from inalab.testbed.trial.launch import (
     checked_sums,
     environment,
     forward,
+    opening,
     say,
     summary,
 )
@@ -276,7 +276,7 @@ def _since(before: Counters, now: Counters) -> Counters:
 def launch(settings: TrialSettings, seed: int, library: Path, script: list[str], check_sums: bool) -> int:
     """Run a script with its arguments for every worker; what they print comes with their ranks. See testbed.trial.launch.launch."""
     check_script(Path(script[0]))
-    say(described([settings]))
+    say(opening(settings))
     importlib.import_module(OF_DDP)
     with scratch("inalab-") as folder:
         return _run(settings, seed, library, script, check_sums, LaunchFiles(folder))

@@ -97,7 +97,7 @@ def test_a_switch_that_is_killed_is_told_to_all(tmp_path: Path) -> None:
         output, errors = process.printed()
     assert code == 1
     assert errors.splitlines() == [
-        "inalab: 4 workers in 2 racks of 2, switchml, 100 Mbit/s, no loss",
+        "inalab: 4 workers in 2 racks of 2, switchml, 100 Mbit/s, no loss, 256 integers in a packet, 64 slots",
         "inalab: switch root was killed by SIGKILL",
     ]
     wording = len(re.findall(r"^\[\d\] .*AggregationError: .*: switch root was killed by SIGKILL; ", output, re.M))

@@ -1,0 +1,39 @@
+"""Packets and windows that suit a network, where neither is chosen: the largest packets, and as many of them as fill the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from inalab.schemes.streaming import K_CHOICES, StreamSettings
+from inalab.testbed.plan.settings import TrialSettings
+from inalab.topologies.plan import NetworkPlan
+
+HOSTS = 0.002  # seconds of a round trip in which packets wait for hosts, which look at several at once
+MARGIN = 1.5  # round trips, because switches and hosts do not forward evenly
+FEWEST, MOST = 8, 1024
+
+
+def fitted(settings: TrialSettings, given: Collection[str]) -> TrialSettings:
+    """The settings with the k and the slots that suit the links, as far as they are not `given`, and the scheme has such."""
+    scheme = settings.of_scheme()
+    if not issubclass(scheme.Settings, StreamSettings):
+        return settings
+    k = settings.k if "k" in given else max(K_CHOICES)
+    plan = settings.plan()
+    slots = settings.slots if "slots" in given else window(plan, scheme.bits_on_wire(k), settings.latency / 1000)
+    return settings.changed(k=k, slots=slots)
+
+
+def window(plan: NetworkPlan, bits: int, latency: float = 0.0) -> int:
+    """Packets of so many bits that are under way in MARGIN round trips of the slowest link, as a power of two.
+
+    Without a queue a packet crosses each link on its way up, and its result each on the way down; `latency` is in seconds, of
+    what leaves a switch. Where no link has a rate, it is MOST / 16.
+    """
+    rates = [1e6 * link.rate for link in plan.links if link.rate]
+    if not rates:
+        return MOST // 16
+    takes, levels = bits / min(rates), 1 + bool(plan.roots) + bool(plan.pods)
+    round_trip = 2 * levels * takes + (2 * levels - 1) * latency + HOSTS
+    return int(min(max(2 ** math.ceil(math.log2(MARGIN * round_trip / takes)), FEWEST), MOST))
