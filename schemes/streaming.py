@@ -67,9 +67,13 @@ class Streaming(Scheme):
         """That a worker sends for a tensor."""
         return -(-elements // int(settings.k))
 
+    def on_wire(self, settings: Any, elements: int) -> int:
+        """Bits of these packets on a link, preamble, FCS and gap included."""
+        return self.packets(settings, elements) * self.bits_on_wire(int(settings.k))
+
     def framing(self, settings: Any, elements: int) -> float:
-        frame = self.bits_on_wire(settings.k) / 8 - PHYSICAL_BYTES
-        return float(self.packets(settings, elements) * frame / (4 * elements))
+        frames = self.on_wire(settings, elements) / 8 - self.packets(settings, elements) * PHYSICAL_BYTES
+        return float(frames / (4 * elements))
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """A rack sends a tensor once, whatever the number of its workers."""

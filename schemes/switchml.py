@@ -90,19 +90,27 @@ class SwitchMLScheme(Streaming):
         chunks = super().packets(settings, elements)
         return chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)
 
+    def _bare(self, settings: Any, elements: int) -> int:
+        """Those of the window before the chunks that are headers alone: all but the one that announces the tensor."""
+        return max(self.packets(settings, elements) - Streaming.packets(self, settings, elements) - 1, 0)
+
+    def on_wire(self, settings: Any, elements: int) -> int:
+        without = self.bits_on_wire(int(settings.k)) - self.bits_on_wire(0)
+        return super().on_wire(settings, elements) - self._bare(settings, elements) * without
+
     def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
         """One window of exponents before the first tensor, and before each other one the round that announces it."""
-        whole, saved = super().bound_of_step(plan, settings, tensors), 0.0
-        for elements in tensors[1:]:
-            chunks = Streaming.packets(self, settings, elements)
-            ahead = self.packets(settings, elements) - chunks
-            saved += self.bound(plan, settings, elements) * max(ahead - 1, 0) / (chunks + ahead)
-        return whole - saved
+        saved = sum(self._bare(settings, elements) for elements in tensors[1:]) * self.bits_on_wire(0)
+        return super().bound_of_step(plan, settings, tensors) - saved / _slowest(plan)
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """The slowest link carries each packet once in each direction."""
-        slowest = min(link.rate for link in plan.links if link.rate is not None)
-        return float(self.packets(settings, elements) * self.bits_on_wire(settings.k) / (slowest * 1e6))
+        return self.on_wire(settings, elements) / _slowest(plan)
+
+
+def _slowest(plan: NetworkPlan) -> float:
+    """Bits a second of the slowest link."""
+    return 1e6 * min(link.rate for link in plan.links if link.rate is not None)
 
 
 def _pools(jobs: Sequence[Admitted]) -> list[switchml.Pool]:

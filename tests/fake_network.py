@@ -19,6 +19,18 @@ SIZES = ((wire.KIND_STATUS, wire.STATUS.itemsize), (atp_wire.KIND_STATUS, atp_wi
 Answer = Callable[[np.ndarray, int], list[tuple[float, np.ndarray]]]  # to a packet for a peer: (seconds, packet) each
 
 
+def bare(packet: Any) -> Any:
+    """A SwitchML packet that is a header alone, as a record without a vector."""
+    made = np.zeros(1, wire.HEADER)
+    for name in wire.HEADER.names or ():
+        made[name] = packet[name]
+    return made[0]
+
+
+def is_bare(packet: Any) -> bool:
+    return packet.dtype.names == wire.HEADER.names
+
+
 def rows_of(packets: np.ndarray) -> Datagrams:
     """Packets of one type, as a socket has them."""
     made = Datagrams(len(packets), packets.dtype.newbyteorder(">"))  # which np.concatenate does not keep
@@ -57,9 +69,11 @@ class FakeSocket:
         if self.urgent:
             self.urgently.append(self.clock.now)
         for row in rows:
-            packet = self.sender.data[row : row + 1].copy()
-            self.sent.append((self.clock.now, peer, packet[0]))
-            for seconds, reply in self.answer(packet[0], peer):
+            packet = self.sender.data[row : row + 1].copy()[0]
+            if length == wire.HEADER.itemsize:
+                packet = bare(packet)
+            self.sent.append((self.clock.now, peer, packet))
+            for seconds, reply in self.answer(packet, peer):
                 self.coming.append((self.clock.now + seconds, len(self.sent) + len(self.coming), reply))
         return len(rows)
 
@@ -72,8 +86,13 @@ class FakeSocket:
         here = sorted((c for c in self.coming if c[0] <= self.clock.now), key=lambda c: c[:2])
         self.coming = [c for c in self.coming if c[0] > self.clock.now]
         record = self.sender.record
-        packets = rows_of(np.array([packet for _, _, packet in here], record))
+        packets = rows_of(np.zeros(len(here), record))
         status, size = SIZES[record.names == atp_wire.packet(1).names]
+        for row, (_, _, packet) in enumerate(here):
+            for name in packet.dtype.names:
+                packets.data[row][name] = packet[name]
+            if is_bare(packet):
+                packets.lengths[row] = wire.HEADER.itemsize
         packets.lengths[packets.data["kind"] == status] = size
         return packets
 

@@ -12,7 +12,10 @@ UPDATE, RESULT, QUERY, STATUS = "update", "result", "query", "status"
 
 @dataclass(frozen=True)
 class Message:
-    """An update or a query from, or a result or a status for, `worker` of a switch, in a group with this epoch."""
+    """An update or a query from, or a result or a status for, `worker` of a switch, in a group with this epoch.
+
+    An update or a result without a vector is bare.
+    """
 
     kind: str
     epoch: int
@@ -67,6 +70,8 @@ class ModelSwitch:
             return None  # delayed beyond its round
         if m.chunk != cell.chunk:
             cell = self.cells[m.version, m.slot] = Cell(m.chunk)
+        if cell.seen and len(m.vector) != len(cell.total):
+            return None  # a round is bare for all or for none
         complete_before = len(cell.seen) == self.workers
         if m.worker in cell.seen:
             if not complete_before:
@@ -122,6 +127,8 @@ class ModelSwitch:
         """The parent's result, for all workers the first time it comes."""
         cell = self.cells.get((m.version, m.slot), Cell())
         if m.epoch != self.epoch or m.chunk != cell.chunk or len(cell.seen) < self.workers or cell.final:
+            return None
+        if len(m.vector) != len(cell.total):
             return None
         cell.final, cell.total, cell.exponent = True, m.vector, m.exponent
         return "all", m

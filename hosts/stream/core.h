@@ -68,6 +68,7 @@ typedef struct {
     int32_t asked;    /* queries since it was sent, or sent again */
     int32_t pressed;  /* those of them for which results had overtaken it */
     int32_t informed; /* which query was the next one when the last status came, 0: none has come */
+    bool bare;        /* its packet is a header alone */
     int32_t before, after; /* the rows that were sent before and after it, of those that wait; -1: none */
 } Row;
 
@@ -107,7 +108,7 @@ struct Stream {
     uint32_t epoch;
     int32_t job, rank;
     Datagrams packets; /* one a row, and behind them what the scheme has beside */
-    int32_t packet_bytes;
+    int32_t packet_bytes, header_bytes;
     Row *rows;
     Path *paths;
     Outbox outbox;

@@ -122,9 +122,11 @@ void stream_put(Stream *s, const int32_t *rows, int count, bool urgent, int32_t 
     }
 }
 
-/* Send these rows' packets. */
-void stream_send(Stream *s, const int32_t *rows, int count, double now, bool urgent) {
-    stream_put(s, rows, count, urgent, 0, 0);
+/* Send these rows' packets, which are all of a length. */
+static void send_alike(Stream *s, const int32_t *rows, int count, double now, bool urgent, int32_t length) {
+    if (!count)
+        return;
+    stream_put(s, rows, count, urgent, length, 0);
     for (int i = 0; i < count; i++) {
         Row *row = &s->rows[rows[i]];
         if (row->tries)
@@ -136,6 +138,19 @@ void stream_send(Stream *s, const int32_t *rows, int count, double now, bool urg
         row->overtaken = row->asked = row->pressed = row->informed = 0;
     }
     s->counters.sent += count;
+}
+
+/* Send these rows' packets, headers alone before those with vectors. */
+void stream_send(Stream *s, const int32_t *rows, int count, double now, bool urgent) {
+    int32_t bare[count + 1], whole[count + 1];
+    int bares = 0, wholes = 0;
+    for (int i = 0; i < count; i++)
+        if (s->rows[rows[i]].bare)
+            bare[bares++] = rows[i];
+        else
+            whole[wholes++] = rows[i];
+    send_alike(s, bare, bares, now, urgent, s->header_bytes);
+    send_alike(s, whole, wholes, now, urgent, 0);
 }
 
 /* Send these rows' packets again, marked; urgent ones leave this host before what waits. */
@@ -203,7 +218,7 @@ void stream_settled(Stream *s, const int32_t *rows, const bool *once, int count,
                 continue;
             come[n++] = row->order;
             s->paths[path].heard_at = now;
-            if (row->sent_at > s->timed_out_at)
+            if (row->sent_at > s->timed_out_at && !row->bare) /* which waits in no queue of vectors */
                 telling[tells++] = now - row->sent_at;
         }
         ends[path] = n;

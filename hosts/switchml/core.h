@@ -8,8 +8,8 @@ enum switchml_sizes { SWITCHML_LEVELS = 3 }; /* of switches, at most */
 typedef struct {
     int64_t round;    /* the next of the slot, or the one that is outstanding */
     int64_t next;     /* number of the chunk that it is about */
-    bool ahead;       /* it carries exponents alone */
-    bool announced;   /* the chunk has had its round of exponents alone */
+    bool ahead;       /* it goes ahead of the chunk's own, with an exponent and maybe the tensor's announcement */
+    bool announced;   /* the chunk has had a round ahead */
     uint8_t agreed;   /* the chunk's exponent */
     int64_t seen[SWITCHML_LEVELS]; /* bitmaps of switches that have answered, from the one next to the workers on; -1: not known */
     bool newer;       /* a switch serves a newer group */

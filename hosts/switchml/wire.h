@@ -12,7 +12,7 @@ typedef struct {
     uint16_t slot;
     uint8_t exponent, mark;
     uint32_t epoch, chunk;
-} SwitchmlHeader; /* k integers follow it, or `seen` of a query and its answer */
+} SwitchmlHeader; /* k integers follow it, or nothing in a bare round; or `seen` of a query and of a status */
 
 typedef struct {
     SwitchmlHeader header;

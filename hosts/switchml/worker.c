@@ -3,8 +3,8 @@
    Chunks of all tensors are dealt to the slots in turn, and a slot's packets follow each other: round r of slot i, in version r mod 2,
    is sent once round r - 1 is complete. It is number r * s + i of the stream. A chunk of floats needs the exponent that all workers
    have agreed on. So each packet carries this worker's exponent of the chunk that the slot carries next, and the result their
-   maximum. Where that is unknown, because some worker has not started the next tensor yet, a round with exponents alone goes first;
-   so it is in all slots when a stream begins. All workers see the same result and decide alike.
+   maximum. Where that is unknown, because some worker has not started the next tensor yet, a bare round goes first, whose packets are
+   headers with exponents alone; so it is in all slots when a stream begins. All workers see the same result and decide alike.
 
    The first chunk of a tensor always has such a round: its vector announces the tensor's length and dtype
    (hosts.stream.announcement). int32 tensors need no exponents, and neither do float32 tensors with a fixed scaling factor. */
@@ -29,6 +29,7 @@ SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagra
     w->stream.k = k;
     w->stream.packets = *packets;
     w->stream.packet_bytes = packet_bytes;
+    w->stream.header_bytes = sizeof(SwitchmlHeader);
     w->slots = calloc(slots, sizeof *w->slots);
     for (int32_t i = 0; i < slots; i++) {
         w->slots[i].next = i;
@@ -73,25 +74,24 @@ static uint8_t own_exponent(const Transfer *t, int64_t j, int64_t k) {
     return t->floats && t->values ? block_exponent((const float *)t->values + j * k, elements_of(t, j, k)) : CODE_ZERO;
 }
 
-/* Put a tensor's j-th chunk into the slot's packet, or what goes ahead of it: the tensor's announcement, or nothing. */
+/* Put a tensor's j-th chunk into the slot's packet, or the tensor's announcement, which goes ahead of the first one. */
 static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, int64_t j, uint32_t *lanes) {
     int64_t k = w->stream.k, count = elements_of(t, j, k);
-    if (slot->ahead && j == 0) {
+    if (slot->ahead) {
         swap((const uint32_t *)t->announcement, lanes, k);
         return;
     }
-    if (!slot->ahead && t->floats) {
+    if (t->floats) {
         quantize((const float *)t->values + j * k, count, w->scales[slot->agreed], lanes, k);
         return;
     }
     memset(lanes, 0, k * sizeof *lanes);
-    if (!slot->ahead)
-        swap((const uint32_t *)t->values + j * k, lanes, count);
+    swap((const uint32_t *)t->values + j * k, lanes, count);
 }
 
 /* Put a tensor's chunk into the slot's packet, and the exponent of the chunk that the slot carries next.
 
-   Exponents go ahead, alone, where the chunk's own is unknown, and once for the first chunk. */
+   A round goes ahead where the chunk's own exponent is unknown, and once for the first chunk. */
 static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     Stream *s = &w->stream;
     Slot *slot = &w->slots[row];
@@ -99,9 +99,10 @@ static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     int64_t j = slot->next - t->start;
     if (0 <= j && j < t->length) {
         slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed == CODE_UNKNOWN));
+        s->rows[row].bare = slot->ahead && j != 0;
         if (!slot->ahead)
             t->largest[j] = slot->agreed;
-        if (t->values)
+        if (t->values && !s->rows[row].bare)
             fill_vector(w, slot, t, j, vector(packet));
     }
     j += slot->ahead ? 0 : s->count;
@@ -260,7 +261,8 @@ bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
         const SwitchmlHeader *packet = (SwitchmlHeader *)datagram(packets, i);
         uint32_t length = packets->lengths[i];
         s->counters.bytes_received += length;
-        bool is_result = length == (uint32_t)s->packet_bytes && packet->kind == SWITCHML_RESULT;
+        bool bare = length == sizeof *packet;
+        bool is_result = (bare || length == (uint32_t)s->packet_bytes) && packet->kind == SWITCHML_RESULT;
         bool is_status = length == sizeof(SwitchmlStatus) && packet->kind == SWITCHML_STATUS;
         int32_t slot = big_short(packet->slot);
         if (!(is_result || is_status) || packet->job != s->job || slot >= s->count)
@@ -271,6 +273,8 @@ bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
             s->counters.outdated++;
         else if (s->rows[slot].chunk < 0 || (uint32_t)s->rows[slot].chunk != big(packet->chunk) || had[slot])
             needless++;
+        else if (bare != s->rows[slot].bare)
+            s->counters.malformed++;
         else {
             had[slot] = true;
             places[n] = i;

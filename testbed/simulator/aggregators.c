@@ -186,7 +186,7 @@ static void status(const Visit *v) {
     }
     note(v, its->seen ? REPAIR : FLUSH);
     header->kind = ATP_GRADIENT;
-    v->p->vector = true;
+    v->p->length = 0;
     header->flags |= ASKED | its->ecn;
     header->bitmap0 = v->branch->level == REMOTE && !complete ? seen : 0;
     header->bitmap1 = v->branch->level == REMOTE ? v->branch->one : seen;

@@ -17,7 +17,7 @@ static void leave(World *w, Host *h, const Datagrams *packets, int64_t row, cons
     Packet *p = &w->packets[number];
     h->busy = fmax(now, h->busy) + w->costs.host;
     memcpy(p->header, datagram(packets, row), header_bytes(h));
-    p->vector = send->length == 0;
+    p->length = send->length;
     p->job = h->job;
     p->tree = h->tree + (h->atp ? send->peer : 0);
     int32_t from = h->node; /* the node whose way up, or down to a server, is the host's link */
@@ -123,7 +123,7 @@ void arrive(World *w, int32_t number, int32_t packet, double now) {
     GROW(h->lengths, h->lengths_room, h->arrived + 1);
     GROW(h->inbox, h->inbox_room, (h->arrived + 1) * HEADER);
     memcpy(h->inbox + h->arrived * HEADER, p->header, HEADER);
-    h->lengths[h->arrived++] = p->vector ? WHOLE : header_bytes(h);
+    h->lengths[h->arrived++] = p->length ? p->length : WHOLE;
     drop(w, packet);
     if (!w->costs.naps)
         look(w, number, now);

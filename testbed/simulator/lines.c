@@ -42,7 +42,7 @@ static bool loses(const World *w, Line *line) {
     return lost;
 }
 
-static double time_on(const Packet *p, const Line *line) { return p->vector ? line->vector : line->header; }
+static double time_on(const Packet *p, const Line *line) { return p->length ? line->header : line->vector; }
 
 /* A host's packet goes over its link, after what was sent before; an urgent one before all that have not begun to cross. Those arrive
    later then: the events of their arrivals are there already, and find that they are not due. */

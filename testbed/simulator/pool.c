@@ -7,7 +7,6 @@ static void send_down(World *w, double now, const Packet *like, enum switchml_ki
     Packet *p = &w->packets[copy];
     *p = *like;
     switchml(p)->header.kind = kind;
-    p->vector = kind == SWITCHML_RESULT;
     p->node = node;
     p->child = -1;
     leave_switch(w, now, copy, branch(w, like->tree, node)->link, DOWN);
@@ -27,11 +26,13 @@ static void send_up(World *w, double now, const Packet *like, enum switchml_kind
     const Branch *b = branch(w, like->tree, like->node);
     *p = *like;
     switchml(p)->header.kind = kind;
-    p->vector = kind == SWITCHML_UPDATE;
     p->node = b->above;
     p->child = b->child;
     leave_switch(w, now, copy, b->link, UP);
 }
+
+/* The length of what a cell has. */
+static uint8_t length_of(const Cell *cell) { return cell->bare ? sizeof(SwitchmlHeader) : 0; }
 
 /* A worker's part, or a rack's, for a cell (reference.ModelSwitch.update). */
 static void update(World *w, double now, Packet *p, Cell *cell) {
@@ -42,7 +43,9 @@ static void update(World *w, double now, Packet *p, Cell *cell) {
     if (chunk < cell->chunk)
         return; /* delayed beyond its round */
     if (chunk > cell->chunk)
-        *cell = (Cell){.chunk = chunk, .asker = -1};
+        *cell = (Cell){.chunk = chunk, .asker = -1, .bare = p->length};
+    if (cell->bare != !!p->length)
+        return; /* of another shape */
     bool complete = cell->seen == b->everyone;
     if (cell->seen & own && !complete)
         return;
@@ -74,6 +77,7 @@ static void query(World *w, double now, Packet *p, Cell *cell) {
     } else if (cell->final || b->above < 0) {
         header->mark = SWITCHML_AGAIN;
         header->exponent = cell->exponent;
+        p->length = length_of(cell);
         send_down(w, now, p, SWITCHML_RESULT, asking);
     } else {
         if (cell->asker < 0 || header->mark == SWITCHML_INSISTS)
@@ -91,6 +95,8 @@ static void from_above(World *w, double now, Packet *p, Cell *cell) {
     if (cell->chunk != big(header->chunk) || cell->seen != b->everyone || cell->final)
         return; /* a second copy, or too late */
     if (header->kind == SWITCHML_RESULT) {
+        if (cell->bare != !!p->length)
+            return;
         cell->final = true;
         cell->exponent = header->exponent;
         multicast(w, now, p, SWITCHML_RESULT);
@@ -100,6 +106,7 @@ static void from_above(World *w, double now, Packet *p, Cell *cell) {
     } else {
         header->mark = SWITCHML_AGAIN;
         header->exponent = cell->exponent;
+        p->length = length_of(cell);
         send_up(w, now, p, SWITCHML_UPDATE);
     }
 }

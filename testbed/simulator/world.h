@@ -27,7 +27,7 @@ typedef struct {
     int32_t following;  /* the next one on that link; of one that is free: the next free one; -1: none */
     uint16_t job, tree;
     int16_t child;      /* of the node where it arrives, which sends it; -1: the node above */
-    bool vector;        /* whether integers follow */
+    uint8_t length;     /* of a header alone; 0: integers follow */
 } Packet;
 
 /* A direction of a link, and the queue before it. */
@@ -59,6 +59,7 @@ typedef struct {
     int64_t chunk;
     uint32_t seen;
     uint8_t exponent;
+    bool bare; /* the round has no vectors */
     bool final;
     int32_t asker; /* child, -1: none */
 } Cell;

@@ -81,6 +81,31 @@ def queries() -> Scenario:
     return of_switchml("switchml-queries", [line for job in jobs for line in job.commands()], packets)
 
 
+def bare() -> Scenario:
+    """Rounds of exponents alone, at both levels: repeated, asked about, and with packets of the other shape in between."""
+    packets: list[tuple[int, bytes]] = []
+    jobs = [TestJob(2), TestJob(2, number=1, base=8, first_node=2, has_parent=True)]
+    for turn in range(4):
+        for job in jobs:
+            chunk, version = turn * job.slots, turn % 2
+            shapes = [[], vector(turn + 1)] if turn % 2 == 0 else [vector(turn + 1), []]
+            about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk}
+
+            def ask(w: int, about: dict[str, int] = about) -> None:
+                packets.append((w, frame(worker_station(w), SWITCH, {**about, "worker": w, "kind": wire.KIND_QUERY}, [])))
+
+            for w in (0, 1):
+                for shape in (*shapes, shapes[0]):
+                    packets.append((w, job.update(w, 0, chunk, shape, version, 5 * w + turn)))
+                ask(w)
+            packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 0b10}, [])))
+            for shape in (shapes[1], shapes[0], shapes[0]):
+                packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_RESULT, "exponent": 99}, shape)))
+            ask(0)
+            packets.append((0, job.update(0, 0, chunk, shapes[0], version)))
+    return of_switchml("switchml-bare", [line for job in jobs for line in job.commands()], packets)
+
+
 def turned_away() -> Scenario:
     job = TestJob(2)
     changes = [{"job": 9}, {"worker": 1}, {"worker": 40}, {"slot": 4}, {"version": 3}, {"kind": 9}, {"kind": 2}]

@@ -24,7 +24,9 @@ def replayed(scheme: str, **faults: object) -> Replayed:
 def test_without_faults_nothing_is_asked_or_sent_again(scheme: str) -> None:
     found = replayed(scheme)
     assert (found.lost, found.retransmissions, found.queries, found.duplicates) == (0, 0, 0, 0)
-    assert 1.0 <= found.tat / found.bound <= {"switchml": 1.03, "atp": 1.08}[scheme]  # ATP's longer way is a larger part
+    assert (
+        1.0 <= found.tat / found.bound <= {"switchml": 1.05, "atp": 1.08}[scheme]
+    )  # the bare round's round trip, and ATP's longer way
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -37,7 +39,7 @@ def test_a_slow_worker_makes_nobody_send_again(scheme: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "longer", "again", "queries"), [("switchml", 1.25, 0.6, 7.5), ("atp", 1.35, 0.6, 9.0)], ids=SCHEMES
+    ("scheme", "longer", "again", "queries"), [("switchml", 1.28, 0.6, 7.5), ("atp", 1.35, 0.6, 9.0)], ids=SCHEMES
 )
 @pytest.mark.parametrize("burst", [1, 8])
 def test_a_loss_costs_queries_and_seldom_more_than_one_packet(
@@ -105,3 +107,11 @@ def test_atp_is_as_fast_as_switchml_with_ample_memory() -> None:
 
 def test_atp_takes_at_most_three_times_as_long_as_switchml_where_a_tenth_is_lost() -> None:
     assert replayed("atp", loss=0.1).tat <= 3 * replayed("switchml", loss=0.1).tat
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_slow_links_that_lose_packets_are_not_filled_by_answers(scheme: str) -> None:
+    """At 0.5 Mbit/s a window of vectors waits for a third of a second: queries that were repeated sooner would each bring another."""
+    slow = {"racks": 2, "workers": 2, "host_rate": 0.5, "uplink_rate": 0.5, "loss": 0.02, "steps": 3, "compute_ms": 20}
+    found = replay(TrialSettings(scheme=scheme, **slow), 16_000)  # type: ignore[arg-type]
+    assert found.tat <= {"switchml": 1.5, "atp": 8}[scheme] * found.bound

@@ -14,7 +14,7 @@ from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.stream.announcement import announce
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
-from tests.fake_network import Answer, FakeNetwork, driven
+from tests.fake_network import Answer, FakeNetwork, bare, driven, is_bare
 from tests.floats import CODE_UNKNOWN, exponents
 
 K, SLOTS, EPOCH = 32, 8, 77
@@ -51,7 +51,7 @@ def test_the_first_window_byte_by_byte() -> None:
     x = (np.arange(3 * K, dtype=np.float32) + 1) * 2.0**5
     np.testing.assert_allclose(made.all_reduce(x), x, rtol=1e-6)
     codes = exponents(x.reshape(3, K))
-    packets = [packet for _, _, packet in net.sent]
+    packets = sorted((packet for _, _, packet in net.sent), key=lambda packet: int(packet["chunk"]))
     assert len(packets) == 6
     for i, packet in enumerate(packets):
         turn, slot = divmod(i, 3)
@@ -60,7 +60,7 @@ def test_the_first_window_byte_by_byte() -> None:
         ]  # fmt: skip
         assert packet["exponent"] == (CODE_UNKNOWN if turn else codes[slot])
     assert list(packets[0]["vector"]) == list(announce(x, 0, 1, K))
-    assert not packets[1]["vector"].any() and not packets[2]["vector"].any()
+    assert is_bare(packets[1]) and is_bare(packets[2])
     assert (packets[3]["vector"] > 0).all()
 
 
@@ -274,3 +274,13 @@ def test_an_array_that_cannot_be_written_is_summed(dtype: type) -> None:
     made, _, _ = worker(echo)
     x = np.frombuffer(np.arange(3 * K, dtype=dtype).tobytes(), dtype)
     np.testing.assert_array_equal(made.all_reduce(x), x)
+
+
+def test_a_header_alone_is_no_sum_of_a_chunk() -> None:
+    """It would leave the chunk's place in the tensor as it was."""
+    made, _, _ = worker(
+        lambda update, peer: [(RTT / 2, bare(result(update))), *echo(update)] if not is_bare(update) else echo(update)
+    )
+    x = (np.arange(5 * K, dtype=np.float32) + 1) * 2.0**5
+    np.testing.assert_allclose(made.all_reduce(x), x, rtol=1e-6)
+    assert made.counters.malformed == 6

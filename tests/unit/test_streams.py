@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from inalab.hosts.collective import AggregationError, Membership, Sum
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
-from tests.fake_network import FakeNetwork, driven
+from tests.fake_network import FakeNetwork, bare, driven, is_bare
 from tests.properties import examples
 from tests.reference import QUERY, RESULT, UPDATE, Message, ModelSwitch
 
@@ -56,7 +56,7 @@ class Net:
             return
         kind = {wire.KIND_UPDATE: UPDATE, wire.KIND_QUERY: QUERY}[int(packet["kind"])]
         fields = [int(packet[name]) for name in ("epoch", "worker", "version", "slot", "chunk", "exponent")]
-        m = Message(kind, *fields, tuple(map(int, packet["vector"])) if kind == UPDATE else (), kind == QUERY)
+        m = Message(kind, *fields, () if kind == QUERY or is_bare(packet) else tuple(map(int, packet["vector"])), kind == QUERY)
         predicted = self.switch.update(m) if kind == UPDATE else self.switch.query(m)
         if predicted:
             where, out = predicted
@@ -66,10 +66,12 @@ class Net:
 
     @staticmethod
     def packet(like: np.ndarray, out: Message, again: int) -> np.ndarray:
-        made = like.copy()
+        made = like.copy() if out.vector or out.kind != RESULT else bare(like)
         made["exponent"], made["epoch"] = out.exponent, out.epoch
         if out.kind == RESULT:
-            made["kind"], made["mark"], made["vector"] = wire.KIND_RESULT, again, out.vector
+            made["kind"], made["mark"] = wire.KIND_RESULT, again
+            if out.vector:
+                made["vector"] = out.vector
         else:
             made["kind"], made["mark"] = wire.KIND_STATUS, 0
             made["vector"][0] = sum(1 << w for w in out.seen)

@@ -35,22 +35,25 @@ class Switches:
         self.world = build(network, [Job([0, 0, 0, 1, 1], range(5), above, 1, SLOTS, np.zeros((5, 1)), **own)], IDEAL)
         self.now = 0.0
 
-    def arrive(self, header: np.ndarray, node: int, child: int = -1, goal: int = 0) -> list[tuple[int, np.void]]:
-        """A packet arrives at a switch; the headers that leave because of it, and for which nodes."""
+    def arrive(
+        self, header: np.ndarray, node: int, child: int = -1, goal: int = 0, length: int = 0
+    ) -> list[tuple[int, int, np.void]]:
+        """A packet of this length (0: with a vector) arrives at a switch; what leaves because of it: for which nodes, with which
+        lengths, and the headers."""
         world, ffi = self.world, SIMULATOR.ffi
         world.events.count = 0
         number = SIMULATED.new_packet(world)
         packet = world.packets[number]
         ffi.memmove(packet.header, header.tobytes(), header.nbytes)
         packet.node, packet.child, packet.goal, packet.job, packet.tree, packet.link = node, child, goal, 0, 0, -1
-        packet.vector, packet.due, packet.start = True, 0.0, 0.0
+        packet.length, packet.due, packet.start = length, 0.0, 0.0
         take = SIMULATED.atp_switch if world.jobs[0].atp else SIMULATED.switchml_switch
         take(world, self.now, number)
         found = []
         for event in sorted((world.events.events[i].order, world.events.events[i].what) for i in range(world.events.count)):
             left = event[1] // 4
             octets = ffi.buffer(world.packets[left].header)[: header.dtype.itemsize]
-            found.append((world.packets[left].node, np.frombuffer(octets, header.dtype)[0]))
+            found.append((world.packets[left].node, world.packets[left].length, np.frombuffer(octets, header.dtype)[0]))
             SIMULATED.drop(world, left)
         return found
 
@@ -60,6 +63,7 @@ class Switches:
 messages = st.tuples(
     st.sampled_from([UPDATE] * 5 + [QUERY] * 3 + [RESULT, STATUS]), st.integers(0, 2), st.sampled_from([0, 0, 0, 0, 0, 1, 2]),
     st.sampled_from([0, 0, 0, SLOTS - 1]), st.integers(0, 9), st.booleans(), st.booleans(), st.integers(0, 7),
+    st.sampled_from([False] * 5 + [True]),
 )  # fmt: skip
 
 
@@ -77,32 +81,37 @@ def answered(model: ModelSwitch, m: Message) -> tuple[str, Message] | None:
 def test_a_pool(node: int, workers: int) -> None:
     @examples(400)
     @given(st.lists(messages, min_size=20, max_size=80))
-    def run(script: list[tuple[str, int, int, int, int, bool, bool, int]]) -> None:
+    def run(script: list[tuple[str, int, int, int, int, bool, bool, int, bool]]) -> None:
         made, model = Switches(), ModelSwitch(workers, has_parent=node == RACK)
-        for kind, worker, turn, slot, exponent, again, insists, seen in script:
+        for kind, worker, turn, slot, exponent, again, insists, seen, other in script:
             from_above = kind in (RESULT, STATUS)
             if from_above and node == ROOT:
                 continue
-            m = Message(kind, 1, worker % workers, turn % 2, slot, turn * SLOTS + slot, exponent, (), again, insists, bits(seen))
+            bare = (turn == 1) != other
+            vector = () if bare or kind in (QUERY, STATUS) else (1,)
+            length = 0 if vector else wire.HEADER.itemsize if kind in (UPDATE, RESULT) else wire.STATUS.itemsize
+            m = Message(
+                kind, 1, worker % workers, turn % 2, slot, turn * SLOTS + slot, exponent, vector, again, insists, bits(seen)
+            )
             header = np.zeros(1, wire.STATUS)
             header["kind"], header["version"], header["slot"], header["chunk"] = KINDS[kind], m.version, slot, m.chunk
             header["exponent"], header["seen"] = exponent, seen if kind == STATUS else 0
             if kind == QUERY:
                 header["mark"] = wire.MARK_INSISTS if insists else again
-            left = made.arrive(header, node, -1 if from_above else m.worker)
+            left = made.arrive(header, node, -1 if from_above else m.worker, length=length)
             assert left_as(left, node, workers) == expected(answered(model, m), node, workers)
 
     run()
 
 
-Left = list[tuple[int, int, int, int, frozenset[int]]]  # to which node; kind, chunk, exponent, seen
+Left = list[tuple[int, bool, int, int, int, frozenset[int]]]  # to which node; with a vector? kind, chunk, exponent, seen
 
 
-def left_as(left: list[tuple[int, np.void]], node: int, workers: int) -> Left:
+def left_as(left: list[tuple[int, int, np.void]], node: int, workers: int) -> Left:
     return [
-        (to, int(p["kind"]), int(p["chunk"]), 0 if p["kind"] in (wire.KIND_STATUS, wire.KIND_QUERY) else int(p["exponent"]),
+        (to, length == 0, int(p["kind"]), int(p["chunk"]), 0 if p["kind"] in (wire.KIND_STATUS, wire.KIND_QUERY) else int(p["exponent"]),
          bits(int(p["seen"])) if p["kind"] == wire.KIND_STATUS else frozenset())
-        for to, p in left
+        for to, length, p in left
     ]  # fmt: skip
 
 
@@ -113,7 +122,8 @@ def expected(predicted: tuple[str, Message] | None, node: int, workers: int) -> 
     first = 0 if node == RACK else RACK
     goals = {"all": range(first, first + workers), "one": [first + out.worker], "up": [ROOT]}[where]
     exponent = 0 if out.kind in (STATUS, QUERY) else out.exponent
-    return [(to, KINDS[out.kind], out.chunk, exponent, out.seen if out.kind == STATUS else frozenset()) for to in goals]
+    seen = out.seen if out.kind == STATUS else frozenset()
+    return [(to, bool(out.vector), KINDS[out.kind], out.chunk, exponent, seen) for to in goals]
 
 
 # --- ATP
@@ -151,9 +161,9 @@ def visited(model: ModelAtpSwitch, made: Any) -> Any:
     return model.query(made) if isinstance(made, Query) else model.status(made)
 
 
-def seen_as(left: list[tuple[int, np.void]]) -> Iterator[tuple[int, Any]]:
+def seen_as(left: list[tuple[int, int, np.void]]) -> Iterator[tuple[int, Any]]:
     names = {atp_wire.KIND_GRADIENT: "gradient", atp_wire.KIND_QUERY: "query", atp_wire.KIND_STATUS: "status"}
-    for to, p in left:
+    for to, _, p in left:
         made = (names[int(p["kind"])], *(int(p[name]) for name in ("bitmap0", "bitmap1", "owner", "index", "flags")))
         yield to, model_of(*made)
 
@@ -181,7 +191,7 @@ def test_aggregators(level: int) -> None:
             if kind == "result":
                 left = made.arrive(header_of(*packet), node, goal=node)
                 model.result(1, (0, sequence), index)
-                assert [to for to, _ in left] == ([0, 1, 2] if level == 0 else [3, 4, ROOT])
+                assert [to for to, *_ in left] == ([0, 1, 2] if level == 0 else [3, 4, ROOT])
                 continue
             out = visited(model, model_of(*packet))
             wanted = [] if out is None else [(goal if isinstance(out, Status) else above, out)]

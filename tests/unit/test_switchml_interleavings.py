@@ -119,10 +119,11 @@ class Group:
         self.epoch, self.start = epoch, start
         self.turn = {(w, s): 0 for w in range(workers) for s in range(SLOTS)}
 
-    def update(self, worker: int, slot: int, turn: int) -> Message:
-        """A worker's packet; its values are of this group alone."""
+    def update(self, worker: int, slot: int, turn: int, other_shape: bool = False) -> Message:
+        """A worker's packet; its values are of this group alone. Every third round is bare."""
         chunk = (self.start + turn * SLOTS + slot) % 2**32
-        numbers = tuple(v ^ self.epoch & 0xFF for v in values(worker, chunk))
+        bare = ((slot + turn) % 3 == 0) != other_shape
+        numbers = () if bare else tuple(v ^ self.epoch & 0xFF for v in values(worker, chunk))
         return Message(UPDATE, self.epoch, worker, turn % 2, slot, chunk, (worker * 37 + chunk * 11) % 256, numbers)
 
 
@@ -157,7 +158,7 @@ def stranger(job: TestJob, m: Message, how: str) -> tuple[int, bytes]:
 
 # each step of an interleaving: a worker sends the current round of a slot, something old arrives once more, a stranger
 # sends something, or all workers start again
-ACTIONS = ("send",) * 6 + ("older", "late", "late", "stranger", "restart", "ask", "ask", "status")
+ACTIONS = ("send",) * 6 + ("older", "late", "late", "stranger", "restart", "ask", "ask", "status", "shape")
 steps = st.lists(
     st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3), st.integers(0, SLOTS - 1), st.integers(0, 999)), max_size=120
 )
@@ -200,6 +201,8 @@ def play(job: TestJob, made: OfflineSwitch, script: list[tuple[str, int, int, in
         elif action == "late" and history:
             old = history[n % len(history)]
             deliver_result(job, made, model, old, False) if old.kind == RESULT else expect(job, made, model, old)
+        elif action == "shape":  # which no worker does, and must not be added to a sum
+            expect(job, made, model, group.update(worker, slot, now, other_shape=True))
         elif action == "stranger":
             port, data = stranger(job, mine, STRANGERS[n % len(STRANGERS)])
             assert made.send(port, data) == []

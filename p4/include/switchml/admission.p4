@@ -63,9 +63,10 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bool well_formed = IS_WHOLE;
         if (hdr.vector.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
+        } else if (hdr.status.isValid()) {
+            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_STATUS;
         } else {
-            well_formed = well_formed && hdr.status.isValid()
-                          && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_STATUS;
+            well_formed = well_formed && (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.RESULT);
         }
         well_formed = well_formed && hdr.switchml.version < 2 && hdr.switchml.epoch != 0;
 

@@ -7,8 +7,8 @@
 
 // What a SwitchML packet is
 enum bit<8> kind_t {
-    UPDATE = 1,  // worker to switch: add this vector
-    RESULT = 2,  // switch to worker: the sum over all workers
+    UPDATE = 1,  // worker to switch: add this vector; a bare one has none, and carries an exponent alone
+    RESULT = 2,  // switch to worker: the sum over all workers; of a bare round likewise
     QUERY = 3,   // worker to switch: whom has this slot not seen?
     STATUS = 4   // switch to worker: the bitmap of whom it has
 }
@@ -29,7 +29,7 @@ header switchml_t {
     chunk_t chunk;
 }
 
-// behind the header of a query and of its answer
+// behind the header of a query, and of the status that answers it
 header status_t {
     bitmap_t seen;      // workers (above level 0: racks) that are in
 }

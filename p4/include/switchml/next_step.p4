@@ -14,14 +14,19 @@ enum bit<3> step_t {
 }
 
 control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
-    // a query or a status turns into a packet with the cell's vector
-    action carry_vector() {
+    // a query or a status turns into a packet with what the cell holds, in the shape of its round
+    action carry_held() {
         hdr.status.setInvalid();
+        hdr.ipv4.length = BYTES_IPV4 + BYTES_UDP + BYTES_SWITCHML;
+        hdr.udp.length = BYTES_UDP + BYTES_SWITCHML;
+        hdr.switchml.mark = 1;
+        meta.operation = operation_t.READ;
+    }
+
+    action with_vector() {
         hdr.vector.setValid();
         hdr.ipv4.length = BYTES_IPV4 + BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
         hdr.udp.length = BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
-        hdr.switchml.mark = 1;
-        meta.operation = operation_t.READ;
     }
 
     // what happens to the pool (and the exponent) and to the packet
@@ -34,8 +39,8 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
     action send_up_again()  { meta.operation = operation_t.READ;    next = step_t.UP; }
     action retransmit()     { meta.operation = operation_t.READ;    next = step_t.REPLY; }
     action pass_down()      { meta.operation = operation_t.STORE;   next = step_t.BROADCAST; }
-    action answer_result()  { carry_vector();                       next = step_t.REPLY; }
-    action repair()         { carry_vector();                       next = step_t.UP; }
+    action answer_result()  { carry_held();                         next = step_t.REPLY; }
+    action repair()         { carry_held();                         next = step_t.UP; }
     action relay_status()   { meta.operation = operation_t.NONE;    next = step_t.BROADCAST; }
     action ask_up()         { meta.operation = operation_t.NONE;    next = step_t.UP; }
     action answer()         { meta.operation = operation_t.NONE;    next = step_t.STATUS; }
@@ -83,8 +88,15 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
     }
 
     apply {
+        bit<1> asking = 0;
+        if (hdr.status.isValid()) {
+            asking = 1;
+        }
         next = step_t.DROP;
         decision.apply();
+        if (asking == 1 && meta.operation == operation_t.READ && meta.bare == 0) {
+            with_vector();
+        }
     }
 }
 

@@ -10,11 +10,13 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
 
     state parse_protocol {
         packet.extract(hdr.switchml);
-        transition select(hdr.switchml.kind) {
-            kind_t.UPDATE: parse_vector;
-            kind_t.RESULT: parse_vector;
-            kind_t.QUERY: parse_status;
-            kind_t.STATUS: parse_status;
+        transition select(hdr.switchml.kind, hdr.udp.length) {
+            (kind_t.UPDATE, BYTES_UDP + BYTES_SWITCHML): accept;  // bare
+            (kind_t.RESULT, BYTES_UDP + BYTES_SWITCHML): accept;
+            (kind_t.UPDATE, _): parse_vector;
+            (kind_t.RESULT, _): parse_vector;
+            (kind_t.QUERY, _): parse_status;
+            (kind_t.STATUS, _): parse_status;
             default: accept;
         }
     }

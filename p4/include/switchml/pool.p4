@@ -30,12 +30,14 @@ control Pool(inout headers_t hdr, in metadata_t meta) {
 #undef LANE
 
     apply {
-        if (meta.operation == operation_t.STORE) {
-            store();
-        } else if (meta.operation == operation_t.COMBINE) {
-            add();
-        } else if (meta.operation == operation_t.READ) {
-            load();
+        if (hdr.vector.isValid()) {
+            if (meta.operation == operation_t.STORE) {
+                store();
+            } else if (meta.operation == operation_t.COMBINE) {
+                add();
+            } else if (meta.operation == operation_t.READ) {
+                load();
+            }
         }
     }
 }

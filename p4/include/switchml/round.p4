@@ -6,13 +6,26 @@
 #include "headers.p4"
 #include "metadata.p4"
 
+//
+// A round has a vector from everybody or from nobody: else what one worker lacks would be missing in the sum. A packet of
+// the other shape does not belong to it either.
 control Round(in headers_t hdr, inout metadata_t meta) {
     register<round_t>(POOL_CELLS) round;
-    counter(POOL_CELLS, CounterType.packets) stale;  // packets that came too late
+    register<bit<1>>(POOL_CELLS) bare;
+    counter(POOL_CELLS, CounterType.packets) stale;  // packets that came too late, or have another shape
 
     apply {
         round_t current;
+        bit<1> adds = 0;  // or is what came of that
+        bit<1> shape = 1;
         round.read(current, meta.cell);
+        bare.read(meta.bare, meta.cell);
+        if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.RESULT) {
+            adds = 1;
+        }
+        if (hdr.vector.isValid()) {
+            shape = 0;
+        }
         int<32> ahead = (int<32>)(hdr.switchml.chunk - current[31:0]);
         if (meta.outdated == 1) {
             meta.stale = 1;
@@ -20,8 +33,9 @@ control Round(in headers_t hdr, inout metadata_t meta) {
             meta.fresh = 1;
             if (hdr.switchml.kind == kind_t.UPDATE) {
                 round.write(meta.cell, hdr.switchml.epoch ++ hdr.switchml.chunk);
+                bare.write(meta.cell, shape);
             }
-        } else if (ahead < 0) {
+        } else if (ahead < 0 || (adds == 1 && shape != meta.bare)) {
             meta.stale = 1;
         }
         if (meta.stale == 1) {
