@@ -1,5 +1,5 @@
 """`make bench`: packets per second through one switch of each target, ATE/s of real workers against the line rate, and how long
-MLfabric's planner and the simulator take."""
+MLfabric's planner and the simulator take; and what PyTorch scripts see of it (bench_scripts.py)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from inalab.switches.forwarding import Station
 from inalab.switches.switchml import Child, Pool, admit
 from inalab.switches.target import Target, on_interfaces, tell
 from inalab.testbed import backends
+from inalab.testbed.command import bench_scripts
 from inalab.testbed.command.terminal import Terminal
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ROOT
@@ -248,6 +249,8 @@ def main() -> None:
         g = goodput(workers, rate, k, slots, elements)
         table.add_row(str(workers), f"{rate:g}", str(k), str(slots), f"{g['ate']:,.0f}", f"{100 * g['share']:.1f} %", aim)
     console.print(table)
+    bench_scripts.sums(console)
+    bench_scripts.training(console)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,8 @@ def run_experiment(request: Request, experiment: Experiment, settings: Any, resu
             interrupted = True
             console.print("interrupted: the trials so far are kept, and --resume goes on from here", style="yellow")
     place = {(trial.name, trial.seed): number for number, trial in enumerate(plan)}
-    keep_trials(run, sorted(run.trials, key=lambda t: place[_key(t)]))  # they may have ended in another order
+    if (ordered := sorted(run.trials, key=lambda t: place[_key(t)])) != run.trials:
+        keep_trials(run, ordered)
     lost = [f"{t['name']} (seed {t['seed']})" for t in run.trials if "metrics" not in t]
     run.record |= {"finished": not interrupted, "failed": lost, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     save_record(run)

@@ -1,0 +1,44 @@
+"""How long all-reduces take, by their size: a line of JSON for each, in seconds of the slowest worker, the median of many calls.
+
+inalab launch -- experiments/scripts/sums.py
+inalab launch --scheme atp -- experiments/scripts/sums.py --elements 4096 65536
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+
+MOST, FEWEST = 15, 3  # calls for each size
+AT_MOST = 1_000_000  # elements in all calls for a size together, if that is more than FEWEST
+
+
+def main() -> None:
+    """Sum normal values, which every worker draws for itself."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--backend", default="ina")
+    parser.add_argument("--elements", type=int, nargs="+", default=[256, 4096, 16_384, 65_536, 262_144])
+    options = parser.parse_args()
+
+    dist.init_process_group(options.backend)
+    draw = torch.Generator().manual_seed(dist.get_rank())
+    for elements in options.elements:
+        took = []
+        for _ in range(max(FEWEST, min(MOST, AT_MOST // elements)) + 1):
+            values = torch.randn(elements, generator=draw)
+            dist.barrier()
+            begun = time.monotonic()
+            dist.all_reduce(values)
+            took.append(time.monotonic() - begun)
+        slowest = torch.tensor(took[1:], dtype=torch.float64)  # the first call finds out how long a round trip is
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        if dist.get_rank() == 0:
+            print(json.dumps({"elements": elements, "seconds": statistics.median(slowest.tolist())}), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""`make bench`, as PyTorch scripts see the schemes: how long sums of different sizes take, and a training, all with defaults."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from inalab.testbed.plan.fitting import fitted
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.record.runs import ROOT
+from inalab.testbed.theory import bounds
+
+SCRIPTS = ROOT / "experiments" / "scripts"
+SCHEMES = ("switchml", "atp", "ring", "byteps", "gloo")
+LOSSES = (0.0, 0.001, 0.01)
+AIMS = {4096: 1.6, 16_384: 1.25, 65_536: 1.18, 262_144: 1.15}  # of SwitchML's sums, in S / B
+
+
+def launched(scheme: str, script: str, *words: str, loss: float = 0.0) -> str:
+    """What worker 0 prints in a launch with defaults, 2 racks of 4 workers at 10 Mbit/s. SettingsError if it fails."""
+    command = [sys.executable, "-m", "inalab.testbed.command.cli", "launch", "--scheme", scheme, "--set", f"loss={loss}", "--"]
+    done = subprocess.run([*command, str(SCRIPTS / script), *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SettingsError(f"{script} has failed over {scheme}: {done.stderr.strip()[-300:]}")
+    return "\n".join(line.removeprefix("[0] ") for line in done.stdout.splitlines() if line.startswith("[0] "))
+
+
+def sums(console: Console) -> None:
+    """All-reduces of float32, in S / B (the tensor's bits over the rate of a link), and in the scheme's bound."""
+    table = Table(title="all_reduce of float32 with defaults, ÷ S/B (÷ bound)", box=SIMPLE_HEAD)
+    for heading in ("elements", *SCHEMES, "aim"):
+        table.add_column(heading, justify="right")
+    found = {scheme: [json.loads(line) for line in launched(scheme, "sums.py").splitlines()] for scheme in SCHEMES}
+    for row in zip(*found.values(), strict=True):
+        elements, cells = row[0]["elements"], []
+        for scheme, its in zip(SCHEMES, row, strict=True):
+            settings = fitted(TrialSettings(scheme=scheme), ())
+            least = bounds.seconds(settings, elements)
+            in_bounds = f" ({its['seconds'] / least:.2f})" if least else ""
+            cells.append(f"{its['seconds'] / (32 * elements / (settings.host_rate or 1) / 1e6):.2f}{in_bounds}")
+        table.add_row(f"{elements:,}", *cells, str(AIMS.get(elements, "")))
+    console.print(table)
+
+
+def training(console: Console) -> None:
+    """An unchanged DistributedDataParallel script against Gloo, in one run each."""
+    table = Table(title="train_ddp.py with defaults", box=SIMPLE_HEAD)
+    for heading in ("loss", "gloo", "switchml", "gloo ÷ switchml", "aim", "atp", "gloo ÷ atp"):
+        table.add_column(heading, justify="right")
+    for loss in LOSSES:
+        took = {}
+        for scheme in ("gloo", "switchml", "atp"):
+            (seconds,) = re.findall(r"([\d.]+) s$", launched(scheme, "train_ddp.py", "--model", "transformer", loss=loss), re.M)
+            took[scheme] = float(seconds)
+        gloo, switchml, atp = (took[scheme] for scheme in ("gloo", "switchml", "atp"))
+        aim = {0.0: "1.5", 0.01: "1.6"}.get(loss, "")
+        cells = f"{gloo:.1f} s", f"{switchml:.1f} s", f"{gloo / switchml:.2f}", aim, f"{atp:.1f} s", f"{gloo / atp:.2f}"
+        table.add_row(f"{100 * loss:g} %", *cells)
+    console.print(table)
