@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from inalab.testbed.plan.fitting import fitted
-from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ROOT
 from inalab.testbed.theory import bounds
 
@@ -40,7 +40,7 @@ def sums(console: Console) -> None:
     for row in zip(*found.values(), strict=True):
         elements, cells = row[0]["elements"], []
         for scheme, its in zip(SCHEMES, row, strict=True):
-            settings = fitted(TrialSettings(scheme=scheme), ())
+            settings = fitted(make_settings(TrialSettings, {"scheme": scheme}), ())
             least = bounds.seconds(settings, elements)
             in_bounds = f" ({its['seconds'] / least:.2f})" if least else ""
             cells.append(f"{its['seconds'] / (32 * elements / (settings.host_rate or 1) / 1e6):.2f}{in_bounds}")
