@@ -23,7 +23,7 @@ from inalab.testbed.draw.plots import WIDTH, new_figure
 from inalab.testbed.plan.arrivals import arriving
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import named_scheme
-from inalab.testbed.plan.sweep import Counts, Numbers, Point, Sizes, SweepSettings, Words, paired
+from inalab.testbed.plan.sweep import Integers, Numbers, Point, Sizes, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
 from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.validation import compare, measured, verdicts
@@ -41,12 +41,12 @@ class Settings(SweepSettings):
     )
     sizes: Sizes = Field((2, 4, 8, 16), description="numbers of workers")
     other_rates: Numbers = Field((2.5, 25.0), description="Mbit/s of all links, with four workers")
-    pools: Counts = Field((8, 16, 128), description="slots, with four workers")
-    numbers: Counts = Field((2, 4), description="of jobs that arrive as in experiment scale_jobs")
+    pools: Integers = Field((8, 16, 128), description="slots, with four workers")
+    numbers: Integers = Field((2, 4), description="of jobs that arrive as in experiment scale_jobs")
     gap: float = Field(0.2, ge=0, description="seconds between two arrivals, on average")
     memory: int = Field(128, ge=8, description="aggregators, or cells of pools, for all those jobs together")
     jobs_uplink: float = Field(100.0, gt=0, description="Mbit/s of the uplinks that they share")
-    memories: Counts = Field((16, 24), description="aggregators of ATP, with four workers")
+    memories: Integers = Field((16, 24), description="aggregators of ATP, with four workers")
     losses: Numbers = Field((0.001, 0.01), description="loss rates of every link, with four workers")
     seeds: int = 3
     racks: int = 1

@@ -115,7 +115,8 @@ static double urgent_timeout(const Stream *s, int tries) {
 
 /* Ask about these rows. The next query waits twice as long each time that none is answered; what is urgent up to the stream's
    timeout, since an answer may wait in a queue that is longer than any urgent round trip before. Where that is in vain, too, the
-   queue is longer still, maybe of vectors that queries have brought: from then on each query doubles the timeout. */
+   queue is longer still, maybe of vectors that queries have brought: from then on each query doubles the timeout, up to
+   eight times. */
 static void query(Stream *s, const int32_t *rows, int count, double now, bool urgent) {
     bool again[count + 1];
     if (!count)
@@ -128,7 +129,8 @@ static void query(Stream *s, const int32_t *rows, int count, double now, bool ur
         row->asked_at = urgent ? now : 0;
         double wait = urgent ? fmin(timeouts[0], urgent_timeout(s, 0)) : timeouts[0];
         int64_t unanswered = row->asked - most(row->informed, 1);
-        double longest = urgent ? timeouts[0] * (1 << least(most(unanswered - MOST_VAIN, 0), LONGEST_BACKOFF)) : timeouts[MOST_BACKOFF];
+        int64_t doublings = least(most(unanswered - MOST_VAIN, 0), LONGEST_BACKOFF);
+        double longest = urgent ? timeouts[0] * (1 << doublings) : timeouts[MOST_BACKOFF];
         stream_set_deadline(s, row, now + fmin(wait * pow(2, unanswered), longest));
     }
     s->scheme->ask(s, rows, again, count, urgent);

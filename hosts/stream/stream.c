@@ -218,7 +218,7 @@ void stream_settled(Stream *s, const int32_t *rows, const bool *once, int count,
                 continue;
             come[n++] = row->order;
             s->paths[path].heard_at = now;
-            if (row->sent_at > s->timed_out_at && !row->bare) /* which waits in no queue of vectors */
+            if (row->sent_at > s->timed_out_at && !row->bare) /* a header's round trip is shorter than a vector's */
                 telling[tells++] = now - row->sent_at;
         }
         ends[path] = n;

@@ -1,4 +1,4 @@
-"""The SwitchML packet as bytes (wire.h): 16 bytes of header, then K integers."""
+"""The SwitchML packet as bytes (wire.h): 16 bytes of header, then K integers; a bare one has none."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ class Simulated(Backend):
         from inalab.testbed.simulator import trial  # noqa: F401 (which loads PyTorch, once for all trials)
 
         settings.check()
+        check(settings)
         return Apart(isolation.fork, lambda sender: computed_trial(settings, seed))
 
     def versions(self) -> dict[str, str]:

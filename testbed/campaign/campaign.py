@@ -10,6 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,14 +102,17 @@ class Campaign:
                     block.append(Work(number, f"{run.title}: {trial.name} (seed {trial.seed})", len(found) - 1))
         return list(found.values())
 
-    def conduct(self, machines: Machines, tell: Tell, stop: Callable[[], bool] = lambda: False) -> None:
+    def conduct(
+        self, machines: Machines, tell: Tell, stop: Callable[[], bool] = lambda: False,
+        whole: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:  # fmt: skip
         """Run what is left on these machines. A failure of one trial is told, and the others go on.
 
         Raises ResultsError where a result cannot be kept, and KeyboardInterrupt where `stop` says so. Whatever ends this, what has
         a result keeps it.
         """
         tasks = {number: Task(trial, run.target, run.foreign.get(number, {})) for number, (run, trial) in self.trials.items()}
-        conduct(Schedule(self.blocks()), tasks, machines, _Book(self, machines, tell), stop)
+        conduct(Schedule(self.blocks()), tasks, machines, _Book(self, machines, tell), stop, whole)
 
     def commit(self, work: Work, result: dict[str, Any], fingerprint: dict[str, Any]) -> None:
         """Keep a trial's result, with the machine that it ran on. ResultsError if that cannot be."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from inalab.hosts.messages import Message
-from inalab.testbed.campaign.machines import Ended, Heard, Machines, Task
+from inalab.testbed.campaign.machines import Ended, Event, Heard, Machines, Task
 from inalab.testbed.campaign.schedule import Schedule, Work
 
 LOOKS = 0.5  # seconds between two looks whether to stop
@@ -38,16 +39,22 @@ class Book(Protocol):
         ...
 
     def show(self, schedule: Schedule, slots: int) -> None:
-        """How far it is, every other second, and at the end, when there are no slots any more."""
+        """How far the trials are, about once a second, and once more at the end, when no slots are left."""
         ...
 
 
 def conduct(
-    schedule: Schedule, tasks: Mapping[str, Task], machines: Machines, book: Book, stop: Callable[[], bool] = lambda: False
+    schedule: Schedule,
+    tasks: Mapping[str, Task],
+    machines: Machines,
+    book: Book,
+    stop: Callable[[], bool] = lambda: False,
+    whole: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
     """Run what is scheduled; `tasks` are the trials by identity. A trial that fails does not end the others.
 
-    Raises KeyboardInterrupt where `stop` says so. Whatever ends this, what was kept stays, and no trial goes on.
+    Raises KeyboardInterrupt where `stop` says so. What has ended is kept with `whole` around it, so that nothing is lost then.
+    Whatever ends this, what was kept stays, and no trial goes on.
     """
     lonely, shown = False, 0.0
     try:
@@ -62,15 +69,10 @@ def conduct(
             if not slots and not lonely:
                 book.tell("no machine is there: waiting for one")
             lonely = not slots
-            for event in machines.news(LOOKS):
-                if isinstance(event, Heard):
-                    book.hear(event.slot, event.message)
-                elif not isinstance(event, Ended):
-                    _gone(event.slot, schedule, book)
-                elif event.failure:
-                    book.fail(event.slot, schedule.ended(event.slot), event.failure)
-                else:
-                    book.keep(event.slot, schedule.ended(event.slot), event.result)
+            events = machines.news(LOOKS)
+            with whole():
+                for event in events:
+                    _note(event, schedule, book)
             if time.monotonic() - shown > SHOWN:
                 shown = time.monotonic()
                 book.show(schedule, len(slots))
@@ -78,6 +80,17 @@ def conduct(
         machines.stop()
         schedule.running.clear()
         book.show(schedule, 0)
+
+
+def _note(event: Event, schedule: Schedule, book: Book) -> None:
+    if isinstance(event, Heard):
+        book.hear(event.slot, event.message)
+    elif not isinstance(event, Ended):
+        _gone(event.slot, schedule, book)
+    elif event.failure:
+        book.fail(event.slot, schedule.ended(event.slot), event.failure)
+    else:
+        book.keep(event.slot, schedule.ended(event.slot), event.result)
 
 
 def _gone(slot: str, schedule: Schedule, book: Book) -> None:

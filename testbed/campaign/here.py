@@ -38,7 +38,7 @@ class Here:
                 raise TrialError(differ)
             self.running[slot] = backends.find(task.target).start(task.trial.settings, task.trial.seed, task.capture)
         except (TrialError, SettingsError) as error:
-            self.not_begun.append(Ended(slot, failure=str(error)))
+            self.not_begun.append(Ended(slot, failure=str(error) or type(error).__name__))
 
     def news(self, seconds: float) -> list[Event]:
         found, self.not_begun = self.not_begun, []
@@ -65,4 +65,4 @@ def _ended(slot: str, trial: Apart) -> Ended:
     try:
         return Ended(slot, trial.result())
     except TrialError as error:
-        return Ended(slot, failure=str(error))
+        return Ended(slot, failure=str(error) or type(error).__name__)

@@ -44,7 +44,9 @@ class Ended:
     @classmethod
     def of(cls, slot: str, answer: dict[str, Any]) -> Self:
         """An end as testbed.campaign.one.Runner answers it."""
-        return cls(slot, failure=answer["failed"]) if "failed" in answer else cls(slot, answer)
+        if "stopped" in answer:
+            return cls(slot, failure="it was stopped")
+        return cls(slot, failure=answer["failed"] or "it does not say why") if "failed" in answer else cls(slot, answer)
 
 
 @dataclass(frozen=True)

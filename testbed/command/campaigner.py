@@ -56,7 +56,7 @@ def conduct(
         try:
             if campaign.status.done < len(campaign.trials):
                 machines = _machines(on, f"{name}-{os.getpid()}", [run.request.target for run in runs])
-                campaign.conduct(machines, console.print, lambda: interruption.requested)
+                campaign.conduct(machines, console.print, lambda: interruption.requested, interruption.whole)
         except KeyboardInterrupt:
             interrupted = True
             console.print("interrupted: the trials so far are kept, and the same command goes on from here", style="yellow")

@@ -32,7 +32,7 @@ class Interruption:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """What is done meanwhile is done to its end. Who runs trials looks at `requested` before the next."""
+        """What is done meanwhile is done to its end. The caller checks `requested` before it starts another trial."""
         self._whole = True
         try:
             yield

@@ -107,7 +107,8 @@ def _conduct(request: Request, run: Run, trials: dict[str, Trial], display: Disp
         capture = Capture(request.capture, captures.folder(run.folder, int(number), trial)) if request.capture else None
         tasks[number] = Task(trial, request.target, capture=capture)
     schedule = Schedule([[Work(number, trial.name, int(number))] for number, trial in trials.items()])
-    conduct(schedule, tasks, Here([request.target]), _Book(run, tasks, display, interruption), lambda: interruption.requested)
+    book = _Book(run, tasks, display)
+    conduct(schedule, tasks, Here([request.target]), book, lambda: interruption.requested, interruption.whole)
 
 
 def new_record(request: Request, experiment: Experiment, settings: Any, plan: list[Trial], backend: Backend) -> dict[str, Any]:
@@ -159,8 +160,8 @@ def _earlier(results: Path, record: dict[str, Any]) -> Run | None:
 class _Book:
     """Keeps the results of a run's trials in its folder, and shows their progress."""
 
-    def __init__(self, run: Run, tasks: dict[str, Task], display: Display, interruption: Interruption) -> None:
-        self.run, self.tasks, self.display, self.interruption = run, tasks, display, interruption
+    def __init__(self, run: Run, tasks: dict[str, Task], display: Display) -> None:
+        self.run, self.tasks, self.display = run, tasks, display
         self.shown: dict[str, ShownTrial] = {}  # by slot
 
     def begin(self, slot: str, work: Work) -> None:
@@ -176,7 +177,7 @@ class _Book:
         pass  # each trial shows itself
 
     def fail(self, slot: str, work: Work, why: str) -> None:
-        self._add(entry_of(self.tasks[work.identity].trial) | {"valid": False, "problems": [why], "failed": True})
+        add_trial(self.run, entry_of(self.tasks[work.identity].trial) | {"valid": False, "problems": [why], "failed": True})
         self.shown[slot].end(("failed", "red"), f": {why}")
 
     def keep(self, slot: str, work: Work, result: dict[str, Any]) -> None:
@@ -191,14 +192,10 @@ class _Book:
         except Exception as error:  # of a scheme of one's own; what was measured is kept
             wording = f"{type(error).__name__}: {error}"
             console.print(f"the bound of scheme {task.trial.settings.scheme} cannot be computed: {wording}", style="yellow")
-        self._add(entry)
+        add_trial(self.run, entry)
         m = entry["metrics"]
         verdict = ["valid"] if entry["valid"] else [("not valid", "yellow"), f": {'; '.join(entry['problems'])}"]
         accuracy = f"accuracy {100 * m['final_accuracy']:.1f} %, " if "final_accuracy" in m else ""
         self.shown[slot].end(f"{m['duration']:.1f} s, median TAT {1000 * m['tat_median']:.0f} ms, {accuracy}", *verdict)
         if dropped := sum(its["dropped"] for its in captured.values()):
             console.print(f"{dropped} packets are missing in the captures: capture fewer links", style="yellow")
-
-    def _add(self, entry: dict[str, Any]) -> None:
-        with self.interruption.whole():
-            add_trial(self.run, entry)

@@ -26,7 +26,6 @@ def _groups(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 Integers = Annotated[tuple[int, ...], BeforeValidator(_words)]  # on the command line with commas
 Sizes = Annotated[tuple[int, ...], BeforeValidator(_words), AfterValidator(_groups)]  # numbers of workers
-Counts = Annotated[tuple[int, ...], BeforeValidator(_words)]
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_words)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 

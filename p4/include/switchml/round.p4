@@ -7,8 +7,8 @@
 #include "metadata.p4"
 
 //
-// A round has a vector from everybody or from nobody: else what one worker lacks would be missing in the sum. A packet of
-// the other shape does not belong to it either.
+// In a round either all packets have vectors or none has. Otherwise the sum would lack a worker's part. A packet of the
+// other shape is ignored.
 control Round(in headers_t hdr, inout metadata_t meta) {
     register<round_t>(POOL_CELLS) round;
     register<bit<1>>(POOL_CELLS) bare;
@@ -16,7 +16,7 @@ control Round(in headers_t hdr, inout metadata_t meta) {
 
     apply {
         round_t current;
-        bit<1> adds = 0;  // or is what came of that
+        bit<1> adds = 0;  // an update or a result
         bit<1> shape = 1;
         round.read(current, meta.cell);
         bare.read(meta.bare, meta.cell);
