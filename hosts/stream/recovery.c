@@ -8,7 +8,6 @@
 #define GAP 3             /* results of chunks sent later after which one is overdue */
 #define LONGEST_BACKOFF 3 /* doublings of the time, or of the results, between two queries about a chunk that lacks others */
 #define LONGEST_WAIT 1.0  /* seconds between them */
-#define MOST_VAIN 7       /* urgent queries without an answer after which even the timeout is too short */
 #define SOON 2            /* queries about a chunk that is overtaken that do not wait for a timeout */
 #define UNSAMPLED 4       /* timeouts without a sample after which a result that comes twice shows that they are too short */
 
@@ -114,9 +113,7 @@ static double urgent_timeout(const Stream *s, int tries) {
 }
 
 /* Ask about these rows. The next query waits twice as long each time that none is answered; what is urgent up to the stream's
-   timeout, since an answer may wait in a queue that is longer than any urgent round trip before. Where that is in vain, too, the
-   queue is longer still, maybe of vectors that queries have brought: from then on each query doubles the timeout, up to
-   eight times. */
+   timeout, since an answer may wait in a queue that is longer than any urgent round trip before. */
 static void query(Stream *s, const int32_t *rows, int count, double now, bool urgent) {
     bool again[count + 1];
     if (!count)
@@ -129,9 +126,7 @@ static void query(Stream *s, const int32_t *rows, int count, double now, bool ur
         row->asked_at = urgent ? now : 0;
         double wait = urgent ? fmin(timeouts[0], urgent_timeout(s, 0)) : timeouts[0];
         int64_t unanswered = row->asked - most(row->informed, 1);
-        int64_t doublings = least(most(unanswered - MOST_VAIN, 0), LONGEST_BACKOFF);
-        double longest = urgent ? timeouts[0] * (1 << doublings) : timeouts[MOST_BACKOFF];
-        stream_set_deadline(s, row, now + fmin(wait * pow(2, unanswered), longest));
+        stream_set_deadline(s, row, now + fmin(wait * pow(2, unanswered), timeouts[urgent ? 0 : MOST_BACKOFF]));
     }
     s->scheme->ask(s, rows, again, count, urgent);
     s->counters.queries += count;

@@ -297,8 +297,7 @@ def test_a_result_that_is_lost_after_an_answer_is_asked_for_soon(monkeypatch: py
 
 
 def test_queries_that_nobody_answers_wait_twice_as_long_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to the timeout of what is not urgent: their answers may wait in a queue that is longer than any round trip before. In the end
-    that is too short, too, and waits grow to eight timeouts."""
+    """Up to the timeout of what is not urgent: their answers may wait in a queue that is longer than any round trip before."""
     lost, back = 10 * SLOTS + 1, 30.0
     played = Played(monkeypatch, never, never, always)
     usual, begun = played.answer, played.clock.now
@@ -315,7 +314,7 @@ def test_queries_that_nobody_answers_wait_twice_as_long_each_time(monkeypatch: p
     longest = played.core.timers[0].timeout
     growing = waits[1:] < 0.9 * longest
     assert growing.sum() >= 2 and waits[1:][growing] / waits[:-1][growing] == pytest.approx(2, rel=0.1)
-    assert waits[:7].max() <= 1.1 * longest and waits.max() == pytest.approx(8 * longest)
+    assert waits.max() <= 1.1 * longest
 
 
 def result_of(update: np.ndarray) -> np.ndarray:
