@@ -69,7 +69,7 @@ def test_losses_on_the_way_up_are_in_the_file_and_on_the_way_down_are_not(target
     for worker in result["workers"]:
         directions = [
             metadata.direction for data, metadata in RawPcapNgReader(str(tmp_path / f"h{worker['rank']}-tor{worker['rank'] // 2}.pcapng"))
-            if len(data) > 200
+            if len(data) > 200 or len(data) == 58  # bare
         ]  # fmt: skip
         counters = worker["counters"]
         assert counters["retransmissions"] > 0
