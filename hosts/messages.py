@@ -51,7 +51,7 @@ class Step:
     padding: float  # from then until the first gradient was due, negative if that was too early
     tat: float  # from the first gradient that was there until all sums were over
     elements: int
-    retransmissions: int = 0
+    retransmissions: int = 0  # of the worker so far
     rtt: float = 0.0  # the mean round trip of the step's packets, 0 where the scheme does not know
     version: float | None = None  # of a model that the scheme keeps: how many changes are in the weights that were pulled
     delay: float | None = None  # likewise: how many of others came between; None where the worker's own was dropped

@@ -53,18 +53,18 @@ class Tally:
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
+    @classmethod
+    def loads(cls, text: str) -> Tally:
+        """The one that a process has left."""
+        found = json.loads(text)
+        samples = [(number, Sample(**sample)) for number, sample in found.pop("samples", [])]
+        return cls(**found, samples=samples)
+
     def leave(self) -> None:
         """Leave it for the launcher, where there is one."""
         notes = LaunchFiles.from_environment()
         if notes.folder.is_dir():
             notes.leave_tally(int(os.environ["RANK"]), json.dumps(asdict(self)))
-
-
-def left(text: str) -> Tally:
-    """The tally that a process has left."""
-    found = json.loads(text)
-    samples = [(number, Sample(**sample)) for number, sample in found.pop("samples", [])]
-    return Tally(**found, samples=samples)
 
 
 def _bytes(tensors: Any) -> int:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 MOST, FEWEST = 15, 3  # calls for each size
-AT_MOST = 1_000_000  # elements in all calls for a size together, if that is more than FEWEST
+AT_MOST = 1_000_000  # elements summed for each size, unless FEWEST calls need more
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ class Here:
 
     def start(self, slot: str, task: Task) -> None:
         try:
-            if differ := changed(task.trial, task.foreign):
+            if task.foreign is not None and (differ := changed(task.trial, task.foreign)):
                 raise TrialError(differ)
             self.running[slot] = backends.find(task.target).start(task.trial.settings, task.trial.seed, task.capture)
         except (TrialError, SettingsError) as error:

@@ -54,11 +54,15 @@ def foreign_files(trial: Trial) -> dict[str, str]:
 
 def changed(trial: Trial, foreign: Mapping[str, str]) -> str:
     """A sentence if a foreign file that the trial reads is another than when it was planned; empty if none is."""
-    here = {path: digest_of(Path(path)) if Path(path).is_file() else "" for path in foreign}
-    return differing(here, foreign) or (differing(foreign_files(trial), foreign) if foreign else "")
+    return replaced(foreign) or _differing(foreign_files(trial), foreign)
 
 
-def differing(files: Mapping[str, str], planned: Mapping[str, str]) -> str:
+def replaced(foreign: Mapping[str, str]) -> str:
+    """Likewise, before code of theirs is run: whether the files themselves are as they were."""
+    return _differing({path: digest_of(Path(path)) if Path(path).is_file() else "" for path in foreign}, foreign)
+
+
+def _differing(files: Mapping[str, str], planned: Mapping[str, str]) -> str:
     """A sentence about the files that are not as planned; empty if all are. Both are SHA-256 by path."""
     differ = sorted(path for path in files.keys() | planned.keys() if files.get(path) != planned.get(path))
     return f"{', '.join(differ)} is another file here than when the campaign was planned" if differ else ""

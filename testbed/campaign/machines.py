@@ -17,11 +17,15 @@ class MachinesError(RuntimeError):
 
 @dataclass(frozen=True)
 class Task:
-    """A trial to run on a target. `foreign` are the files of others that it reads, by path, with their SHA-256 as planned."""
+    """A trial to run on a target.
+
+    `foreign` are the files of others that it reads, by path, with their SHA-256 as planned; None where these do not matter,
+    because the trial begins right after it was planned, in the same process.
+    """
 
     trial: Trial
     target: str
-    foreign: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, str] | None = None
     capture: Capture | None = None
 
 

@@ -13,15 +13,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any
 
 from inalab.testbed import backends
-from inalab.testbed.campaign.identity import differing, foreign_files, scheme_files
+from inalab.testbed.campaign.identity import changed, replaced, scheme_files
 from inalab.testbed.campaign.machines import Task
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme
-from inalab.testbed.record.provenance import digest_of
 from inalab.testbed.trial.errors import TrialError
 from inalab.topologies import isolation
 
@@ -34,7 +32,7 @@ def described(task: Task) -> dict[str, Any]:
     trial = task.trial
     return {
         "settings": trial.settings.model_dump(mode="json"), "seed": trial.seed, "target": task.target,
-        "schemes": scheme_files(trial), "foreign": dict(task.foreign),
+        "schemes": scheme_files(trial), "foreign": dict(task.foreign or {}),
     }  # fmt: skip
 
 
@@ -102,15 +100,13 @@ def answer() -> None:
 
 
 def _result(asked: dict[str, Any]) -> dict[str, Any]:
-    foreign = asked["foreign"]
     try:
-        here = {path: digest_of(Path(path)) if Path(path).is_file() else "" for path in foreign}
-        if not (differ := differing(here, foreign)):  # before code of theirs is run
-            for source in asked["schemes"]:
-                named_scheme(source)
-            settings = make_settings(TrialSettings, asked["settings"])
-            differ = differing(foreign_files(Trial("", {}, settings, asked["seed"])), foreign)
-        if differ:
+        if differ := replaced(asked["foreign"]):
+            return {"failed": differ}
+        for source in asked["schemes"]:
+            named_scheme(source)
+        settings = make_settings(TrialSettings, asked["settings"])
+        if differ := changed(Trial("", {}, settings, asked["seed"]), asked["foreign"]):
             return {"failed": differ}
         return backends.find(asked["target"]).run(settings, asked["seed"], lambda message: None)
     except (TrialError, SettingsError) as error:

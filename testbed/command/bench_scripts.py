@@ -43,7 +43,8 @@ def sums(console: Console) -> None:
             settings = fitted(make_settings(TrialSettings, {"scheme": scheme}), ())
             least = bounds.seconds(settings, elements)
             in_bounds = f" ({its['seconds'] / least:.2f})" if least else ""
-            cells.append(f"{its['seconds'] / (32 * elements / (settings.host_rate or 1) / 1e6):.2f}{in_bounds}")
+            assert settings.host_rate
+            cells.append(f"{its['seconds'] / (32 * elements / settings.host_rate / 1e6):.2f}{in_bounds}")
         table.add_row(f"{elements:,}", *cells, str(AIMS.get(elements, "")))
     console.print(table)
 

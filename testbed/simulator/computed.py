@@ -11,7 +11,7 @@ from inalab.testbed.trial.errors import TrialError
 
 
 def computed_trial(settings: TrialSettings, seed: int, own: costs.Known | None = None) -> dict[str, Any]:
-    """What testbed.trial.coordinator.run_trial returns; `own` are costs in place of those that the settings name.
+    """What testbed.trial.outcome returns; `own` are costs in place of those that the settings name.
 
     Raises SettingsError for what is not simulated, and TrialError for what would take too long.
     """

@@ -29,7 +29,7 @@ from inalab.topologies.plan import NetworkPlan
 
 
 def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str, Any]:
-    """What testbed.trial.coordinator.run_trial returns, as far as it is computed: no processors, and of counters ATP's events."""
+    """What testbed.trial.outcome returns, as far as it is computed: no processors, and of counters ATP's events."""
     plan = settings.plan()
     admitted, each = settings.admitted(plan), settings.each()
     elements = [elements_of(own) for own in each]
@@ -63,7 +63,7 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     return {
         "metrics": metrics, **recorded(problems),
         "workers": [tag(job) | asdict(done) for job in jobs for _, done in sorted(job.done.items())],
-        "switches": switches, "steps": [tag(job) | step.recorded() for job in jobs for step in job.steps], "data_sha256": "",
+        "switches": switches, "steps": [tag(job) | record for job in jobs for record in job.records], "data_sha256": "",
     }  # fmt: skip
 
 

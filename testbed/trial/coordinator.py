@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from inalab.hosts import background
 from inalab.hosts.ethernet import PHYSICAL_BYTES
-from inalab.hosts.messages import Message
 from inalab.hosts.training.pipeline import LAYERED
 from inalab.hosts.training.replica import preload
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import discovery
-from inalab.testbed.trial.apart import Apart, followed
+from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.deployment import Deployment, deployed
@@ -35,16 +33,13 @@ from inalab.topologies.network import MANAGEMENT_ADDRESS, Network
 
 COORDINATOR_PORT = 29500
 START_DELAY = 0.2  # seconds between the last hello and the common start
-Report = Callable[[Message], None]
-
-
-def run_trial(settings: TrialSettings, seed: int, target: Target, report: Report, capture: Capture | None = None) -> dict[str, Any]:
-    """Run a trial and return its measurements. `report` gets every message (hosts.messages). Raises TrialError."""
-    return followed(start_trial(settings, seed, target, capture), report)
 
 
 def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Capture | None = None) -> Apart:
-    """Begin a trial. Whatever ends this process, the trial's processes and interfaces end with it."""
+    """Begin a trial, whose result is its measurements (testbed.trial.outcome). Raises TrialError.
+
+    Whatever ends this process, the trial's processes and interfaces end with it.
+    """
     settings.check()
     settings.check_switches()
     for job in settings.each():

@@ -38,7 +38,7 @@ class Deployment:
         spare = [job.scheme.spare_servers(job.settings) for job in self.admitted]
         return Watch(self.network, [job.plan for job in self.admitted], servers, spare)
 
-    def end_servers(self, pids: Iterable[int], why: Callable[[], str] = str) -> None:
+    def end_servers(self, pids: Iterable[int], why: Callable[[], str] = lambda: "") -> None:
         """Have servers end once their workers have left. TrialError if some do not; it says `why`, if that is known."""
         if left := end_servers(pids, SERVERS_END):
             raise TrialError(why() or f"{len(left)} servers have not ended {SERVERS_END:g} s after the workers")
@@ -48,7 +48,8 @@ class Deployment:
 def deployed(
     plan: NetworkPlan, admitted: Sequence[Admitted], target: Target, commands: dict[str, list[str]], seed: int
 ) -> Iterator[Deployment]:
-    """Boot the network on a target, in the namespaces of this process (topologies.isolation). Its switches stop at the end.
+    """Boot the network on a target, in the namespaces of this process (topologies.isolation). Its switches stop at the end, unless
+    an error ends it; then they end with the namespaces.
 
     Raises NetworkError, SwitchError and ControlError as topologies.network does. Where work on it fails because switches have
     ended, it is TrialError, which names them: all else is the consequence.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import mean, median
 from typing import Any
 
@@ -93,14 +94,18 @@ class JobRun:
             timeline = [[round(when - started, 3), *counts] for when, *counts in done.timeline]
             self.done[rank] = replace(done, timeline=timeline)
 
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The steps as trials.jsonl has them, once the job is finished."""
+        return [step.recorded() for step in self.steps]
+
     def _counted(self, what: str) -> int:
         """By all workers together."""
         return sum(int(getattr(done.counters, what)) for done in self.done.values())
 
     def metrics(self) -> dict[str, Any]:
         """What was measured at the job's workers."""
-        records = [step.recorded() for step in self.steps]
-        groups = steps.exchanges(records)
+        groups = steps.exchanges(self.records)
         sums = [steps.aggregation_time(group) for group in groups]
         digests = {done.digest for done in self.done.values()}
         elements = self.steps[0].elements
@@ -110,7 +115,7 @@ class JobRun:
             "tat_median": median(sums),
             "tat_mean": mean(sums),
             "step_median": median([steps.duration(group) for group in groups]),
-            "period_median": median(steps.periods(records)),
+            "period_median": median(steps.periods(self.records)),
             **steps.shares(groups),
             "rtt": median([step.rtt for step in self.steps]),
             "retransmissions": self._counted("retransmissions"),

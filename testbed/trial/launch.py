@@ -23,7 +23,7 @@ from typing import NamedTuple
 from inalab.hosts.collective import workers
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.sampling import SEED
-from inalab.hosts.tally import Tally, left
+from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE
 from inalab.hosts.training.pace import VARIABLE
 from inalab.schemes.streaming import StreamSettings
@@ -215,7 +215,7 @@ class _Launch:
     def tallies(self) -> dict[int, Tally]:
         """What the workers' collectives used, by rank, of those that have come to their end."""
         found = {host.rank: self.notes.tally(host.rank) for host in self.network.plan.hosts}
-        return {rank: left(text) for rank, text in found.items() if text is not None}
+        return {rank: Tally.loads(text) for rank, text in found.items() if text is not None}
 
     def _start(self, host: HostPlan, script: list[str], torchrun: bool) -> None:
         reader, writer = os.pipe()

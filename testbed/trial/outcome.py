@@ -80,7 +80,7 @@ def outcome(
         **recorded(problems),
         "workers": [tag(job) | asdict(done) for job in jobs for _, done in sorted(job.done.items())],
         "switches": counted.switches,
-        "steps": [tag(job) | step.recorded() for job in jobs for step in job.steps],
+        "steps": [tag(job) | record for job in jobs for record in job.records],
         "data_sha256": jobs[0].data,
     }
 

@@ -29,7 +29,7 @@ from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
 from inalab.hosts.drivers.virtual_time import Event, StuckError
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
-from inalab.hosts.tally import left
+from inalab.hosts.tally import Tally
 from inalab.hosts.virtual_script import Answer, Key, Meeting, Message, Pause, Request, Summand
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.scratch import scratch
@@ -301,7 +301,7 @@ def _run(settings: TrialSettings, seed: int, library: Path, script: list[str], c
         printing.join(LAST_WORDS)  # a process that a script has left may hold its output for longer
     Failures(notes, len(scripts)).conclude()
     texts = [notes.tally(rank) for rank in range(len(scripts))]
-    tallies = {rank: left(text) for rank, text in enumerate(texts) if text is not None}
+    tallies = {rank: Tally.loads(text) for rank, text in enumerate(texts) if text is not None}
     if code == 0:
         carried = trial.carried()["worker_bytes"]
         for sentence in summary(list(tallies.values()), settings, carried, trial.time.now - trial.started, spent=VIRTUAL):

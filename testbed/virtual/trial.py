@@ -54,7 +54,7 @@ GRACE = 5.0  # seconds that workers have to explain themselves after one has fai
 def run_trial(
     settings: TrialSettings, seed: int, library: Path, report: Report, own: Costs | None = None, files: Files = ()
 ) -> dict[str, Any]:
-    """What testbed.trial.coordinator.run_trial returns, without what a machine adds. Raises TrialError.
+    """What testbed.trial.outcome returns, without what a machine adds. Raises TrialError.
 
     `library` is the scheme's program, built as one (switches.embedded.build). `own` are costs in place of those that the settings
     name. What passes the links of `files` is written there.

@@ -17,12 +17,12 @@ from inalab.hosts.messages import Message, Step
 from inalab.switches.loss import Loss
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.deployment import Deployment
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.harness import Job, in_network, on_hosts
 from inalab.topologies.plan import HostPlan
 from inalab.topologies.racks import Racks
+from tests.network.running import run_trial
 from tests.network.test_trials import SMALL, worker_pid
 
 FAST = {"host_rate": None, "uplink_rate": None}

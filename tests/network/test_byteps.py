@@ -15,9 +15,9 @@ from inalab.hosts.messages import Step
 from inalab.switches.loss import Loss
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.harness import Job, all_reduce, as_tensors
 from inalab.topologies.racks import Racks
+from tests.network.running import run_trial
 from tests.network.test_endings import fails, family, kill
 from tests.network.test_trials import SMALL, name_of
 

@@ -16,12 +16,12 @@ from inalab.switches.target import Target
 from inalab.testbed import dissector
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.capture import Capture
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.packet_ring import RETIRE_MS, PacketRing
 from inalab.topologies import isolation
 from tests.command_line import inalab
 from tests.interfaces import far_end
+from tests.network.running import run_trial
 from tests.network.test_ordinary_user import as_ordinary_user
 from tests.network.test_trials import SMALL
 from tests.tshark import column, needs_tshark

@@ -24,13 +24,13 @@ from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import coordinator as trials
 from inalab.testbed.trial import deployment, workers
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.servers import Server, spawn_servers
 from inalab.topologies.network import MANAGEMENT_ADDRESS, Network
 from inalab.topologies.plan import HostPlan
 from tests.command_line import Command
 from tests.network.leftovers import Leftovers
+from tests.network.running import run_trial
 from tests.network.test_trials import SMALL, name_of
 
 CONSEQUENCES = ("Broken pipe", "cannot be completed", "does not answer", "said nothing", "closed the connection")

@@ -10,7 +10,7 @@ import pytest
 
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.trial.coordinator import run_trial
+from tests.network.running import run_trial
 
 SETTINGS = TrialSettings(racks=1, workers=2, steps=6, compute_ms=30, host_rate=5)
 

@@ -14,8 +14,8 @@ from inalab.hosts.messages import Lost, Message, Step
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
+from tests.network.running import run_trial
 from tests.network.test_endings import called
 from tests.network.test_trials import SMALL
 

@@ -15,8 +15,8 @@ import pytest
 from inalab.switches.target import Target
 from inalab.testbed.backends.networks import Embedded
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.topologies import isolation
+from tests.network.running import run_trial
 from tests.network.test_trials import SMALL, trial
 
 NOBODY = 65534

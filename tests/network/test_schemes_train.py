@@ -14,10 +14,10 @@ from inalab.switches.target import Target
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial import workers
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.watch import ended
 from inalab.topologies.catalog import TOPOLOGIES
+from tests.network.running import run_trial
 from tests.network.test_trials import SMALL, trial, worker_pid
 
 

@@ -20,11 +20,11 @@ from inalab.hosts.training.replica import Replica
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.configuration import switch_commands
-from inalab.testbed.trial.coordinator import run_trial
 from inalab.testbed.trial.errors import TrialError
 from tests.command_line import Command
 from tests.floats import dequantized, exponents, quantized
 from tests.network.leftovers import Leftovers, interfaces
+from tests.network.running import run_trial
 from tests.summed import summed
 
 SMALL: dict[str, Any] = {

@@ -15,7 +15,7 @@ import pytest
 from inalab.hosts.messages import Lost, Message, Step
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.trial.coordinator import run_trial
+from tests.network.running import run_trial
 from tests.network.test_byteps import process
 from tests.network.test_endings import fails, kill
 from tests.network.test_trials import SMALL

@@ -54,29 +54,36 @@ def two_levels() -> Scenario:
     return of_switchml("switchml-two-levels", job.commands(), packets)
 
 
+def _at_both_levels() -> list[TestJob]:
+    """A job whose switch is the only one, and one whose switch has a parent."""
+    return [TestJob(2), TestJob(2, number=1, base=8, first_node=2, has_parent=True)]
+
+
+def _query(worker: int, about: dict[str, int], mark: int = 0) -> tuple[int, bytes]:
+    """A worker's query about the slot and chunk of a header."""
+    header = {**about, "worker": worker, "kind": wire.KIND_QUERY, "mark": mark}
+    return worker, frame(worker_station(worker), SWITCH, header, [])
+
+
 def queries() -> Scenario:
     """Queries of both kinds at every point of a round, with and without a switch above, and what that one answers."""
     packets: list[tuple[int, bytes]] = []
-    jobs = [TestJob(2), TestJob(2, number=1, base=8, first_node=2, has_parent=True)]
+    jobs = _at_both_levels()
     for turn in range(3):
         for job in jobs:
             chunk, version = turn * job.slots, turn % 2
             about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk, "exponent": 77}
 
-            def ask(w: int, mark: int, about: dict[str, int] = about) -> None:
-                query = {**about, "worker": w, "kind": wire.KIND_QUERY, "mark": mark}
-                packets.append((w, frame(worker_station(w), SWITCH, query, [])))
-
             for w in (0, 1):
-                ask(w, turn % 2)
+                packets.append(_query(w, about, turn % 2))
                 packets.append((w, job.update(w, 0, chunk, vector(w + turn), version, 5 + w)))
             for w, mark in ((0, 0), (0, 0), (1, 0), (1, 1), (0, 1), (1, wire.MARK_INSISTS), (0, 1), (1, 1)):
-                ask(w, mark)
+                packets.append(_query(w, about, mark))
             for seen in (0b10, 0b11, 0b01):
                 status = {**about, "kind": wire.KIND_STATUS, "seen": seen, "mark": turn}
                 packets.append((PARENT_PORT, frame(PARENT, SWITCH, status, [])))
             packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_RESULT}, vector(100 + turn))))
-            ask(0, 0)
+            packets.append(_query(0, about))
             packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 1}, [])))
     return of_switchml("switchml-queries", [line for job in jobs for line in job.commands()], packets)
 
@@ -84,24 +91,21 @@ def queries() -> Scenario:
 def bare() -> Scenario:
     """Rounds of exponents alone, at both levels: repeated, asked about, and with packets of the other shape in between."""
     packets: list[tuple[int, bytes]] = []
-    jobs = [TestJob(2), TestJob(2, number=1, base=8, first_node=2, has_parent=True)]
+    jobs = _at_both_levels()
     for turn in range(4):
         for job in jobs:
             chunk, version = turn * job.slots, turn % 2
             shapes = [[], vector(turn + 1)] if turn % 2 == 0 else [vector(turn + 1), []]
             about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk}
 
-            def ask(w: int, about: dict[str, int] = about) -> None:
-                packets.append((w, frame(worker_station(w), SWITCH, {**about, "worker": w, "kind": wire.KIND_QUERY}, [])))
-
             for w in (0, 1):
                 for shape in (*shapes, shapes[0]):
                     packets.append((w, job.update(w, 0, chunk, shape, version, 5 * w + turn)))
-                ask(w)
+                packets.append(_query(w, about))
             packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 0b10}, [])))
             for shape in (shapes[1], shapes[0], shapes[0]):
                 packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_RESULT, "exponent": 99}, shape)))
-            ask(0)
+            packets.append(_query(0, about))
             packets.append((0, job.update(0, 0, chunk, shapes[0], version)))
     return of_switchml("switchml-bare", [line for job in jobs for line in job.commands()], packets)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,22 +13,19 @@ from typing import Any
 
 import pytest
 
-from inalab.hosts.messages import Hello
 from inalab.schemes import registry
 from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend
 from inalab.testbed.campaign import file, machine, one, one_process
 from inalab.testbed.campaign import identity as identities
-from inalab.testbed.campaign.here import Here
 from inalab.testbed.campaign.identity import foreign_files, identity
-from inalab.testbed.campaign.machines import Ended, Event, Heard, Task
+from inalab.testbed.campaign.machines import Task
 from inalab.testbed.campaign.store import Store
 from inalab.testbed.command.request import Request, understood
 from inalab.testbed.plan import experiment
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ResultsError
-from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.errors import TrialError
 from inalab.topologies import isolation
 
@@ -381,73 +377,6 @@ def test_a_trial_runs_as_it_was_described(own_scheme: Path, monkeypatch: pytest.
     monkeypatch.setattr(backends, "find", made)
     assert one._result(request) == {"scheme": "mine", "loss": 0.1, "seed": 5, "target": "simulated"}
     assert one._result(one.described(task(trial(loss=0.5)))) == {"failed": "worker 1 died"}
-
-
-class Made(Backend):
-    """A target whose trials return their seed; one with loss fails."""
-
-    def start(self, settings: TrialSettings, seed: int, capture: Any = None) -> Apart:
-        if settings.loss == 0.5:
-            raise TrialError("it did not start")
-
-        def work(sender: Any) -> dict[str, Any]:
-            sender.send(Hello(0, seed, 1, ""))
-            if settings.loss:
-                raise TrialError("worker 1 died")
-            return {"seed": seed}
-
-        return Apart(isolation.fork, work)
-
-
-def events_of(here: Here) -> list[Event]:
-    found: list[Event] = []
-    while here.running or not found:
-        found += here.news(5.0)
-    return found
-
-
-def test_this_machine_tells_what_trials_report_and_how_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "fingerprint", lambda: FINGERPRINT)
-    monkeypatch.setattr(backends, "find", lambda name: Made())
-    here = Here(["embedded"])
-    assert here.slots() == ["here"] and here.fingerprint("here") == FINGERPRINT and here.news(0.0) == []
-    for seed in (1, 2):
-        here.start("here", task(trial(seed=seed)))
-        assert events_of(here) == [Heard("here", Hello(0, seed, 1, "")), Ended("here", {"seed": seed})]
-        assert here.news(0.0) == []
-    here.start("here", task(trial(loss=0.1)))
-    assert events_of(here)[-1] == Ended("here", failure="worker 1 died")
-    here.start("here", task(trial(loss=0.5)))
-    assert here.news(0.0) == [Ended("here", failure="it did not start")]
-    here.stop()
-
-
-def test_trials_that_measure_no_time_have_all_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
-    assert Here(["virtual", "simulated"]).slots() == ["here-0", "here-1", "here-2"]
-    assert Here(["virtual", "embedded"]).slots() == ["here"]
-
-
-def test_this_machine_runs_no_trial_whose_files_have_changed(own_scheme: Path) -> None:
-    here, planned = Here(["simulated"]), task(trial(scheme="mine"), "simulated")
-    own_scheme.write_text(OWN_SCHEME + "# faster")
-    here.start("here-0", planned)
-    wording = f"{own_scheme} is another file here than when the campaign was planned"
-    assert here.news(0.0) == [Ended("here-0", failure=wording)]
-
-
-def test_trials_under_way_end_with_who_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Endless(Backend):
-        def start(self, settings: TrialSettings, seed: int, capture: Any = None) -> Apart:
-            return Apart(isolation.fork, lambda sender: signal.pause())  # type: ignore[arg-type, return-value]
-
-    monkeypatch.setattr(backends, "find", lambda name: Endless())
-    here = Here(["embedded"])
-    here.start("here", task(trial()))
-    pid = here.running["here"]._pid
-    here.stop()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 def test_a_machines_speed_is_that_of_all_its_cores_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from inalab.hosts.collective import AggregationError, Counters, Membership
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.sampling import SEED
-from inalab.hosts.tally import Tally, left
+from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE, Options
 from inalab.hosts.training.pace import VARIABLE
 from inalab.hosts.training.stragglers import Straggler
@@ -200,7 +200,7 @@ def test_what_a_process_used_is_left_for_the_launcher(
     monkeypatch.setattr(torch_backend, "joined", [SimpleNamespace(counters=lambda: group)] if group else [])
     torch_backend.leave_tally()
     expected = Tally(sums=1, seconds=[0.5], sent=109, retransmissions=2) if group else used
-    assert left(notes.tally(1) or "") == expected
+    assert Tally.loads(notes.tally(1) or "") == expected
 
 
 def failed(tmp_path: Path, notes: LaunchFiles, source: str) -> str:

@@ -137,8 +137,8 @@ def test_training_goes_on_with_the_replica_of_a_server_that_was_killed() -> None
 def test_latency_and_costs_lengthen_sums() -> None:
     without, late = metrics(costs="none"), metrics(costs="none", latency=5)
     once = 3 * 0.005  # from a rack up, from the root, and down; a sum has two round trips, one of exponents
-    assert without["tat_median"] + 1.9 * once < late["tat_median"] < without["tat_median"] + 2.5 * once
-    assert metrics()["tat_median"] > without["tat_median"]
+    assert without["tat_median"] + 2 * once < late["tat_median"] < without["tat_median"] + 2.5 * once
+    assert metrics(costs="dpdk")["tat_median"] > without["tat_median"]  # on the same links: emulated ones let bursts pass
 
 
 def test_an_outage_is_survived_and_recorded() -> None:

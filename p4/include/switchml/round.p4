@@ -6,7 +6,6 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-//
 // In a round either all packets have vectors or none has. Otherwise the sum would lack a worker's part. A packet of the
 // other shape is ignored.
 control Round(in headers_t hdr, inout metadata_t meta) {
@@ -16,15 +15,15 @@ control Round(in headers_t hdr, inout metadata_t meta) {
 
     apply {
         round_t current;
-        bit<1> adds = 0;  // an update or a result
-        bit<1> shape = 1;
+        bit<1> carries = 0;  // an update or a result
+        bit<1> is_bare = 1;
         round.read(current, meta.cell);
         bare.read(meta.bare, meta.cell);
         if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.RESULT) {
-            adds = 1;
+            carries = 1;
         }
         if (hdr.vector.isValid()) {
-            shape = 0;
+            is_bare = 0;
         }
         int<32> ahead = (int<32>)(hdr.switchml.chunk - current[31:0]);
         if (meta.outdated == 1) {
@@ -33,9 +32,9 @@ control Round(in headers_t hdr, inout metadata_t meta) {
             meta.fresh = 1;
             if (hdr.switchml.kind == kind_t.UPDATE) {
                 round.write(meta.cell, hdr.switchml.epoch ++ hdr.switchml.chunk);
-                bare.write(meta.cell, shape);
+                bare.write(meta.cell, is_bare);
             }
-        } else if (ahead < 0 || (adds == 1 && shape != meta.bare)) {
+        } else if (ahead < 0 || (carries == 1 && is_bare != meta.bare)) {
             meta.stale = 1;
         }
         if (meta.stale == 1) {
