@@ -49,13 +49,13 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 def _little(trial: dict[str, Any]) -> float:
     """TAT in ms by Little's law: each round trip brings as many results as there are slots."""
     settings, metrics = TrialSettings(**trial["settings"]), trial["metrics"]
-    return float(1000 * bounds.packets(settings, metrics["elements"]) * metrics["rtt"] / settings.slots)
+    return float(1000 * bounds.packets(settings, metrics["elements"]) * metrics["rtt"] / trial["factors"]["slots"])
 
 
 def _queue(trial: dict[str, Any]) -> float:
     """The round trip in ms where the whole window waits in the link's queue."""
     settings = TrialSettings(**trial["settings"])
-    return float(1000 * settings.slots * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6))
+    return float(1000 * trial["factors"]["slots"] * wire.bits_on_wire(settings.k) / (settings.host_rate * 1e6))
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:

@@ -20,7 +20,8 @@
 #include "include/switchml/workers_counter.p4"
 #include "include/switchml/questions.p4"
 #include "include/switchml/next_step.p4"
-#include "include/switchml/exponents.p4"
+#include "include/exponents.p4"
+#include "include/tag.p4"
 #include "include/switchml/pool.p4"
 #include "include/switchml/sender.p4"
 
@@ -36,6 +37,7 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
     Questions() questions;
     NextStep() next_step;
     Exponents() exponents;
+    Tag() tag;
     Pool() pool;
     Sender() sender;
 
@@ -58,7 +60,8 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
                 workers_counter.apply(hdr, meta);
                 questions.apply(hdr, meta);
                 next_step.apply(hdr, meta, next);
-                exponents.apply(hdr, meta);
+                exponents.apply(hdr.switchml.exponent, meta.operation, meta.cell);
+                tag.apply(hdr.tag, meta.operation, meta.cell);
                 pool.apply(hdr, meta);
                 sender.apply(hdr, meta, standard, next);
             } else {

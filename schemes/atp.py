@@ -12,7 +12,7 @@ from inalab.hosts.atp.congestion import CONTROLS, NONE, PAPER
 from inalab.hosts.atp.control import ServerConnections, answering, gather
 from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.atp.tree import Tree
-from inalab.hosts.atp.worker import DEFAULT_SCALING, AtpWorker
+from inalab.hosts.atp.worker import AtpWorker
 from inalab.hosts.collective import AggregationError, Collective, Membership
 from inalab.hosts.drivers.server import ServerDriver
 from inalab.hosts.drivers.stream import StreamDriver
@@ -32,7 +32,7 @@ PACE = 0.98  # of a link's rate
 
 
 class Settings(StreamSettings):
-    """Slots are the chunks of a worker's window; the factor that makes integers of floats is 1e8 where it is not set."""
+    """Slots are the chunks of a worker's window. Without a fixed factor, tensors have exponents of their own."""
 
     servers: int = Field(1, ge=1, description="dedicated servers, on hosts of their own")
     aggregators: int = Field(atp.AGGREGATORS, description="of each switch, shared by all jobs")
@@ -70,8 +70,8 @@ class Atp(Streaming):
         return {"aggregators": cells}
 
     def step(self, settings: Any, workers: int, largest: float) -> float:
-        """Of the factor; what overflows is added as floats."""
-        return float(1 / (settings.scaling or DEFAULT_SCALING))
+        """Of the factor, where it is fixed; what overflows is added as floats."""
+        return float(1 / settings.scaling) if settings.scaling else super().step(settings, workers, largest)
 
     def servers(self, settings: Any) -> int:
         return int(settings.servers)

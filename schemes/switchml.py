@@ -91,16 +91,16 @@ class SwitchMLScheme(Streaming):
         return chunks + (min(settings.slots, chunks) if settings.scaling is None else 0)
 
     def _bare(self, settings: Any, elements: int) -> int:
-        """Those of the window before the chunks that are headers alone: all but the one that announces the tensor."""
-        return max(self.packets(settings, elements) - Streaming.packets(self, settings, elements) - 1, 0)
+        """Those before the chunks, which have one integer each."""
+        return self.packets(settings, elements) - Streaming.packets(self, settings, elements)
 
     def on_wire(self, settings: Any, elements: int) -> int:
-        without = self.bits_on_wire(int(settings.k)) - self.bits_on_wire(0)
+        without = self.bits_on_wire(int(settings.k)) - self.bits_on_wire(1)
         return super().on_wire(settings, elements) - self._bare(settings, elements) * without
 
     def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
         """One window of exponents before the first tensor, and before each other one the round that announces it."""
-        saved = sum(self._bare(settings, elements) for elements in tensors[1:]) * self.bits_on_wire(0)
+        saved = sum(max(self._bare(settings, elements) - 1, 0) for elements in tensors[1:]) * self.bits_on_wire(1)
         return super().bound_of_step(plan, settings, tensors) - saved / _slowest(plan)
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:

@@ -102,34 +102,42 @@ class AtpJob:
         routes = {s.mac: w for w, s in enumerate(stations)} | {SERVER.mac: toward, REMOTE.mac: UPLINK}
         return [*(forwarding({*range(self.workers), toward}, routes) if first_node == 1 else []), *commands.lines]
 
-    def gradient(self, worker: int, sequence: int, vector: list[int], index: int = 0, **fields: int) -> bytes:
+    def gradient(
+        self, worker: int, sequence: int, vector: list[int], index: int = 0, exponent: int | None = None, **fields: int
+    ) -> bytes:
         """A worker's packet; `fields` overwrite those of the header."""
         header = {
             "job": self.number, "sequence": sequence, "index": index, "edge_switch": self.level,
             "bitmap1": 1 << worker if self.level else atp.rack_bit(RACK),
             "bitmap0": 0 if self.level else 1 << worker, **fields,
         }  # fmt: skip
-        return frame(worker_station(worker), SERVER, header, vector)
+        return frame(worker_station(worker), SERVER, header, vector, exponent)
 
-    def from_rack(self, sequence: int, vector: list[int], index: int = 0, **fields: int) -> bytes:
+    def from_rack(self, sequence: int, vector: list[int], index: int = 0, exponent: int | None = None, **fields: int) -> bytes:
         """What the other rack sends: its sum, or with `bitmap0` a part of it."""
         header = {
             "job": self.number, "sequence": sequence, "index": index, "edge_switch": 1,
             "bitmap1": atp.rack_bit(RACK), "bitmap0": 0, **fields,
         }  # fmt: skip
-        return frame(REMOTE, SERVER, header, vector)
+        return frame(REMOTE, SERVER, header, vector, exponent)
 
-    def answer(self, sequence: int, vector: list[int], index: int = 0, to: Station = SWITCH, **fields: int) -> bytes:
+    def answer(
+        self, sequence: int, vector: list[int], index: int = 0, to: Station = SWITCH, exponent: int | None = None, **fields: int
+    ) -> bytes:
         """A packet of the server's: a result by default."""
         header = {"job": self.number, "sequence": sequence, "index": index, "kind": wire.KIND_RESULT, **fields}
-        return frame(SERVER, to, header, vector)
+        return frame(SERVER, to, header, vector, exponent)
 
 
-def frame(source: Station, destination: Station, header: dict[str, int], vector: list[int]) -> bytes:
-    """An ATP packet from one station to another."""
-    return datagram(source, destination, wire.UDP_PORT, AtpHeader(**header, vector=vector))
+def frame(source: Station, destination: Station, header: dict[str, int], vector: list[int], exponent: int | None = None) -> bytes:
+    """An ATP packet from one station to another; a bare one has an exponent, and a tag in place of the vector."""
+    behind = b"" if exponent is None else bytes([exponent])
+    return datagram(source, destination, wire.UDP_PORT, AtpHeader(**header, vector=vector) / behind)
 
 
 def read(data: bytes) -> AtpHeader:
-    """The ATP part of a packet."""
-    return AtpHeader(payload(data))
+    """The ATP part of a packet. A bare one has its tag as the vector, and its exponent behind that."""
+    octets = payload(data)
+    if len(octets) != wire.BARE.itemsize:
+        return AtpHeader(octets)
+    return AtpHeader(octets[:-1]) / octets[-1:]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tests.reference import later
+from tests.reference import later, wrapped
 
 Vector = tuple[int, ...]
 SMALLEST, LARGEST = -(2**31), 2**31 - 1
@@ -18,7 +18,7 @@ class Gradient:
     """What goes up: a worker's packet, a sum, or a part of a rack's sum.
 
     `workers` are those of one rack that are in, empty where a rack is complete; `children` are the racks, and the workers
-    of the server's own rack. The owner is a job and a sequence number.
+    of the server's own rack. The owner is a job and a sequence number. A bare one has an exponent, and its vector is a tag.
     """
 
     epoch: int
@@ -32,6 +32,7 @@ class Gradient:
     overflow: bool = False
     ecn: bool = False
     asked: bool = False
+    exponent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,16 @@ class Aggregator:
     ecn: bool
     again: bool
     touched: float
+    exponent: int | None
     asked: bool = False
 
     def add(self, g: Gradient, who: frozenset[int]) -> None:
         exact = [a + b for a, b in zip(self.total, g.vector, strict=True)]
-        self.total = tuple(min(max(v, SMALLEST), LARGEST) for v in exact)
-        self.overflow |= g.overflow or list(self.total) != exact
+        if g.exponent is None or self.exponent is None:
+            self.total = tuple(min(max(v, SMALLEST), LARGEST) for v in exact)
+            self.overflow |= g.overflow or list(self.total) != exact
+        else:
+            self.total, self.exponent = tuple(map(wrapped, exact)), max(self.exponent, g.exponent)
         self.seen |= who
         self.ecn |= g.ecn
         self.again |= g.asked
@@ -114,16 +119,11 @@ class ModelAtpSwitch:
         who = g.workers if self.level == 0 else g.children
         held = self._held(g.index, job, g.epoch)
         if held is None or held.owner != g.owner:
-            if g.resend:
-                return self._on(g, who)
-            if held is not None and self.now - held.touched <= self.lifetime:
-                return self._collided(g, who)
-            if len(who) == self.fan_in or self.closed.get(job) == g.epoch:
-                return self._on(g, who)
-            if (g.epoch, *g.owner) in (self.refused.get(g.index), self.finished.get(g.index)):
-                return self._collided(g, who)  # others of this chunk are at the server already, or all are
-            self.table[g.index] = Aggregator(g.epoch, g.owner, who, g.vector, g.overflow, g.ecn, g.asked, self.now)
-            return None
+            return self._of_another(g, who, held)
+        if (held.exponent is None) != (g.exponent is None):
+            if g.collision:
+                self.refused[g.index] = (g.epoch, *g.owner)
+            return self._on(g, who)  # of another shape: the server is to find out
         stays = not g.resend or g.asked
         if stays and who <= held.seen:
             return None
@@ -132,11 +132,25 @@ class ModelAtpSwitch:
             held.touched = self.now
             if stays and len(held.seen) < self.fan_in:
                 return None
-        total = replace(g, vector=held.total, overflow=held.overflow, ecn=held.ecn or g.ecn)
+        total = replace(g, vector=held.total, exponent=held.exponent, overflow=held.overflow, ecn=held.ecn or g.ecn)
         if not stays:
             del self.table[g.index]
             return self._on(total, held.seen)
         return self._on(replace(total, resend=False, asked=held.again), held.seen)  # a whole sum may claim further up
+
+    def _of_another(self, g: Gradient, who: frozenset[int], held: Aggregator | None) -> Gradient | None:
+        """A gradient whose chunk its aggregator does not hold."""
+        job = g.owner[0]
+        if g.resend:
+            return self._on(g, who)
+        if held is not None and self.now - held.touched <= self.lifetime:
+            return self._collided(g, who)
+        if len(who) == self.fan_in or self.closed.get(job) == g.epoch:
+            return self._on(g, who)
+        if (g.epoch, *g.owner) in (self.refused.get(g.index), self.finished.get(g.index)):
+            return self._collided(g, who)  # others of this chunk are at the server already, or all are
+        self.table[g.index] = Aggregator(g.epoch, g.owner, who, g.vector, g.overflow, g.ecn, g.asked, self.now, g.exponent)
+        return None
 
     def _current(self, job: int, epoch: int) -> bool:
         """Whether a worker's packet is of its job's newest group."""
@@ -185,7 +199,8 @@ class ModelAtpSwitch:
         if self.level == 0:
             workers, children = frozenset() if complete else held.seen, frozenset({self.rack})
         ecn = held.ecn or s.ecn
-        return Gradient(s.epoch, s.owner, s.index, workers, children, held.total, s.resend, False, held.overflow, ecn, asked=True)
+        its = held.overflow, ecn, True, held.exponent
+        return Gradient(s.epoch, s.owner, s.index, workers, children, held.total, s.resend, False, *its)
 
     def _collided(self, g: Gradient, who: frozenset[int]) -> Gradient:
         self.refused[g.index] = (g.epoch, *g.owner)

@@ -10,25 +10,34 @@ import numpy as np
 from inalab.hosts.atp import wire as atp_wire
 from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.drivers.stream import StreamDriver
-from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.stream.datagrams import Datagrams, lead
 from inalab.hosts.stream.stream import Stream
 from inalab.hosts.switchml import wire
 from inalab.hosts.tcp.requests import Requests
 
 SIZES = ((wire.KIND_STATUS, wire.STATUS.itemsize), (atp_wire.KIND_STATUS, atp_wire.HEADER.itemsize))  # of SwitchML's, of ATP's
+UPDATES = (wire.KIND_UPDATE, atp_wire.KIND_GRADIENT)
 Answer = Callable[[np.ndarray, int], list[tuple[float, np.ndarray]]]  # to a packet for a peer: (seconds, packet) each
 
 
 def bare(packet: Any) -> Any:
-    """A SwitchML packet that is a header alone, as a record without a vector."""
-    made = np.zeros(1, wire.HEADER)
-    for name in wire.HEADER.names or ():
-        made[name] = packet[name]
-    return made[0]
+    """A packet of either scheme as one that has a tag, and ATP's an exponent, in place of its vector, whose first bytes they are."""
+    record = atp_wire.BARE if packet.dtype.names == atp_wire.packet(1).names else wire.BARE
+    return np.frombuffer(packet.tobytes()[: record.itemsize], record)[0].copy()
 
 
 def is_bare(packet: Any) -> bool:
-    return packet.dtype.names == wire.HEADER.names
+    return packet.dtype.names in (wire.BARE.names, atp_wire.BARE.names)
+
+
+def arrived(packets: list[np.ndarray], record: np.dtype) -> Datagrams:
+    """Packets as a socket has them, each of its own length."""
+    made, start = rows_of(np.zeros(len(packets), record)), lead(record)
+    status, size = SIZES[record.names == atp_wire.packet(1).names]
+    for row, packet in enumerate(packets):
+        made.octets[row, start : start + packet.nbytes] = np.frombuffer(packet.tobytes(), np.uint8)
+        made.lengths[row] = size if packet["kind"] == status else packet.nbytes
+    return made
 
 
 def rows_of(packets: np.ndarray) -> Datagrams:
@@ -70,7 +79,7 @@ class FakeSocket:
             self.urgently.append(self.clock.now)
         for row in rows:
             packet = self.sender.data[row : row + 1].copy()[0]
-            if length == wire.HEADER.itemsize:
+            if length in (wire.BARE.itemsize, atp_wire.BARE.itemsize) and packet["kind"] in UPDATES:
                 packet = bare(packet)
             self.sent.append((self.clock.now, peer, packet))
             for seconds, reply in self.answer(packet, peer):
@@ -85,16 +94,7 @@ class FakeSocket:
     def receive(self) -> Datagrams:
         here = sorted((c for c in self.coming if c[0] <= self.clock.now), key=lambda c: c[:2])
         self.coming = [c for c in self.coming if c[0] > self.clock.now]
-        record = self.sender.record
-        packets = rows_of(np.zeros(len(here), record))
-        status, size = SIZES[record.names == atp_wire.packet(1).names]
-        for row, (_, _, packet) in enumerate(here):
-            for name in packet.dtype.names:
-                packets.data[row][name] = packet[name]
-            if is_bare(packet):
-                packets.lengths[row] = wire.HEADER.itemsize
-        packets.lengths[packets.data["kind"] == status] = size
-        return packets
+        return arrived([packet for _, _, packet in here], self.sender.record)
 
     def set_urgent(self, urgent: bool) -> None:
         self.urgent = urgent

@@ -26,10 +26,12 @@ def merger_of(made: tuple, window: int, k: int, aggregators: int, share: tuple[i
     return Merger(*made, Datagrams(2 * window, wire.packet(k)), aggregators, share)
 
 
-def take(made: Merger, packets: np.ndarray) -> Replies:
-    """Have a server take in packets; queries among them are headers alone."""
+def take(made: Merger, packets: np.ndarray, bare: bool = False) -> Replies:
+    """Have a server take in packets, of which gradients are bare or have vectors; queries among them are headers alone."""
     arrived, statuses = rows_of(packets), Datagrams(len(packets), made.datagrams.record)
     arrived.lengths[packets["kind"] == wire.KIND_QUERY] = wire.HEADER.itemsize
+    if bare:
+        arrived.lengths[packets["kind"] == wire.KIND_GRADIENT] = wire.BARE.itemsize
     taken = made.take(arrived, statuses)
     wording = np.zeros(len(taken.asking), wire.HEADER)
     for name in wording.dtype.names:

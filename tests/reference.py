@@ -14,7 +14,7 @@ UPDATE, RESULT, QUERY, STATUS = "update", "result", "query", "status"
 class Message:
     """An update or a query from, or a result or a status for, `worker` of a switch, in a group with this epoch.
 
-    An update or a result without a vector is bare.
+    The vector of a bare update or result is its tag alone.
     """
 
     kind: str

@@ -53,11 +53,11 @@ typedef struct {
     Place *places; /* one a row of the stream */
     AtPath *servers;
     CongestionWindow window;
-    double scaling;
+    double scaling; /* a fixed factor; 0: each tensor has its own */
 } AtpWorker;
 
 AtpWorker *atp_worker_new(int32_t window, int32_t servers, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes);
-void atp_worker_join(AtpWorker *, int32_t job, int32_t rank, uint32_t epoch, int64_t aggregators);
+void atp_worker_join(AtpWorker *, int32_t job, int32_t rank, uint32_t epoch, int32_t workers, int64_t aggregators);
 void atp_worker_free(AtpWorker *);
 void atp_worker_start(AtpWorker *, const Transfer *, double now);
 bool atp_worker_received(AtpWorker *, const Datagrams *, double now);
@@ -69,7 +69,10 @@ int64_t atp_named(const AtpWorker *, const Datagrams *, int64_t oldest, int32_t 
 typedef struct {
     int64_t chunk;
     bool complete;
+    bool bare;         /* tags and exponents are added up in place of vectors */
     uint8_t flags;     /* of all packets that were added */
+    uint8_t exponent;  /* the largest */
+    uint32_t tag;      /* the sum */
     int64_t raw_chunk; /* of which workers' own values have come, -1: none; they are in `raw`, k of each worker */
     int32_t *raw;
 } SumRow;

@@ -10,6 +10,8 @@
 static inline AtpHeader *header(const Datagrams *d, int64_t row) { return (AtpHeader *)datagram(d, row); }
 static inline uint32_t *vector(const Datagrams *d, int64_t row) { return (uint32_t *)(datagram(d, row) + sizeof(AtpHeader)); }
 
+static inline AtpBare *bare_at(const Datagrams *d, int64_t row) { return (AtpBare *)datagram(d, row); }
+
 /* The chunk nearest to `base` with this sequence number. */
 static inline int64_t nearest(int64_t sequence, int64_t base) {
     int64_t behind = modulo(sequence - base, SEQUENCES);

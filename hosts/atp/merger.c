@@ -65,7 +65,8 @@ enum found { SUMMAND, OWN_VALUES, QUESTION, OTHER }; /* what a datagram may be *
    No chunk that is newer than the newest so far by more than the servers' windows can be under way. */
 static enum found sort_out(Merger *m, const AtpHeader *packet, uint32_t length, int64_t *chunk, bool *who) {
     bool taken = packet->kind == ATP_GRADIENT || packet->kind == ATP_RAW || packet->kind == ATP_QUERY, anybody = false;
-    if (!taken || length != (packet->kind == ATP_QUERY ? sizeof(AtpHeader) : (uint32_t)m->packet_bytes))
+    bool bare = packet->kind == ATP_GRADIENT && length == sizeof(AtpBare);
+    if (!taken || (!bare && length != (packet->kind == ATP_QUERY ? sizeof(AtpHeader) : (uint32_t)m->packet_bytes)))
         return OTHER;
     if (big(packet->epoch) != m->epoch) {
         m->outdated++;
@@ -86,11 +87,14 @@ static enum found sort_out(Merger *m, const AtpHeader *packet, uint32_t length, 
 }
 
 /* Begin a chunk in a row that was another one's. */
-static void begin(Merger *m, int64_t row, int64_t chunk) {
+static void begin(Merger *m, int64_t row, int64_t chunk, bool bare) {
+    SumRow *sum = &m->rows[row];
     m->newest = chunk > m->newest ? chunk : m->newest;
-    m->rows[row].chunk = chunk;
-    m->rows[row].complete = false;
-    m->rows[row].flags = 0;
+    sum->chunk = chunk;
+    sum->complete = false;
+    sum->bare = bare;
+    sum->flags = sum->exponent = 0;
+    sum->tag = 0;
     memset(m->seen + row * m->workers, 0, m->workers);
     memset(m->raw_seen + row * m->workers, 0, m->workers);
     memset(m->total + row * m->k, 0, m->k * sizeof *m->total);
@@ -130,26 +134,33 @@ static void asked(Merger *m, int64_t row, const bool *who) {
 static bool asks_for_result(const AtpHeader *packet) { return (packet->flags & JOINS) == RESEND; }
 
 /* Add a gradient, every worker once. Of a complete row the result is asked for by a packet that is sent again, except by a worker that
-   was told to. What would begin a row anew that is complete since this batch is left out: its result is not sent yet. */
+   was told to. What would begin a row anew that is complete since this batch is left out: its result is not sent yet. What is bare is
+   not added to vectors, nor the other way round. */
 static void add(Merger *m, const Datagrams *packets, int64_t i, int64_t chunk, const bool *who, bool *done) {
     int64_t row = chunk % (2 * m->window);
     SumRow *sum = &m->rows[row];
     const AtpHeader *packet = header(packets, i);
+    bool bare = packets->lengths[i] == sizeof(AtpBare);
     if (chunk < sum->chunk || (chunk > sum->chunk && done[row]))
         return;
     if (chunk > sum->chunk)
-        begin(m, row, chunk);
+        begin(m, row, chunk, bare);
     if (sum->complete) {
         if (asks_for_result(packet))
             asked(m, row, who);
         return;
     }
-    if (meet(m, m->seen + row * m->workers, who))
+    if (bare != sum->bare || meet(m, m->seen + row * m->workers, who))
         return;
     int64_t *total = m->total + row * m->k;
     const uint32_t *lanes = vector(packets, i);
-    for (int32_t e = 0; e < m->k; e++)
-        total[e] += (int32_t)big(lanes[e]);
+    if (bare) {
+        const AtpBare *its = bare_at(packets, i);
+        sum->tag += big(its->tag);
+        sum->exponent = its->exponent > sum->exponent ? its->exponent : sum->exponent;
+    } else
+        for (int32_t e = 0; e < m->k; e++)
+            total[e] += (int32_t)big(lanes[e]);
     sum->flags |= packet->flags;
     header(&m->results, row)->index = packet->index;
     if (add_all(m, m->seen + row * m->workers, who)) {
@@ -183,6 +194,10 @@ static void finish(Merger *m, int64_t row) {
         overflow |= llabs(total[e]) > INT32_MAX;
     for (int32_t e = 0; e < m->k; e++)
         lanes[e] = overflow ? 0 : big(total[e]);
+    if (sum->bare) {
+        bare_at(&m->results, row)->tag = big(sum->tag);
+        bare_at(&m->results, row)->exponent = sum->exponent;
+    }
     result->kind = ATP_RESULT;
     result->flags = (sum->flags & (ECN | COLLISION)) | (sum->flags & JOINS ? RESEND : 0) | (overflow ? OVERFLOW : 0);
     result->owner = owner_of(m->job, sum->chunk);
@@ -211,7 +226,8 @@ static void sum_raw(Merger *m, int64_t row, bool integers) {
     }
 }
 
-/* Keep a worker's own values; when all have come, their sum is the row's result. */
+/* Keep a worker's own values; when all have come, their sum is the row's result. To a bare row come announcements, from those who have
+   seen that they differ. */
 static void take_raw(Merger *m, const Datagrams *packets, int64_t i, int64_t chunk, const bool *who, bool *done) {
     int64_t row = chunk % (2 * m->window);
     SumRow *sum = &m->rows[row];
@@ -220,7 +236,9 @@ static void take_raw(Merger *m, const Datagrams *packets, int64_t i, int64_t chu
     if (chunk < sum->chunk || (chunk > sum->chunk && done[row]))
         return;
     if (chunk > sum->chunk)
-        begin(m, row, chunk);
+        begin(m, row, chunk, false);
+    if (sum->complete && sum->bare)
+        header(&m->results, row)->flags |= OVERFLOW;
     if (sum->complete && !wants_raw(m, row)) {
         if (asks_for_result(packet))
             asked(m, row, who);
@@ -239,6 +257,7 @@ static void take_raw(Merger *m, const Datagrams *packets, int64_t i, int64_t chu
     if (!add_all(m, seen, who))
         return;
     sum_raw(m, row, packet->flags & INTEGER);
+    sum->bare = false;
     header(&m->results, row)->flags |= OVERFLOW | RAW | RESEND;
     memset(seen, 0, m->workers);
     free(sum->raw);

@@ -22,12 +22,14 @@ void atp_server_free(AtpServer *s) {
     free(s);
 }
 
+/* Send the results of these rows, in this order: others name them (succession.c). */
 static void send(AtpServer *s, const int32_t *rows, int count, int32_t peer, double now, bool urgent) {
-    if (!count)
-        return;
-    outbox_put(&s->outbox, rows, count, 0, peer, 0, urgent);
-    for (int i = 0; i < count; i++)
-        departures_sent(&s->departures, rows[i], peer, urgent, s->result_seconds, now);
+    for (int i = 0, end; i < count; i = end) {
+        bool bare = s->merger->rows[rows[i]].bare;
+        for (end = i; end < count && s->merger->rows[rows[end]].bare == bare; end++)
+            departures_sent(&s->departures, rows[end], peer, urgent, bare ? s->status_seconds : s->result_seconds, now);
+        outbox_put(&s->outbox, rows + i, end - i, 0, peer, bare ? sizeof(AtpBare) : 0, urgent);
+    }
 }
 
 /* Send results again to the peers that ask, unless copies for them still wait here. */

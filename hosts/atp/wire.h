@@ -30,4 +30,10 @@ typedef struct {
     uint16_t index, next_index;
     uint32_t owner; /* job (8 bits) and sequence (24) */
 } AtpHeader; /* k integers follow it */
+
+typedef struct {
+    AtpHeader header;
+    uint32_t tag;
+    uint8_t exponent;
+} AtpBare; /* a gradient that announces a tensor, and its result */
 #pragma pack(pop)

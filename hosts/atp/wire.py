@@ -1,4 +1,4 @@
-"""The ATP packet as bytes (wire.h): 22 bytes of header, then K integers."""
+"""The ATP packet as bytes (wire.h): 22 bytes of header, then K integers; a bare one has a tag and an exponent in their place."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ ASKED, INTEGER, RAW, OVERFLOW, RESEND, COLLISION, ECN, EDGE_SWITCH, JOINS = (
 SEQUENCES, RANKS, TRIES = (enum("atp_size")[name] for name in ("SEQUENCES", "RANKS", "ATP_TRIES"))
 
 HEADER = packed("AtpHeader")
+BARE = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("tag", ">u4"), ("exponent", ">u1")])
 
 
 def packet(k: int) -> np.dtype:

@@ -1,9 +1,12 @@
 /* ATP's worker (NSDI '21): a window of chunks that go to the parameter server by way of an aggregator, if one is free.
 
    All chunks that a job ever sends form one stream, numbered from 0; chunk q is added by server q mod S, has place q mod w in the window
-   of w chunks, and asks for the aggregator of that place. It is sent once chunk q - w has its result. The first chunk of an all-reduce
-   announces the tensor's length and dtype (hosts.stream.announcement). Floats become integers by one fixed factor. What does not fit,
-   alone or in the sum, is sent as raw values and added at the server. */
+   of w chunks, and asks for the aggregator of that place. It is sent once chunk q - w has its result.
+
+   The first chunk of an all-reduce announces the tensor: a bare packet with its tag and this worker's largest exponent. The result has
+   the largest of all, which gives the factor that makes integers of the tensor's floats; they wait for it. With a fixed factor they do
+   not wait. What does not fit into integers, alone or in the sum, is sent as raw values and added at the server. So is the announcement
+   itself, where tags differ, which tells who sums another tensor (hosts.stream.announcement). */
 #include "inside.h"
 
 #include "../stream/quantization.h"
@@ -24,6 +27,7 @@ AtpWorker *atp_worker_new(int32_t window, int32_t servers, int32_t k, int32_t re
     w->stream.k = k;
     w->stream.packets = *packets;
     w->stream.packet_bytes = packet_bytes;
+    w->stream.bare_bytes = sizeof(AtpBare);
     w->places = calloc(window, sizeof *w->places);
     w->servers = calloc(servers, sizeof *w->servers);
     for (int32_t i = 0; i < window; i++) {
@@ -34,12 +38,10 @@ AtpWorker *atp_worker_new(int32_t window, int32_t servers, int32_t k, int32_t re
 }
 
 /* What it is to each of the servers is set by then. */
-void atp_worker_join(AtpWorker *w, int32_t job, int32_t rank, uint32_t epoch, int64_t aggregators) {
+void atp_worker_join(AtpWorker *w, int32_t job, int32_t rank, uint32_t epoch, int32_t workers, int64_t aggregators) {
     int32_t count = w->stream.count;
     int64_t index[count], attempts[count], *held = malloc(aggregators * sizeof *held);
-    w->stream.job = job;
-    w->stream.rank = rank;
-    w->stream.epoch = epoch;
+    stream_join(&w->stream, job, rank, epoch, workers);
     atp_beginning(job, count, aggregators, index, attempts, held);
     free(held);
     for (int32_t i = 0; i < count; i++)
@@ -74,21 +76,40 @@ static bool fits(const float *chunk, int64_t count, double scaling) {
     return all;
 }
 
+/* The factor that makes integers of a tensor's floats. */
+static double scaling_of(const AtpWorker *w, const Transfer *t) { return w->scaling ? w->scaling : w->stream.scales[t->exponent]; }
+static double step_in(const AtpWorker *w, const Transfer *t) { return w->scaling ? 1 / w->scaling : w->stream.steps[t->exponent]; }
+
+/* The largest exponent of a tensor's chunks that are finite; others are sent as raw values. */
+static uint8_t largest_exponent(const Transfer *t, int64_t k) {
+    uint8_t largest = CODE_ZERO;
+    for (int64_t j = 0; j < t->length - 1; j++) {
+        uint8_t code = block_exponent((const float *)t->values + j * k, elements_of(t, j, k));
+        if (code != CODE_NOT_FINITE && code > largest)
+            largest = code;
+    }
+    return largest;
+}
+
 /* Put a tensor's chunk into its packet, behind its announcement; one that does not fit into integers is marked. */
 static void fill(AtpWorker *w, int32_t place, const Transfer *t) {
     Stream *s = &w->stream;
     int64_t j = s->rows[place].chunk - t->start, k = s->k;
     uint32_t *lanes = vector(&s->packets, place);
-    if (j < 0 || j >= t->length || !t->values)
+    if (j < 0 || j >= t->length)
+        return;
+    s->rows[place].bare = j == 0;
+    if (!t->values)
         return;
     if (j == 0) {
-        swap((const uint32_t *)t->announcement, lanes, k);
+        bare_at(&s->packets, place)->tag = big(t->tag);
+        bare_at(&s->packets, place)->exponent = t->exponent;
         return;
     }
     const float *own = (const float *)t->values + (j - 1) * k;
     int64_t count = elements_of(t, j - 1, k);
-    if (t->floats && fits(own, count, w->scaling)) {
-        quantize(own, count, w->scaling, lanes, k);
+    if (t->floats && fits(own, count, scaling_of(w, t))) {
+        quantize(own, count, scaling_of(w, t), lanes, k);
         return;
     }
     memset(lanes, 0, k * sizeof *lanes);
@@ -101,6 +122,20 @@ static void fill(AtpWorker *w, int32_t place, const Transfer *t) {
 static int by_next(const void *a, const void *b, void *places) {
     int64_t x = ((const Place *)places)[*(const int32_t *)a].next, y = ((const Place *)places)[*(const int32_t *)b].next;
     return (x > y) - (x < y);
+}
+
+/* The tensor that a chunk is of, which is under way; NULL if none. */
+static Transfer *tensor_of(const Stream *s, int64_t chunk) {
+    for (int64_t i = 0; i < s->transfers_count; i++)
+        if (chunk >= s->transfers[i].start && chunk < s->transfers[i].start + s->transfers[i].length)
+            return &s->transfers[i];
+    return NULL;
+}
+
+/* Whether a place has a chunk to send: floats that have no factor yet wait. */
+static bool sendable(const AtpWorker *w, const Place *place) {
+    const Transfer *t = tensor_of(&w->stream, place->next);
+    return t && (place->next == t->start || !t->floats || w->scaling || t->agreed);
 }
 
 /* The places whose next chunks are to be sent, in the order of those: as many as the window leaves room for. A chunk that is lost
@@ -116,7 +151,7 @@ static int released(const AtpWorker *w, int32_t *ready) {
         if (s->rows[i].chunk >= 0) {
             outstanding++;
             oldest = s->rows[i].chunk < oldest ? s->rows[i].chunk : oldest;
-        } else if (w->places[i].next < s->position) {
+        } else if (sendable(w, &w->places[i])) {
             first = w->places[i].next < first ? w->places[i].next : first;
             ready[n++] = i;
         }
@@ -160,8 +195,10 @@ static void release(AtpWorker *w, double now) {
         stream_send(s, ready, n, now, false);
 }
 
-void atp_worker_start(AtpWorker *w, const Transfer *t, double now) {
-    stream_start(&w->stream, t);
+void atp_worker_start(AtpWorker *w, const Transfer *new, double now) {
+    Transfer *t = stream_start(&w->stream, new);
+    if (t->floats && t->values && !w->scaling)
+        t->exponent = largest_exponent(t, w->stream.k);
     release(w, now);
 }
 
@@ -205,7 +242,7 @@ static void mark_again(Stream *s, const int32_t *rows, int count) {
 
 static const Scheme scheme = {mark_again, ask};
 
-/* This chunk does not fit into integers: it is sent as it is, to be added at the server. */
+/* This chunk does not fit into integers, or is an announcement that others differ from: it is sent as it is, to be added at the server. */
 static void make_raw(AtpWorker *w, int32_t i) {
     Stream *s = &w->stream;
     AtpHeader *packet = header(&s->packets, i);
@@ -223,6 +260,7 @@ static void make_raw(AtpWorker *w, int32_t i) {
         else
             swap((const uint32_t *)t->values + (j - 1) * s->k, lanes, elements_of(t, j - 1, s->k));
     }
+    s->rows[i].bare = false;
     w->places[i].raw = true;
     w->places[i].missed = false;
     s->rows[i].tries++;
@@ -235,11 +273,12 @@ enum found { SUM, OVERFLOWING, NEEDLESS, STATUS, OTHER }; /* what a datagram may
 /* What a datagram is to this worker, and the chunk that it is about.
 
    The first result of a chunk that is waited for is a sum, or it asks for raw values, if this worker has not sent them yet; others are
-   needless. */
+   needless. Where tags differ, that asks for the announcements themselves. */
 static enum found sort_out(AtpWorker *w, const AtpHeader *packet, uint32_t length, int64_t oldest, bool *had, int64_t *chunk) {
     Stream *s = &w->stream;
     bool is_status = length == sizeof(AtpHeader) && packet->kind == ATP_STATUS;
-    bool is_result = length == (uint32_t)s->packet_bytes && packet->kind == ATP_RESULT;
+    bool bare = length == sizeof(AtpBare);
+    bool is_result = (bare || length == (uint32_t)s->packet_bytes) && packet->kind == ATP_RESULT;
     if (!(is_status || is_result) || job_of(packet) != s->job) {
         s->counters.malformed++;
         return OTHER;
@@ -255,8 +294,16 @@ static enum found sort_out(AtpWorker *w, const AtpHeader *packet, uint32_t lengt
     bool wants_raw = (packet->flags & (OVERFLOW | RAW)) == OVERFLOW;
     if (*chunk < 0 || s->rows[place].chunk != *chunk || had[place] || (wants_raw && w->places[place].raw))
         return NEEDLESS;
+    if (bare != s->rows[place].bare) {
+        if (w->places[place].raw)
+            return NEEDLESS;
+        s->counters.malformed++;
+        return OTHER;
+    }
     had[place] = true;
-    return wants_raw ? OVERFLOWING : SUM;
+    const Transfer *t = tensor_of(s, *chunk);
+    bool differs = bare && t->values && disputed(s, t, big(((const AtpBare *)packet)->tag));
+    return wants_raw || differs ? OVERFLOWING : SUM;
 }
 
 /* The places, two at most, that wait for results which this one names. */
@@ -311,17 +358,19 @@ static void keep(AtpWorker *w, int64_t chunk, const Datagrams *packets, int wher
         if (j < 0 || j >= t->length)
             continue;
         t->remaining--;
-        if (!t->values)
-            continue;
         if (j == 0) {
-            stream_announced(s, t, (const int32_t *)sums);
-            continue;
+            t->agreed = true;
+            if (t->values && s->rows[chunk % s->count].bare)
+                t->exponent = bare_at(packets, where)->exponent;
+            else if (t->values)
+                stream_announced(s, t, (const int32_t *)sums);
         }
+        if (j == 0 || !t->values)
+            continue;
         int64_t count = elements_of(t, j - 1, s->k);
         float *result = (float *)t->result + (j - 1) * s->k;
         if (t->floats && !(header(packets, where)->flags & RAW))
-            for (int64_t e = 0; e < count; e++)
-                result[e] = (float)((double)(int32_t)big(sums[e]) / w->scaling);
+            dequantize(sums, step_in(w, t), result, count);
         else
             swap(sums, (uint32_t *)result, count);
     }

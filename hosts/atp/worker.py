@@ -15,7 +15,6 @@ from inalab.hosts.cores import enum, ffi, library, values
 from inalab.hosts.gauge import Gauge
 from inalab.hosts.stream.stream import Absence, Question, Stream, UnderWay
 
-DEFAULT_SCALING = 1e8
 HOW = {name: enum("stream_recovery")[value] for name, value in (("ask", "ASKING"), ("paper", "RESENDING_AT_GAPS"))}
 
 
@@ -23,7 +22,8 @@ class AtpWorker(Stream):
     """All-reduce by switches as far as they have room, and parameter servers; see hosts.stream.stream for `patience`.
 
     Its peers are the servers, whose racks are `server_racks`. `window` and `k` must be the same on every node, `aggregators` what
-    the switches' tables have of them for this job. `congestion` is what halves the window (congestion.c), and `recovery`
+    the switches' tables have of them for this job. `scaling` is a fixed factor that makes integers of floats, in place of each
+    tensor's own. `congestion` is what halves the window (congestion.c), and `recovery`
     is "ask" or "paper" (recovery.c).
     """
 
@@ -40,9 +40,9 @@ class AtpWorker(Stream):
             its = self.core.servers[server]
             its.zero, its.one = tree.bitmaps(m.rank)
             its.edge = wire.EDGE_SWITCH if tree.local[m.rank] else 0
-        library().atp_worker_join(self.core, m.job, m.rank, epoch, aggregators)
+        library().atp_worker_join(self.core, m.job, m.rank, epoch, m.size, aggregators)
         library().window_init(ffi.addressof(self.core, "window"), window, CONTROLS.index(congestion))
-        self.core.scaling = scaling or DEFAULT_SCALING
+        self.core.scaling = scaling or 0.0
         self.places = values(self.core.places, window)
         self.gauge = Gauge(f"job {m.job}, worker {m.rank}")
 

@@ -1,8 +1,9 @@
-"""What each worker sums, told to all others within the sum: the first chunk of every all-reduce announces length and dtype.
+"""What each worker sums, told to all others within the sum.
 
-The announcement is a vector of k integers that is summed as any other chunk. Up to k/2 workers have two lanes each, where the
-elements and the dtype arrive as they are. More workers share lanes; what is in one is then a number of 24 bits in which
-different tensors differ, so that the sum fits, and shows that somebody differs, but not how.
+Every all-reduce begins with the tensor's tag, a number of 24 bits that is mixed from length and dtype. Where the sum of the
+tags is not n times a worker's own, somebody sums another tensor, and all send their announcements: vectors of k integers that
+are summed as any other chunk. Up to k/2 workers have two lanes each, where the elements and the dtype arrive as they are. More
+workers share lanes; what is in one is then a number of 24 bits, so that the sum fits, and shows that somebody differs, but not how.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from inalab.hosts.collective import workers
 CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
 NAMES = {code: str(dtype) for dtype, code in CODES.items()}
 SHARED_BITS = 24
+
+
+def tag(x: NDArray[Any], empties: int = 0) -> int:
+    """A tensor's, of SHARED_BITS bits. So many empty ones (< EMPTIES) were summed before it."""
+    return _words(x, True, empties)[0]
 
 
 def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0) -> NDArray[np.int32]:

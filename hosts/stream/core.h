@@ -68,7 +68,7 @@ typedef struct {
     int32_t asked;    /* queries since it was sent, or sent again */
     int32_t pressed;  /* those of them for which results had overtaken it */
     int32_t informed; /* which query was the next one when the last status came, 0: none has come */
-    bool bare;        /* its packet is a header alone */
+    bool bare;        /* its packet has a tag in place of a vector */
     int32_t before, after; /* the rows that were sent before and after it, of those that wait; -1: none */
 } Row;
 
@@ -88,8 +88,11 @@ typedef struct {
     bool floats;            /* float32; else int32 */
     const void *values;     /* (elements,) */
     void *result;           /* (elements,); may be the same memory: a chunk is not needed any more when its sum comes */
-    const int32_t *announcement; /* (k,) */
+    uint32_t tag;           /* of the tensor: what tells its length and type from others */
+    const int32_t *announcement; /* (k,), for when tags differ */
     uint8_t *largest;       /* SwitchML: the workers' largest exponent of each chunk, as it becomes known */
+    uint8_t exponent;       /* ATP: the workers' largest exponent, where it is `agreed`, else this worker's own */
+    bool agreed;
 } Transfer;
 
 typedef struct Stream Stream;
@@ -106,9 +109,10 @@ struct Stream {
     int32_t count, paths_count, k;
     int32_t recovery; /* enum stream_recovery */
     uint32_t epoch;
-    int32_t job, rank;
+    int32_t job, rank, workers;
+    double scales[256], steps[256]; /* by exponent code */
     Datagrams packets; /* one a row, and behind them what the scheme has beside */
-    int32_t packet_bytes, header_bytes;
+    int32_t packet_bytes, bare_bytes;
     Row *rows;
     Path *paths;
     Outbox outbox;

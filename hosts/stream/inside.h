@@ -10,6 +10,9 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are swapped, as on all that torch has wheels for");
 
+/* Whether a sum of tags is of tensors that differ. Tags have 24 bits, so those of 256 workers cannot cancel. */
+static inline bool disputed(const Stream *s, const Transfer *t, uint32_t sum) { return sum != s->workers * t->tag; }
+
 #define LARGEST_INTEGER 2147483647.0 /* of int32 */
 #define LONGEST_TIMEOUT 1.0 /* seconds */
 
@@ -53,6 +56,7 @@ void recovery_needless(Stream *, const bool *on_path, double now);
 
 /* stream.c */
 void stream_init(Stream *, const Scheme *, int32_t rows, int32_t paths, enum stream_recovery);
+void stream_join(Stream *, int32_t job, int32_t rank, uint32_t epoch, int32_t workers);
 void stream_release(Stream *);
 void stream_set_deadline(Stream *, Row *, double deadline);
 void outbox_put(Outbox *, const int32_t *rows, int count, int64_t behind, int32_t peer, int32_t length, bool urgent);

@@ -1,5 +1,6 @@
 /* Chunks under way: rows that wait for results, what becomes of them, and what is to be sent. */
 #include "inside.h"
+#include "quantization.h"
 
 #define SHORTEST_NAP 0.001 /* seconds that results may wait to be handled in one batch */
 #define LONGEST_NAP 0.005
@@ -30,6 +31,18 @@ void stream_init(Stream *s, const Scheme *scheme, int32_t rows, int32_t paths, e
     s->first = s->last = -1;
     s->soonest = INFINITY;
     s->probing = 1;
+}
+
+/* Be a worker of a group of a job's. */
+void stream_join(Stream *s, int32_t job, int32_t rank, uint32_t epoch, int32_t workers) {
+    s->job = job;
+    s->rank = rank;
+    s->epoch = epoch;
+    s->workers = workers;
+    for (int code = 0; code < 256; code++) {
+        s->scales[code] = scale_of(code, workers);
+        s->steps[code] = step_of(code, workers);
+    }
 }
 
 void stream_set_deadline(Stream *s, Row *row, double deadline) {
@@ -140,7 +153,7 @@ static void send_alike(Stream *s, const int32_t *rows, int count, double now, bo
     s->counters.sent += count;
 }
 
-/* Send these rows' packets, headers alone before those with vectors. */
+/* Send these rows' packets, bare ones before those with vectors. */
 void stream_send(Stream *s, const int32_t *rows, int count, double now, bool urgent) {
     int32_t bare[count + 1], whole[count + 1];
     int bares = 0, wholes = 0;
@@ -149,7 +162,7 @@ void stream_send(Stream *s, const int32_t *rows, int count, double now, bool urg
             bare[bares++] = rows[i];
         else
             whole[wholes++] = rows[i];
-    send_alike(s, bare, bares, now, urgent, s->header_bytes);
+    send_alike(s, bare, bares, now, urgent, s->bare_bytes);
     send_alike(s, whole, wholes, now, urgent, 0);
 }
 

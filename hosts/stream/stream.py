@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import AggregationError, Counters, Membership, Sum
 from inalab.hosts.cores import enum, ffi, library, taken, values
-from inalab.hosts.stream.announcement import announce, differences
+from inalab.hosts.stream.announcement import announce, differences, tag
 from inalab.hosts.stream.datagrams import Datagrams, Send
 from inalab.hosts.stream.retransmission import RetransmissionTimer
 from inalab.hosts.stream.timeline import Timeline
@@ -133,7 +133,7 @@ class Stream(ABC):
         self.under_way[self.started] = taken_in
         t = ffi.new("Transfer *")
         t.id, t.length, t.elements = self.started, self._chunks(flat.size), flat.size
-        t.floats = flat.dtype == np.float32
+        t.floats, t.tag = flat.dtype == np.float32, tag(started.flat, started.empties)
         t.values, t.result = (ffi.cast("void *", array.ctypes.data) for array in (flat, taken_in.result))
         t.announcement = ffi.cast("int32_t *", taken_in.announcement.ctypes.data)
         self._start(t, now)

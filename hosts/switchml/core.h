@@ -10,6 +10,7 @@ typedef struct {
     int64_t next;     /* number of the chunk that it is about */
     bool ahead;       /* it goes ahead of the chunk's own, with an exponent and maybe the tensor's announcement */
     bool announced;   /* the chunk has had a round ahead */
+    bool disputed;    /* its tensor's tags differ: the next round ahead has the announcement itself */
     uint8_t agreed;   /* the chunk's exponent */
     int64_t seen[SWITCHML_LEVELS]; /* bitmaps of switches that have answered, from the one next to the workers on; -1: not known */
     bool newer;       /* a switch serves a newer group */
@@ -20,7 +21,6 @@ typedef struct {
     Slot *slots; /* one a row of the stream */
     int32_t worker; /* number of it below its switch */
     bool racks;     /* there are several */
-    double scales[256], steps[256]; /* by exponent code */
 } SwitchML;
 
 SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes);

@@ -12,7 +12,12 @@ typedef struct {
     uint16_t slot;
     uint8_t exponent, mark;
     uint32_t epoch, chunk;
-} SwitchmlHeader; /* k integers follow it, or nothing in a bare round; or `seen` of a query and of a status */
+} SwitchmlHeader; /* k integers follow it */
+
+typedef struct {
+    SwitchmlHeader header;
+    uint32_t tag;
+} SwitchmlBare; /* of a round that goes ahead */
 
 typedef struct {
     SwitchmlHeader header;

@@ -1,4 +1,4 @@
-"""The SwitchML packet as bytes (wire.h): 16 bytes of header, then K integers; a bare one has none."""
+"""The SwitchML packet as bytes (wire.h): 16 bytes of header, then K integers; a bare one has a tag in their place."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ KIND_UPDATE, KIND_RESULT, KIND_QUERY, KIND_STATUS = (
 MARK_INSISTS = enum("switchml_mark")["SWITCHML_INSISTS"]  # of a query
 
 HEADER = packed("SwitchmlHeader")
+BARE = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("tag", ">u4")])
 STATUS = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("seen", ">u4")])  # a query, and its answer
 
 

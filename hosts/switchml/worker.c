@@ -3,11 +3,12 @@
    Chunks of all tensors are dealt to the slots in turn, and a slot's packets follow each other: round r of slot i, in version r mod 2,
    is sent once round r - 1 is complete. It is number r * s + i of the stream. A chunk of floats needs the exponent that all workers
    have agreed on. So each packet carries this worker's exponent of the chunk that the slot carries next, and the result their
-   maximum. Where that is unknown, because some worker has not started the next tensor yet, a bare round goes first, whose packets are
-   headers with exponents alone; so it is in all slots when a stream begins. All workers see the same result and decide alike.
+   maximum. Where that is unknown, because some worker has not started the next tensor yet, a bare round goes first, whose packets have
+   exponents and no vectors; so it is in all slots when a stream begins. All workers see the same result and decide alike.
 
-   The first chunk of a tensor always has such a round: its vector announces the tensor's length and dtype
-   (hosts.stream.announcement). int32 tensors need no exponents, and neither do float32 tensors with a fixed scaling factor. */
+   The first chunk of a tensor always has such a round, which announces the tensor by its tag. Where the sum is not n times a worker's
+   own, some worker sums another tensor, and a round with the announcements themselves tells who (hosts.stream.announcement). int32
+   tensors need no exponents, and neither do float32 tensors with a fixed scaling factor. */
 #include "core.h"
 
 #include "../stream/inside.h"
@@ -20,6 +21,7 @@ static const Scheme scheme;
 
 static SwitchML *of(Stream *s) { return (SwitchML *)s; }
 static SwitchmlHeader *header(const Stream *s, int64_t row) { return (SwitchmlHeader *)datagram(&s->packets, row); }
+static uint32_t *tag(void *packet) { return &((SwitchmlBare *)packet)->tag; }
 static uint32_t *vector(void *packet) { return (uint32_t *)((SwitchmlHeader *)packet + 1); }
 
 /* `packets` has two a slot: its update, and behind all updates its query. */
@@ -29,7 +31,7 @@ SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagra
     w->stream.k = k;
     w->stream.packets = *packets;
     w->stream.packet_bytes = packet_bytes;
-    w->stream.header_bytes = sizeof(SwitchmlHeader);
+    w->stream.bare_bytes = sizeof(SwitchmlBare);
     w->slots = calloc(slots, sizeof *w->slots);
     for (int32_t i = 0; i < slots; i++) {
         w->slots[i].next = i;
@@ -40,15 +42,9 @@ SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagra
 
 void switchml_join(SwitchML *w, int32_t job, int32_t rank, uint32_t epoch, int32_t worker, int32_t workers, bool racks) {
     Stream *s = &w->stream;
-    s->job = job;
-    s->rank = rank;
-    s->epoch = epoch;
+    stream_join(s, job, rank, epoch, workers);
     w->worker = worker;
     w->racks = racks;
-    for (int code = 0; code < 256; code++) {
-        w->scales[code] = scale_of(code, workers);
-        w->steps[code] = step_of(code, workers);
-    }
     for (int32_t i = 0; i < 2 * s->count; i++)
         *header(s, i) = (SwitchmlHeader){
             .job = job, .worker = worker, .epoch = big(epoch), .slot = big_short(i % s->count),
@@ -74,7 +70,7 @@ static uint8_t own_exponent(const Transfer *t, int64_t j, int64_t k) {
     return t->floats && t->values ? block_exponent((const float *)t->values + j * k, elements_of(t, j, k)) : CODE_ZERO;
 }
 
-/* Put a tensor's j-th chunk into the slot's packet, or the tensor's announcement, which goes ahead of the first one. */
+/* Put a tensor's j-th chunk into the slot's packet, or the tensor's announcement, which goes ahead of the first one where tags differ. */
 static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, int64_t j, uint32_t *lanes) {
     int64_t k = w->stream.k, count = elements_of(t, j, k);
     if (slot->ahead) {
@@ -82,7 +78,7 @@ static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, 
         return;
     }
     if (t->floats) {
-        quantize((const float *)t->values + j * k, count, w->scales[slot->agreed], lanes, k);
+        quantize((const float *)t->values + j * k, count, w->stream.scales[slot->agreed], lanes, k);
         return;
     }
     memset(lanes, 0, k * sizeof *lanes);
@@ -99,10 +95,12 @@ static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     int64_t j = slot->next - t->start;
     if (0 <= j && j < t->length) {
         slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed == CODE_UNKNOWN));
-        s->rows[row].bare = slot->ahead && j != 0;
+        s->rows[row].bare = slot->ahead && !slot->disputed;
         if (!slot->ahead)
             t->largest[j] = slot->agreed;
-        if (t->values && !s->rows[row].bare)
+        if (s->rows[row].bare)
+            *tag(packet) = j == 0 ? big(t->tag) : 0;
+        else if (t->values)
             fill_vector(w, slot, t, j, vector(packet));
     }
     j += slot->ahead ? 0 : s->count;
@@ -189,22 +187,25 @@ static void take(SwitchML *w, int32_t row, const SwitchmlHeader *packet) {
         int64_t j = slot->next - t->start;
         if (j < 0 || j >= t->length)
             continue;
-        if (announces(t, slot) && t->values)
-            stream_announced(s, t, (const int32_t *)vector((void *)packet));
-        if (slot->ahead)
+        if (slot->ahead) {
+            bool first = announces(t, slot) && t->values;
+            if (first && slot->disputed)
+                stream_announced(s, t, (const int32_t *)vector((void *)packet));
+            slot->disputed = first && s->rows[row].bare && disputed(s, t, big(*tag((void *)packet)));
             continue;
+        }
         if (t->values && t->floats)
-            dequantize(vector((void *)packet), w->steps[t->largest[j]], (float *)t->result + j * s->k, elements_of(t, j, s->k));
+            dequantize(vector((void *)packet), s->steps[t->largest[j]], (float *)t->result + j * s->k, elements_of(t, j, s->k));
         else if (t->values)
             swap(vector((void *)packet), (uint32_t *)t->result + j * s->k, elements_of(t, j, s->k));
         t->remaining--;
     }
 }
 
-/* The slot's round is complete: the next one is about the same chunk where exponents went ahead, else about a later one. */
+/* The slot's round is complete: the next one is about the same chunk where that one went ahead, else about a later one. */
 static void turn(SwitchML *w, Slot *slot, const SwitchmlHeader *packet) {
     slot->round++;
-    slot->announced = slot->ahead;
+    slot->announced = slot->ahead && !slot->disputed;
     slot->next += slot->ahead ? 0 : w->stream.count;
     slot->agreed = packet->exponent;
 }
@@ -261,7 +262,7 @@ bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
         const SwitchmlHeader *packet = (SwitchmlHeader *)datagram(packets, i);
         uint32_t length = packets->lengths[i];
         s->counters.bytes_received += length;
-        bool bare = length == sizeof *packet;
+        bool bare = length == sizeof(SwitchmlBare);
         bool is_result = (bare || length == (uint32_t)s->packet_bytes) && packet->kind == SWITCHML_RESULT;
         bool is_status = length == sizeof(SwitchmlStatus) && packet->kind == SWITCHML_STATUS;
         int32_t slot = big_short(packet->slot);

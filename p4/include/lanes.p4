@@ -27,4 +27,11 @@ header vector_t {
 
 const bit<16> BYTES_VECTOR = 4 * K;
 
+// what a bare packet has in place of a vector
+header tag_t {
+    bit<32> value;
+}
+
+const bit<16> BYTES_TAG = 4;
+
 #endif

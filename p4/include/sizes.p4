@@ -19,6 +19,7 @@
 typedef bit<9> port_t;      // of a switch
 typedef bit<16> group_t;    // of a multicast
 typedef bit<8> job_t;
+typedef bit<8> exponent_t;  // of a block
 typedef bit<8> worker_t;    // in its job, or a rack's switch below its parent
 typedef bit<32> bitmap_t;   // bit w: worker w
 typedef bit<32> epoch_t;    // of a group of a job's workers, see epoch.p4

@@ -11,10 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from inalab.testbed.plan.fitting import fitted
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ROOT
 from inalab.testbed.theory import bounds
+from inalab.testbed.trial.launch import with_large_packets
 
 SCRIPTS = ROOT / "experiments" / "scripts"
 SCHEMES = ("switchml", "atp", "ring", "byteps", "gloo")
@@ -40,7 +40,7 @@ def sums(console: Console) -> None:
     for row in zip(*found.values(), strict=True):
         elements, cells = row[0]["elements"], []
         for scheme, its in zip(SCHEMES, row, strict=True):
-            settings = fitted(make_settings(TrialSettings, {"scheme": scheme}), ())
+            settings = with_large_packets(make_settings(TrialSettings, {"scheme": scheme}), ())
             least = bounds.seconds(settings, elements)
             in_bounds = f" ({its['seconds'] / least:.2f})" if least else ""
             assert settings.host_rate

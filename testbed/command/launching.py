@@ -28,9 +28,8 @@ def launch(
     """Run a PyTorch script on every host of a network, one process a host."""
     from inalab.testbed import backends
     from inalab.testbed.plan.effect import refuse_idle
-    from inalab.testbed.plan.fitting import fitted
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
-    from inalab.testbed.trial.launch import refuse_training
+    from inalab.testbed.trial.launch import refuse_training, with_large_packets
 
     chosen = named_scheme(scheme)
     given = parse_overrides(set_ or [], TrialSettings)
@@ -41,7 +40,7 @@ def launch(
     refuse_training(settings)
     settings.check()
     refuse_idle(settings, given)
-    settings = fitted(settings, given)
+    settings = with_large_packets(settings, given)
     settings.check()
     backend.require()
     raise typer.Exit(backend.launch(settings, seed, script, torchrun, check_sums))

@@ -37,6 +37,7 @@ from inalab.testbed.plan.groups import (
     WorkSettings,
     ungrouped,
 )
+from inalab.testbed.plan.window import window
 from inalab.topologies.jobs import JobPlan, deal
 from inalab.topologies.plan import NetworkPlan
 from inalab.topologies.topology import TopologyError
@@ -160,7 +161,9 @@ class TrialSettings(
 
     scheme: str = Field("switchml", description=f"one of {', '.join(registry.names())}")
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
-    slots: int = Field(64, description="chunks under way: a pool's slots, or a window")
+    slots: int | None = Field(
+        None, description="chunks under way: a pool's slots, or a window; unless set, as many as fill the slowest link"
+    )
     timeline: bool = Field(False, description="note packets in bins of 10 ms, where the scheme can")
     jobs: tuple[JobSettings, ...] = Field((), description="several jobs on one network; each has what differs from the above")
     patience: float = Field(30.0, gt=0, le=86_400, description="seconds without progress before a worker gives up")
@@ -181,11 +184,22 @@ class TrialSettings(
 
     def resolved(self) -> dict[str, Any]:
         """Every setting, those of the jobs' schemes included, for a record."""
-        record = self.model_dump()
+        record = self.model_dump() | {"slots": next((slots for job in self.each() if (slots := job.chosen_slots())), None)}
         for scheme in {job.scheme: job.of_scheme() for job in self.each()}.values():
             whole = scheme.Settings(**self.own.get(scheme.name, {})).model_dump(mode="json")
             record |= {f"{scheme.name}.{name}": whole[name] for name in own_names(scheme.name)}
         return record
+
+    def chosen_slots(self) -> int | None:
+        """Chunks under way, for a trial of one job; None where its scheme has no such. SettingsError for an impossible network."""
+        scheme = self.of_scheme()
+        if self.slots is not None or not issubclass(scheme.Settings, StreamSettings):
+            return self.slots
+        try:
+            plan = NetworkPlan(self.shape(max(self.workers_by_rack(), default=self.workers), 0))
+        except (TopologyError, ValueError) as error:
+            raise SettingsError(str(error)) from None
+        return window(plan, scheme.bits_on_wire(self.k), self.latency / 1000)
 
     def of_scheme(self) -> Scheme:
         """Its scheme, for a trial of one job; SettingsError if there is none of that name."""
@@ -198,7 +212,8 @@ class TrialSettings(
         """What its scheme is set to, for a trial of one job. SettingsError for what the scheme refuses."""
         kind = self.of_scheme().Settings
         shared = {name: getattr(self, name) for name in kind.model_fields.keys() & TrialSettings.model_fields.keys()}
-        return make_settings(kind, shared | self.own.get(self.scheme, {}))
+        chosen = {"slots": self.chosen_slots()} if "slots" in shared else {}
+        return make_settings(kind, shared | chosen | self.own.get(self.scheme, {}))
 
     def idle(self) -> dict[str, str]:
         """Settings that count for nothing as the others are set, each with what to change."""
@@ -297,7 +312,8 @@ class TrialSettings(
         self.scheme_settings()
         if self.timeline and not scheme.timeline:
             raise SettingsError(f"scheme {self.scheme} has no timeline of packets: leave timeline out, or choose another scheme")
-        make_settings(StreamSettings, {"k": self.k, "slots": self.slots})  # the switches are compiled for k, whatever the scheme
+        streams = {name: value for name in ("k", "slots") if (value := getattr(self, name)) is not None}
+        make_settings(StreamSettings, streams)  # the switches are compiled for k, whatever the scheme
         if self.pipeline not in PIPELINES:
             raise SettingsError(f"pipeline {self.pipeline} is unknown: choose one of {', '.join(PIPELINES)}")
         if self.pipeline == ASYNCHRONOUS and not scheme.keeps_weights:

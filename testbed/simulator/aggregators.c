@@ -88,6 +88,7 @@ static void come_new(const Visit *v) {
     } else if (!(header->flags & RESEND) && !whole) {
         its->owner = header->owner;
         its->seen = who(v);
+        its->length = v->p->length;
         its->touched = v->now;
         its->asked = false;
         its->ecn = header->flags & ECN;
@@ -186,7 +187,7 @@ static void status(const Visit *v) {
     }
     note(v, its->seen ? REPAIR : FLUSH);
     header->kind = ATP_GRADIENT;
-    v->p->length = 0;
+    v->p->length = its->length;
     header->flags |= ASKED | its->ecn;
     header->bitmap0 = v->branch->level == REMOTE && !complete ? seen : 0;
     header->bitmap1 = v->branch->level == REMOTE ? v->branch->one : seen;

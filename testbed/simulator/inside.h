@@ -7,7 +7,7 @@
 enum what { BEGIN, WAKE, TIMER, PACKET }; /* an event is */
 
 #define NEVER_LATE -1.0
-#define HEADER 24 /* bytes of memory that a packet has */
+#define HEADER 28 /* bytes of memory that a packet has */
 #define WHOLE 255 /* the length of a packet with a vector, which is not there */
 
 static inline SwitchmlStatus *switchml(Packet *p) { return (SwitchmlStatus *)p->header; }

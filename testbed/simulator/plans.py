@@ -73,11 +73,11 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.
     places = [(f"tor{host.rack}", host.name) for host in job.plan.everyone]
     switches, hosts = [numbers[home] for home, _ in places], [links[name, home] for home, name in places]
     s, size = job.settings, job.plan.size
-    shape = switches[:size], hosts[:size], above, -(-elements // s.k), s.slots, compute
+    shape = switches[:size], hosts[:size], above, -(-elements // s.k), s.slots, compute, s.scaling is None, s.recovery == "ask"
     if job.scheme.simulated() is Simulation.POOL:
-        return Job(*shape, s.scaling is None, s.recovery == "ask")
+        return Job(*shape)
     servers = list(zip(switches[size:], hosts[size:], strict=True))
-    return Job(*shape, False, s.recovery == "ask", servers, s.aggregators, s.congestion)
+    return Job(*shape, servers, s.aggregators, s.congestion)
 
 
 def way_of(plan: NetworkPlan, source: int, destination: int) -> list[int]:

@@ -32,7 +32,7 @@ static void send_up(World *w, double now, const Packet *like, enum switchml_kind
 }
 
 /* The length of what a cell has. */
-static uint8_t length_of(const Cell *cell) { return cell->bare ? sizeof(SwitchmlHeader) : 0; }
+static uint8_t length_of(const Cell *cell) { return cell->bare ? sizeof(SwitchmlBare) : 0; }
 
 /* A worker's part, or a rack's, for a cell (reference.ModelSwitch.update). */
 static void update(World *w, double now, Packet *p, Cell *cell) {

@@ -81,7 +81,7 @@ void world_worker(World *w, int32_t number, int32_t job, int32_t recovery, int32
             .zero = me->local ? 0 : 1u << me->number, .one = 1u << me->bit1, .edge = me->local ? EDGE_SWITCH : 0,
         };
     }
-    atp_worker_join(h->atp, job, rank, 1, w->aggregators_count);
+    atp_worker_join(h->atp, job, rank, 1, its->size, w->aggregators_count);
     window_init(&h->atp->window, its->slots, control);
 }
 

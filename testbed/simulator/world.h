@@ -17,9 +17,9 @@ enum atp_level { REMOTE, LOCAL, TRANSIT }; /* of a switch in a tree: in a remote
 /* What becomes of ATP's packets at a switch, as p4/include/atp/next_step.p4 numbers it. */
 enum atp_event { CLAIM, COLLIDE, COMPLETE, FLUSH, PASS, FREE, ANSWER, REPAIR, ATP_EVENTS };
 
-/* A packet on its way: 64 bytes, for there are many. */
+/* A packet on its way. */
 typedef struct {
-    uint8_t header[24]; /* as it is on the wire */
+    uint8_t header[28]; /* as it is on the wire */
     double start, due;  /* when it begins to cross a host's link, if nothing urgent comes, and when it arrives; -1: nothing delays it */
     int32_t node;       /* where it arrives */
     int32_t goal;       /* of ATP: the node that it is for; of a query: that asks */
@@ -27,7 +27,7 @@ typedef struct {
     int32_t following;  /* the next one on that link; of one that is free: the next free one; -1: none */
     uint16_t job, tree;
     int16_t child;      /* of the node where it arrives, which sends it; -1: the node above */
-    uint8_t length;     /* of a header alone; 0: integers follow */
+    uint8_t length;     /* of one without a vector; 0: a vector follows */
 } Packet;
 
 /* A direction of a link, and the queue before it. */
@@ -59,7 +59,7 @@ typedef struct {
     int64_t chunk;
     uint32_t seen;
     uint8_t exponent;
-    bool bare; /* the round has no vectors */
+    bool bare; /* the round has tags in place of vectors */
     bool final;
     int32_t asker; /* child, -1: none */
 } Cell;
@@ -69,6 +69,7 @@ typedef struct {
     uint32_t owner; /* whose it is: job and sequence, as on the wire */
     uint32_t seen;  /* bits of the children that are in; 0: free */
     uint8_t ecn, again; /* flags */
+    uint8_t length; /* of its packets, as Packet has it */
     bool asked;     /* a query has gone on */
     double touched;
     uint32_t refused, finished; /* who has last found it taken; whose result has passed last */

@@ -14,7 +14,7 @@ import time
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from inalab.hosts.sampling import SEED
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE
 from inalab.hosts.training.pace import VARIABLE
-from inalab.schemes.streaming import StreamSettings
+from inalab.schemes.streaming import K_CHOICES, StreamSettings
 from inalab.switches.control import ControlError
 from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.described import described
@@ -85,6 +85,12 @@ def refuse_training(settings: TrialSettings) -> None:
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
     if not settings.of_scheme().sums:
         raise SettingsError(f"scheme {settings.scheme} keeps a model and sums no gradients, as scripts do: choose another scheme")
+
+
+def with_large_packets(settings: TrialSettings, given: Collection[str]) -> TrialSettings:
+    """The settings with the largest packets, which spend least on headers, unless k is `given`."""
+    streams = issubclass(settings.of_scheme().Settings, StreamSettings) and "k" not in given
+    return settings.changed(k=max(K_CHOICES)) if streams else settings
 
 
 def check_script(path: Path) -> None:

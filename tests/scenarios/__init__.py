@@ -26,6 +26,7 @@ def scenarios() -> dict[str, Scenario]:
             *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),
             switchml.restart(), switchml.bare(),
             *(atp.one_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp.queries(0), atp.queries(1), atp.restart(),
+            atp.bare(0), atp.bare(1),
             atp.turned_away(), atp.expired(), atp.transit(),
             *(switchml.ptf(f, workers, has_parent) for has_parent in (False, True) for workers in (2, 3) for f in suite.SCENARIOS),
         )

@@ -79,6 +79,36 @@ def queries(level: int) -> Scenario:
     return _atp(f"atp-queries-level-{level}", [job], packets)
 
 
+def bare(level: int) -> Scenario:
+    """Announcements that complete, collide, are lost further up, and meet vectors, which goes on to the server as it comes."""
+    job = AtpJob(2, level, 2 * level)
+    toward = SERVER_PORT if level else UPLINK
+    rack = atp.rack_bit(RACK)
+    packets: list[tuple[int, bytes]] = []
+    for sequence in range(5):
+        index = sequence % 3
+
+        def worker(w: int, sequence: int = sequence, index: int = index, **marks: int) -> tuple[int, bytes]:
+            return w, job.gradient(w, sequence, [2**31 - 1 - w], index, 90 + w * sequence, **marks)
+
+        packets += [worker(0), worker(0), (1, job.gradient(1, sequence, vector(5), index))]
+        if level and sequence % 2:
+            packets.append((UPLINK, job.from_rack(sequence, [7], index, 200, bitmap0=1)))
+        if sequence == 3:
+            packets.append(worker(0, resend=1))
+        packets.append((0, job.gradient(0, sequence, [], index, kind=atp_wire.KIND_QUERY)))
+        packets.append(worker(1, resend=sequence % 2, asked=sequence % 2))
+        if level:
+            packets.append((UPLINK, job.from_rack(sequence, [9], index, 30 * sequence)))
+        for has in ({"bitmap1": 0}, {"bitmap1": rack | 1}):
+            status = job.answer(sequence, [], index, worker_station(0), kind=atp_wire.KIND_STATUS, resend=1, **has)
+            packets.append((toward, status))
+        packets.append((0, job.gradient(0, sequence, vector(3), index, kind=atp_wire.KIND_RAW, resend=1)))
+        packets.append((toward, job.answer(sequence, [99], index, exponent=120)))
+        packets.append((toward, job.answer(sequence, vector(99), index)))
+    return _atp(f"atp-bare-level-{level}", [job], packets)
+
+
 def restart() -> Scenario:
     """Groups of two jobs, one of which starts again and again; results and releases of all of them, and confirmations."""
     jobs = [AtpJob(2), AtpJob(2, number=1)]

@@ -89,13 +89,14 @@ def queries() -> Scenario:
 
 
 def bare() -> Scenario:
-    """Rounds of exponents alone, at both levels: repeated, asked about, and with packets of the other shape in between."""
+    """Rounds of exponents and tags, at both levels: repeated, asked about, and with packets of the other shape in between."""
     packets: list[tuple[int, bytes]] = []
     jobs = _at_both_levels()
     for turn in range(4):
         for job in jobs:
             chunk, version = turn * job.slots, turn % 2
-            shapes = [[], vector(turn + 1)] if turn % 2 == 0 else [vector(turn + 1), []]
+            tag = [2**31 - 1 - turn]
+            shapes = [tag, vector(turn + 1)] if turn % 2 == 0 else [vector(turn + 1), tag]
             about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk}
 
             for w in (0, 1):

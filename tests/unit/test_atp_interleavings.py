@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,8 @@ def as_gradient(data: bytes) -> Gradient:
     h = read(data)
     assert h.kind == wire.KIND_GRADIENT and h.edge_switch == 1
     flags = (bool(h.resend), bool(h.collision), bool(h.overflow), bool(h.ecn), bool(h.asked))
-    return Gradient(h.epoch, (h.job, h.sequence), h.index, bits(h.bitmap0), bits(h.bitmap1), tuple(h.vector), *flags)
+    exponent = bytes(h.payload)[0] if len(h.vector) == 1 else None
+    return Gradient(h.epoch, (h.job, h.sequence), h.index, bits(h.bitmap0), bits(h.bitmap1), tuple(h.vector), *flags, exponent)
 
 
 def values(worker: int, sequence: int) -> list[int]:
@@ -138,7 +140,7 @@ class Interleaving:
             return w, frozenset({1} if step.flag else ()), bits(atp.rack_bit(RACK))
         return w, frozenset(() if job.level else {w}), frozenset({w}) if job.level else bits(atp.rack_bit(RACK))
 
-    def send(self, step: Step, epoch: int, numbers: list[int], **fields: int) -> list[tuple[int, bytes]]:
+    def send(self, step: Step, epoch: int, numbers: list[int], **fields: Any) -> list[tuple[int, bytes]]:
         """Send a child's packet."""
         job, index = self.jobs[step.number], self.index(step)
         w, who, _ = self.child(step)
@@ -199,13 +201,14 @@ class Interleaving:
         resend = step.kind in ("resend", "again")
         w, who, children = self.child(step)
         outside = w >= self.jobs[step.number].workers
-        numbers = [v ^ epoch & 0xFF for v in values(w, step.sequence)]
+        exponent = (37 * w + step.sequence) % 256 if (step.sequence % 2 == 1) != (step.n % 11 == 0) else None
+        numbers = [v ^ epoch & 0xFF for v in values(w, step.sequence)][-1 if exponent is not None else 0 :]
         asked = step.kind == "again" or (not resend and step.n % 4 == 0)
         marks = {"resend": int(resend), "asked": int(asked), "collision": int(outside and flag), "ecn": int(flag)}
-        sent = self.send(step, epoch, numbers, **marks)
+        sent = self.send(step, epoch, numbers, exponent=exponent, **marks)
         owner = (step.number, step.sequence)
         predicted = self.model.gradient(
-            Gradient(epoch, owner, index, who, children, tuple(numbers), resend, outside and flag, False, flag, asked)
+            Gradient(epoch, owner, index, who, children, tuple(numbers), resend, outside and flag, False, flag, asked, exponent)
         )
         if predicted is None:
             assert sent == []

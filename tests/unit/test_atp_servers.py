@@ -91,6 +91,44 @@ def test_raw_floats_are_added_in_double_precision() -> None:
     assert list(made.results["vector"][row].astype(np.int32).view(np.float32)) == [1.0] * K
 
 
+def announcement(chunk: int, rank: int, tree: Tree, tag: int, exponent: int) -> np.ndarray:
+    """A bare gradient; what is behind its header lies where a vector would."""
+    made = gradient(chunk, rank, tree, 0)
+    made["vector"][0, :2] = np.array([tag, exponent << 24], np.uint32).view(np.int32)
+    return made
+
+
+def test_announcements_are_added_by_tags_and_largest_exponents() -> None:
+    tree = one_rack(3)
+    made = server(tree)
+    its = [announcement(0, rank, tree, 2**24 - 1, 90 + 50 * (rank == 1)) for rank in range(3)]
+    ((row,), *_) = take(made, np.concatenate(its), bare=True)
+    found = np.frombuffer(made.results[row].tobytes()[: wire.BARE.itemsize], wire.BARE)[0]
+    assert (found["tag"], found["exponent"], found["flags"], made.rows["bare"][row]) == (3 * (2**24 - 1), 140, 0, True)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_what_is_bare_and_what_has_a_vector_are_not_added(bare: bool) -> None:
+    """In whatever order they come; whoever waits for the sum learns that somebody is missing."""
+    tree = one_rack(2)
+    made = server(tree)
+    assert take(made, announcement(0, 0, tree, 5, 100), bare=bare).finished == []
+    assert take(made, announcement(0, 1, tree, 5, 100), bare=not bare).finished == []
+    assert list(made.missing(0)) == [False, True]
+
+
+def test_where_tags_differ_the_announcements_themselves_are_added() -> None:
+    tree = one_rack(2)
+    made = server(tree)
+    ((row,), *_) = take(made, np.concatenate([announcement(0, rank, tree, 5 + rank, 100) for rank in (0, 1)]), bare=True)
+    for rank in (0, 1):
+        own = gradient(0, rank, tree, 1000 + rank, wire.RESEND | wire.INTEGER)
+        own["kind"] = wire.KIND_RAW
+        assert take(made, own).finished == [row] * rank
+    assert made.results["flags"][row] == wire.OVERFLOW | wire.RAW | wire.RESEND and not made.rows["bare"][row]
+    assert list(made.results["vector"][row]) == [2001] * K
+
+
 def test_new_aggregators_after_each_collision() -> None:
     """A place whose aggregator is taken again and again gets one that differs each time, and that the other place does not have."""
     tree = one_rack(1)

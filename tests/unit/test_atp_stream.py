@@ -14,7 +14,7 @@ from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import AtpWorker
 from inalab.hosts.collective import AggregationError, Membership
 from inalab.hosts.drivers.stream import StreamDriver
-from tests.fake_network import Answer, FakeNetwork, FakeSocket, driven, rows_of
+from tests.fake_network import Answer, FakeNetwork, FakeSocket, arrived, driven, is_bare
 
 K, WINDOW, EPOCH = 32, 8, 77
 RTT = 0.02
@@ -230,8 +230,8 @@ def test_atp_sends_the_oldest_chunk_whatever_the_window() -> None:
     def come(*chunks: int) -> list[int]:
         """Their results do; what is sent then."""
         before = len(net.sent)
-        packets = {sequence(packet): packet for _, _, packet in net.sent}
-        made.core.received(rows_of(np.array([result(packets[chunk]) for chunk in chunks], net.sender.record)), clock.now)
+        packets = {sequence(packet): packet for _, _, packet in net.sent if packet["kind"] == wire.KIND_GRADIENT}
+        made.core.received(arrived([result(packets[chunk]) for chunk in chunks], net.sender.record), clock.now)
         made._send()
         return [sequence(packet) for _, _, packet in net.sent[before:] if packet["kind"] == wire.KIND_GRADIENT]
 
@@ -327,27 +327,38 @@ def test_atp_sequence_numbers_come_round(start: int) -> None:
     assert all(peer == (start + (sequence(p) - start) % 2**24) % 2 for _, peer, p in net.sent)
 
 
-def test_atp_sends_raw_values_where_integers_will_not_do() -> None:
+@pytest.mark.parametrize(("scaling", "value"), [(1e8, 1e30), (None, np.inf), (None, np.nan)])
+def test_atp_sends_raw_values_where_integers_will_not_do(scaling: float | None, value: float) -> None:
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         if gradient["kind"] == wire.KIND_GRADIENT and gradient["flags"] & wire.OVERFLOW:
             return [(RTT, result(gradient, flags=wire.OVERFLOW))]
         raw = gradient["kind"] == wire.KIND_RAW
         return [(RTT, result(gradient, flags=wire.OVERFLOW | wire.RAW if raw else 0))]
 
-    made, net, _ = worker(answer)
+    made, net, _ = worker(answer, scaling=scaling)
     x = np.zeros(3 * K, np.float32)
-    x[K : 2 * K] = 1e30
+    x[K : 2 * K] = value
     np.testing.assert_array_equal(made.all_reduce(x), x)
     raw = [packet for _, _, packet in net.sent if packet["kind"] == wire.KIND_RAW]
     assert [sequence(packet) for packet in raw] == [2]
-    assert (raw[0]["vector"].astype(np.int32).view(np.float32) == np.float32(1e30)).all()
+    np.testing.assert_array_equal(raw[0]["vector"].astype(np.int32).view(np.float32), np.full(K, value, np.float32))
     assert raw[0]["flags"] & wire.RESEND and not raw[0]["flags"] & wire.INTEGER
+
+
+@pytest.mark.parametrize("largest", [1e-30, 1e-6, 1.0, 21.5, 1e30])
+def test_every_tensor_has_a_factor_of_its_own(largest: float) -> None:
+    """None is so large that it overflows, nor so small that it vanishes."""
+    made, net, _ = worker(lambda gradient, peer: [(RTT, result(gradient))])
+    for scale in (1.0, 8.0, 1 / 64):
+        x = (np.linspace(-1, 1, 5 * K) * largest * scale).astype(np.float32)
+        np.testing.assert_allclose(made.all_reduce(x), x, rtol=0, atol=2.0**-30 * largest * scale)
+    assert {int(packet["kind"]) for _, _, packet in net.sent} == {wire.KIND_GRADIENT}
 
 
 def test_atp_refuses_results_of_another_group() -> None:
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         forged = result(gradient, epoch=EPOCH - 1)
-        forged["vector"] = 99
+        forged["tag" if is_bare(forged) else "vector"] = 99
         return [(RTT / 2, forged), (RTT, result(gradient))]
 
     made, _, _ = worker(answer)
@@ -356,8 +367,10 @@ def test_atp_refuses_results_of_another_group() -> None:
     assert made.counters.outdated == 6
 
 
-def test_atp_has_several_sums_under_way() -> None:
-    """Of both dtypes, one with values that integers will not do for; chunks of the next ones go out before the first is over."""
+@pytest.mark.parametrize(("scaling", "first"), [(1e8, set(range(16))), (None, {0, 1, 2, 3, 4, 7})])
+def test_atp_has_several_sums_under_way(scaling: float | None, first: set[int]) -> None:
+    """Of both dtypes, one with values that a fixed factor will not do for; the next ones begin before the first is over. Floats
+    wait for the sums of their announcements, 4 and 7, which have their exponents."""
 
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         if gradient["kind"] == wire.KIND_GRADIENT and gradient["flags"] & wire.OVERFLOW:
@@ -365,10 +378,10 @@ def test_atp_has_several_sums_under_way() -> None:
         raw = gradient["kind"] == wire.KIND_RAW
         return [(RTT, result(gradient, flags=wire.OVERFLOW | wire.RAW if raw else 0))]
 
-    made, net, _ = worker(answer, servers=2, window=16)
+    made, net, _ = worker(answer, servers=2, window=16, scaling=scaling)
     tensors = [np.arange(3 * K, dtype=np.int32), np.full(2 * K, 1e30, np.float32), np.arange(20 * K, dtype=np.float32)]
     started = [made.start(x) for x in tensors]
-    assert {sequence(packet) for _, _, packet in net.sent} == set(range(16))
+    assert {sequence(packet) for _, _, packet in net.sent} == first
     assert [s.total is None for s in started] == [True] * 3
     for s, x in zip(started, tensors, strict=True):
         assert made.advance(s)

@@ -23,7 +23,7 @@ from tests.runs import invalid, record, trial
 
 CHUNKS = 400
 BITS = {64: (64 * 4 + 82) * 8, 256: (256 * 4 + 82) * 8}  # of a SwitchML packet: 58 bytes of headers, and 24 of the wire
-BARE = 82 * 8  # and of one that is headers alone
+BARE = 86 * 8  # and of one that has a tag in place of a vector
 
 
 def settings(**change: Any) -> TrialSettings:
@@ -45,7 +45,7 @@ def test_bits_on_the_wire_count_headers_preamble_and_gap() -> None:
     ],
 )
 def test_switchml_is_as_slow_as_its_slowest_link(change: dict[str, Any], rate: float) -> None:
-    expected = ((CHUNKS + 1) * BITS[64] + 31 * BARE) / (rate * 1e6)
+    expected = (CHUNKS * BITS[64] + 32 * BARE) / (rate * 1e6)
     assert bounds.seconds(settings(**change), 64 * CHUNKS) == pytest.approx(expected)
 
 
@@ -81,7 +81,7 @@ def test_what_goes_up_a_racks_uplink() -> None:
     switchml = settings(racks=2, scaling=1e6)
     assert bounds.uplink_tensors(switchml, 64 * CHUNKS) == pytest.approx((64 * 4 + 58) / (64 * 4))
     with_exponents = bounds.uplink_tensors(settings(racks=2), 64 * CHUNKS)
-    assert with_exponents == pytest.approx(((CHUNKS + 1) * (64 * 4 + 58) + 31 * 58) / CHUNKS / (64 * 4))
+    assert with_exponents == pytest.approx((CHUNKS * (64 * 4 + 58) + 32 * (4 + 58)) / CHUNKS / (64 * 4))
     tcp = 1514 / 1448
     for scheme, tensors in (("ring", 2 * 7 / 8), ("gloo", 2 * 7 / 8), ("ps-sharded", 2 * 4 * (1 - 1 / 2)), ("ps", 4.0)):
         found = bounds.uplink_tensors(settings(racks=2, scheme=scheme, background=1.0), size // 4)

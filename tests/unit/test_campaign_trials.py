@@ -216,7 +216,7 @@ def test_a_machine_whose_files_are_others_says_so(own_scheme: Path) -> None:
 
 
 def test_what_is_said_by_default_is_the_same_trial() -> None:
-    assert identity(trial(slots=64, workers=4), "embedded") == identity(trial(), "embedded")
+    assert identity(trial(slots=32, workers=4), "embedded") == identity(trial(), "embedded")
 
 
 @pytest.mark.parametrize("name", experiment.names())

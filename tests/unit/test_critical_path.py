@@ -83,8 +83,8 @@ def test_a_stream_of_tensors_pays_for_one_window_of_exponents() -> None:
     """Four tensors of 100 chunks through 64 slots: 400 chunks, one window, and three more announcements."""
     scheme, plan = registry.find("switchml"), NetworkPlan(Racks(1, 4, 10.0, None))
     own = scheme.Settings(k=64, slots=64)
-    chunk, bare = scheme.bits_on_wire(64) / 10e6, scheme.bits_on_wire(0) / 10e6
-    assert scheme.bound_of_step(plan, own, [6400] * 4) == pytest.approx((400 + 4) * chunk + 63 * bare)
+    chunk, bare = scheme.bits_on_wire(64) / 10e6, scheme.bits_on_wire(1) / 10e6
+    assert scheme.bound_of_step(plan, own, [6400] * 4) == pytest.approx(400 * chunk + (64 + 3) * bare)
     assert scheme.bound_of_step(plan, own, [6400]) == pytest.approx(scheme.bound(plan, own, 6400))
     assert scheme.bound_of_step(plan, own, []) == 0
     fixed = scheme.Settings(k=64, slots=64, scaling=1e6)

@@ -112,7 +112,7 @@ def measured(median: float, low: float, high: float, scheme: str = "switchml", *
 
 @pytest.fixture
 def run() -> Run:
-    return Run(Path("nowhere"), record(settings=TrialSettings(workload="tensor-20000").model_dump()))
+    return Run(Path("nowhere"), record(settings=TrialSettings(racks=1, workload="tensor-20000").resolved()))
 
 
 def test_measured_rates_are_those_of_one_rack_with_the_schemes_usual_settings(

@@ -13,7 +13,7 @@ from inalab.hosts.stream.retransmission import RetransmissionTimer
 from inalab.hosts.stream.stream import QUERY_PATIENCE
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
-from tests.fake_network import FakeNetwork, driven
+from tests.fake_network import FakeNetwork, driven, is_bare
 from tests.inside import INSIDE
 
 K, SLOTS, EPOCH = 32, 16, 77
@@ -27,13 +27,12 @@ Decision = Callable[[np.ndarray], bool]  # about a packet
 class Played:
     """A switch with this worker and another one, whose part it has whenever `other` says so; a link with a queue each way."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, lost: Decision, lost_result: Decision, other: Decision) -> None:
+    def __init__(self, lost: Decision, lost_result: Decision, other: Decision) -> None:
         self.clock = FakeNetwork(self.answer)
         self.lost, self.lost_result, self.other = lost, lost_result, other
         self.updates: dict[int, np.ndarray] = {}
         self.free = 0.0
         self.core = SwitchML(PAIR, EPOCH, SLOTS, K)
-        monkeypatch.setattr(self.core, "_check_announcement", lambda total, tensor: None)  # the other worker's is not played
         self.worker, self.net = driven(self.core, self.clock, pulse=lambda: None)
 
     def answer(self, packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -44,9 +43,9 @@ class Played:
         if packet["kind"] == wire.KIND_UPDATE:
             self.updates[chunk] = packet.copy()
         seen = (chunk in self.updates) << 1 | self.other(packet)
-        made = self.updates.get(chunk, packet).copy() if seen == 3 else packet.copy()
+        made = result_of(self.updates.get(chunk, packet)) if seen == 3 else packet.copy()
         if seen == 3:
-            made["kind"], made["mark"] = wire.KIND_RESULT, packet["mark"] | (packet["kind"] == wire.KIND_QUERY)
+            made["mark"] = packet["mark"] | (packet["kind"] == wire.KIND_QUERY)
             if self.lost_result(packet):
                 return []
         elif packet["kind"] == wire.KIND_UPDATE:
@@ -83,17 +82,17 @@ def once(chunk: int, kind: int = wire.KIND_UPDATE) -> Decision:
     return decide
 
 
-def test_nothing_is_asked_where_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    played = Played(monkeypatch, never, never, always)
+def test_nothing_is_asked_where_nothing_is_lost() -> None:
+    played = Played(never, never, always)
     for _ in range(5):
         played.sum(10 * SLOTS)
     assert played.worker.counters.queries == played.worker.counters.retransmissions == 0
 
 
-def test_a_lost_result_is_fetched_by_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_result_is_fetched_by_a_query() -> None:
     """Soon after three later results have come, and no packet with a vector is sent again."""
     lost = 5 * SLOTS + 3
-    played = Played(monkeypatch, never, once(lost), always)
+    played = Played(never, once(lost), always)
     played.sum(10 * SLOTS)
     assert [chunk for _, chunk in played.sent(wire.KIND_QUERY)] == [lost]
     assert played.worker.counters.retransmissions == 0
@@ -102,10 +101,10 @@ def test_a_lost_result_is_fetched_by_a_query(monkeypatch: pytest.MonkeyPatch) ->
     assert asked - sent[lost] < 1.6 * RTT
 
 
-def test_a_worker_that_asks_in_vain_asks_further_up_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_asks_in_vain_asks_further_up_itself() -> None:
     """Another worker's queries may have been those that go up, and it may have stopped: this one waits four queries for it."""
     lost = 5 * SLOTS + 3
-    played = Played(monkeypatch, never, lambda packet: packet["chunk"] == lost and packet["mark"] != wire.MARK_INSISTS, always)
+    played = Played(never, lambda packet: packet["chunk"] == lost and packet["mark"] != wire.MARK_INSISTS, always)
     begun = played.clock.now
     played.sum(10 * SLOTS)
     assert [p["mark"] for _, _, p in played.net.sent if p["kind"] == wire.KIND_QUERY] == [0, 1, 1, 1, wire.MARK_INSISTS]
@@ -113,10 +112,10 @@ def test_a_worker_that_asks_in_vain_asks_further_up_itself(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("start", [0, 2**32 // SLOTS - 2])
-def test_a_lost_update_is_sent_again_once_the_switch_says_so(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+def test_a_lost_update_is_sent_again_once_the_switch_says_so(start: int) -> None:
     """Also where chunk numbers have come round."""
     lost = (start + 5) * SLOTS % 2**32 + 3
-    played = Played(monkeypatch, once(lost), never, always)
+    played = Played(once(lost), never, always)
     played.core.slots["round"] = start
     played.sum(10 * SLOTS)
     assert [chunk for _, chunk in played.sent(wire.KIND_QUERY)] == [lost]
@@ -127,11 +126,11 @@ def test_a_lost_update_is_sent_again_once_the_switch_says_so(monkeypatch: pytest
     assert played.net.urgently == [asked, again]  # both pass by what waits in this host's queue
 
 
-def test_what_is_urgent_has_a_timeout_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_urgent_has_a_timeout_of_its_own() -> None:
     """What is urgent comes back in a tenth of the others' round trip, so a query that is lost is sent again sooner than they are."""
     first, second = 5 * SLOTS + 3, 7 * SLOTS + 3
     lost, unasked = [once(first), once(second)], once(second, wire.KIND_QUERY)
-    played = Played(monkeypatch, lambda packet: any(decide(packet) for decide in lost), never, always)
+    played = Played(lambda packet: any(decide(packet) for decide in lost), never, always)
     usual = played.answer
 
     def quick(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -147,9 +146,9 @@ def test_what_is_urgent_has_a_timeout_of_its_own(monkeypatch: pytest.MonkeyPatch
     assert played.worker.counters.retransmissions == 2
 
 
-def test_at_the_end_of_a_sum_fewer_results_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_end_of_a_sum_fewer_results_will_do() -> None:
     lost = 10 * SLOTS + GAP - 2  # in slots from 1 on; slot 0 has one round more, for the announcement
-    played = Played(monkeypatch, never, once(lost), always)
+    played = Played(never, once(lost), always)
     played.sum(10 * SLOTS + GAP)
     ((asked, chunk),) = played.sent(wire.KIND_QUERY)
     sent = {chunk: when for when, chunk in played.sent(wire.KIND_UPDATE)}
@@ -158,7 +157,7 @@ def test_at_the_end_of_a_sum_fewer_results_will_do(monkeypatch: pytest.MonkeyPat
 
 def test_in_a_silence_one_asks_for_all_and_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other worker comes ten seconds late: few queries, each about the chunk asked about least, and nothing is sent again."""
-    played = Played(monkeypatch, never, never, always)
+    played = Played(never, never, always)
     played.sum(4 * SLOTS)
     begun, before = played.clock.now, len(played.net.sent)
     played.other = lambda packet: played.clock.now > begun + 10
@@ -184,10 +183,10 @@ def test_in_a_silence_one_asks_for_all_and_less_and_less_often(monkeypatch: pyte
     assert asked[-1][0] in played.net.urgently
 
 
-def test_two_workers_that_wait_for_each_other_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_workers_that_wait_for_each_other_go_on() -> None:
     """What this worker has lost is not the oldest that it waits for, and the other worker waits for it in all chunks."""
     lost = 5 * SLOTS + 11
-    played = Played(monkeypatch, once(lost), never, always)
+    played = Played(once(lost), never, always)
     played.other = lambda packet: int(packet["chunk"]) < 5 * SLOTS or lost in played.updates
     usual, held = played.net.answer, []
 
@@ -206,9 +205,9 @@ def test_two_workers_that_wait_for_each_other_go_on(monkeypatch: pytest.MonkeyPa
     assert played.clock.now - begun < 2.0
 
 
-def test_an_end_that_is_lost_as_a_whole_costs_one_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_is_lost_as_a_whole_costs_one_silence() -> None:
     """What was sent after a chunk that turns out to be lost is asked about at once."""
-    played = Played(monkeypatch, never, never, always)
+    played = Played(never, never, always)
     played.sum(4 * SLOTS)
     had: set[int] = set()
 
@@ -227,16 +226,16 @@ def test_an_end_that_is_lost_as_a_whole_costs_one_silence(monkeypatch: pytest.Mo
 
 def test_what_waits_in_a_queue_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first packets of a window find an empty network and shorten the timeout, which the last ones then exceed."""
-    played = Played(monkeypatch, never, never, always)
+    played = Played(never, never, always)
     played.sum(40 * SLOTS)
     monkeypatch.setattr("tests.unit.test_recovery.APART", RTT / 2)
     played.sum(2 * SLOTS)
     assert played.worker.counters.queries == 0
 
 
-def test_a_result_that_comes_twice_makes_nobody_ask_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_comes_twice_makes_nobody_ask_later() -> None:
     """It answers a query that was not needed, of this worker or another; resending alone must learn from it."""
-    played = Played(monkeypatch, never, never, always)
+    played = Played(never, never, always)
     played.sum(4 * SLOTS)
     timer = played.core.timers[0]
     before = timer.timeout
@@ -250,7 +249,7 @@ def test_a_result_that_comes_twice_makes_nobody_ask_later(monkeypatch: pytest.Mo
 def test_a_timeout_shorter_than_every_round_trip_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each chunk is asked about before its result can have come, so no round trip counts, until it is doubled."""
     monkeypatch.setattr("tests.unit.test_recovery.RTT", 0.15)
-    played = Played(monkeypatch, never, never, always)
+    played = Played(never, never, always)
     for _ in range(20):
         played.sum(SLOTS)
     assert played.core.timers[0].srtt == pytest.approx(0.15, rel=0.1)
@@ -260,7 +259,7 @@ def test_results_that_overtake_nothing_keep_nobody_waiting(monkeypatch: pytest.M
     """Something of every chunk but one is sent again by the other worker; that one's packet is lost, in a stream without a gap."""
     monkeypatch.setattr("tests.unit.test_recovery.APART", RTT / SLOTS)
     lost = 5 * SLOTS + 3
-    played = Played(monkeypatch, once(lost), never, always)
+    played = Played(once(lost), never, always)
     usual = played.answer
 
     def marked(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -276,10 +275,10 @@ def test_results_that_overtake_nothing_keep_nobody_waiting(monkeypatch: pytest.M
     assert asked[0] - sent[lost] < 4 * RTT
 
 
-def test_a_result_that_is_lost_after_an_answer_is_asked_for_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_is_lost_after_an_answer_is_asked_for_soon() -> None:
     """At the end of a sum nothing more comes that could overtake: two round trips of what is urgent are enough."""
     late = 10 * SLOTS + 1  # in slots from 1 on; slot 0 has one round more
-    played = Played(monkeypatch, never, once(late, wire.KIND_UPDATE), always)
+    played = Played(never, once(late, wire.KIND_UPDATE), always)
     usual, asked = played.answer, list[float]()
 
     def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -296,10 +295,10 @@ def test_a_result_that_is_lost_after_an_answer_is_asked_for_soon(monkeypatch: py
     assert asked[1] - asked[0] < RTT
 
 
-def test_queries_that_nobody_answers_wait_twice_as_long_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_that_nobody_answers_wait_twice_as_long_each_time() -> None:
     """Up to the timeout of what is not urgent: their answers may wait in a queue that is longer than any round trip before."""
     lost, back = 10 * SLOTS + 1, 30.0
-    played = Played(monkeypatch, never, never, always)
+    played = Played(never, never, always)
     usual, begun = played.answer, played.clock.now
 
     def answer(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -318,15 +317,18 @@ def test_queries_that_nobody_answers_wait_twice_as_long_each_time(monkeypatch: p
 
 
 def result_of(update: np.ndarray) -> np.ndarray:
+    """Its values are this worker's own; the other one sums the same."""
     made = update.copy()
     made["kind"] = wire.KIND_RESULT
+    if is_bare(made):
+        made["tag"] *= 2
     return made
 
 
-def test_an_answer_about_an_earlier_packet_is_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_about_an_earlier_packet_is_out_of_date() -> None:
     """Two queries, then the packet is sent again for the first answer; the second one is no reason to send a third."""
     lost = 5 * SLOTS + 3
-    played = Played(monkeypatch, once(lost), never, always)
+    played = Played(once(lost), never, always)
     ask = played.answer
 
     def twice(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
@@ -338,10 +340,10 @@ def test_an_answer_about_an_earlier_packet_is_out_of_date(monkeypatch: pytest.Mo
     assert played.worker.counters.retransmissions == 1
 
 
-def test_a_chunk_that_waits_for_long_is_asked_about_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_that_waits_for_long_is_asked_about_now_and_then() -> None:
     """The other worker's part of one chunk comes a minute late, while the others' results have gone past it."""
     late = 3 * SLOTS + 5
-    played = Played(monkeypatch, never, never, always)
+    played = Played(never, never, always)
     begun = played.clock.now
     played.other = lambda packet: packet["chunk"] != late or played.clock.now > begun + 60
     played.sum(40 * SLOTS)
@@ -353,7 +355,7 @@ def test_a_chunk_that_waits_for_long_is_asked_about_now_and_then(monkeypatch: py
 
 def test_the_silence_goes_on_while_sums_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """What interrupts the wait is no sign of life of the network."""
-    played = Played(monkeypatch, always, never, always)
+    played = Played(always, never, always)
     w = played.worker
     w.core.patience = 1.0
     started = w.start(np.ones(K, np.int32))

@@ -11,7 +11,7 @@ import pytest
 
 from inalab.hosts.collective import AggregationError, Membership
 from inalab.hosts.drivers.stream import StreamDriver
-from inalab.hosts.stream.announcement import announce
+from inalab.hosts.stream.announcement import tag
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML
 from tests.fake_network import Answer, FakeNetwork, bare, driven, is_bare
@@ -59,8 +59,8 @@ def test_the_first_window_byte_by_byte() -> None:
             3, 0, wire.KIND_UPDATE, turn, slot, 0, EPOCH, turn * SLOTS + slot,
         ]  # fmt: skip
         assert packet["exponent"] == (CODE_UNKNOWN if turn else codes[slot])
-    assert list(packets[0]["vector"]) == list(announce(x, 0, 1, K))
-    assert is_bare(packets[1]) and is_bare(packets[2])
+    assert all(map(is_bare, packets[:3]))
+    assert [packet["tag"] for packet in packets[:3]] == [tag(x), 0, 0]
     assert (packets[3]["vector"] > 0).all()
 
 
@@ -156,7 +156,7 @@ def test_results_of_others_are_refused_and_counted() -> None:
         wrong = [{"epoch": EPOCH - 1}, {"epoch": EPOCH + 1}, {"job": 4}, {"slot": SLOTS}, {"chunk": int(update["chunk"]) ^ 1}]
         forged = [(RTT / 2, result(update, **change)) for change in wrong]
         for _, packet in forged:
-            packet["vector"] = 99
+            packet["tag" if is_bare(packet) else "vector"] = 99
         return [*forged, (RTT, result(update)), (RTT, result(update))]
 
     made, _, _ = worker(answer)
@@ -276,11 +276,11 @@ def test_an_array_that_cannot_be_written_is_summed(dtype: type) -> None:
     np.testing.assert_array_equal(made.all_reduce(x), x)
 
 
-def test_a_header_alone_is_no_sum_of_a_chunk() -> None:
+def test_a_tag_is_no_sum_of_a_chunk() -> None:
     """It would leave the chunk's place in the tensor as it was."""
     made, _, _ = worker(
         lambda update, peer: [(RTT / 2, bare(result(update))), *echo(update)] if not is_bare(update) else echo(update)
     )
     x = (np.arange(5 * K, dtype=np.float32) + 1) * 2.0**5
     np.testing.assert_allclose(made.all_reduce(x), x, rtol=1e-6)
-    assert made.counters.malformed == 6
+    assert made.counters.malformed == 5

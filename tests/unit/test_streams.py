@@ -56,7 +56,8 @@ class Net:
             return
         kind = {wire.KIND_UPDATE: UPDATE, wire.KIND_QUERY: QUERY}[int(packet["kind"])]
         fields = [int(packet[name]) for name in ("epoch", "worker", "version", "slot", "chunk", "exponent")]
-        m = Message(kind, *fields, () if kind == QUERY or is_bare(packet) else tuple(map(int, packet["vector"])), kind == QUERY)
+        vector = (int(packet["tag"]),) if is_bare(packet) else () if kind == QUERY else tuple(map(int, packet["vector"]))
+        m = Message(kind, *fields, vector, kind == QUERY)
         predicted = self.switch.update(m) if kind == UPDATE else self.switch.query(m)
         if predicted:
             where, out = predicted
@@ -66,12 +67,12 @@ class Net:
 
     @staticmethod
     def packet(like: np.ndarray, out: Message, again: int) -> np.ndarray:
-        made = like.copy() if out.vector or out.kind != RESULT else bare(like)
+        short = out.kind == RESULT and len(out.vector) == 1
+        made = bare(like) if short else like.copy()
         made["exponent"], made["epoch"] = out.exponent, out.epoch
         if out.kind == RESULT:
             made["kind"], made["mark"] = wire.KIND_RESULT, again
-            if out.vector:
-                made["vector"] = out.vector
+            made["tag" if short else "vector"] = out.vector[0] if short else out.vector
         else:
             made["kind"], made["mark"] = wire.KIND_STATUS, 0
             made["vector"][0] = sum(1 << w for w in out.seen)

@@ -84,7 +84,7 @@ def test_lists_are_set_with_commas() -> None:
 def test_bounds_are_the_closed_forms_with_headers() -> None:
     one = TrialSettings(racks=1, workers=8, k=256, slots=32, host_rate=10.0)
     chunks = 1000
-    assert bounds.seconds(one, 256 * chunks) == pytest.approx(((chunks + 1) * (1024 + 82) + 31 * 82) * 8 / 10e6)
+    assert bounds.seconds(one, 256 * chunks) == pytest.approx((chunks * (1024 + 82) + 32 * 86) * 8 / 10e6)
     ring = one.model_copy(update={"scheme": "ring"})
     assert bounds.seconds(ring, 256 * chunks) == pytest.approx(1538 / 1448 * 2 * 7 / 8 * 1024 * chunks * 8 / 10e6)
     assert bounds.seconds(one.model_copy(update={"scheme": "gloo"}), 256 * chunks) == bounds.seconds(ring, 256 * chunks)

@@ -89,7 +89,7 @@ def test_a_pool(node: int, workers: int) -> None:
                 continue
             bare = (turn == 1) != other
             vector = () if bare or kind in (QUERY, STATUS) else (1,)
-            length = 0 if vector else wire.HEADER.itemsize if kind in (UPDATE, RESULT) else wire.STATUS.itemsize
+            length = 0 if vector else wire.BARE.itemsize if kind in (UPDATE, RESULT) else wire.STATUS.itemsize
             m = Message(
                 kind, 1, worker % workers, turn % 2, slot, turn * SLOTS + slot, exponent, vector, again, insists, bits(seen)
             )

@@ -123,7 +123,7 @@ class Group:
         """A worker's packet; its values are of this group alone. Every third round is bare."""
         chunk = (self.start + turn * SLOTS + slot) % 2**32
         bare = ((slot + turn) % 3 == 0) != other_shape
-        numbers = () if bare else tuple(v ^ self.epoch & 0xFF for v in values(worker, chunk))
+        numbers = tuple(v ^ self.epoch & 0xFF for v in values(worker, chunk))[: 1 if bare else None]
         return Message(UPDATE, self.epoch, worker, turn % 2, slot, chunk, (worker * 37 + chunk * 11) % 256, numbers)
 
 

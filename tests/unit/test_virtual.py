@@ -135,10 +135,10 @@ def test_training_goes_on_with_the_replica_of_a_server_that_was_killed() -> None
 
 
 def test_latency_and_costs_lengthen_sums() -> None:
-    without, late = metrics(costs="none"), metrics(costs="none", latency=5)
+    without, late = metrics(costs="none", slots=64), metrics(costs="none", slots=64, latency=5)
     once = 3 * 0.005  # from a rack up, from the root, and down; a sum has two round trips, one of exponents
     assert without["tat_median"] + 2 * once < late["tat_median"] < without["tat_median"] + 2.5 * once
-    assert metrics(costs="dpdk")["tat_median"] > without["tat_median"]  # on the same links: emulated ones let bursts pass
+    assert metrics(costs="dpdk", slots=64)["tat_median"] > without["tat_median"]  # on the same links: emulated ones let bursts pass
 
 
 def test_an_outage_is_survived_and_recorded() -> None:
@@ -186,8 +186,9 @@ def test_bytes_on_links_are_those_of_the_training() -> None:
     """Neither what frees aggregators at the end nor what is sent before the start is among them."""
     found = metrics(scheme="atp", costs="none")
     (server,) = found["server_bytes"]
-    packet, chunks = wire.packet(64).itemsize + HEADERS, 4 * (1 + -(-6000 // 64))
-    assert server == {"up": chunks * packet, "down": chunks * packet}
+    packet, bare = wire.packet(64).itemsize + HEADERS, wire.BARE.itemsize + HEADERS
+    sums = 4 * (bare + -(-6000 // 64) * packet)
+    assert server == {"up": sums, "down": sums}
 
 
 def test_a_switch_has_the_ports_that_its_links_have() -> None:

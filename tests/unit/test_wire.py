@@ -65,6 +65,7 @@ def test_same_layout_as_the_program(k: int) -> None:
         assert (at * 8, kind.itemsize * 8) == (offset, bit_width(field.type)), field.name
         offset += bit_width(field.type)
     assert [f.name for f in headers["switchml_t"].fields] == list(wire.HEADER.names or ())
+    assert headers["tag_t"].width == 8 * (wire.BARE.itemsize - wire.HEADER.itemsize)
     assert headers["vector_t"].width == 32 * k == 8 * (record.itemsize - wire.HEADER.itemsize)
 
 
@@ -95,6 +96,11 @@ def test_same_layout_as_the_atp_program(k: int) -> None:
     assert at["job"] == (8 * record.fields["owner"][1], 8)  # type: ignore[index]
     assert at["sequence"] == (at["job"][0] + 8, 24)
     assert headers["vector_t"].width == 32 * k == 8 * (record.itemsize - atp_wire.HEADER.itemsize)
+    fields = atp_wire.BARE.fields
+    assert fields is not None
+    assert fields["tag"][1] * 8 == offset
+    assert fields["exponent"][1] * 8 == offset + headers["tag_t"].width
+    assert headers["largest_t"].width == 8
     assert atp_wire.bits_on_wire(64) == wire.bits_on_wire(64) + 8 * 6
 
 
@@ -109,6 +115,7 @@ SWITCHML_SIZES = {
     "MARK_INSISTS": (wire.MARK_INSISTS,),
     "BYTES_SWITCHML": (wire.HEADER.itemsize,),
     "BYTES_SWITCHML + BYTES_STATUS": (wire.STATUS.itemsize,),
+    "BYTES_SWITCHML + BYTES_TAG": (wire.BARE.itemsize,),
     "MAX_JOBS": (sizes.MAX_JOBS,),
     "MAX_WORKERS": (sizes.MAX_WORKERS,),
     "MAX_PORTS": (sizes.MAX_PORTS,),
@@ -118,6 +125,7 @@ SWITCHML_SIZES = {
 ATP_SIZES = {
     "UDP_PORT_ATP": (atp_wire.UDP_PORT, atp.UDP_PORT),
     "BYTES_ATP": (atp_wire.HEADER.itemsize,),
+    "BYTES_BARE": (atp_wire.BARE.itemsize,),
     "MAX_JOBS": (sizes.MAX_JOBS,),
     "MAX_PORTS": (sizes.MAX_PORTS,),
     "MAX_WORKERS": (sizes.MAX_WORKERS,),

@@ -81,7 +81,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bool well_formed = IS_WHOLE;
         if (hdr.vector.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP + BYTES_VECTOR;
-        } else {
+        } else if (!hdr.largest.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_ATP
                           && (hdr.atp.kind == kind_t.RELEASE || hdr.atp.kind == kind_t.RELEASED
                               || hdr.atp.kind == kind_t.QUERY || hdr.atp.kind == kind_t.STATUS);

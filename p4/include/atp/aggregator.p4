@@ -10,11 +10,14 @@
 #include "children.p4"
 #include "next_step.p4"
 #include "values.p4"
+#include "../exponents.p4"
+#include "../tag.p4"
 
 control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, out step_t next) {
     register<owner_t>(AGGREGATORS) owner;
     register<bitmap_t>(AGGREGATORS) bitmap;
     register<bit<8>>(AGGREGATORS) count;            // of children in
+    register<bit<1>>(AGGREGATORS) bare;             // it holds tags in place of vectors
     register<bit<1>>(AGGREGATORS) ecn;
     register<bit<1>>(AGGREGATORS) again;            // some of it was sent again for an answer
     register<microseconds_t>(AGGREGATORS) touched;
@@ -27,6 +30,8 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
     Children() children;
     NextStep() next_step;
     Values() values;
+    Tag() tag;
+    Exponents() exponents;
 
     apply {
         bit<32> cell = (bit<32>)hdr.atp.index;
@@ -36,6 +41,7 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
         owner.read(held_by, cell);
         bitmap.read(meta.bitmap, cell);
         count.read(meta.count, cell);
+        bare.read(meta.bare, cell);
         ecn.read(meta.ecn, cell);
         again.read(meta.again, cell);
         touched.read(since, cell);
@@ -59,9 +65,18 @@ control Aggregator(inout headers_t hdr, inout metadata_t meta, inout standard_me
 
         next_step.apply(hdr, meta, next);
         values.apply(hdr, meta);
+        tag.apply(hdr.tag, meta.operation, cell);
+        if (hdr.largest.isValid()) {
+            exponents.apply(hdr.largest.exponent, meta.operation, cell);
+        }
 
         if (meta.change == change_t.CLAIM) {
+            bit<1> is_bare = 0;
+            if (hdr.tag.isValid()) {
+                is_bare = 1;
+            }
             owner.write(cell, meta.owner);
+            bare.write(cell, is_bare);
         }
         if (meta.change == change_t.CLAIM || (hdr.atp.kind == kind_t.STATUS && meta.own == 1)) {
             asked.write(cell, 0);

@@ -1,5 +1,6 @@
 // Which child of this level a packet is from, whether that child is in already, and whether all are. A child is a
-// worker, or at level 1 also a complete rack. A gradient of a partial rack is forwarded unmerged.
+// worker, or at level 1 also a complete rack. A gradient of a partial rack is forwarded unmerged, and so is one of another
+// shape than what the aggregator holds.
 #ifndef CHILDREN_P4
 #define CHILDREN_P4
 #include "headers.p4"
@@ -17,6 +18,11 @@ control Children(in headers_t hdr, inout metadata_t meta) {
         }
         if (hdr.atp.raw == 1) {
             meta.mergeable = 0;  // raw values meet at the server alone
+        }
+        if (hdr.atp.kind == kind_t.GRADIENT && meta.own == 1) {
+            if (hdr.tag.isValid() != (meta.bare == 1)) {
+                meta.mergeable = 0;  // workers that sum different tensors learn it from the server
+            }
         }
         if (hdr.atp.kind == kind_t.STATUS) {  // it is about its sender's children, and this switch may be one of them
             there = hdr.atp.bitmap1;

@@ -7,6 +7,7 @@
 #ifndef AGGREGATORS
 #define AGGREGATORS 4096
 #endif
+#define CELLS AGGREGATORS
 
 #define UDP_PORT_ATP 48866
 

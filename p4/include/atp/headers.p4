@@ -7,9 +7,9 @@
 
 // What an ATP packet is
 enum bit<8> kind_t {
-    GRADIENT = 1,  // worker to server: integers, to be added on the way
+    GRADIENT = 1,  // worker to server: integers, to be added on the way; a bare one announces a tensor
     RAW = 2,       // worker to server: values of the tensor's own type, to be added at the server
-    RESULT = 3,    // server to workers: the sum, and the acknowledgement that frees the aggregators
+    RESULT = 3,    // server to workers: the sum, and the acknowledgement that frees the aggregators; bare if they were
     RELEASE = 4,   // server to a switch: the job is over; free this aggregator if the job holds it
     RELEASED = 5,  // switch to server: done
     QUERY = 6,     // worker to server: what has become of this chunk?
@@ -40,7 +40,13 @@ header atp_t {
     sequence_t sequence;  // number of the chunk, modulo 2^24
 }
 
+// behind the tag of a bare gradient, and of its result
+header largest_t {
+    exponent_t exponent;  // of the tensor
+}
+
 const bit<16> BYTES_ATP = 22;
+const bit<16> BYTES_BARE = BYTES_ATP + BYTES_TAG + 1;
 
 struct headers_t {
     ethernet_t ethernet;
@@ -49,6 +55,8 @@ struct headers_t {
     ipv4_options_t options;
     udp_t udp;
     atp_t atp;
+    tag_t tag;
+    largest_t largest;
     vector_t vector;
 }
 

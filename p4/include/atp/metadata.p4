@@ -42,7 +42,8 @@ struct metadata_t {
     owner_t owner;       // (epoch, job, sequence) of the packet
     bit<1> held;         // somebody's, and not for longer than its lifetime
     bit<1> own;          // the packet's (for a release: its job's)
-    bit<1> mergeable;    // the packet is of a whole child of this level: a worker, or a complete rack
+    bit<1> bare;         // it holds tags in place of vectors
+    bit<1> mergeable;    // the packet is of a whole child of this level, a worker or a complete rack, and of the aggregator's shape
     bit<1> repeated;     // that child is already in; of a status: some of this level's children are in where it comes from
     bit<1> complete;     // all children are in, a gradient's included
     bit<1> refused;      // another packet of the same chunk has found the aggregator taken, or its result has passed

@@ -42,11 +42,18 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
         events.count((bit<32>)hdr.atp.job * EVENTS + event);
     }
 
-    // a status turns into a gradient with the aggregator's values
-    action carry_vector() {
+    // a status turns into a gradient with what the aggregator holds
+    action with_vector() {
         hdr.vector.setValid();
         hdr.ipv4.length = BYTES_IPV4 + BYTES_UDP + BYTES_ATP + BYTES_VECTOR;
         hdr.udp.length = BYTES_UDP + BYTES_ATP + BYTES_VECTOR;
+    }
+
+    action without_vector() {
+        hdr.tag.setValid();
+        hdr.largest.setValid();
+        hdr.ipv4.length = BYTES_IPV4 + BYTES_UDP + BYTES_BARE;
+        hdr.udp.length = BYTES_UDP + BYTES_BARE;
     }
 
     action claim()          { decide(step_t.DROP,     operation_t.STORE,   change_t.CLAIM); count(event_t.CLAIM); }
@@ -63,8 +70,8 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
     action answer()         { decide(step_t.ANSWER,   operation_t.NONE,    change_t.KEEP);  count(event_t.ANSWER); }
     action spread()         { decide(step_t.SPREAD,   operation_t.NONE,    change_t.KEEP); }
     action spread_free()    { decide(step_t.SPREAD,   operation_t.NONE,    change_t.FREE);  count(event_t.FREE); }
-    action repair()         { decide(step_t.REPAIR,   operation_t.READ,    change_t.KEEP);  count(event_t.REPAIR); carry_vector(); }
-    action give_up()        { decide(step_t.REPAIR,   operation_t.READ,    change_t.FREE);  count(event_t.FLUSH); carry_vector(); }
+    action repair()         { decide(step_t.REPAIR,   operation_t.READ,    change_t.KEEP);  count(event_t.REPAIR); }
+    action give_up()        { decide(step_t.REPAIR,   operation_t.READ,    change_t.FREE);  count(event_t.FLUSH); }
     action go_on_free()     { decide(step_t.ON,       operation_t.NONE,    change_t.FREE); }
     action confirm()        { decide(step_t.RETURN,   operation_t.NONE,    change_t.KEEP); }
     action confirm_free()   { decide(step_t.RETURN,   operation_t.NONE,    change_t.FREE);  count(event_t.FREE); }
@@ -128,6 +135,13 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
 
     apply {
         decision.apply();
+        if (next == step_t.REPAIR) {
+            if (meta.bare == 1) {
+                without_vector();
+            } else {
+                with_vector();
+            }
+        }
     }
 }
 

@@ -10,12 +10,20 @@ parser AtpParser(packet_in packet, out headers_t hdr, inout metadata_t meta, ino
 
     state parse_protocol {
         packet.extract(hdr.atp);
-        transition select(hdr.atp.kind) {
-            kind_t.GRADIENT: parse_vector;
-            kind_t.RAW: parse_vector;
-            kind_t.RESULT: parse_vector;
+        transition select(hdr.atp.kind, hdr.udp.length) {
+            (kind_t.GRADIENT, BYTES_UDP + BYTES_BARE): parse_bare;
+            (kind_t.RESULT, BYTES_UDP + BYTES_BARE): parse_bare;
+            (kind_t.GRADIENT, _): parse_vector;
+            (kind_t.RAW, _): parse_vector;
+            (kind_t.RESULT, _): parse_vector;
             default: accept;
         }
+    }
+
+    state parse_bare {
+        packet.extract(hdr.tag);
+        packet.extract(hdr.largest);
+        transition accept;
     }
 
     state parse_vector {
@@ -32,6 +40,8 @@ control AtpDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.options);
         packet.emit(hdr.udp);
         packet.emit(hdr.atp);
+        packet.emit(hdr.tag);
+        packet.emit(hdr.largest);
         packet.emit(hdr.vector);
     }
 }

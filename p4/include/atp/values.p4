@@ -43,7 +43,9 @@ control Values(inout headers_t hdr, inout metadata_t meta) {
         bit<1> before;
         bit<1> saturated = 0;
         overflow.read(before, cell);
-        if (meta.operation == operation_t.STORE) {
+        if (!hdr.vector.isValid()) {
+            before = 0;
+        } else if (meta.operation == operation_t.STORE) {
             store(cell);
         } else if (meta.operation == operation_t.COMBINE) {
             add(cell, saturated);
@@ -52,7 +54,7 @@ control Values(inout headers_t hdr, inout metadata_t meta) {
             load(cell);
             hdr.atp.overflow = before;
         }
-        if (meta.operation != operation_t.NONE) {
+        if (hdr.vector.isValid() && meta.operation != operation_t.NONE) {
             overflow.write(cell, hdr.atp.overflow);
         }
     }

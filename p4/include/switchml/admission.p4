@@ -66,7 +66,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         } else if (hdr.status.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_STATUS;
         } else {
-            well_formed = well_formed && (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.RESULT);
+            well_formed = well_formed && hdr.tag.isValid();
         }
         well_formed = well_formed && hdr.switchml.version < 2 && hdr.switchml.epoch != 0;
 

@@ -7,11 +7,11 @@
 #ifndef POOL_CELLS
 #define POOL_CELLS 4096
 #endif
+#define CELLS POOL_CELLS
 
 #define UDP_PORT_SWITCHML 48864
 
 typedef bit<16> slot_t;
-typedef bit<8> exponent_t;  // of a block
 typedef bit<32> cell_t;     // where a (version, slot) of some job lies in the registers
 typedef bit<32> chunk_t;    // serial number of a chunk in its job's stream; compared modulo 2^32
 typedef bit<64> round_t;    // of a cell: epoch and chunk

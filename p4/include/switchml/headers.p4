@@ -7,8 +7,8 @@
 
 // What a SwitchML packet is
 enum bit<8> kind_t {
-    UPDATE = 1,  // worker to switch: add this vector; a bare one has none, and carries an exponent alone
-    RESULT = 2,  // switch to worker: the sum over all workers; of a bare round likewise
+    UPDATE = 1,  // worker to switch: add this vector; a bare one has a tag in its place
+    RESULT = 2,  // switch to worker: the sum over all workers, of vectors or of tags
     QUERY = 3,   // worker to switch: whom has this slot not seen?
     STATUS = 4   // switch to worker: the bitmap of whom it has
 }
@@ -45,6 +45,7 @@ struct headers_t {
     udp_t udp;
     switchml_t switchml;
     status_t status;
+    tag_t tag;
     vector_t vector;
 }
 

@@ -32,7 +32,7 @@ struct metadata_t {
     cell_t cell;
     bit<1> stale;
     bit<1> fresh;           // of a round that the cell has not begun: what it holds is of an earlier one
-    bit<1> bare;            // the cell's round has no vectors
+    bit<1> bare;            // the cell's round has tags in place of vectors
     bit<1> repeated;        // this worker is already in; for the parent's status: this switch is in there
     bit<1> first;           // nobody was in
     bit<1> complete;        // everybody is in, this packet included

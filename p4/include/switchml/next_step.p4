@@ -17,10 +17,14 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
     // a query or a status turns into a packet with what the cell holds, in the shape of its round
     action carry_held() {
         hdr.status.setInvalid();
-        hdr.ipv4.length = BYTES_IPV4 + BYTES_UDP + BYTES_SWITCHML;
-        hdr.udp.length = BYTES_UDP + BYTES_SWITCHML;
         hdr.switchml.mark = 1;
         meta.operation = operation_t.READ;
+    }
+
+    action with_tag() {
+        hdr.tag.setValid();
+        hdr.ipv4.length = BYTES_IPV4 + BYTES_UDP + BYTES_SWITCHML + BYTES_TAG;
+        hdr.udp.length = BYTES_UDP + BYTES_SWITCHML + BYTES_TAG;
     }
 
     action with_vector() {
@@ -94,8 +98,12 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
         }
         next = step_t.DROP;
         decision.apply();
-        if (asking == 1 && meta.operation == operation_t.READ && meta.bare == 0) {
-            with_vector();
+        if (asking == 1 && meta.operation == operation_t.READ) {
+            if (meta.bare == 1) {
+                with_tag();
+            } else {
+                with_vector();
+            }
         }
     }
 }

@@ -11,8 +11,8 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
     state parse_protocol {
         packet.extract(hdr.switchml);
         transition select(hdr.switchml.kind, hdr.udp.length) {
-            (kind_t.UPDATE, BYTES_UDP + BYTES_SWITCHML): accept;  // bare
-            (kind_t.RESULT, BYTES_UDP + BYTES_SWITCHML): accept;
+            (kind_t.UPDATE, BYTES_UDP + BYTES_SWITCHML + BYTES_TAG): parse_tag;
+            (kind_t.RESULT, BYTES_UDP + BYTES_SWITCHML + BYTES_TAG): parse_tag;
             (kind_t.UPDATE, _): parse_vector;
             (kind_t.RESULT, _): parse_vector;
             (kind_t.QUERY, _): parse_status;
@@ -23,6 +23,11 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
 
     state parse_status {
         packet.extract(hdr.status);
+        transition accept;
+    }
+
+    state parse_tag {
+        packet.extract(hdr.tag);
         transition accept;
     }
 
@@ -41,6 +46,7 @@ control SwitchMLDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.udp);
         packet.emit(hdr.switchml);
         packet.emit(hdr.status);
+        packet.emit(hdr.tag);
         packet.emit(hdr.vector);
     }
 }

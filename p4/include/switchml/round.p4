@@ -6,8 +6,8 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-// In a round either all packets have vectors or none has. Otherwise the sum would lack a worker's part. A packet of the
-// other shape is ignored.
+// In a round either all packets have vectors or all have tags. Otherwise the sum would lack a worker's part. A packet of
+// the other shape is ignored.
 control Round(in headers_t hdr, inout metadata_t meta) {
     register<round_t>(POOL_CELLS) round;
     register<bit<1>>(POOL_CELLS) bare;
@@ -16,14 +16,14 @@ control Round(in headers_t hdr, inout metadata_t meta) {
     apply {
         round_t current;
         bit<1> carries = 0;  // an update or a result
-        bit<1> is_bare = 1;
+        bit<1> is_bare = 0;
         round.read(current, meta.cell);
         bare.read(meta.bare, meta.cell);
         if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.RESULT) {
             carries = 1;
         }
-        if (hdr.vector.isValid()) {
-            is_bare = 0;
+        if (hdr.tag.isValid()) {
+            is_bare = 1;
         }
         int<32> ahead = (int<32>)(hdr.switchml.chunk - current[31:0]);
         if (meta.outdated == 1) {

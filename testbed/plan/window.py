@@ -1,32 +1,15 @@
-"""The packet size and the window that suit a network, each where it is not set.
-
-Packets are the largest there are, and enough of them are under way to fill the slowest link.
-"""
+"""The window that suits a network: enough packets are under way to fill the slowest link."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 
-from inalab.schemes.streaming import K_CHOICES, StreamSettings
-from inalab.testbed.plan.settings import TrialSettings
 from inalab.topologies.plan import NetworkPlan
 
 HOSTS = 0.002  # seconds of a round trip in which packets wait for hosts, which look at several at once
 MARGIN = 1.5  # round trips, because switches and hosts do not forward evenly
 FEWEST, MOST = 8, 1024
 UNLIMITED = 64
-
-
-def fitted(settings: TrialSettings, given: Collection[str]) -> TrialSettings:
-    """The settings with the k and the slots that suit the links, as far as they are not `given`, and the scheme has such."""
-    scheme = settings.of_scheme()
-    if not issubclass(scheme.Settings, StreamSettings):
-        return settings
-    k = settings.k if "k" in given else max(K_CHOICES)
-    plan = settings.plan()
-    slots = settings.slots if "slots" in given else window(plan, scheme.bits_on_wire(k), settings.latency / 1000)
-    return settings.changed(k=k, slots=slots)
 
 
 def window(plan: NetworkPlan, bits: int, latency: float = 0.0) -> int:
