@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,7 +31,8 @@ class InTurn:
         """`sampling` is of the sums that are compared with what was given."""
         self.collective, self.driver, self.sampling = collective, driver, sampling
         self.waiting = Waiting(driver.signal())
-        self.under_way: list[tuple[PendingSum, Sum]] = []
+        self.under_way: dict[PendingSum, Sum] = {}  # in the order in which they were started
+        self.memory: list[tuple[int, int]] = []  # from where to where theirs is, in order; none meet
         self.over = driver.event()
 
     def begin(self) -> None:
@@ -53,7 +55,7 @@ class InTurn:
                 if (pending := self.waiting.get()) is None:
                     leaving = True
                     continue
-                while any(_overlap(pending.tensor, earlier.tensor) for earlier, _ in under_way):
+                while self._meets(pending):
                     self._advance(NEVER)
                 self._start(pending)
             if under_way:
@@ -65,32 +67,38 @@ class InTurn:
         with reporting(pending):
             if self.sampling and pending.operation in COLLECTIVE:
                 pending.sample = self.sampling.before(pending.tensor)
-            then, pending.started = partial(keep, pending), self.driver.monotonic()
+            then, pending.started = partial(self._keep, pending), self.driver.monotonic()
             started = self.collective.start(values_of(pending.tensor), True, pending.label, then, pending.operation)
-            self.under_way.append((pending, started))
+            if not pending.is_completed():
+                self.under_way[pending] = started
+                insort(self.memory, pending.memory)
 
     def _advance(self, interrupt: int) -> None:
         """Go on until the first sum is over, or the descriptor is readable; others may be over before."""
-        pending, started = self.under_way[0]
+        pending, started = next(iter(self.under_way.items()))
         with reporting(pending):
             self.collective.advance(started, interrupt)
-        self.under_way[:] = [both for both in self.under_way if not both[0].is_completed()]
+        if pending.is_completed():
+            self._leave(pending)
+
+    def _keep(self, pending: PendingSum, started: Sum) -> None:
+        keep(pending, started)
+        self._leave(pending)
+
+    def _leave(self, pending: PendingSum) -> None:
+        if self.under_way.pop(pending, None) is not None:
+            del self.memory[bisect_left(self.memory, pending.memory)]
+
+    def _meets(self, pending: PendingSum) -> bool:
+        """Whether its tensor may share memory with another one under way."""
+        begins, ends = pending.memory
+        after = bisect_left(self.memory, (ends, 0))  # the first that begins where it ends, or later
+        return begins < ends and after > 0 and self.memory[after - 1][1] > begins
 
     def end(self, patience: float) -> None:
         """Take no more; wait up to `patience` seconds for what is under way."""
         self.waiting.put(None)
         self.over.wait(patience)
-
-
-def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether some of their elements may share memory: whether the ranges from their first to their last element meet."""
-    (start, end), (other_start, other_end) = _span(a), _span(b)
-    return start < other_end and other_start < end
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    elements = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
-    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
 
 
 def values_of(tensor: torch.Tensor) -> NDArray[Any]:

@@ -26,6 +26,7 @@ class PendingSum(dist.Work):
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
         self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
+        self.memory = _span(tensor)  # from where to where it is
         self.begun = driver.monotonic()
         self.started = self.begun  # when the scheme was given it
         self.ended = 0.0  # likewise, once it is over
@@ -75,6 +76,12 @@ class PendingSum(dist.Work):
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         return self.future
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where a tensor's first element begins in memory, and where its last one ends."""
+    elements = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
 
 
 class PendingAll(dist.Work):

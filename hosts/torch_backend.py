@@ -136,8 +136,8 @@ class InaProcessGroup(dist.ProcessGroup):
             return reason
         if (calls := self.calls) and (difference := calls.difference()):
             return difference
-        under_way = self.sums.under_way if self.sums else []
-        if under_way and time.monotonic() - under_way[0][0].started > self.timeout:
+        oldest = next(iter(self.sums.under_way), None) if self.sums else None
+        if oldest and time.monotonic() - oldest.started > self.timeout:
             return f"it was not over after {self.timeout:g} s, the timeout of the group"
         return None
 

@@ -144,7 +144,7 @@ class SimulatedSums:
     def __init__(self, simulation: Simulation, sampling: ScriptSampling | None) -> None:
         self.simulation, self.sampling = simulation, sampling
         self.driver = ScriptDriver(simulation)
-        self.under_way: list[tuple[PendingSum, Sum]] = []
+        self.under_way: dict[PendingSum, Sum] = {}  # nothing, once a call has returned
         self.counters = Counters()
 
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> PendingSum:

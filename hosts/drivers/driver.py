@@ -74,7 +74,10 @@ class Event(Protocol):
 
 
 class Signal(Protocol):
-    """Something that happens again and again. The descriptor ends a wait of an endpoint while it has happened and is not taken."""
+    """Something that happens again and again. The descriptor ends a wait of an endpoint when it happens, until it is taken.
+
+    Whoever takes it has to do so for all that have happened before waiting again: the descriptor may not tell of the rest.
+    """
 
     descriptor: int
 

@@ -152,16 +152,16 @@ class BatchSocket:
 
 
 class EventSignal:
-    """A hosts.drivers.driver.Signal: an eventfd(2)."""
+    """A hosts.drivers.driver.Signal: an eventfd(2), which is read once for all that has happened since."""
 
     def __init__(self) -> None:
-        self.descriptor = os.eventfd(0, os.EFD_SEMAPHORE)
+        self.descriptor, self.happened = os.eventfd(0), 0
 
     def set(self) -> None:
         os.eventfd_write(self.descriptor, 1)
 
     def take(self) -> None:
-        os.eventfd_read(self.descriptor)
+        self.happened = (self.happened or os.eventfd_read(self.descriptor)) - 1
 
     def close(self) -> None:
         os.close(self.descriptor)

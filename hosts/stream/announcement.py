@@ -8,6 +8,7 @@ workers share lanes; what is in one is then a number of 24 bits, so that the sum
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,21 @@ SHARED_BITS = 24
 
 def tag(x: NDArray[Any], empties: int = 0) -> int:
     """A tensor's, of SHARED_BITS bits. So many empty ones (< EMPTIES) were summed before it."""
-    return _words(x, True, empties)[0]
+    return _words(x.size, x.dtype, True, empties)[0]
 
 
 def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0) -> NDArray[np.int32]:
-    """The announcement of a tensor by one of `size` workers, shape (k,). So many empty ones (< EMPTIES) were summed before it."""
+    """The announcement of a tensor by one of `size` workers, shape (k,), which nobody may change. So many empty ones (< EMPTIES)
+    were summed before it."""
+    return _vector(x.size, x.dtype, rank, size, k, empties)
+
+
+@lru_cache(maxsize=4096)
+def _vector(elements: int, dtype: np.dtype, rank: int, size: int, k: int, empties: int) -> NDArray[np.int32]:
     lanes = k // 2
     vector = np.zeros(k, np.int32)
-    vector[[rank % lanes, lanes + rank % lanes]] = _words(x, size > lanes, empties)
+    vector[[rank % lanes, lanes + rank % lanes]] = _words(elements, dtype, size > lanes, empties)
+    vector.flags.writeable = False
     return vector
 
 
@@ -39,13 +47,13 @@ def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int, em
     shared = size > lanes
     ranks = [list(range(lane, size, lanes)) for lane in range(min(lanes, size))]
     words = total.reshape(2, lanes).T.astype(np.int64)
-    own = np.array(_words(x, shared, empties), np.int64)
+    own = np.array(_words(x.size, x.dtype, shared, empties), np.int64)
     if shared:
         unlike = [who for who, word in zip(ranks, words, strict=False) if (word != len(who) * own).any()]
         if not unlike:
             return None
         named = "; ".join(f"some of workers {', '.join(map(str, who))}" if len(who) > 1 else f"worker {who[0]}" for who in unlike)
-        return f"the workers sum different tensors: {_described(*_words(x, False, empties))} here, another on {named}"
+        return f"the workers sum different tensors: {_described(*_words(x.size, x.dtype, False, empties))} here, another on {named}"
     groups: dict[tuple[int, int], list[int]] = {}
     for (rank,), word in zip(ranks, words, strict=False):
         groups.setdefault((int(word[0]), int(word[1])), []).append(rank)
@@ -56,9 +64,10 @@ def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int, em
     return f"the workers sum different tensors: {'; '.join(listed)}"
 
 
-def _words(x: NDArray[Any], shared: bool, empties: int) -> tuple[int, int]:
+@lru_cache(maxsize=4096)
+def _words(elements: int, dtype: np.dtype, shared: bool, empties: int) -> tuple[int, int]:
     """Elements and dtype of a tensor, and the empty ones before it; for a shared lane two numbers that are mixed from them."""
-    elements, code = x.size, CODES[x.dtype] | empties << 22
+    code = CODES[dtype] | empties << 22
     if not shared:
         return elements & 0x7FFFFFFF, elements >> 31 << 2 | code
     first = _mixed(elements & 0xFFFFFFFF ^ _mixed(elements >> 32 << 2 | code))

@@ -130,7 +130,7 @@ def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     """It counts from when the scheme was given it; what somebody else knows comes first."""
     pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed", "the workers differ"]
     calls = SimpleNamespace(difference=lambda: why[1])
-    group = bare(pulse=lambda: why[0], timeout=6.0, sums=SimpleNamespace(under_way=[(pending, None)]), calls=calls)
+    group = bare(pulse=lambda: why[0], timeout=6.0, sums=SimpleNamespace(under_way={pending: None}), calls=calls)
     pending.begun -= 100
     pending.started -= 7
     assert group._reason() == "worker 1 was killed"
