@@ -96,6 +96,9 @@ class FakeSocket:
         self.coming = [c for c in self.coming if c[0] > self.clock.now]
         return arrived([packet for _, _, packet in here], self.sender.record)
 
+    def drive(self, core: Stream, until: float, interrupt: int = -1) -> bool:
+        return False
+
     def set_urgent(self, urgent: bool) -> None:
         self.urgent = urgent
 

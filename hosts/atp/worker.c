@@ -240,7 +240,9 @@ static void mark_again(Stream *s, const int32_t *rows, int count) {
     window_lost(&of(s)->window, last->chunk, last->order, s->sent);
 }
 
-static const Scheme scheme = {mark_again, ask};
+static bool received(Stream *s, const Datagrams *packets, double now) { return atp_worker_received(of(s), packets, now); }
+
+static const Scheme scheme = {mark_again, ask, received};
 
 /* This chunk does not fit into integers, or is an announcement that others differ from: it is sent as it is, to be added at the server. */
 static void make_raw(AtpWorker *w, int32_t i) {

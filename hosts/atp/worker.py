@@ -60,11 +60,13 @@ class AtpWorker(Stream):
         library().atp_worker_start(self.core, transfer, now)
 
     def _receive(self, packets: Any, now: float) -> bool:
-        before = self.stream.counters.results
-        fresh = bool(library().atp_worker_received(self.core, packets, now))
-        if self.stream.counters.results > before:
+        return bool(library().atp_worker_received(self.core, packets, now))
+
+    def _collect(self, now: float) -> None:
+        before = self.counters.results
+        super()._collect(now)
+        if self.counters.results > before:
             self.gauge.show(self.core.window.size)
-        return fresh
 
     def _total(self, t: UnderWay) -> NDArray[Any]:
         return t.result

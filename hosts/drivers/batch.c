@@ -2,10 +2,14 @@
 #include "batch.h"
 
 #include <errno.h>
+#include <linux/pkt_sched.h>
+#include <math.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 struct Batch {
     int descriptor, bytes, peers_count; /* bytes of a whole datagram */
@@ -73,6 +77,12 @@ int64_t batch_send(Batch *b, const int64_t *rows, int64_t count, int32_t length,
     return left < count ? left : count;
 }
 
+/* Let what is sent from now on leave this host before what is not urgent, or no longer. */
+void batch_set_urgent(Batch *b, bool urgent) {
+    int priority = urgent ? TC_PRIO_INTERACTIVE : 0;
+    setsockopt(b->descriptor, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority);
+}
+
 static bool known(const Batch *b, const struct sockaddr_in *source) {
     for (int i = 0; i < b->peers_count; i++)
         if (source->sin_port == b->peers[i].sin_port && source->sin_addr.s_addr == b->peers[i].sin_addr.s_addr)
@@ -100,4 +110,76 @@ int64_t batch_receive(Batch *b, uint32_t *lengths) {
         n++;
     }
     return n;
+}
+
+/* --- a stream over the socket, as long as nothing happens but packets and timers: the loop of hosts/drivers/stream.py in one call */
+
+static double monotonic(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+static struct timespec as_timespec(double seconds) {
+    double whole = floor(fmax(seconds, 0));
+    return (struct timespec){.tv_sec = whole, .tv_nsec = 1e9 * (fmax(seconds, 0) - whole)};
+}
+
+/* Send what is in the outbox; false if the kernel does not take all of it. The rest stays there. */
+static bool send_all(Batch *b, Outbox *o, int32_t together) {
+    bool urgent = false;
+    int64_t i = 0;
+    for (; i < o->count; i++) {
+        Send *send = &o->sends[i];
+        if (send->urgent != urgent)
+            batch_set_urgent(b, urgent = send->urgent);
+        while (send->count) {
+            int32_t length = send->length ? send->length : b->bytes;
+            int64_t sent = batch_send(b, o->leaving + send->first, send->count, length, send->length ? 1 : together, send->peer);
+            if (sent == -EINTR || sent == -ECONNREFUSED) /* the latter is about an earlier datagram */
+                continue;
+            if (sent < 0)
+                goto end;
+            send->first += sent;
+            send->count -= sent;
+        }
+    }
+end:
+    if (urgent)
+        batch_set_urgent(b, false);
+    o->count -= i;
+    memmove(o->sends, o->sends + i, o->count * sizeof *o->sends);
+    if (!o->count)
+        o->rows = 0;
+    return !o->count;
+}
+
+/* Let the stream go on until it is so late, the descriptor `interrupt` is readable, or there is something for others to do: a sum is
+   over, packets do not leave, a signal has come. Returns an enum driven, or -errno. */
+int64_t batch_drive(Batch *b, Stream *s, uint32_t *lengths, int32_t together, double until, int32_t interrupt) {
+    while (send_all(b, &s->outbox, together) && !s->finished_count && !s->announced_count) {
+        double now = monotonic();
+        double due = stream_expired(s, now).deadline;
+        if (now >= until)
+            break;
+        if (s->outbox.count)
+            continue;
+        struct pollfd ends[] = {{.fd = b->descriptor, .events = POLLIN}, {.fd = interrupt, .events = POLLIN}};
+        struct timespec left = as_timespec(fmin(due, until) - now);
+        if (ppoll(ends, 2, &left, NULL) < 0)
+            return errno == EINTR ? DRIVEN : -errno;
+        if (ends[1].revents)
+            return DRIVE_INTERRUPTED;
+        if (!ends[0].revents)
+            continue;
+        left = as_timespec(stream_nap(s));
+        if (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, NULL) == EINTR)
+            break;
+        int64_t come = batch_receive(b, lengths);
+        if (come < 0 && come != -EAGAIN && come != -EINTR && come != -ECONNREFUSED)
+            return come;
+        const Datagrams packets = {b->receiver.first, b->receiver.stride, come > 0 ? come : 0, lengths};
+        s->scheme->received(s, &packets, monotonic());
+    }
+    return DRIVEN;
 }

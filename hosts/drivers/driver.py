@@ -37,6 +37,13 @@ class Endpoint(Protocol):
         """What has come from peers; its memory is used again next time."""
         ...
 
+    def drive(self, core: Any, until: float, interrupt: int = NEVER) -> bool:
+        """Let a worker's core (hosts.stream.stream) go on by itself until it is so late; False where this cannot be done.
+
+        It ends earlier when a sum is over, when `interrupt` is readable, or when packets do not leave.
+        """
+        ...
+
     def close(self) -> None: ...
 
 

@@ -16,9 +16,10 @@ from selectors import DefaultSelector
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.cores import ffi, library, pointer
+from inalab.hosts.cores import enum, ffi, library, pointer
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.stream.stream import Stream
 from inalab.hosts.tcp.meeting import await_group, meet, reach
 from inalab.hosts.tcp.requests import Requested, Requests
 
@@ -28,8 +29,8 @@ MAX_SEGMENTS = 64  # datagrams that the kernel cuts one message into, at most
 MAX_MESSAGE = 65000  # bytes of such a message, at most
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 SOCKET_BUFFER = 4 << 20
+DRIVE_INTERRUPTED = enum("driven")["DRIVE_INTERRUPTED"]
 NICENESS = 10  # of the thread that computes
-INTERACTIVE = 6  # TC_PRIO_INTERACTIVE of linux/pkt_sched.h
 
 
 def _enlarge(udp: socket.socket) -> None:
@@ -63,6 +64,7 @@ class BatchSocket:
         self.socket.setblocking(False)
         self.sender, self.receiver = sender, Datagrams(receive_rows, sender.record)
         self._lengths = np.zeros(receive_rows, np.uint32)
+        self._lengths_pointer = pointer(self._lengths, "uint32_t[]")
         made = library().batch_new(self.socket.fileno(), sender.c, self.receiver.c, sender.record.itemsize)
         self._batch = ffi.gc(made, library().batch_free)
         addresses, ports = b"".join(socket.inet_aton(ip) for ip, _ in peers), [port for _, port in peers]
@@ -94,7 +96,7 @@ class BatchSocket:
 
     def set_urgent(self, urgent: bool) -> None:
         """Let what is sent from now on leave this host before what is not urgent, or no longer."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, INTERACTIVE if urgent else 0)
+        library().batch_set_urgent(self._batch, urgent)
 
     def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
         """Send these sender rows, in order, to a peer by number; waits while the interface is busy. Returns how many went out.
@@ -140,11 +142,19 @@ class BatchSocket:
     def receive(self) -> Datagrams:
         """All datagrams that are there, up to a block; their memory is used again next time."""
         while True:
-            n = library().batch_receive(self._batch, pointer(self._lengths, "uint32_t[]"))
+            n = library().batch_receive(self._batch, self._lengths_pointer)
             if n >= 0 or n == -errno.EAGAIN:
                 return self.receiver.first(max(n, 0), self._lengths[: max(n, 0)])
             if -n not in (errno.EINTR, errno.ECONNREFUSED):
                 raise OSError(-n, os.strerror(-n))
+
+    def drive(self, core: Stream, until: float, interrupt: int = -1) -> bool:
+        """Let a core go on until it is so late, or there is something else to do (batch.c)."""
+        how = library().batch_drive(self._batch, core.stream_pointer, self._lengths_pointer, self.segments, until, interrupt)
+        if how < 0:
+            raise OSError(-how, os.strerror(-how))
+        self.interrupted = how == DRIVE_INTERRUPTED
+        return True
 
     def close(self) -> None:
         """Close the socket."""

@@ -59,14 +59,18 @@ class StreamDriver(Summing):
             now = self.driver.monotonic()
             wake = core.expired(now)
             self._send()
-            arrived = self.endpoint.wait(min(wake - now, PULSE), interrupt)
+            until = min(core.may_be_driven, now + PULSE)
+            if until > now and self.endpoint.drive(core, until, interrupt):
+                core.driven(self.driver.monotonic())
+                self._send()
+            elif self.endpoint.wait(min(wake - now, PULSE), interrupt):
+                self.driver.nap(core.nap())
+                self._receive()
             if self.endpoint.interrupted:
                 return
-            if arrived:
-                self.driver.nap(core.nap())
-                if self._receive():
-                    self.pulsed = core.heard_at
-                    continue
+            if core.heard_at > self.pulsed:
+                self.pulsed = core.heard_at
+                continue
             now = self.driver.monotonic()
             if started.total is None and now - self.pulsed > PULSE:
                 self.pulsed = now

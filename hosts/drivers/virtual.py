@@ -112,6 +112,10 @@ class VirtualEndpoint:
                 lengths[row] = len(datagram)
         return self.receiver.first(count, lengths)
 
+    def drive(self, core: Any, until: float, interrupt: int = -1) -> bool:
+        """Each step takes virtual time."""
+        return False
+
     def close(self) -> None:
         self.host.endpoints.pop(self.local[1], None)
 

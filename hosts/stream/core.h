@@ -101,6 +101,7 @@ typedef struct Stream Stream;
 typedef struct {
     void (*mark_again)(Stream *, const int32_t *rows, int count);
     void (*ask)(Stream *, const int32_t *rows, const bool *again, int count, bool urgent);
+    bool (*received)(Stream *, const Datagrams *, double now);
 } Scheme;
 
 /* The sending half of a worker: `count` rows, one of each chunk under way. The first member of every scheme's worker. */

@@ -110,7 +110,7 @@ class Stream(ABC):
 
     def _set_up(self, core: Any) -> None:
         """Of this scheme's core, which has a stream."""
-        self.core, self.stream, self._stream = core, core.stream, ffi.addressof(core, "stream")
+        self.core, self.stream, self.stream_pointer = core, core.stream, ffi.addressof(core, "stream")
         self._counted = ffi.buffer(ffi.addressof(core.stream, "counters"))
         self.rows = values(self.stream.rows, self.count)  # records with fields, one a chunk under way
         self.timers = [RetransmissionTimer(of=ffi.addressof(self.stream.paths[i], "timer")) for i in range(self.stream.paths_count)]
@@ -149,7 +149,7 @@ class Stream(ABC):
 
     def expired(self, now: float) -> float:
         """Do what is due at this time, and find when the next thing is, unless packets come before."""
-        watch = library().stream_expired(self._stream, now)
+        watch = library().stream_expired(self.stream_pointer, now)
         oldest = int(watch.oldest)
         self._collect(now)
         if self.inquiry is None:
@@ -162,6 +162,15 @@ class Stream(ABC):
         if self.inquiry is None:
             return min(float(watch.deadline), self.patient_from + self.patience)
         return min(float(watch.deadline), self.inquiry.due, self.inquiry.until)
+
+    def driven(self, now: float) -> None:
+        """See to what the core leaves to be done, after a driver has let it go on by itself."""
+        self._collect(now)
+
+    @property
+    def may_be_driven(self) -> float:
+        """Until when a driver may let the core go on by itself. 0: not at all, as packets are noted, or an inquiry is under way."""
+        return 0.0 if self.timeline or self.inquiry else self.patient_from + self.patience
 
     def attended(self, now: float) -> None:
         """Somebody waits for a sum from now on: the time before does not count as the network's silence."""
@@ -179,7 +188,7 @@ class Stream(ABC):
 
     def nap(self) -> float:
         """Seconds in which more results may come, to be handled in one batch: a quarter of what is outstanding takes so long."""
-        return float(library().stream_nap(self._stream))
+        return float(library().stream_nap(self.stream_pointer))
 
     # --- what differs between schemes
 
@@ -263,7 +272,7 @@ class Stream(ABC):
     # --- when a sum cannot be completed
 
     def _inquire(self, reason: str | None, now: float) -> None:
-        row = int(library().stream_oldest_row(self._stream))
+        row = int(library().stream_oldest_row(self.stream_pointer))
         self.inquiry = Inquiry(row, self._chunk(row), self._where(row), reason, now + QUERY_PATIENCE, now)
         self._forget_answers(row)
         self._ask_on(now)

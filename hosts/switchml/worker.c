@@ -174,7 +174,9 @@ void switchml_ask_whom(SwitchML *w, int64_t row) {
     stream_put(&w->stream, rows, 1, false, sizeof(SwitchmlStatus), w->stream.count);
 }
 
-static const Scheme scheme = {mark_again, ask};
+static bool received(Stream *s, const Datagrams *packets, double now) { return switchml_received(of(s), packets, now); }
+
+static const Scheme scheme = {mark_again, ask, received};
 
 /* --- receiving */
 
