@@ -3,14 +3,16 @@
    All chunks that a job ever sends form one stream, numbered from 0; chunk q is added by server q mod S, has place q mod w in the window
    of w chunks, and asks for the aggregator of that place. It is sent once chunk q - w has its result.
 
-   The first chunk of an all-reduce announces the tensor: a bare packet with its tag and this worker's largest exponent. The result has
-   the largest of all, which gives the factor that makes integers of the tensor's floats; they wait for it. With a fixed factor they do
-   not wait. What does not fit into integers, alone or in the sum, is sent as raw values and added at the server. So is the announcement
-   itself, where tags differ, which tells who sums another tensor (hosts.stream.announcement). */
+   The first chunk of an all-reduce announces the tensor: a bare packet with its tag and the exponent that suits most of this worker's
+   chunks. The result has the largest of all workers', which gives the factor that makes integers of the tensor's floats; they wait for
+   it. A chunk that is too large for the factor, or so small that it would be rounded off, is sent as raw values and added at the
+   server. With a fixed factor nothing waits, and what is small is rounded. The announcement itself is sent as raw values where tags
+   differ, which tells who sums another tensor (hosts.stream.announcement). */
 #include "inside.h"
 
 #include "../stream/quantization.h"
 
+#define FINE 8        /* bits that the largest value of a chunk has at least, as an integer */
 #define MOST_WAITS 16 /* queries about a chunk that others are missing in; then its aggregator is flushed, lest they miss it for ever */
 
 static const Scheme scheme;
@@ -80,18 +82,37 @@ static bool fits(const float *chunk, int64_t count, double scaling) {
 static double scaling_of(const AtpWorker *w, const Transfer *t) { return w->scaling ? w->scaling : w->stream.scales[t->exponent]; }
 static double step_in(const AtpWorker *w, const Transfer *t) { return w->scaling ? 1 / w->scaling : w->stream.steps[t->exponent]; }
 
-/* The largest exponent of a tensor's chunks that are finite; others are sent as raw values. */
-static uint8_t largest_exponent(const Transfer *t, int64_t k) {
-    uint8_t largest = CODE_ZERO;
-    for (int64_t j = 0; j < t->length - 1; j++) {
-        uint8_t code = block_exponent((const float *)t->values + j * k, elements_of(t, j, k));
-        if (code != CODE_NOT_FINITE && code > largest)
-            largest = code;
-    }
-    return largest;
+/* How far below the tensor's exponent that of a chunk may be: with 31 bits for the sum of n workers it has FINE or more then. */
+static int range_of(const AtpWorker *w) { return 30 - FINE - (int)ceil(log2(w->stream.workers)); }
+
+/* Whether integers do for a chunk with this exponent. */
+static bool in_range(const AtpWorker *w, uint8_t exponent, uint8_t code) {
+    return code == CODE_ZERO || (code <= exponent && code + range_of(w) >= exponent);
 }
 
-/* Put a tensor's chunk into its packet, behind its announcement; one that does not fit into integers is marked. */
+/* The exponent with which integers do for as many of a tensor's chunks as possible; of several the largest. */
+static uint8_t best_exponent(const AtpWorker *w, const Transfer *t) {
+    int64_t k = w->stream.k, counts[256] = {0}, inside = 0, most = 0;
+    int best = CODE_ZERO;
+    for (int64_t j = 0; j < t->length - 1; j++)
+        counts[block_exponent((const float *)t->values + j * k, elements_of(t, j, k))]++;
+    for (int code = CODE_ZERO + 1; code < CODE_NOT_FINITE; code++) {
+        int left_behind = code - range_of(w) - 1;
+        inside += counts[code] - (left_behind > CODE_ZERO ? counts[left_behind] : 0);
+        if (counts[code] && inside >= most) {
+            most = inside;
+            best = code;
+        }
+    }
+    return best;
+}
+
+/* Whether integers do for a worker's own chunk. */
+static bool integers_do(const AtpWorker *w, const Transfer *t, const float *own, int64_t count) {
+    return w->scaling ? fits(own, count, w->scaling) : in_range(w, t->exponent, block_exponent(own, count));
+}
+
+/* Put a tensor's chunk into its packet, behind its announcement; one for which integers do not do is marked. */
 static void fill(AtpWorker *w, int32_t place, const Transfer *t) {
     Stream *s = &w->stream;
     int64_t j = s->rows[place].chunk - t->start, k = s->k;
@@ -108,7 +129,7 @@ static void fill(AtpWorker *w, int32_t place, const Transfer *t) {
     }
     const float *own = (const float *)t->values + (j - 1) * k;
     int64_t count = elements_of(t, j - 1, k);
-    if (t->floats && fits(own, count, scaling_of(w, t))) {
+    if (t->floats && integers_do(w, t, own, count)) {
         quantize(own, count, scaling_of(w, t), lanes, k);
         return;
     }
@@ -198,7 +219,7 @@ static void release(AtpWorker *w, double now) {
 void atp_worker_start(AtpWorker *w, const Transfer *new, double now) {
     Transfer *t = stream_start(&w->stream, new);
     if (t->floats && t->values && !w->scaling)
-        t->exponent = largest_exponent(t, w->stream.k);
+        t->exponent = best_exponent(w, t);
     release(w, now);
 }
 

@@ -355,6 +355,29 @@ def test_every_tensor_has_a_factor_of_its_own(largest: float) -> None:
     assert {int(packet["kind"]) for _, _, packet in net.sent} == {wire.KIND_GRADIENT}
 
 
+def test_an_outlier_spoils_no_other_chunk() -> None:
+    """Chunks far above or below most others are sent as they are, whatever order they come in."""
+    made, net, _ = worker(
+        lambda gradient, peer: [
+            (
+                RTT,
+                result(
+                    gradient,
+                    flags=gradient["flags"] & wire.OVERFLOW | (wire.OVERFLOW | wire.RAW) * (gradient["kind"] == wire.KIND_RAW),
+                ),
+            )
+        ]
+    )
+    x = np.linspace(-1, 1, 9 * K).astype(np.float32)
+    x[2 * K : 3 * K] *= 1e20
+    x[5 * K : 6 * K] *= 1e-9
+    x[7 * K : 8 * K] = 0
+    np.testing.assert_allclose(made.all_reduce(x), x, rtol=1e-6, atol=2.0**-30)
+    np.testing.assert_array_equal(made.all_reduce(x)[5 * K : 6 * K], x[5 * K : 6 * K])
+    raw = [sequence(packet) for _, _, packet in net.sent if packet["kind"] == wire.KIND_RAW]
+    assert sorted(raw) == [3, 6, 13, 16]
+
+
 def test_atp_refuses_results_of_another_group() -> None:
     def answer(gradient: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
         forged = result(gradient, epoch=EPOCH - 1)

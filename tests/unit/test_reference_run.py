@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inalab.testbed.plan import experiment as registry
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.record.runs import load_run
+from inalab.testbed.record.runs import load_run, rounded
 
 REFERENCE = Path("results/reference/quickstart")
 
@@ -15,7 +15,8 @@ def test_it_is_what_a_users_first_run_is_compared_with() -> None:
     run, quickstart = load_run(REFERENCE), registry.load("quickstart")
     planned = quickstart.trials(quickstart.Settings(), 1)
     assert [(t["name"], t["factors"], t["seed"]) for t in run.trials] == [(p.name, p.factors, p.seed) for p in planned]
-    assert [TrialSettings(**t["settings"]).resolved() for t in run.trials] == [p.settings.resolved() for p in planned]
+    recorded = [rounded(TrialSettings(**t["settings"]).resolved()) for t in run.trials]
+    assert recorded == rounded([p.settings.resolved() for p in planned])
     assert all(t["valid"] for t in run.trials) and run.record["git"]["changed"] is False
     assert len({t["metrics"]["model_digest"] for t in run.trials}) == 1
 
