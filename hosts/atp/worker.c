@@ -112,13 +112,19 @@ static bool integers_do(const AtpWorker *w, const Transfer *t, const float *own,
     return w->scaling ? fits(own, count, w->scaling) : in_range(w, t->exponent, block_exponent(own, count));
 }
 
+/* The tensor that a chunk is of, which is under way; NULL if none. */
+static Transfer *tensor_of(const Stream *s, int64_t chunk) {
+    for (int64_t i = 0; i < s->transfers_count; i++)
+        if (chunk >= s->transfers[i].start && chunk < s->transfers[i].start + s->transfers[i].length)
+            return &s->transfers[i];
+    return NULL;
+}
+
 /* Put a tensor's chunk into its packet, behind its announcement; one for which integers do not do is marked. */
 static void fill(AtpWorker *w, int32_t place, const Transfer *t) {
     Stream *s = &w->stream;
     int64_t j = s->rows[place].chunk - t->start, k = s->k;
     uint32_t *lanes = vector(&s->packets, place);
-    if (j < 0 || j >= t->length)
-        return;
     s->rows[place].bare = j == 0;
     if (!t->values)
         return;
@@ -143,14 +149,6 @@ static void fill(AtpWorker *w, int32_t place, const Transfer *t) {
 static int by_next(const void *a, const void *b, void *places) {
     int64_t x = ((const Place *)places)[*(const int32_t *)a].next, y = ((const Place *)places)[*(const int32_t *)b].next;
     return (x > y) - (x < y);
-}
-
-/* The tensor that a chunk is of, which is under way; NULL if none. */
-static Transfer *tensor_of(const Stream *s, int64_t chunk) {
-    for (int64_t i = 0; i < s->transfers_count; i++)
-        if (chunk >= s->transfers[i].start && chunk < s->transfers[i].start + s->transfers[i].length)
-            return &s->transfers[i];
-    return NULL;
 }
 
 /* Whether a place has a chunk to send: floats that have no factor yet wait. */
@@ -209,8 +207,7 @@ static void release(AtpWorker *w, double now) {
     int n = released(w, ready);
     for (int i = 0; i < n; i++) {
         open_place(w, ready[i]);
-        for (int64_t t = 0; t < s->transfers_count; t++)
-            fill(w, ready[i], &s->transfers[t]);
+        fill(w, ready[i], tensor_of(s, s->rows[ready[i]].chunk));
     }
     if (n)
         stream_send(s, ready, n, now, false);

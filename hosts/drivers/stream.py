@@ -77,11 +77,10 @@ class StreamDriver(Summing):
                 if reason := self._reason():
                     core.give_up(reason, now)
 
-    def _receive(self) -> bool:
-        """Take in all that is there and send what it releases; False if no new result came."""
-        fresh = self.core.received(self.endpoint.receive(), self.driver.monotonic())
+    def _receive(self) -> None:
+        """Take in all that is there and send what it releases."""
+        self.core.received(self.endpoint.receive(), self.driver.monotonic())
         self._send()
-        return fresh
 
     def _send(self) -> None:
         """Do what the core wants done."""
