@@ -3,13 +3,7 @@ MLfabric's planner and the simulator take; and what PyTorch scripts see of it (b
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import time
-from functools import cache
-from multiprocessing.connection import Pipe
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -24,83 +18,14 @@ from inalab.hosts.mlfabric.schedule import Schedule
 from inalab.hosts.mlfabric.transfers import Fetch, Pass
 from inalab.hosts.switchml import wire
 from inalab.schemes.switchml import SCHEME
-from inalab.switches.bmv2 import installation
-from inalab.switches.cache import cache_directory
-from inalab.switches.commands import Commands
-from inalab.switches.embedded.build import c_compiler
-from inalab.switches.forwarding import Station
-from inalab.switches.switchml import Child, Pool, admit
-from inalab.switches.target import Target, on_interfaces, tell
 from inalab.testbed import backends
-from inalab.testbed.command import bench_scripts
+from inalab.testbed.command import bench_scripts, bench_switches
 from inalab.testbed.command.terminal import Terminal
-from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
-from inalab.testbed.record.runs import ROOT
+from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.trial.harness import Job, all_reduce, as_tensors
-from inalab.topologies import isolation
 from inalab.topologies.racks import Racks
 
-GENERATOR = ROOT / "switches" / "bench" / "generator.c"
-SECONDS = 3.0
-SLOTS = {"embedded": 64, "bmv2": 16}  # of the generator's window; BMv2 drops at its input beyond
-PORTS = 4
 EVENTS = 30
-# aims, with 4 ports on two cores: packets/s of the embedded switch, and how many times those of BMv2
-PACKETS = {64: 250_000, 256: 150_000}
-RATIOS = {64: 10, 256: 12}
-
-
-@cache
-def build_generator() -> Path:
-    """The traffic generator, compiled next to the switches' cache."""
-    made = cache_directory() / "generator"
-    made.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([c_compiler(), "-O2", "-o", str(made), str(GENERATOR)], check=True)
-    return made
-
-
-def generator_job(workers: int, slots: int) -> list[str]:
-    """Admit the generator's workers, spread evenly over the ports."""
-    children = [Child(w, w * PORTS // workers, Station(f"02:00:00:00:00:{w + 1:02x}", f"10.0.0.{w + 1}")) for w in range(workers)]
-    commands = Commands()
-    commands.add("set_queue_depth 4096")
-    admit(commands, 0, Pool(0, slots), children, None)
-    return commands.lines
-
-
-def throughput(k: int, workers: int, target: Target) -> dict[str, float]:
-    """Packets per second through one switch of PORTS ports, closed loop; the switch's own share of a processor, too."""
-    generator, slots = build_generator(), SLOTS[target.name]
-    receiver, sender = Pipe(duplex=False)
-
-    def inside() -> int:
-        sink = subprocess.Popen(["unshare", "--net", "sleep", "60"])
-        time.sleep(0.2)
-        names = {port: f"s{port}" for port in range(PORTS)}
-        for port, name in names.items():
-            subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"g{port}"], check=True)
-            subprocess.run(["ip", "link", "set", f"g{port}", "netns", str(sink.pid)], check=True)
-            subprocess.run(["ip", "link", "set", name, "up"], check=True)
-            subprocess.run(["nsenter", "-t", str(sink.pid), "-n", "ip", "link", "set", f"g{port}", "up"], check=True)
-        switch = on_interfaces(target.switch("bench", Path("/run"), seed=0), names)
-        control = tell(switch, generator_job(workers, slots))
-        command = [str(generator), str(k), str(slots), str(SECONDS), str(workers // PORTS), *(f"g{p}" for p in names)]
-        done = subprocess.run(["nsenter", "-t", str(sink.pid), "-n", *command], capture_output=True, text=True, check=True)
-        received = sum(port["received"] for port in control.ports().values())
-        result = json.loads(done.stdout)
-        fields = Path(f"/proc/{switch.dataplane()}/stat").read_text().rpartition(")")[2].split()
-        busy = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") / result["seconds"]
-        sender.send({"pps": received / result["seconds"], "missing": result["missing"], "busy": busy})
-        return 0
-
-    pid = isolation.start(inside)
-    sender.close()
-    try:
-        return receiver.recv()  # type: ignore[no-any-return]
-    except EOFError:
-        raise SettingsError("the throughput benchmark failed; see above") from None
-    finally:
-        isolation.wait(pid)
 
 
 def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dict[str, float]:
@@ -115,37 +40,6 @@ def goodput(workers: int, rate: float, k: int, slots: int, elements: int) -> dic
     slowest = sorted(max(host[turn]["seconds"] for host in turns) for turn in range(1, 4))
     rate_had = elements / slowest[1]
     return {"ate": rate_had, "share": rate_had / wire.line_rate_bound(rate, k)}
-
-
-def switches(console: Console) -> None:
-    """Packets per second of the embedded switch; and of simple_switch, where it is there, with the ratio."""
-    table = Table(title=f"one switch, {PORTS} ports, {SECONDS:g} s each", box=SIMPLE_HEAD)
-    for heading in ("target", "k", "workers", "slots", "packets/s", "aim", "busy", "missing", "embedded ÷ bmv2", "aim"):
-        table.add_column(heading, justify="right")
-    absent = installation.missing()
-    for k in (64, 256):
-        targets = {name: backends.with_switches(name).target(SCHEME, k) for name in ("embedded", *(() if absent else ("bmv2",)))}
-        for workers in (4, 8):
-            had = {name: throughput(k, workers, target) for name, target in targets.items()}
-            for name, r in had.items():
-                aims = [f"{PACKETS[k]:,}", "", ""] if workers == PORTS else ["", "", ""]
-                if name == "bmv2":
-                    aims = ["", f"{had['embedded']['pps'] / r['pps']:.1f}", f"{RATIOS[k]}"]
-                first = (
-                    name,
-                    str(k),
-                    str(workers),
-                    str(SLOTS[name]),
-                    f"{r['pps']:,.0f}",
-                    aims[0],
-                    f"{100 * r['busy']:.0f} %",
-                    f"{r['missing']:.0f}",
-                )
-                table.add_row(*first, *aims[1:])
-    console.print(table)
-    if absent:
-        names = ", ".join(piece.name for piece in absent)
-        console.print(f"bmv2 was not measured: {names} cannot be found (make doctor)", soft_wrap=True)
 
 
 def of_racks(hosts: int, size: int) -> Fabric:
@@ -236,7 +130,7 @@ def main() -> None:
     console = Terminal()
     plans(console)
     simulations(console)
-    switches(console)
+    bench_switches.switches(console)
     table = Table(title="workers, one rack, against the line-rate bound", box=SIMPLE_HEAD)
     for heading in ("workers", "Mbit/s", "k", "slots", "ATE/s", "of the bound", "aim"):
         table.add_column(heading, justify="right")

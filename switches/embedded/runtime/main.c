@@ -51,6 +51,7 @@ static void watch(int epoll, int fd, uint64_t who) {
 
 // ask to be told when a blocked port takes packets again, and stop asking when it does
 static void watch_ports(int epoll) {
+    if (!ports_turned()) return;
     for (unsigned port = 0; port < MAX_PORTS; port++) {
         if (!port_exists(port) || port_blocked(port) == watched_for_room[port]) continue;
         watched_for_room[port] = port_blocked(port);

@@ -38,6 +38,7 @@ struct port {
 static struct port *ports[MAX_PORTS];
 static uint16_t used[MAX_PORTS];
 static unsigned used_count;
+static bool turned;  // a port has been blocked, or takes packets again
 struct port_counts port_counts[MAX_PORTS];
 
 static void die(const char *interface, const char *what) {
@@ -192,7 +193,7 @@ static void flush(unsigned port) {
             port_counts[port].sent += (unsigned)sent;
             p->first += (unsigned)sent;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            p->blocked = true;
+            p->blocked = turned = true;
             return;
         } else if (errno != EINTR) {  // this packet cannot go: ENOBUFS, ENETDOWN, EMSGSIZE
             port_counts[port].send_errors++;
@@ -225,7 +226,14 @@ void ports_flush(void) {
 
 void port_writable(unsigned port) {
     ports[port]->blocked = false;
+    turned = true;
     flush(port);
+}
+
+bool ports_turned(void) {
+    bool was = turned;
+    turned = false;
+    return was;
 }
 
 static void read_statistics(unsigned port) {

@@ -160,6 +160,7 @@ bool port_read(unsigned port);       // handle a batch; true if more is waiting
 uint8_t *port_buffer(unsigned port); // room for one packet to send; NULL while the interface takes no more
 void port_send(unsigned port, size_t length);
 void ports_flush(void);
+bool ports_turned(void);  // whether a port has been blocked since the last call, or takes packets again
 void port_writable(unsigned port);
 bool port_blocked(unsigned port);
 void port_failed(unsigned port);     // read the error that the kernel keeps for the socket, so that it is kept no longer
