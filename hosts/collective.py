@@ -82,13 +82,25 @@ class AggregationError(RuntimeError):
         return AggregationError(str(self), self.incomplete, self.missing)
 
 
+class Call(Enum):
+    """What a sum is for. All workers have to call the same."""
+
+    ALL_REDUCE, AVERAGE, SCALED_SUM, REDUCE_SCATTER, REDUCE_SCATTER_AVERAGE, SCALED_REDUCE_SCATTER = range(6)
+
+
 @dataclass(frozen=True)
 class Label:
     """What a tensor is called in messages, and how urgent its sum is: the lower the number, the more. Most schemes keep the order
-    in which sums start."""
+    in which sums start.
+
+    `call` and `floats` are for telling workers apart that sum different things: what the sum is for, and, where the integers that
+    are summed stand for so many floats (hosts.exact), how many these are.
+    """
 
     name: str = ""
     priority: int = 0
+    call: Call = Call.ALL_REDUCE
+    floats: int = 0
 
 
 UNNAMED = Label()

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Label, Operation, Sum
 from inalab.hosts.drivers.driver import Driver
 from inalab.hosts.pending import PendingSum, Waiting
+from inalab.hosts.reductions import PLAIN, Reduction, write
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 
@@ -39,9 +39,11 @@ class InTurn:
         """Begin to take sums."""
         self.over = self.driver.start(self.run, "ina")
 
-    def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> PendingSum:
+    def sum(
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN
+    ) -> PendingSum:
         """Begin to sum a tensor over all workers, in its place."""
-        pending = PendingSum(tensor, label, operation, self.driver)
+        pending = PendingSum(tensor, label, operation, self.driver, reduction)
         self.waiting.put(pending)
         return pending
 
@@ -65,10 +67,8 @@ class InTurn:
 
     def _start(self, pending: PendingSum) -> None:
         with reporting(pending):
-            if self.sampling and pending.operation in COLLECTIVE:
-                pending.sample = self.sampling.before(pending.tensor)
             then, pending.started = partial(self._keep, pending), self.driver.monotonic()
-            started = self.collective.start(values_of(pending.tensor), True, pending.label, then, pending.operation)
+            started = self.collective.start(given(pending, self.sampling), True, pending.label, then, pending.operation)
             if not pending.is_completed():
                 self.under_way[pending] = started
                 insort(self.memory, pending.memory)
@@ -101,42 +101,26 @@ class InTurn:
         self.over.wait(patience)
 
 
-def values_of(tensor: torch.Tensor) -> NDArray[Any]:
-    """What is summed for a tensor; float16 is summed as float32."""
-    values = tensor.detach().resolve_neg()
-    return _lent(values.float().contiguous() if tensor.dtype == torch.float16 else values.contiguous())
-
-
-class _Lender:
-    """A tensor's memory for numpy, which keeps this, and so the tensor, for as long as it needs it.
-
-    Tensor.numpy() would do, but makes the storage one that can never be resized again, as some scripts do with what was summed.
-    """
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor = tensor
-        self.__array_interface__ = {
-            "version": 3, "shape": tuple(tensor.shape), "data": (tensor.data_ptr(), False),
-            "typestr": np.dtype(str(tensor.dtype).removeprefix("torch.")).str,
-        }  # fmt: skip
-
-
-def _lent(tensor: torch.Tensor) -> NDArray[Any]:
-    """A contiguous tensor's memory."""
-    return np.asarray(_Lender(tensor)) if tensor.numel() else tensor.clone().numpy()
+def given(pending: PendingSum, sampling: ScriptSampling | None) -> NDArray[Any]:
+    """What this worker gives to a sum, of which a sample is kept where it is one that is compared."""
+    values = pending.reduction.values(pending.tensor)
+    if sampling and pending.operation in COLLECTIVE:
+        pending.sample = sampling.before(values)
+    return pending.reduction.given(values)
 
 
 def keep(pending: PendingSum, started: Sum) -> None:
     """Put the sum in the tensor's place, in its dtype, unless it is there already; autograd learns of it in both cases."""
-    tensor, total = pending.tensor, torch.from_numpy(started.total)
+    tensor = pending.tensor
+    assert started.total is not None
     pending.version, pending.update = started.version, started.update
     with reporting(pending):
+        total = pending.reduction.total(started.total, tensor)
         if pending.sample is not None:
             number, sample = pending.sample
-            tally.sampled(number, sample.of_sum([total.reshape(-1)]))
+            tally.sampled(number, sample.of_sum([total.reshape(-1) * pending.reduction.divisor]))
         if total.data_ptr() != tensor.data_ptr():
-            with torch.no_grad():
-                tensor.copy_(total.view_as(tensor))
+            write(tensor, total)
         elif not tensor.is_inference():
             torch.autograd.graph.increment_version(tensor)
         pending.finish()

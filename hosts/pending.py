@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import queue
+import threading
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -11,18 +14,53 @@ import torch.distributed as dist
 from inalab.hosts.collective import UNNAMED, Label, Operation, Update
 from inalab.hosts.drivers.driver import Driver, Signal
 from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.reductions import PLAIN, Reduction
 from inalab.hosts.sampling import Sample
 from inalab.hosts.tally import tally
+
+
+class Callbacks:
+    """Threads in which futures are completed, and so what scripts have chained to them runs: in the order in which sums end.
+
+    Those of sums that a callback begins are a level deeper, in a thread of their own, so that a callback can wait for them.
+    """
+
+    def __init__(self) -> None:
+        self.here = threading.local()
+        self.levels: list[queue.SimpleQueue[Callable[[], None]]] = []
+        self.growing = threading.Lock()
+
+    @property
+    def level(self) -> int:
+        """Of what begins in this thread."""
+        return getattr(self.here, "level", 0)
+
+    def put(self, level: int, complete: Callable[[], None]) -> None:
+        """Complete a future, soon."""
+        with self.growing:
+            while len(self.levels) <= level:
+                self.levels.append(queue.SimpleQueue())
+                threading.Thread(target=self._run, args=(len(self.levels),), name="ina callbacks", daemon=True).start()
+        self.levels[level].put(complete)
+
+    def _run(self, deeper: int) -> None:
+        self.here.level, waiting = deeper, self.levels[deeper - 1]
+        while True:
+            waiting.get()()
+
+
+callbacks = Callbacks()
 
 
 class PendingSum(dist.Work):
     """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
 
     def __init__(
-        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, driver: Driver = SOCKETS
-    ) -> None:
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, driver: Driver = SOCKETS,
+        reduction: Reduction = PLAIN,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.tensor, self.label, self.operation, self.driver = tensor, label, operation, driver
+        self.tensor, self.label, self.operation, self.driver, self.reduction = tensor, label, operation, driver, reduction
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
         self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
@@ -32,10 +70,10 @@ class PendingSum(dist.Work):
         self.ended = 0.0  # likewise, once it is over
         self.error: Exception | None = None
         self.over = driver.event()
-        self.signal: torch.futures.Future[None] = torch.futures.Future()
-        # a future that was given an exception holds it as a value, which DDP takes for a gradient; one whose callback
-        # raises has failed
-        self.future = self.signal.then(self._outcome)
+        self.level = callbacks.level
+        self.asking = threading.Lock()
+        self.signal: torch.futures.Future[None] | None = None  # which completes the future, where somebody has asked for it
+        self.future: torch.futures.Future[list[torch.Tensor]] | None = None
 
     def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
         if self.error is not None:
@@ -47,8 +85,11 @@ class PendingSum(dist.Work):
         self.error, self.ended = error, self.driver.monotonic()
         if error is None:
             tally.summed(self.tensor.nbytes, self.ended - self.begun)
-        self.over.set()
-        self.signal.set_result(None)
+        with self.asking:
+            self.over.set()
+            signal = self.signal
+        if signal is not None:
+            callbacks.put(self.level, lambda: signal.set_result(None))
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait until it is over; 0 is for as long as it takes. Raises AggregationError, or TimeoutError."""
@@ -75,7 +116,16 @@ class PendingSum(dist.Work):
         return [self.tensor]
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
-        return self.future
+        """The same for everyone. Its value is a list of the one tensor."""
+        with self.asking:
+            if self.future is None:
+                self.signal = torch.futures.Future()
+                # a future that was given an exception holds it as a value, which DDP takes for a gradient; one whose
+                # callback raises has failed
+                self.future = self.signal.then(self._outcome)
+                if self.over.is_set():
+                    self.signal.set_result(None)
+            return self.future
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
@@ -87,7 +137,7 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 class PendingAll(dist.Work):
     """Several pieces of work that are waited for as one."""
 
-    def __init__(self, pieces: list[dist.Work]) -> None:
+    def __init__(self, pieces: list[Any]) -> None:
         super().__init__()
         self.pieces = pieces
 
@@ -96,6 +146,77 @@ class PendingAll(dist.Work):
         for piece in self.pieces:
             piece.wait(timeout) if timeout else piece.wait()
         return True
+
+    def synchronize(self) -> None:
+        """See wait."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        return all(piece.is_completed() for piece in self.pieces)
+
+    def is_success(self) -> bool:
+        return all(piece.is_success() for piece in self.pieces)
+
+    def exception(self) -> Any:
+        """The first piece's that failed."""
+        return next((error for piece in self.pieces if (error := piece.exception()) is not None), None)
+
+    def result(self) -> list[torch.Tensor]:
+        return [tensor for piece in self.pieces for tensor in piece.result()]
+
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
+        """Its value are the tensors of all pieces."""
+        whole: torch.futures.Future[Any] = torch.futures.collect_all([piece.get_future() for piece in self.pieces])
+        return whole.then(lambda all_over: [tensor for one in all_over.value() for tensor in one.value()])
+
+
+class Followed(dist.Work):
+    """Work, and what is to be done once it is over, before anybody goes on; `result` are the tensors that somebody waits for."""
+
+    def __init__(self, work: Any, follow: Callable[[], None], result: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.work, self.follow, self.tensors = work, follow, result
+        self.once, self.followed = threading.Lock(), False
+
+    def _follow(self) -> None:
+        with self.once:
+            if not self.followed:
+                self.follow()
+            self.followed = True
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait until it is over; 0 is for as long as it takes."""
+        self.work.wait(timeout) if timeout else self.work.wait()
+        self._follow()
+        return True
+
+    def synchronize(self) -> None:
+        """See wait."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        if self.work.is_completed() and self.work.is_success():
+            self._follow()
+        return bool(self.work.is_completed())
+
+    def is_success(self) -> bool:
+        return bool(self.work.is_success())
+
+    def exception(self) -> Any:
+        return self.work.exception()
+
+    def result(self) -> list[torch.Tensor]:
+        return self.tensors
+
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
+        """Its value are the tensors that somebody waits for."""
+
+        def follow(over: torch.futures.Future[Any]) -> list[torch.Tensor]:
+            over.value()  # raises what went wrong
+            self._follow()
+            return self.tensors
+
+        return self.work.get_future().then(follow)  # type: ignore[no-any-return]
 
 
 class Waiting:

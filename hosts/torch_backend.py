@@ -1,12 +1,13 @@
-"""`torch.distributed.init_process_group("ina")`: SUM all-reduces over the network's scheme, everything else over Gloo.
+"""`torch.distributed.init_process_group("ina")`: sums over the network's scheme, everything else over Gloo.
 
 Registered through the entry point `torch.backends`, so that a script needs no import. A script runs on the hosts of a
 network by `inalab launch`, which tells each worker its place in the environment variable INALAB_PLACE.
 
-A group is a ProcessGroup whose backend is Gloo, with all-reduce overridden. All-reduces of dense float32, float16 and int32
-tensors by SUM go to one thread in the order of the calls, which is the same on all workers; several may be under way, as
-DDP's buckets are. One group of all workers at a time has the scheme, the first that is made; when it is destroyed, the next
-one that is made has it, with an epoch of its own. Groups of some workers, and further groups of all, are Gloo's alone.
+A group is a ProcessGroup whose backend is Gloo, with every collective overridden. All-reduces that the scheme can carry
+(hosts.reductions), and reduce-scatters, which are all-reduces of which each worker keeps a part, go to one thread in the order of
+the calls, which is the same on all workers; several may be under way, as DDP's buckets are. One group of all workers at a time has
+the scheme, the first that is made; when it is destroyed, the next one that is made has it, with an epoch of its own. Groups of some
+workers, and further groups of all, are Gloo's alone. Gloo gets dense copies of strided tensors (hosts.dense).
 
 Why every collective is overridden, also those that are only handed on: torch calls a group that is written in Python with the
 interpreter's lock held, and would go on to Gloo's queue with it. A thread of Gloo that has done with a tensor waits for that
@@ -30,15 +31,27 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import AllgatherOptions, AllToAllOptions, BarrierOptions, PrefixStore, ReduceScatterOptions
+from torch._C._distributed_c10d import (
+    AllgatherOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    GatherOptions,
+    PrefixStore,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
+)
 
 from inalab.hosts.calls import Calls
-from inalab.hosts.collective import UNNAMED, Collective, Counters, Label, Operation
+from inalab.hosts.collective import UNNAMED, Call, Collective, Counters, Label, Operation
+from inalab.hosts.dense import dense_ones, flat
 from inalab.hosts.epoch import NONE, draw
 from inalab.hosts.in_turn import COLLECTIVE, InTurn
 from inalab.hosts.launch_files import LaunchFiles
-from inalab.hosts.pending import PendingAll
+from inalab.hosts.pending import Followed, PendingAll
 from inalab.hosts.place import Place, Pulse
+from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction, write
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 from inalab.hosts.tcp.connection import count_segments
@@ -51,7 +64,6 @@ joined: list[InaProcessGroup] = []  # the group of this process that has the sch
 stores: list[Any] = []  # of all groups so far
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
 ENDING = 5.0  # seconds that sums under way may take when a group is destroyed
-SUMMED = (torch.float32, torch.float16, torch.int32)
 
 
 @dataclass(frozen=True)
@@ -155,71 +167,128 @@ class InaProcessGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         return "ina"
 
+    # --- sums
+
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_reduce."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
-        if self.collective is None or len(given) != 1 or op != dist.ReduceOp.SUM or not _summable(given[0]):
-            gloo = self._noted(_described(given[0]) if len(given) == 1 else "all_reduce", self.gloo, given)
-            return _timed(gloo.allreduce, given, *([opts] if opts is not None else []))
-        return self.sum(given[0])
+        how = reduction(given[0], op, self.size()) if self.collective is not None and len(given) == 1 else None
+        if how is not None:
+            return self._summed(given[0], how, _label(given[0], how, how.call))
+        call = _described(given[0]) if len(given) == 1 else "all_reduce"
+        return _timed(lambda: self._carried(call, "allreduce", (given,), opts or AllreduceOptions()))
 
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
         """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
         label counts for nothing, and there is no other operation."""
-        if self.sums is None or self.collective is None or not _summable(tensor):
+        if self.collective is None or reduction(tensor, dist.ReduceOp.SUM, self.size()) is None:
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
-            return _timed(self._noted(_described(tensor), self.gloo, [tensor]).allreduce, [tensor])
+            return self.allreduce([tensor])
+        return self._summed(tensor, PLAIN, label, operation)
+
+    def _summed(self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM) -> Any:
+        assert self.sums is not None
         with self.turn:
             if self.calls and operation in COLLECTIVE:
-                self.calls.note(_described(tensor, self.place.scheme.name))
-            return self.sums.sum(tensor, label, operation)
+                self.calls.note(_described(tensor, self.place.scheme.name, how, label.call))
+            return self.sums.sum(tensor, label, operation, how)
 
-    def allreduce_coalesced(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.all_reduce_coalesced."""
-        return self._noted("all_reduce_coalesced", self.gloo, tensors).allreduce_coalesced(tensors, opts)
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_reduce_coalesced: each tensor has its own carrier."""
+        each = _options(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
+        return PendingAll([self.allreduce([tensor], each) for tensor in tensors])
 
-    def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.broadcast."""
-        return self._noted("broadcast", self.gloo, tensors).broadcast(tensors, opts)
-
-    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        """See torch.distributed.all_gather."""
-        return self._noted("all_gather", self.gloo, inputs).allgather(outputs, inputs, opts or AllgatherOptions())
-
-    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        """Several of torch.distributed.all_gather_into_tensor at once."""
-        gloo, pairs = self._noted("all_gather_into_tensor", self.gloo, inputs), zip(outputs, inputs, strict=True)
-        return PendingAll([gloo._allgather_base(o, i, opts or AllgatherOptions()) for o, i in pairs])
-
-    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.reduce_scatter."""
-        return self._noted("reduce_scatter", self.gloo, inputs).reduce_scatter(outputs, inputs, opts or ReduceScatterOptions())
+    def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
+        """See torch.distributed.reduce_scatter_tensor. The scheme sums all of it, and each worker keeps its part."""
+        opts = opts or ReduceScatterOptions()
+        divided = given.numel() == self.size() * output.numel() and given.dtype == output.dtype
+        how = reduction(given, opts.reduceOp, self.size()) if self.collective is not None and divided else None
+        if how is None:
+            return self._carried("reduce_scatter_tensor", "_reduce_scatter_base", (output, given), opts)
+        return self._kept(output, given.detach().resolve_neg().clone(memory_format=torch.contiguous_format), how)
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Several of torch.distributed.reduce_scatter_tensor at once."""
-        gloo, pairs = self._noted("reduce_scatter_tensor", self.gloo, inputs), zip(outputs, inputs, strict=True)
-        return PendingAll([gloo._reduce_scatter_base(o, i, opts or ReduceScatterOptions()) for o, i in pairs])
+        return PendingAll([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.reduce_scatter."""
+        opts = opts or ReduceScatterOptions()
+        alike = len(outputs) == 1 and all(one.shape == outputs[0].shape and one.dtype == outputs[0].dtype for one in inputs[0])
+        whole = torch.stack([one.detach() for one in inputs[0]]) if self.collective is not None and alike else None
+        how = reduction(whole, opts.reduceOp, self.size()) if whole is not None else None
+        if whole is None or how is None:
+            return self._carried("reduce_scatter", "reduce_scatter", (outputs, inputs), opts)
+        return self._kept(outputs[0], whole, how)
+
+    def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Followed:
+        """Sum all workers' parts, in memory of their own, and keep this worker's."""
+        summed = self._summed(whole, how, _label(whole, how, how.scattered))
+        part = whole.reshape(self.size(), -1)[self.rank()]
+        return Followed(summed, lambda: write(output, part.view(output.shape)), [output])
+
+    # --- Gloo's. torch calls a group that is written in Python with the interpreter's lock held
+
+    def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.broadcast."""
+        return self._carried("broadcast", "broadcast", (tensors,), opts)
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_gather."""
+        return self._carried("all_gather", "allgather", (outputs, inputs), opts or AllgatherOptions())
+
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Several of torch.distributed.all_gather_into_tensor at once."""
+        return PendingAll([self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
+
+    def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_gather_into_tensor."""
+        return self._carried("all_gather_into_tensor", "_allgather_base", (output, given), opts or AllgatherOptions())
 
     def all_to_all_single(self, output: Any, given: Any, out_sizes: Any, sizes: Any, opts: Any = None) -> Any:
         """See torch.distributed.all_to_all_single."""
-        gloo = self._noted("all_to_all_single", self.gloo, given)
-        return gloo.alltoall_base(output, given, out_sizes, sizes, opts or AllToAllOptions())
+        return self._carried("all_to_all_single", "alltoall_base", (output, given), out_sizes, sizes, opts or AllToAllOptions())
+
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_to_all."""
+        return self._carried("all_to_all", "alltoall", (outputs, inputs), opts or AllToAllOptions())
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.reduce."""
+        return self._carried("reduce", "reduce", (tensors,), opts or ReduceOptions())
+
+    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.gather."""
+        return self._carried("gather", "gather", (outputs, inputs), opts or GatherOptions())
+
+    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.scatter."""
+        return self._carried("scatter", "scatter", (outputs, inputs), opts or ScatterOptions())
+
+    def barrier(self, opts: Any = None) -> Any:
+        """See torch.distributed.barrier."""
+        return self._carried("barrier", "barrier", (), opts or BarrierOptions())
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """See torch.distributed.monitored_barrier."""
+        self._noted("monitored_barrier", ())
+        self.gloo.monitored_barrier(timeout or timedelta(seconds=self.timeout), wait_all_ranks)
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.send."""
-        return self._message(lambda: self._noted("", self.gloo, tensors).send(tensors, rank, tag), self.rank(), rank, tag)
+        return self._message(lambda: self._carried("", "send", (tensors,), rank, tag), self.rank(), rank, tag)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.recv."""
-        return self._message(lambda: self._noted("", self.gloo, []).recv(tensors, rank, tag), rank, self.rank(), tag)
+        return self._message(lambda: self._carried("", "recv", (tensors,), rank, tag), rank, self.rank(), tag)
 
     def recv_anysource(self, tensors: Any, tag: int) -> Any:
         """See torch.distributed.recv without a source."""
         if self.simulation is not None:
             raise RuntimeError("in virtual time, recv has to name the worker that it receives from")
-        return self._noted("", self.gloo, []).recv_anysource(tensors, tag)
+        return self._carried("", "recv_anysource", (tensors,), tag)
 
     def _message(self, carry: Callable[[], Any], source: int, to: int, tag: int) -> Any:
         """One of Gloo's from a worker to another, by their ranks in this group."""
@@ -228,44 +297,27 @@ class InaProcessGroup(dist.ProcessGroup):
         message = self.simulation.announce(self.ranks[source], self.ranks[to], tag, self.ranks)
         return PendingMessage(carry(), self.simulation, message)
 
-    def barrier(self, opts: Any = None) -> Any:
-        """See torch.distributed.barrier."""
-        return self._noted("barrier", self.gloo, []).barrier(opts or BarrierOptions())
+    def _carried(self, call: str, method: str, tensors: tuple[Any, ...], *options: Any) -> Any:
+        """Have Gloo carry a call with these tensors, the last of which are given, by one of its methods."""
+        self._noted(call, tensors[-1:])
+        dense, back = dense_ones(tensors)
+        work = getattr(self.gloo, method)(*dense, *options)
+        if not back:
+            return work
 
-    # the following release the lock by themselves: they are only noted
+        def give_back() -> None:
+            for own, copy in back:
+                write(own, copy)
 
-    def all_gather_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.all_gather_into_tensor."""
-        return self._noted("all_gather_into_tensor", super(), given).all_gather_single(output, given, *options, **named)
+        return Followed(work, give_back, flat(tensors[0]))
 
-    def reduce_scatter_single(self, output: Any, given: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.reduce_scatter_tensor."""
-        return self._noted("reduce_scatter_tensor", super(), given).reduce_scatter_single(output, given, *options, **named)
-
-    def reduce(self, tensors: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.reduce."""
-        return self._noted("reduce", super(), tensors).reduce(tensors, *options, **named)
-
-    def gather(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.gather."""
-        return self._noted("gather", super(), inputs).gather(outputs, inputs, *options, **named)
-
-    def scatter(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.scatter."""
-        return self._noted("scatter", super(), inputs).scatter(outputs, inputs, *options, **named)
-
-    def alltoall(self, outputs: Any, inputs: Any, *options: Any, **named: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.all_to_all."""
-        return self._noted("all_to_all", super(), inputs).alltoall(outputs, inputs, *options, **named)
-
-    def _noted(self, call: str, carrier: Any, tensors: Any) -> Any:
-        """What carries a call with these tensors, Gloo or torch's own way to it, once it is noted; "" is one of a worker alone."""
-        tally.left_to_gloo(tensors)
+    def _noted(self, call: str, given: tuple[Any, ...]) -> None:
+        """Gloo carries a call with these tensors; "" is one of a worker alone."""
+        tally.left_to_gloo(given)
         if self.simulation is not None and call:
             self.simulation.ask(Meeting(self.ranks))
         if self.calls and call:
             self.calls.note(call)
-        return carrier
 
     def shutdown(self) -> None:
         """End the thread and the scheme, once what is under way is over."""
@@ -283,13 +335,20 @@ class InaProcessGroup(dist.ProcessGroup):
             self.calls = None
 
 
-def _timed(all_reduce: Callable[..., Any], *given: Any) -> Any:
+def _options(op: Any) -> AllreduceOptions:
+    """Of an all-reduce by this operation."""
+    made = AllreduceOptions()
+    made.reduceOp = op
+    return made
+
+
+def _timed(all_reduce: Callable[[], Any]) -> Any:
     """Begin an all-reduce of Gloo's, and tally how long it takes, where that is not in virtual time.
 
     Whoever ends it calls back: this thread, or one of Gloo's, which holds no lock of its queue while it waits for Python's.
     """
     begun = time.monotonic()
-    work = all_reduce(*given)
+    work = all_reduce()
     if current:
         return work
     work.get_future().add_done_callback(lambda _: tally.gloo_seconds.append(time.monotonic() - begun))
@@ -305,14 +364,15 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
     return int(store.get("epoch"))
 
 
-def _described(tensor: torch.Tensor, carrier: str = "Gloo") -> str:
-    """An all-reduce of it, as a note. A scheme sums float16 as float32: the two are one call."""
-    dtype = torch.float32 if tensor.dtype == torch.float16 and carrier != "Gloo" else tensor.dtype
-    return f"all_reduce of {tensor.numel()} {str(dtype).removeprefix('torch.')} over {carrier}"
+def _label(tensor: torch.Tensor, how: Reduction, call: Call) -> Label:
+    """What tells a script's call from others."""
+    return Label(call=call, floats=tensor.numel() if how.exactly else 0)
 
 
-def _summable(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in SUMMED and tensor.layout == torch.strided and tensor.device.type == "cpu"
+def _described(tensor: torch.Tensor, carrier: str = "Gloo", how: Reduction | None = None, call: Call = Call.ALL_REDUCE) -> str:
+    """A sum of it, as a note. What a scheme sums alike is one call."""
+    dtype = tensor.dtype if how is None else torch.float32 if tensor.dtype in FLOATS else torch.int32
+    return f"{call.name.lower()} of {tensor.numel()} {str(dtype).removeprefix('torch.')} over {carrier}"
 
 
 def leave_tally() -> None:

@@ -15,6 +15,9 @@ def register() -> None:
 
     if "ina" not in dist.Backend.backend_list:
         dist.Backend.register_backend("ina", _create, extended_api=True, devices=["cpu"])
+        from inalab.hosts.torch_functions import extend
+
+        extend()
 
 
 def _create(*given: Any) -> Any:

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum
 from inalab.hosts.drivers.sockets import SocketDriver
-from inalab.hosts.in_turn import COLLECTIVE, keep, reporting, values_of
+from inalab.hosts.in_turn import given, keep, reporting
 from inalab.hosts.pending import PendingSum
+from inalab.hosts.reductions import PLAIN, Reduction
 from inalab.hosts.sampling import ScriptSampling
 
 
@@ -147,13 +148,13 @@ class SimulatedSums:
         self.under_way: dict[PendingSum, Sum] = {}  # nothing, once a call has returned
         self.counters = Counters()
 
-    def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> PendingSum:
+    def sum(
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN
+    ) -> PendingSum:
         """Sum a tensor over all workers, in its place."""
-        pending = PendingSum(tensor, label, operation, self.driver)
+        pending = PendingSum(tensor, label, operation, self.driver, reduction)
         with reporting(pending):
-            if self.sampling and operation in COLLECTIVE:
-                pending.sample = self.sampling.before(tensor)
-            values = values_of(tensor)
+            values = given(pending, self.sampling)
             answer = self.simulation.ask(Summand(values, label, operation))
             for one in fields(Counters):
                 setattr(self.counters, one.name, getattr(self.counters, one.name) + getattr(answer.counters, one.name))

@@ -14,11 +14,12 @@ import torch
 from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.in_turn import InTurn
-from inalab.hosts.pending import PendingSum
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import InaProcessGroup
 
-METHODS = ("allreduce", "sum", "shutdown", "_noted", "_message", "_reason", "_has_scheme", "_join", "_leave")
+METHODS = (
+    "allreduce", "sum", "shutdown", "_summed", "_carried", "_noted", "_message", "_reason", "_has_scheme", "_join", "_leave"
+)  # fmt: skip
 
 
 class Doubling(Summing):
@@ -63,6 +64,16 @@ class InPlace(Doubling):
         return started.flat
 
 
+class GlooWork:
+    """Work of Gloo's, which is over when its future is."""
+
+    def __init__(self) -> None:
+        self.future: torch.futures.Future[Any] = torch.futures.Future()
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        return self.future
+
+
 class GlooCalls:
     """Stands for Gloo, and keeps what is handed on to it."""
 
@@ -71,7 +82,7 @@ class GlooCalls:
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         self.given.append(tensors)
-        return PendingSum(torch.ones(1))
+        return GlooWork()
 
 
 def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) -> Any:

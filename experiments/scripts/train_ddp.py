@@ -1,4 +1,4 @@
-"""An ordinary DistributedDataParallel script: only the backend's name is inalab's.
+"""An ordinary DistributedDataParallel script, or one with FSDP2: only the backend's name is inalab's.
 
 inalab launch -- experiments/scripts/train_ddp.py --backend ina
 inalab launch --scheme gloo -- experiments/scripts/train_ddp.py --backend gloo
@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 Batch = Callable[[], tuple[torch.Tensor, torch.Tensor]]
@@ -34,7 +35,7 @@ class Characters(nn.Module):
         """Logits (batch, 128, context) of the next characters of x (batch, context)."""
         h = self.embed(x) + self.position(torch.arange(x.shape[1]))
         logits: torch.Tensor = self.head(self.layers(h, mask=self.mask, is_causal=True))
-        return logits.transpose(1, 2)
+        return logits.transpose(1, 2).contiguous()
 
 
 def digits(rank: int, model: str) -> tuple[nn.Module, Batch, tuple[torch.Tensor, torch.Tensor], float]:
@@ -72,6 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", default="ina")
     parser.add_argument("--model", choices=("mlp", "deep", "transformer"), default="mlp")
+    parser.add_argument("--parallel", choices=("ddp", "fsdp2"), default="ddp")
     parser.add_argument("--steps", type=int, default=40)
     options = parser.parse_args()
 
@@ -80,7 +82,15 @@ def main() -> None:
     model, batch, (inputs, targets), rate = (characters if options.model == "transformer" else digits)(
         dist.get_rank(), options.model
     )
-    replica = DistributedDataParallel(model, bucket_cap_mb=0.03 if options.model == "deep" else 0.1)
+    replica: nn.Module = model
+    if options.parallel == "ddp":
+        replica = DistributedDataParallel(model, bucket_cap_mb=0.03 if options.model == "deep" else 0.1)
+    else:
+        kinds = (nn.TransformerEncoderLayer,) if isinstance(model, Characters) else (nn.Linear,)
+        for layer in model.modules():
+            if isinstance(layer, kinds):
+                fully_shard(layer)
+        fully_shard(model)
     optimizer = torch.optim.SGD(replica.parameters(), lr=rate, momentum=0.9)
     begun = time.monotonic()
     for _ in range(options.steps):
@@ -89,7 +99,7 @@ def main() -> None:
         nn.functional.cross_entropy(replica(x), y).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     seconds = time.monotonic() - begun
-    with torch.no_grad():
+    with torch.no_grad():  # all workers, because FSDP2 gathers the parameters
         logits = model(inputs)
         loss, accuracy = nn.functional.cross_entropy(logits, targets), (logits.argmax(1) == targets).float().mean()
     if dist.get_rank() == 0:

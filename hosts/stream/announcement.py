@@ -14,46 +14,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import workers
+from inalab.hosts.collective import UNNAMED, Call, Label, workers
 
 CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
-NAMES = {code: str(dtype) for dtype, code in CODES.items()}
+EXACT = 3  # code of float32 of which each element is summed as several integers
+NAMES = {1: "float32", 2: "int32", EXACT: "float32"}
 SHARED_BITS = 24
 
 
-def tag(x: NDArray[Any], empties: int = 0) -> int:
+def tag(x: NDArray[Any], empties: int = 0, label: Label = UNNAMED) -> int:
     """A tensor's, of SHARED_BITS bits. So many empty ones (< EMPTIES) were summed before it."""
-    return _words(x.size, x.dtype, True, empties)[0]
+    return _words(*_kind(x, label), True, empties)[0]
 
 
-def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0) -> NDArray[np.int32]:
+def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0, label: Label = UNNAMED) -> NDArray[np.int32]:
     """The announcement of a tensor by one of `size` workers, shape (k,), which nobody may change. So many empty ones (< EMPTIES)
     were summed before it."""
-    return _vector(x.size, x.dtype, rank, size, k, empties)
+    return _vector(*_kind(x, label), rank, size, k, empties)
+
+
+def _kind(x: NDArray[Any], label: Label) -> tuple[int, int]:
+    """Elements, and a code of six bits for dtype and call."""
+    return label.floats or x.size, (EXACT if label.floats else CODES[x.dtype]) | label.call.value << 2
 
 
 @lru_cache(maxsize=4096)
-def _vector(elements: int, dtype: np.dtype, rank: int, size: int, k: int, empties: int) -> NDArray[np.int32]:
+def _vector(elements: int, code: int, rank: int, size: int, k: int, empties: int) -> NDArray[np.int32]:
     lanes = k // 2
     vector = np.zeros(k, np.int32)
-    vector[[rank % lanes, lanes + rank % lanes]] = _words(elements, dtype, size > lanes, empties)
+    vector[[rank % lanes, lanes + rank % lanes]] = _words(elements, code, size > lanes, empties)
     vector.flags.writeable = False
     return vector
 
 
-def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int, empties: int = 0) -> str | None:
+def differences(
+    total: NDArray[np.int32], x: NDArray[Any], size: int, k: int, empties: int = 0, label: Label = UNNAMED
+) -> str | None:
     """Who sums something else than x, by the sum of all announcements; None if no worker does."""
+    kind = _kind(x, label)
     lanes = k // 2
     shared = size > lanes
     ranks = [list(range(lane, size, lanes)) for lane in range(min(lanes, size))]
     words = total.reshape(2, lanes).T.astype(np.int64)
-    own = np.array(_words(x.size, x.dtype, shared, empties), np.int64)
+    own = np.array(_words(*kind, shared, empties), np.int64)
     if shared:
         unlike = [who for who, word in zip(ranks, words, strict=False) if (word != len(who) * own).any()]
         if not unlike:
             return None
         named = "; ".join(f"some of workers {', '.join(map(str, who))}" if len(who) > 1 else f"worker {who[0]}" for who in unlike)
-        return f"the workers sum different tensors: {_described(*_words(x.size, x.dtype, False, empties))} here, another on {named}"
+        return f"the workers sum different tensors: {_described(*_words(*kind, False, empties))} here, another on {named}"
     groups: dict[tuple[int, int], list[int]] = {}
     for (rank,), word in zip(ranks, words, strict=False):
         groups.setdefault((int(word[0]), int(word[1])), []).append(rank)
@@ -65,18 +74,20 @@ def differences(total: NDArray[np.int32], x: NDArray[Any], size: int, k: int, em
 
 
 @lru_cache(maxsize=4096)
-def _words(elements: int, dtype: np.dtype, shared: bool, empties: int) -> tuple[int, int]:
-    """Elements and dtype of a tensor, and the empty ones before it; for a shared lane two numbers that are mixed from them."""
-    code = CODES[dtype] | empties << 22
+def _words(elements: int, code: int, shared: bool, empties: int) -> tuple[int, int]:
+    """Elements and code of a tensor, and the empty ones before it; for a shared lane two numbers that are mixed from them."""
+    code |= empties << 22
     if not shared:
-        return elements & 0x7FFFFFFF, elements >> 31 << 2 | code
-    first = _mixed(elements & 0xFFFFFFFF ^ _mixed(elements >> 32 << 2 | code))
+        return elements & 0x7FFFFFFF, elements >> 31 << 6 | code
+    first = _mixed(elements & 0xFFFFFFFF ^ _mixed(elements >> 32 << 6 | code))
     return first >> 32 - SHARED_BITS, _mixed(first ^ 0x9E3779B9) >> 32 - SHARED_BITS
 
 
 def _described(low: int, high: int) -> str:
     behind = f" behind {empties} empty tensors" if (empties := high >> 22) else ""
-    return f"{(high >> 2 & 0xFFFFF) << 31 | low:,} elements of {NAMES.get(high & 3, 'an unknown type')}{behind}"
+    call = high >> 2 & 0xF
+    by = f" for {Call(call).name.lower()}" if 0 < call < len(Call) else ""
+    return f"{(high >> 6 & 0xFFFF) << 31 | low:,} elements of {NAMES.get(high & 3, 'an unknown type')}{by}{behind}"
 
 
 def _mixed(x: int) -> int:

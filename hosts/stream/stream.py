@@ -133,7 +133,7 @@ class Stream(ABC):
         self.under_way[self.started] = taken_in
         t = ffi.new("Transfer *")
         t.id, t.length, t.elements = self.started, self._chunks(flat.size), flat.size
-        t.floats, t.tag = flat.dtype == np.float32, tag(started.flat, started.empties)
+        t.floats, t.tag = flat.dtype == np.float32, tag(started.flat, started.empties, started.label)
         t.values, t.result = (ffi.cast("void *", array.ctypes.data) for array in (flat, taken_in.result))
         t.announcement = ffi.cast("int32_t *", taken_in.announcement.ctypes.data)
         self._start(t, now)
@@ -254,7 +254,7 @@ class Stream(ABC):
                 self.timeline.note(now, int((self.rows["chunk"] >= 0).sum()), sent - again, again, results)
 
     def _announcement(self, started: Sum) -> NDArray[np.int32]:
-        return announce(started.flat, self.membership.rank, self.membership.size, self.k, started.empties)
+        return announce(started.flat, self.membership.rank, self.membership.size, self.k, started.empties, started.label)
 
     def _check_announcements(self) -> None:
         s = self.stream
@@ -265,7 +265,7 @@ class Stream(ABC):
 
     def _check_announcement(self, total: NDArray[np.int32], started: Sum) -> None:
         """Raise AggregationError if some worker sums another tensor."""
-        if unlike := differences(total, started.flat, self.membership.size, self.k, started.empties):
+        if unlike := differences(total, started.flat, self.membership.size, self.k, started.empties, started.label):
             who = f"worker {self.membership.rank}: job {self.membership.job}"
             raise AggregationError(f"{who} cannot be completed: {unlike}", incomplete=True)
 

@@ -18,7 +18,7 @@ from inalab.testbed.trial.launch import with_large_packets
 
 SCRIPTS = ROOT / "experiments" / "scripts"
 SCHEMES = ("switchml", "atp", "ring", "byteps", "gloo")
-LOSSES = (0.0, 0.001, 0.01)
+TRAININGS = {("ddp", 0.0): "1.5", ("ddp", 0.001): "", ("ddp", 0.01): "1.6", ("fsdp2", 0.0): "1.5", ("fsdp2", 0.01): ""}  # with aims
 AIMS = {4096: 1.6, 16_384: 1.25, 65_536: 1.18, 262_144: 1.15}  # of SwitchML's sums, in S / B
 
 
@@ -50,17 +50,17 @@ def sums(console: Console) -> None:
 
 
 def training(console: Console) -> None:
-    """An unchanged DistributedDataParallel script against Gloo, in one run each."""
+    """An unchanged script against Gloo, in one run each: DistributedDataParallel, and FSDP2."""
     table = Table(title="train_ddp.py with defaults", box=SIMPLE_HEAD)
-    for heading in ("loss", "gloo", "switchml", "gloo ÷ switchml", "aim", "atp", "gloo ÷ atp"):
+    for heading in ("parallel", "loss", "gloo", "switchml", "gloo ÷ switchml", "aim", "atp", "gloo ÷ atp"):
         table.add_column(heading, justify="right")
-    for loss in LOSSES:
+    for (parallel, loss), aim in TRAININGS.items():
+        words = ("--model", "transformer", "--parallel", parallel)
         took = {}
         for scheme in ("gloo", "switchml", "atp"):
-            (seconds,) = re.findall(r"([\d.]+) s$", launched(scheme, "train_ddp.py", "--model", "transformer", loss=loss), re.M)
+            (seconds,) = re.findall(r"([\d.]+) s$", launched(scheme, "train_ddp.py", *words, loss=loss), re.M)
             took[scheme] = float(seconds)
         gloo, switchml, atp = (took[scheme] for scheme in ("gloo", "switchml", "atp"))
-        aim = {0.0: "1.5", 0.01: "1.6"}.get(loss, "")
         cells = f"{gloo:.1f} s", f"{switchml:.1f} s", f"{gloo / switchml:.2f}", aim, f"{atp:.1f} s", f"{gloo / atp:.2f}"
-        table.add_row(f"{100 * loss:g} %", *cells)
+        table.add_row(parallel, f"{100 * loss:g} %", *cells)
     console.print(table)

@@ -1,4 +1,5 @@
-"""The pages of docs/reference that are written from the code: commands, settings, schemes and experiments.
+"""The pages of docs/reference that are written from the code: commands, settings, schemes, experiments, and what carries a script's
+collectives.
 
 `make docs` writes them; a test compares them with what is committed.
 """
@@ -16,11 +17,11 @@ import typer.main
 
 from inalab.schemes import registry
 from inalab.testbed.command.listing import Row, first_line, of_groups, of_schemes, of_trials
+from inalab.testbed.document import carriers
 from inalab.testbed.plan import experiment as experiments
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record.runs import ROOT
 
-NOTE = "<!-- Written by `make docs` from the code. -->\n"
 SETTINGS = ("setting", "unless set", "range", "what it is")
 
 
@@ -30,13 +31,13 @@ def commands() -> str:
 
     command = typer.main.get_command(application)
     page: str = typer.cli.get_docs_for_click(obj=command, ctx=typer.Context(command), name="inalab")
-    return html.unescape(page).replace("# `inalab`\n", f"{NOTE}\n# Commands\n", 1)
+    return html.unescape(page).replace("# `inalab`\n", f"{carriers.NOTE}\n# Commands\n", 1)
 
 
 def settings() -> str:
     """The settings of a trial, by group, and those that schemes have of their own."""
     parts = [
-        NOTE,
+        carriers.NOTE,
         "# Settings\n",
         "`--set KEY=VALUE` changes one. `inalab list EXPERIMENT` shows what an experiment has unless it is set, and what it",
         "varies. A key may have its group's name before it: `loss.burst`, `straggler.factor`.\n",
@@ -55,19 +56,20 @@ def schemes() -> str:
         program = scheme.program.name if scheme.program else "none"
         rows.append((f"`{name}`", scheme.look.label, program, first_line(scheme)))
     intro = "`--scheme NAME` chooses one; [extending.md](../how-to/extending.md) says how to add one.\n"
-    return "\n".join([NOTE, "# Schemes\n", intro, _rows_of(("scheme", "in figures", "P4 program", "what it is"), rows)])
+    return "\n".join([carriers.NOTE, "# Schemes\n", intro, _rows_of(("scheme", "in figures", "P4 program", "what it is"), rows)])
 
 
 def all_experiments() -> str:
     """Every experiment."""
     rows = [(f"`{name}`", experiments.summary(experiments.load(name))) for name in experiments.names()]
     intro = "`inalab run NAME` runs one; [figures.md](figures.md) says what was measured.\n"
-    return "\n".join([NOTE, "# Experiments\n", intro, _rows_of(("experiment", "what it shows"), rows)])
+    return "\n".join([carriers.NOTE, "# Experiments\n", intro, _rows_of(("experiment", "what it shows"), rows)])
 
 
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "settings.md": settings,
+    "collectives.md": carriers.page,
     "schemes.md": schemes,
     "experiments.md": all_experiments,
 }

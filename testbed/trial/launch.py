@@ -25,6 +25,7 @@ from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.sampling import SEED
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE
+from inalab.hosts.torch_functions import MEETING
 from inalab.hosts.training.pace import VARIABLE
 from inalab.schemes.streaming import K_CHOICES, StreamSettings
 from inalab.switches.control import ControlError
@@ -126,6 +127,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed
     return {
         PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.topology.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
+        MEETING: f"{meeting.address}:{meeting.port}",
         "GLOO_SOCKET_IFNAME": host.data_interface, "OMP_NUM_THREADS": "1", VARIABLE: json.dumps(pace),
         **({SEED: str(seed)} if check_sums else {}),
     }  # fmt: skip

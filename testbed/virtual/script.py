@@ -30,6 +30,7 @@ from inalab.hosts.drivers.virtual_time import Event, StuckError
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.tally import Tally
+from inalab.hosts.torch_functions import MEETING
 from inalab.hosts.virtual_script import Answer, Key, Meeting, Message, Pause, Request, Summand
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.scratch import scratch
@@ -284,7 +285,11 @@ def launch(settings: TrialSettings, seed: int, library: Path, script: list[str],
 
 def _run(settings: TrialSettings, seed: int, library: Path, script: list[str], check_sums: bool, notes: LaunchFiles) -> int:
     plan = settings.plan()
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "GLOO_SOCKET_IFNAME": "lo", FOLDER: str(notes.folder)}
+    port = str(_free_port())
+    meeting = {
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, MEETING: f"127.0.0.1:{port}",
+        "GLOO_SOCKET_IFNAME": "lo", FOLDER: str(notes.folder),
+    }  # fmt: skip
     given = [environment(settings, plan, host, seed, check_sums) | meeting for host in plan.hosts]
     scripts = [Script(rank, environ, script) for rank, environ in enumerate(given)]
     printing = threading.Thread(target=_print_all, args=(scripts,), daemon=True)

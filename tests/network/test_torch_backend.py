@@ -13,6 +13,7 @@ import pytest
 from inalab.schemes import registry
 from tests.command_line import inalab
 
+COMPARED = 291  # calls of the script beside Gloo's
 SHAPE = ["--set", "racks=2", "--set", "workers=2", "--set", "host_rate=100", "--set", "uplink_rate=100"]
 
 
@@ -50,6 +51,15 @@ def equal(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
 )
 def test_ina_does_as_gloo(words: tuple[str, ...], gloo: list[dict[str, Any]]) -> None:
     equal(collectives("ina", *words), [dict(worker) for worker in gloo])
+
+
+@pytest.mark.parametrize("words", [(), ("--scheme", "atp", "--set", "loss=0.003")], ids=["switchml", "atp"])
+def test_every_collective_operation_dtype_and_layout_does_as_gloo(words: tuple[str, ...]) -> None:
+    """The script sets MASTER_ADDR to localhost, too, which `inalab launch` puts right and says."""
+    done = launch(*words, "--", "tests/scripts/walk.py")
+    said = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert sorted(said) == [f"[{rank}] compared {COMPARED}" for rank in range(4)], said
+    assert "the script sets MASTER_ADDR to localhost" in done.stderr
 
 
 @pytest.mark.parametrize("model", ["mlp", "transformer"])

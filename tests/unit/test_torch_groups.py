@@ -149,7 +149,10 @@ def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     [
         ([torch.ones(2)], dist.ReduceOp.SUM, True),
         ([torch.ones(2)], dist.ReduceOp.MAX, False),
-        ([torch.ones(2)], dist.ReduceOp.AVG, False),
+        ([torch.ones(2)], dist.ReduceOp.AVG, True),
+        ([torch.ones(2, dtype=torch.int32)], dist.ReduceOp.AVG, False),
+        ([torch.ones(2, dtype=torch.bfloat16)], dist.ReduceOp.SUM, True),
+        ([torch.ones(2, dtype=torch.uint8)], dist.ReduceOp.SUM, True),
         ([torch.ones(2), torch.ones(2)], dist.ReduceOp.SUM, False),
         ([torch.ones(2, dtype=torch.float64)], dist.ReduceOp.SUM, False),
         ([torch.ones(2, dtype=torch.int64)], dist.ReduceOp.SUM, False),
@@ -168,7 +171,7 @@ def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
         assert not len(group.sums.waiting)
         assert group.gloo.given == [tensors]
         assert not tally.gloo_seconds
-        pending.finish()
+        pending.future.set_result(None)
         assert len(tally.gloo_seconds) == 1
     assert tally.gloo_calls == (not own)
     assert tally.gloo_bytes == (0 if own else sum(t.numel() * t.element_size() for t in tensors))
@@ -192,15 +195,18 @@ def test_a_group_notes_every_collective_by_its_name(tmp_path: Path) -> None:
         "all_reduce of 4 int32 over doubling": [lambda: group.sum(t.int())],
         "all_reduce of 4 float64 over Gloo": [lambda: group.allreduce([t.double()]), lambda: group.sum(t.double())],
         "all_reduce of 4 float16 over Gloo": [lambda: group.allreduce([t.half()], _reduced_by(dist.ReduceOp.MAX))],
-        "all_reduce_coalesced": [lambda: group.allreduce_coalesced([t], dist.AllreduceCoalescedOptions())],
+        "all_reduce of 5 float32 over doubling": [lambda: group.allreduce_coalesced([torch.ones(5)], dist.AllreduceCoalescedOptions())],
+        "scaled_sum of 4 float32 over doubling": [lambda: group.allreduce([t], _reduced_by(dist._make_nccl_premul_sum(0.5)))],
         "broadcast": [lambda: group.broadcast([t], dist.BroadcastOptions())],
         "all_gather": [lambda: group.allgather([[torch.ones(4)]], [t])],
         "all_gather_into_tensor": [
             lambda: group.all_gather_single(torch.ones(4), t), lambda: group.all_gather_single_coalesced([torch.ones(4)], [t])
         ],
-        "reduce_scatter": [lambda: group.reduce_scatter([torch.ones(4)], [[t]])],
-        "reduce_scatter_tensor": [
-            lambda: group.reduce_scatter_single(torch.ones(4), t), lambda: group.reduce_scatter_single_coalesced([torch.ones(4)], [t])
+        "reduce_scatter": [lambda: group.reduce_scatter([torch.ones(4).double()], [[t.double()]])],
+        "reduce_scatter_tensor": [lambda: group.reduce_scatter_single(torch.ones(4).double(), t.double())],
+        "reduce_scatter of 4 float32 over doubling": [
+            lambda: group.reduce_scatter([torch.ones(4)], [[t]]), lambda: group.reduce_scatter_single(torch.ones(4), t),
+            lambda: group.reduce_scatter_single_coalesced([torch.ones(4)], [t]),
         ],
         "all_to_all_single": [lambda: group.all_to_all_single(torch.ones(4), t, [], [])],
         "all_to_all": [lambda: group.alltoall([torch.ones(4)], [t], dist.AllToAllOptions())],

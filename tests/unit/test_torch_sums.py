@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from inalab.hosts import in_turn
 from inalab.hosts.collective import AggregationError, Label, Operation, Sum
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.in_turn import InTurn
 from inalab.hosts.pending import PendingAll, PendingSum
+from inalab.hosts.reductions import PLAIN
 from inalab.hosts.tally import Tally
 from tests.torch_groups import Doubling, InPlace, fresh_tally
 
@@ -27,6 +27,11 @@ def sum_in_turn(collective: Doubling, tensors: list[torch.Tensor]) -> list[Pendi
     sums.end(0)
     sums.run()
     return pending
+
+
+def values_of(tensor: torch.Tensor) -> Any:
+    """What is summed for a tensor."""
+    return PLAIN.given(PLAIN.values(tensor))
 
 
 @pytest.fixture(autouse=True)
@@ -174,7 +179,7 @@ def test_what_is_summed_of_a_tensor_is_its_own_memory_and_it_can_be_resized_afte
     dtype: torch.dtype, shape: tuple[int, ...]
 ) -> None:
     tensor = torch.ones(shape).to(dtype)
-    values = in_turn.values_of(tensor)
+    values = values_of(tensor)
     assert values.shape == shape and values.tolist() == tensor.tolist()
     if tensor.numel() and dtype != torch.float16:
         assert values.ctypes.data == tensor.data_ptr() and values.flags.writeable
@@ -183,12 +188,12 @@ def test_what_is_summed_of_a_tensor_is_its_own_memory_and_it_can_be_resized_afte
 
 
 def test_values_keep_the_memory_of_a_tensor_that_nobody_else_has() -> None:
-    values = in_turn.values_of(torch.full((1000,), 7.0))
+    values = values_of(torch.full((1000,), 7.0))
     others = [torch.zeros(1000) for _ in range(50)]
     assert (values == 7).all() and len(others) == 50
 
 
 def test_views_are_summed_as_they_look() -> None:
-    assert in_turn.values_of(torch.arange(6.0).view(2, 3).t()).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert values_of(torch.arange(6.0).view(2, 3).t()).tolist() == [[0, 3], [1, 4], [2, 5]]
     lone = torch.complex(torch.ones(3), torch.arange(3.0)).conj().imag
-    assert lone.is_neg() and in_turn.values_of(lone).tolist() == [0, -1, -2]
+    assert lone.is_neg() and values_of(lone).tolist() == [0, -1, -2]

@@ -1,0 +1,64 @@
+"""The page of what carries a script's collectives, as the backend decides it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from inalab.hosts.reductions import reduction
+from inalab.hosts.torch_backend import InaProcessGroup
+
+NOTE = "<!-- Written by `make docs` from the code. -->\n"
+DTYPES = (
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.int64,
+)  # fmt: skip
+OPERATIONS = {
+    "SUM": dist.ReduceOp.SUM, "AVG": dist.ReduceOp.AVG,
+    "PREMUL_SUM": dist._make_nccl_premul_sum(0.5),  # type: ignore[attr-defined]
+    "MIN, MAX, PRODUCT, BAND, BOR, BXOR": dist.ReduceOp.MAX,
+}  # fmt: skip
+WIDTH = 130
+SUMS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "reduce_scatter")  # which the table is about
+
+
+def page() -> str:
+    """The table of sums, and the names of all other collectives."""
+    rows = [f"| `{name(dtype)}` | {' | '.join(carrier(dtype, op) for op in OPERATIONS.values())} |" for dtype in DTYPES]
+    sums, others = (", ".join(f"`{one}`" for one in collectives() if (one in SUMS) == own) for own in (True, False))
+    first = f"What carries {sums} of tensors on the CPU, dense or strided, in the first group of all workers:"
+    last = (
+        f"Gloo carries {others}, sums of sparse tensors, and every call in other groups. It refuses what it does not have, such as "
+    )
+    return f"""{NOTE}
+# Collectives of PyTorch scripts
+
+{textwrap.fill(first, WIDTH)}
+
+| dtype | {" | ".join(OPERATIONS)} |
+|---|{"---|" * len(OPERATIONS)}
+{chr(10).join(rows)}
+
+{textwrap.fill(last + "sums of `int16`.", WIDTH)}
+"""
+
+
+def carrier(dtype: torch.dtype, op: Any) -> str:
+    """Of an all-reduce, and as what it is summed."""
+    tensor = torch.ones(20, dtype=dtype)
+    how = reduction(tensor, op, 4)
+    return "Gloo" if how is None else f"the scheme, as {name(how.values(tensor).dtype)}"
+
+
+def name(dtype: torch.dtype) -> str:
+    """Without the package's."""
+    return str(dtype).removeprefix("torch.")
+
+
+def collectives() -> list[str]:
+    """The functions of torch.distributed that the backend's methods say they are for."""
+    told = [re.match(r"See torch\.distributed\.(\w+)", method.__doc__ or "") for method in vars(InaProcessGroup).values()]
+    return list(dict.fromkeys(found[1] for found in told if found))
