@@ -33,16 +33,16 @@ class Calls:
         number = next(self.numbers)
         os.pwrite(self.own, f"{number} {call}".encode()[:WIDTH].ljust(WIDTH), number % RECENT * WIDTH)
 
-    def difference(self) -> str | None:
+    def difference(self, quiet: float = QUIET) -> str | None:
         """The first call in which workers differ, as a sentence. Those that have not come to it yet are not in it.
 
-        Only once no worker has begun a call for QUIET seconds: where threads of a script call the scheme and Gloo side by side,
+        Only once no worker has begun a call for `quiet` seconds: where threads of a script call the scheme and Gloo side by side,
         the two may take turns in another way on each worker, and all go on.
         """
         noted, now = [file.read_bytes() if file.exists() else b"" for file in self.files], time.monotonic()
         if noted != self.seen:
             self.seen, self.since = noted, now
-        return _first_difference(noted) if now - self.since >= QUIET else None
+        return _first_difference(noted) if now - self.since >= quiet else None
 
     def close(self) -> None:
         os.close(self.own)

@@ -1,4 +1,5 @@
-"""Dense copies of strided tensors. Gloo reads and writes a tensor's memory as if its elements lay one behind the other."""
+"""Dense copies of strided tensors, and of views that negate or conjugate: Gloo reads and writes memory as if the elements lay there
+as they look, one behind the other."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ def dense_ones(given: Any) -> tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]
     def dense(one: Any) -> Any:
         if isinstance(one, list | tuple):
             return type(one)(map(dense, one))
-        if one.layout != torch.strided or (one.is_contiguous() and not one.is_neg()):
+        if one.layout != torch.strided or (one.is_contiguous() and not one.is_neg() and not one.is_conj()):
             return one
-        copies.append((one, one.detach().resolve_neg().contiguous()))
+        copies.append((one, one.detach().resolve_conj().resolve_neg().contiguous()))
         return copies[-1][1]
 
     return dense(given), copies

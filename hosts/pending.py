@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -26,6 +27,10 @@ class Callbacks:
     """
 
     def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)  # where the threads are not
+
+    def _begin(self) -> None:
         self.here = threading.local()
         self.levels: list[queue.SimpleQueue[Callable[[], None]]] = []
         self.growing = threading.Lock()

@@ -150,7 +150,8 @@ class InaProcessGroup(dist.ProcessGroup):
             return difference
         oldest = next(iter(self.sums.under_way), None) if self.sums else None
         if oldest and time.monotonic() - oldest.started > self.timeout:
-            return f"it was not over after {self.timeout:g} s, the timeout of the group"
+            differ = self.calls.difference(quiet=0) if self.calls else None
+            return differ or f"it was not over after {self.timeout:g} s, the timeout of the group"
         return None
 
     def counters(self) -> Counters:
@@ -298,10 +299,10 @@ class InaProcessGroup(dist.ProcessGroup):
         return PendingMessage(carry(), self.simulation, message)
 
     def _carried(self, call: str, method: str, tensors: tuple[Any, ...], *options: Any) -> Any:
-        """Have Gloo carry a call with these tensors, the last of which are given, by one of its methods."""
+        """Have Gloo carry a call by one of its methods. The first tensors are those it writes to, the last those that are given."""
         self._noted(call, tensors[-1:])
-        dense, back = dense_ones(tensors)
-        work = getattr(self.gloo, method)(*dense, *options)
+        pairs = [dense_ones(each) for each in tensors]
+        work, back = getattr(self.gloo, method)(*(dense for dense, _ in pairs), *options), pairs[0][1] if pairs else []
         if not back:
             return work
 

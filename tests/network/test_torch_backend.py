@@ -24,9 +24,9 @@ def launch(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def collectives(backend: str, *words: str) -> list[dict[str, Any]]:
+def collectives(backend: str, *words: str, script: str = "collectives") -> list[dict[str, Any]]:
     """What each worker had, in the order of ranks."""
-    sentences = launch(*words, "--", "tests/scripts/collectives.py", backend).stdout
+    sentences = launch(*words, "--", f"tests/scripts/{script}.py", backend).stdout
     found = {int(rank): json.loads(text) for rank, text in re.findall(r"^\[(\d+)\] (\{.*\})$", sentences, re.M)}
     return [found[rank] for rank in range(4)]
 
@@ -53,13 +53,38 @@ def test_ina_does_as_gloo(words: tuple[str, ...], gloo: list[dict[str, Any]]) ->
     equal(collectives("ina", *words), [dict(worker) for worker in gloo])
 
 
+def test_ways_of_training_end_as_over_gloo() -> None:
+    """DDP and its hooks, FSDP2, HSDP, sharded optimizers, uneven data, DTensors and functional collectives."""
+    gloo = collectives("gloo", "--scheme", "gloo", script="trainings")
+    for scheme in ("switchml", "atp"):
+        equal(collectives("ina", "--scheme", scheme, script="trainings"), [dict(worker) for worker in gloo])
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        ("operation", "10 elements of float32 on workers 0, 2, 3; 10 elements of float32 for average on worker 1"),
+        ("size", "16 elements of float32 on workers 0, 2, 3; 17 elements of float32 on worker 1"),
+        ("collective", "400 elements of float32 for reduce_scatter on workers 0, 2, 3; 400 elements of float32 on worker 1"),
+        (
+            "dtype",
+            "call 1 of the group: all_reduce of 100 float32 over switchml on workers 0, 2, 3; all_reduce of 100 float64 over Gloo",
+        ),
+    ],
+)
+def test_workers_that_call_differently_are_named(mistake: str, told: str) -> None:
+    done = launch("--", "tests/scripts/mistakes.py", mistake, check=False)
+    assert "[0] told: worker 0: job 0" in done.stdout and told in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("words", [(), ("--scheme", "atp", "--set", "loss=0.003")], ids=["switchml", "atp"])
 def test_every_collective_operation_dtype_and_layout_does_as_gloo(words: tuple[str, ...]) -> None:
     """The script sets MASTER_ADDR to localhost, too, which `inalab launch` puts right and says."""
     done = launch(*words, "--", "tests/scripts/walk.py")
-    said = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    assert sorted(said) == [f"[{rank}] compared {COMPARED}" for rank in range(4)], said
-    assert "the script sets MASTER_ADDR to localhost" in done.stderr
+    said = sorted(line for line in done.stdout.splitlines() if line.startswith("["))
+    put_right = said.pop(1)
+    assert put_right.startswith("[0] inalab: the script sets MASTER_ADDR to localhost")
+    assert said == [f"[{rank}] compared {COMPARED}" for rank in range(4)]
 
 
 @pytest.mark.parametrize("model", ["mlp", "transformer"])

@@ -128,8 +128,8 @@ def test_a_group_finds_no_keys_of_the_one_before_of_its_name(monkeypatch: pytest
 
 def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     """It counts from when the scheme was given it; what somebody else knows comes first."""
-    pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed", "the workers differ"]
-    calls = SimpleNamespace(difference=lambda: why[1])
+    pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed", "the workers differ", ""]
+    calls = SimpleNamespace(difference=lambda quiet=10.0: why[1] if quiet else why[2])
     group = bare(pulse=lambda: why[0], timeout=6.0, sums=SimpleNamespace(under_way={pending: None}), calls=calls)
     pending.begun -= 100
     pending.started -= 7
@@ -138,6 +138,8 @@ def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     assert group._reason() == "the workers differ"
     why[1] = ""
     assert group._reason() == "it was not over after 6 s, the timeout of the group"
+    why[2] = "the workers differ since a moment ago"
+    assert group._reason() == why[2]
     pending.started += 6
     assert group._reason() is None
     group.sums.under_way.clear()
