@@ -3,15 +3,11 @@
 Registered through the entry point `torch.backends`, so that a script needs no import. A script runs on the hosts of a
 network by `inalab launch`, which tells each worker its place in the environment variable INALAB_PLACE.
 
-A group is a ProcessGroup whose backend is Gloo, with every collective overridden. All-reduces that the scheme can carry
-(hosts.reductions), and reduce-scatters, which are all-reduces of which each worker keeps a part, go to one thread in the order of
-the calls, which is the same on all workers; several may be under way, as DDP's buckets are. One group of all workers at a time has
-the scheme, the first that is made; when it is destroyed, the next one that is made has it, with an epoch of its own. Groups of some
-workers, and further groups of all, are Gloo's alone. Gloo gets dense copies of strided tensors (hosts.dense).
-
-Why every collective is overridden, also those that are only handed on: torch calls a group that is written in Python with the
-interpreter's lock held, and would go on to Gloo's queue with it. A thread of Gloo that has done with a tensor waits for that
-lock while it holds the queue's: neither would ever go on. Gloo's own Python methods release the lock first.
+A group is a ProcessGroup whose backend is Gloo (hosts.gloo_group). All-reduces that the scheme can carry (hosts.reductions), and
+reduce-scatters, which are all-reduces of which each worker keeps a part, go to one thread in the order of the calls, which is the
+same on all workers; several may be under way, as DDP's buckets are. One group of all workers at a time has the scheme, the first
+that is made; when it is destroyed, the next one that is made has it, with an epoch of its own. Groups of some workers, and further
+groups of all, are Gloo's alone.
 
 Why stores are kept, and groups counted: torch gives a group that is made after destroy_process_group() the name of the one
 before. If rank 0 still holds the old store, others find the old group's keys in the new one; if it does not, those who are
@@ -24,32 +20,21 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import (
-    AllgatherOptions,
-    AllreduceOptions,
-    AllToAllOptions,
-    BarrierOptions,
-    GatherOptions,
-    PrefixStore,
-    ReduceOptions,
-    ReduceScatterOptions,
-    ScatterOptions,
-)
+from torch._C._distributed_c10d import PrefixStore, ReduceScatterOptions
 
 from inalab.hosts.calls import Calls
 from inalab.hosts.collective import UNNAMED, Call, Collective, Counters, Label, Operation
-from inalab.hosts.dense import dense_ones, flat
 from inalab.hosts.epoch import NONE, draw
+from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.in_turn import COLLECTIVE, InTurn
 from inalab.hosts.launch_files import LaunchFiles
-from inalab.hosts.pending import Followed, PendingAll
+from inalab.hosts.pending import Followed
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction, write
 from inalab.hosts.sampling import ScriptSampling
@@ -57,7 +42,7 @@ from inalab.hosts.tally import tally
 from inalab.hosts.tcp.connection import count_segments
 from inalab.hosts.tcp.kernel import connections_from
 from inalab.hosts.virtual_script import VARIABLE as VIRTUAL
-from inalab.hosts.virtual_script import Meeting, PendingMessage, SimulatedSums, Simulation, current
+from inalab.hosts.virtual_script import SimulatedSums, Simulation, current
 
 PLACE = "INALAB_PLACE"
 joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
@@ -93,25 +78,18 @@ class Options:
         )
 
 
-class InaProcessGroup(dist.ProcessGroup):
+class InaProcessGroup(GlooGroup):
     """Gloo, with sums over the scheme."""
 
     def __init__(
         self, store: Any, rank: int, size: int, timeout: timedelta, options: Options, ranks: tuple[int, ...] = ()
     ) -> None:  # fmt: skip
         """`ranks` are its workers' among all, where it is a group of some."""
-        super().__init__(rank, size)  # type: ignore[call-arg] # without a store of its own
-        self.ranks, self.simulation = ranks or tuple(range(size)), options.simulation
-        if self.simulation is not None:
-            self.simulation.ask(Meeting(self.ranks))
-        self.gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
-        self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self.gloo)
-        self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
+        super().__init__(store, rank, size, timeout, ranks or tuple(range(size)), options.simulation)
         self.place = options.place
-        self.pulse, self.timeout = options.pulse, timeout.total_seconds()
+        self.pulse = options.pulse
         self.sums: InTurn | SimulatedSums | None = None
         self.turn = threading.Lock()  # a script's threads note their sums in the order in which they start
-        self.calls: Calls | None = None
         self.collective: Collective | SimulatedSums | None = None
         if self._has_scheme(store, options):
             self._join(options)
@@ -174,151 +152,51 @@ class InaProcessGroup(dist.ProcessGroup):
         """See torch.distributed.all_reduce."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
-        how = reduction(given[0], op, self.size()) if self.collective is not None and len(given) == 1 else None
-        if how is not None:
-            return self._summed(given[0], how, _label(given[0], how, how.call))
-        call = _described(given[0]) if len(given) == 1 else "all_reduce"
-        return _timed(lambda: self._carried(call, "allreduce", (given,), opts or AllreduceOptions()))
+        how = self._how(given[0], op) if len(given) == 1 else None
+        return super().allreduce(given, opts) if how is None else self._summed(given[0], how, label_of(given[0], how, how.call))
+
+    def _how(self, tensor: torch.Tensor, op: Any) -> Reduction | None:
+        """How the scheme sums this; None where Gloo has to."""
+        return None if self.collective is None else reduction(tensor, op, self.size())
 
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
         """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
         label counts for nothing, and there is no other operation."""
-        if self.collective is None or reduction(tensor, dist.ReduceOp.SUM, self.size()) is None:
+        if self._how(tensor, dist.ReduceOp.SUM) is None:
             if operation != Operation.SUM:
                 raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
-            return self.allreduce([tensor])
+            return super().allreduce([tensor])
         return self._summed(tensor, PLAIN, label, operation)
 
     def _summed(self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM) -> Any:
         assert self.sums is not None
         with self.turn:
             if self.calls and operation in COLLECTIVE:
-                self.calls.note(_described(tensor, self.place.scheme.name, how, label.call))
+                self.calls.note(described(tensor, self.place.scheme.name, label.call))
             return self.sums.sum(tensor, label, operation, how)
-
-    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
-        """See torch.distributed.all_reduce_coalesced: each tensor has its own carrier."""
-        each = _options(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
-        return PendingAll([self.allreduce([tensor], each) for tensor in tensors])
 
     def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
         """See torch.distributed.reduce_scatter_tensor. The scheme sums all of it, and each worker keeps its part."""
         opts = opts or ReduceScatterOptions()
-        divided = given.numel() == self.size() * output.numel() and given.dtype == output.dtype
-        how = reduction(given, opts.reduceOp, self.size()) if self.collective is not None and divided else None
-        if how is None:
-            return self._carried("reduce_scatter_tensor", "_reduce_scatter_base", (output, given), opts)
+        how = self._how(given, opts.reduceOp)
+        if how is None or given.numel() != self.size() * output.numel() or given.dtype != output.dtype:
+            return super().reduce_scatter_single(output, given, opts)
         return self._kept(output, given.detach().resolve_neg().clone(memory_format=torch.contiguous_format), how)
-
-    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        """Several of torch.distributed.reduce_scatter_tensor at once."""
-        return PendingAll([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce_scatter."""
         opts = opts or ReduceScatterOptions()
-        alike = len(outputs) == 1 and all(one.shape == outputs[0].shape and one.dtype == outputs[0].dtype for one in inputs[0])
-        whole = torch.stack([one.detach() for one in inputs[0]]) if self.collective is not None and alike else None
-        how = reduction(whole, opts.reduceOp, self.size()) if whole is not None else None
-        if whole is None or how is None:
-            return self._carried("reduce_scatter", "reduce_scatter", (outputs, inputs), opts)
-        return self._kept(outputs[0], whole, how)
+        how = self._how(outputs[0], opts.reduceOp) if len(outputs) == 1 else None
+        if how is None or any(one.shape != outputs[0].shape or one.dtype != outputs[0].dtype for one in inputs[0]):
+            return super().reduce_scatter(outputs, inputs, opts)
+        whole = torch.stack([one.detach() for one in inputs[0]])
+        return self._kept(outputs[0], whole, reduction(whole, opts.reduceOp, self.size()) or how)
 
     def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Followed:
         """Sum all workers' parts, in memory of their own, and keep this worker's."""
-        summed = self._summed(whole, how, _label(whole, how, how.scattered))
+        summed = self._summed(whole, how, label_of(whole, how, how.scattered))
         part = whole.reshape(self.size(), -1)[self.rank()]
         return Followed(summed, lambda: write(output, part.view(output.shape)), [output])
-
-    # --- Gloo's. torch calls a group that is written in Python with the interpreter's lock held
-
-    def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.broadcast."""
-        return self._carried("broadcast", "broadcast", (tensors,), opts)
-
-    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        """See torch.distributed.all_gather."""
-        return self._carried("all_gather", "allgather", (outputs, inputs), opts or AllgatherOptions())
-
-    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        """Several of torch.distributed.all_gather_into_tensor at once."""
-        return PendingAll([self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)])
-
-    def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> Any:
-        """See torch.distributed.all_gather_into_tensor."""
-        return self._carried("all_gather_into_tensor", "_allgather_base", (output, given), opts or AllgatherOptions())
-
-    def all_to_all_single(self, output: Any, given: Any, out_sizes: Any, sizes: Any, opts: Any = None) -> Any:
-        """See torch.distributed.all_to_all_single."""
-        return self._carried("all_to_all_single", "alltoall_base", (output, given), out_sizes, sizes, opts or AllToAllOptions())
-
-    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        """See torch.distributed.all_to_all."""
-        return self._carried("all_to_all", "alltoall", (outputs, inputs), opts or AllToAllOptions())
-
-    def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.reduce."""
-        return self._carried("reduce", "reduce", (tensors,), opts or ReduceOptions())
-
-    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.gather."""
-        return self._carried("gather", "gather", (outputs, inputs), opts or GatherOptions())
-
-    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
-        """See torch.distributed.scatter."""
-        return self._carried("scatter", "scatter", (outputs, inputs), opts or ScatterOptions())
-
-    def barrier(self, opts: Any = None) -> Any:
-        """See torch.distributed.barrier."""
-        return self._carried("barrier", "barrier", (), opts or BarrierOptions())
-
-    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """See torch.distributed.monitored_barrier."""
-        self._noted("monitored_barrier", ())
-        self.gloo.monitored_barrier(timeout or timedelta(seconds=self.timeout), wait_all_ranks)
-
-    def send(self, tensors: Any, rank: int, tag: int) -> Any:
-        """See torch.distributed.send."""
-        return self._message(lambda: self._carried("", "send", (tensors,), rank, tag), self.rank(), rank, tag)
-
-    def recv(self, tensors: Any, rank: int, tag: int) -> Any:
-        """See torch.distributed.recv."""
-        return self._message(lambda: self._carried("", "recv", (tensors,), rank, tag), rank, self.rank(), tag)
-
-    def recv_anysource(self, tensors: Any, tag: int) -> Any:
-        """See torch.distributed.recv without a source."""
-        if self.simulation is not None:
-            raise RuntimeError("in virtual time, recv has to name the worker that it receives from")
-        return self._carried("", "recv_anysource", (tensors,), tag)
-
-    def _message(self, carry: Callable[[], Any], source: int, to: int, tag: int) -> Any:
-        """One of Gloo's from a worker to another, by their ranks in this group."""
-        if self.simulation is None:
-            return carry()
-        message = self.simulation.announce(self.ranks[source], self.ranks[to], tag, self.ranks)
-        return PendingMessage(carry(), self.simulation, message)
-
-    def _carried(self, call: str, method: str, tensors: tuple[Any, ...], *options: Any) -> Any:
-        """Have Gloo carry a call by one of its methods. The first tensors are those it writes to, the last those that are given."""
-        self._noted(call, tensors[-1:])
-        pairs = [dense_ones(each) for each in tensors]
-        work, back = getattr(self.gloo, method)(*(dense for dense, _ in pairs), *options), pairs[0][1] if pairs else []
-        if not back:
-            return work
-
-        def give_back() -> None:
-            for own, copy in back:
-                write(own, copy)
-
-        return Followed(work, give_back, flat(tensors[0]))
-
-    def _noted(self, call: str, given: tuple[Any, ...]) -> None:
-        """Gloo carries a call with these tensors; "" is one of a worker alone."""
-        tally.left_to_gloo(given)
-        if self.simulation is not None and call:
-            self.simulation.ask(Meeting(self.ranks))
-        if self.calls and call:
-            self.calls.note(call)
 
     def shutdown(self) -> None:
         """End the thread and the scheme, once what is under way is over."""
@@ -336,26 +214,6 @@ class InaProcessGroup(dist.ProcessGroup):
             self.calls = None
 
 
-def _options(op: Any) -> AllreduceOptions:
-    """Of an all-reduce by this operation."""
-    made = AllreduceOptions()
-    made.reduceOp = op
-    return made
-
-
-def _timed(all_reduce: Callable[[], Any]) -> Any:
-    """Begin an all-reduce of Gloo's, and tally how long it takes, where that is not in virtual time.
-
-    Whoever ends it calls back: this thread, or one of Gloo's, which holds no lock of its queue while it waits for Python's.
-    """
-    begun = time.monotonic()
-    work = all_reduce()
-    if current:
-        return work
-    work.get_future().add_done_callback(lambda _: tally.gloo_seconds.append(time.monotonic() - begun))
-    return work
-
-
 def _agree(store: Any, rank: int, size: int, free: bool) -> int:
     """The epoch of a new group of all workers, the same on all of them; none if the scheme is in use on one of them."""
     store.set(f"free/{rank}", str(int(free)))
@@ -365,15 +223,14 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
     return int(store.get("epoch"))
 
 
-def _label(tensor: torch.Tensor, how: Reduction, call: Call) -> Label:
+def label_of(tensor: torch.Tensor, how: Reduction, call: Call) -> Label:
     """What tells a script's call from others."""
     return Label(call=call, floats=tensor.numel() if how.exactly else 0)
 
 
-def _described(tensor: torch.Tensor, carrier: str = "Gloo", how: Reduction | None = None, call: Call = Call.ALL_REDUCE) -> str:
-    """A sum of it, as a note. What a scheme sums alike is one call."""
-    dtype = tensor.dtype if how is None else torch.float32 if tensor.dtype in FLOATS else torch.int32
-    return f"{call.name.lower()} of {tensor.numel()} {str(dtype).removeprefix('torch.')} over {carrier}"
+def described(tensor: torch.Tensor, scheme: str, call: Call) -> str:
+    """A sum of it by a scheme, as a note. What is summed alike is one call."""
+    return f"{call.name.lower()} of {tensor.numel()} {'float32' if tensor.dtype in FLOATS else 'int32'} over {scheme}"
 
 
 def leave_tally() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import threading
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,10 +15,6 @@ from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.in_turn import InTurn
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import InaProcessGroup
-
-METHODS = (
-    "allreduce", "sum", "shutdown", "_summed", "_carried", "_noted", "_message", "_reason", "_has_scheme", "_join", "_leave"
-)  # fmt: skip
 
 
 class Doubling(Summing):
@@ -92,14 +87,13 @@ def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) 
 
 def bare(**given: Any) -> Any:
     """A group with these attributes that has neither a thread nor a Gloo group of its own."""
-    made = SimpleNamespace(
+    made: Any = InaProcessGroup.__new__(InaProcessGroup)
+    vars(made).update(
         gloo=GlooCalls(), collective=None, sums=None, calls=None, place=place(), turn=threading.Lock(), rank=lambda: 0,
         size=lambda: 1, simulation=None,
     )  # fmt: skip
     if collective := given.get("collective"):
         made.sums = InTurn(collective, SOCKETS)
-    for name in METHODS:
-        setattr(made, name, partial(getattr(InaProcessGroup, name), made))
     vars(made).update(given)
     return made
 
@@ -107,6 +101,6 @@ def bare(**given: Any) -> Any:
 def fresh_tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
     """What is counted from now on."""
     made = Tally()
-    for module in ("in_turn", "pending", "torch_backend"):
+    for module in ("in_turn", "pending", "torch_backend", "gloo_group"):
         monkeypatch.setattr(f"inalab.hosts.{module}.tally", made)
     return made

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.reductions import reduction
-from inalab.hosts.torch_backend import InaProcessGroup
 
 NOTE = "<!-- Written by `make docs` from the code. -->\n"
 DTYPES = (
@@ -59,6 +59,6 @@ def name(dtype: torch.dtype) -> str:
 
 
 def collectives() -> list[str]:
-    """The functions of torch.distributed that the backend's methods say they are for."""
-    told = [re.match(r"See torch\.distributed\.(\w+)", method.__doc__ or "") for method in vars(InaProcessGroup).values()]
+    """The functions of torch.distributed that the group's methods say they are for."""
+    told = [re.match(r"See torch\.distributed\.(\w+)", method.__doc__ or "") for method in vars(GlooGroup).values()]
     return list(dict.fromkeys(found[1] for found in told if found))
