@@ -77,7 +77,7 @@ class GlooGroup(dist.ProcessGroup):
 
     def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.broadcast."""
-        return self._carried("broadcast", "broadcast", (tensors,), opts)
+        return self._carried("broadcast", "broadcast", (tensors,), opts, writes=opts.rootRank != self.rank())
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """See torch.distributed.all_gather."""
@@ -101,7 +101,8 @@ class GlooGroup(dist.ProcessGroup):
 
     def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce."""
-        return self._carried("reduce", "reduce", (tensors,), opts or ReduceOptions())
+        opts = opts or ReduceOptions()
+        return self._carried("reduce", "reduce", (tensors,), opts, writes=opts.rootRank == self.rank())
 
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.gather."""
@@ -122,7 +123,7 @@ class GlooGroup(dist.ProcessGroup):
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.send."""
-        return self._message(lambda: self._carried("", "send", (tensors,), rank, tag), self.rank(), rank, tag)
+        return self._message(lambda: self._carried("", "send", (tensors,), rank, tag, writes=False), self.rank(), rank, tag)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Any:
         """See torch.distributed.recv."""
@@ -141,11 +142,11 @@ class GlooGroup(dist.ProcessGroup):
         message = self.simulation.announce(self.ranks[source], self.ranks[to], tag, self.ranks)
         return PendingMessage(carry(), self.simulation, message)
 
-    def _carried(self, call: str, method: str, tensors: tuple[Any, ...], *options: Any) -> Any:
-        """Have Gloo carry a call by one of its methods. The first tensors are those it writes to, the last those that are given."""
+    def _carried(self, call: str, method: str, tensors: tuple[Any, ...], *options: Any, writes: bool = True) -> Any:
+        """Have Gloo carry a call by one of its methods. The first tensors are those it `writes` to, the last are those given."""
         self._noted(call, tensors[-1:])
         pairs = [dense_ones(each) for each in tensors]
-        work, back = getattr(self.gloo, method)(*(dense for dense, _ in pairs), *options), pairs[0][1] if pairs else []
+        work, back = getattr(self.gloo, method)(*(dense for dense, _ in pairs), *options), pairs[0][1] if pairs and writes else []
         if not back:
             return work
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Label, Operation, Sum
 from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.pending import PendingSum, Waiting
+from inalab.hosts.pending import Part, PendingSum, Waiting
 from inalab.hosts.reductions import PLAIN, Reduction, write
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
@@ -40,10 +40,11 @@ class InTurn:
         self.over = self.driver.start(self.run, "ina")
 
     def sum(
-        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN
-    ) -> PendingSum:
-        """Begin to sum a tensor over all workers, in its place."""
-        pending = PendingSum(tensor, label, operation, self.driver, reduction)
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN,
+        part: Part | None = None,
+    ) -> PendingSum:  # fmt: skip
+        """Begin to sum a tensor over all workers, in its place, or to have a part of the sum."""
+        pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
         self.waiting.put(pending)
         return pending
 
@@ -68,7 +69,9 @@ class InTurn:
     def _start(self, pending: PendingSum) -> None:
         with reporting(pending):
             then, pending.started = partial(self._keep, pending), self.driver.monotonic()
-            started = self.collective.start(given(pending, self.sampling), True, pending.label, then, pending.operation)
+            started = self.collective.start(
+                given(pending, self.sampling), pending.part is None, pending.label, then, pending.operation
+            )
             if not pending.is_completed():
                 self.under_way[pending] = started
                 insort(self.memory, pending.memory)
@@ -119,7 +122,9 @@ def keep(pending: PendingSum, started: Sum) -> None:
         if pending.sample is not None:
             number, sample = pending.sample
             tally.sampled(number, sample.of_sum([total.reshape(-1) * pending.reduction.divisor]))
-        if total.data_ptr() != tensor.data_ptr():
+        if (part := pending.part) is not None:
+            write(part.output, total.reshape(part.parts, -1)[part.number].view(part.output.shape))
+        elif total.data_ptr() != tensor.data_ptr():
             write(tensor, total)
         elif not tensor.is_inference():
             torch.autograd.graph.increment_version(tensor)

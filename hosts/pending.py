@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -23,8 +25,11 @@ from inalab.hosts.tally import tally
 class Callbacks:
     """Threads in which futures are completed, and so what scripts have chained to them runs: in the order in which sums end.
 
-    Those of sums that a callback begins are a level deeper, in a thread of their own, so that a callback can wait for them.
+    Those of sums that a callback begins are a level deeper, in a thread of their own, so that a callback can wait for them. Where
+    one waits for something else of its own level, longer than PATIENCE, the others get another thread.
     """
+
+    PATIENCE = 2.0  # seconds
 
     def __init__(self) -> None:
         self._begin()
@@ -32,7 +37,7 @@ class Callbacks:
 
     def _begin(self) -> None:
         self.here = threading.local()
-        self.levels: list[queue.SimpleQueue[Callable[[], None]]] = []
+        self.levels: list[Level] = []
         self.growing = threading.Lock()
 
     @property
@@ -44,17 +49,62 @@ class Callbacks:
         """Complete a future, soon."""
         with self.growing:
             while len(self.levels) <= level:
-                self.levels.append(queue.SimpleQueue())
-                threading.Thread(target=self._run, args=(len(self.levels),), name="ina callbacks", daemon=True).start()
-        self.levels[level].put(complete)
+                self.levels.append(Level())
+        self.levels[level].waiting.put(complete)
+        self._attend(level)
 
-    def _run(self, deeper: int) -> None:
-        self.here.level, waiting = deeper, self.levels[deeper - 1]
+    def _attend(self, level: int) -> None:
+        """See that what waits is attended to: by a thread that has nothing to do, or after a while by another one."""
+        its = self.levels[level]
+        with self.growing:
+            if its.waiting.empty():
+                return
+            if not its.threads or (not its.idle and time.monotonic() - its.taken_at > self.PATIENCE):
+                its.threads += 1
+                its.taken_at = time.monotonic()
+                threading.Thread(target=self._run, args=(level,), name="ina callbacks", daemon=True).start()
+            if not its.watched:
+                its.watched = True
+                watch = threading.Timer(self.PATIENCE, self._look_again, (level,))
+                watch.daemon = True
+                watch.start()
+
+    def _look_again(self, level: int) -> None:
+        self.levels[level].watched = False
+        self._attend(level)
+
+    def _run(self, level: int) -> None:
+        self.here.level, its = level + 1, self.levels[level]
         while True:
-            waiting.get()()
+            with self.growing:
+                its.idle += 1
+            complete = its.waiting.get()
+            with self.growing:
+                its.idle -= 1
+                its.taken_at = time.monotonic()
+            complete()
+
+
+class Level:
+    """Futures that are to be completed, and the threads that do it."""
+
+    def __init__(self) -> None:
+        self.waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.threads = self.idle = 0
+        self.taken_at = 0.0  # when one was taken last
+        self.watched = False  # whether somebody looks at them again
 
 
 callbacks = Callbacks()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a sum, all that a worker keeps: the number-th of so many equal ones, in `output`. What was given stays as it is."""
+
+    output: torch.Tensor
+    number: int
+    parts: int
 
 
 class PendingSum(dist.Work):
@@ -62,14 +112,16 @@ class PendingSum(dist.Work):
 
     def __init__(
         self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, driver: Driver = SOCKETS,
-        reduction: Reduction = PLAIN,
+        reduction: Reduction = PLAIN, part: Part | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.tensor, self.label, self.operation, self.driver, self.reduction = tensor, label, operation, driver, reduction
+        self.part = part
+        self.tensors = [tensor if part is None else part.output]  # that somebody waits for
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
         self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
-        self.memory = _span(tensor)  # from where to where it is
+        self.memory = _span(tensor, self.tensors[0])  # from where to where they are
         self.begun = driver.monotonic()
         self.started = self.begun  # when the scheme was given it
         self.ended = 0.0  # likewise, once it is over
@@ -83,7 +135,7 @@ class PendingSum(dist.Work):
     def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
         if self.error is not None:
             raise self.error
-        return [self.tensor]
+        return self.tensors
 
     def finish(self, error: Exception | None = None) -> None:
         """The sum is in the tensor, or there is none."""
@@ -118,7 +170,7 @@ class PendingSum(dist.Work):
         return self.error
 
     def result(self) -> list[torch.Tensor]:
-        return [self.tensor]
+        return self.tensors
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """The same for everyone. Its value is a list of the one tensor."""
@@ -133,10 +185,14 @@ class PendingSum(dist.Work):
             return self.future
 
 
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Where a tensor's first element begins in memory, and where its last one ends."""
-    elements = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
-    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
+def _span(*tensors: torch.Tensor) -> tuple[int, int]:
+    """Where the first element of tensors begins in memory, and where the last one ends."""
+    ends = []
+    for tensor in [one for one in tensors if one.numel()] or tensors[:1]:
+        steps = [(n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+        elements = 1 + sum(steps) if tensor.numel() else 0
+        ends += [tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()]
+    return min(ends), max(ends)
 
 
 class PendingAll(dist.Work):
@@ -200,9 +256,14 @@ class Followed(dist.Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        if self.work.is_completed() and self.work.is_success():
+        if not self.work.is_completed():
+            return False
+        if self.work.is_success():
             self._follow()
-        return bool(self.work.is_completed())
+        return True
+
+    def _source_rank(self) -> int:
+        return int(self.work._source_rank())
 
     def is_success(self) -> bool:
         return bool(self.work.is_success())

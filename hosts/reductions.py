@@ -1,8 +1,8 @@
 """What all-reduces of scripts become: a sum of float32 or int32 over all workers, which every scheme has, and what is done with it.
 
-Floats of 16 bits are summed as float32 and rounded once. Integers of up to 32 bits are summed as int32 and wrap, as they do in
-torch. A few floats are summed without any error (hosts.exact). AVG divides the sum; PREMUL_SUM multiplies what each worker gives.
-All workers have the same sum and do the same with it, so their results have the same bits.
+Floats of 16 bits are summed as float32, and the sum is rounded to them. Integers of up to 32 bits are summed as int32 and wrap, as
+they do in torch. A few floats are summed without any error (hosts.exact). AVG divides the sum; PREMUL_SUM multiplies what each
+worker gives. All workers have the same sum and do the same with it, so their results have the same bits.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ class Reduction:
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
         """What a worker gives, as float32 or int32, contiguous; the tensor itself where that is the same."""
-        values = tensor.detach().resolve_neg()
-        if self.factor is not None:
-            values = values * self.factor
-        return values.to(torch.float32 if tensor.dtype in FLOATS else torch.int32).contiguous()
+        values = tensor.detach().resolve_neg().to(torch.float32 if tensor.dtype in FLOATS else torch.int32)
+        return (values if self.factor is None else values * self.factor).contiguous()
 
     def given(self, values: torch.Tensor) -> NDArray[Any]:
         """What is summed for these."""
@@ -79,7 +77,10 @@ def reduction(tensor: torch.Tensor, op: Any, workers: int) -> Reduction | None:
     if tensor.dtype in FLOATS and op == dist.ReduceOp.AVG:
         return Reduction(divisor=workers, exactly=exactly)
     if tensor.dtype in FLOATS and op == dist.ReduceOp.PREMUL_SUM:
-        return Reduction(factor=op.__getstate__()[1], exactly=exactly)
+        factor = op.__getstate__()[1]
+        if isinstance(factor, torch.Tensor):  # as it is now; scripts may change it while the sum is under way
+            factor = None if factor.is_complex() else factor.detach().float().clone()
+        return None if factor is None else Reduction(factor=factor, exactly=exactly)
     return None
 
 
@@ -107,5 +108,5 @@ def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
     for dimension, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         if size > 1 and stride == 0:
             tensor, values = tensor.narrow(dimension, 0, 1), values.narrow(dimension, 0, 1)
-    with torch.no_grad():
+    with torch.no_grad(), torch.inference_mode(tensor.is_inference()):
         tensor.copy_(values)

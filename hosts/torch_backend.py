@@ -34,9 +34,9 @@ from inalab.hosts.epoch import NONE, draw
 from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.in_turn import COLLECTIVE, InTurn
 from inalab.hosts.launch_files import LaunchFiles
-from inalab.hosts.pending import Followed
+from inalab.hosts.pending import Part
 from inalab.hosts.place import Place, Pulse
-from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction, write
+from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 from inalab.hosts.tcp.connection import count_segments
@@ -168,12 +168,14 @@ class InaProcessGroup(GlooGroup):
             return super().allreduce([tensor])
         return self._summed(tensor, PLAIN, label, operation)
 
-    def _summed(self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM) -> Any:
+    def _summed(
+        self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM, part: Part | None = None
+    ) -> Any:
         assert self.sums is not None
         with self.turn:
             if self.calls and operation in COLLECTIVE:
                 self.calls.note(described(tensor, self.place.scheme.name, label.call))
-            return self.sums.sum(tensor, label, operation, how)
+            return self.sums.sum(tensor, label, operation, how, part)
 
     def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
         """See torch.distributed.reduce_scatter_tensor. The scheme sums all of it, and each worker keeps its part."""
@@ -181,22 +183,23 @@ class InaProcessGroup(GlooGroup):
         how = self._how(given, opts.reduceOp)
         if how is None or given.numel() != self.size() * output.numel() or given.dtype != output.dtype:
             return super().reduce_scatter_single(output, given, opts)
-        return self._kept(output, given.detach().resolve_neg().clone(memory_format=torch.contiguous_format), how)
+        return self._kept(output, given, how)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.reduce_scatter."""
         opts = opts or ReduceScatterOptions()
-        how = self._how(outputs[0], opts.reduceOp) if len(outputs) == 1 else None
-        if how is None or any(one.shape != outputs[0].shape or one.dtype != outputs[0].dtype for one in inputs[0]):
+        alike = len(outputs) == 1 and len(inputs[0]) == self.size()
+        if not alike or any(one.shape != outputs[0].shape or one.dtype != outputs[0].dtype for one in inputs[0]):
             return super().reduce_scatter(outputs, inputs, opts)
-        whole = torch.stack([one.detach() for one in inputs[0]])
-        return self._kept(outputs[0], whole, reduction(whole, opts.reduceOp, self.size()) or how)
+        whole = torch.stack([one.detach() for one in inputs[0]]) if outputs[0].layout == torch.strided else outputs[0]
+        if (how := self._how(whole, opts.reduceOp)) is None:
+            return super().reduce_scatter(outputs, inputs, opts)
+        return self._kept(outputs[0], whole, how)
 
-    def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Followed:
-        """Sum all workers' parts, in memory of their own, and keep this worker's."""
-        summed = self._summed(whole, how, label_of(whole, how, how.scattered))
-        part = whole.reshape(self.size(), -1)[self.rank()]
-        return Followed(summed, lambda: write(output, part.view(output.shape)), [output])
+    def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Any:
+        """Sum all workers' parts, and keep this worker's."""
+        part = Part(output, self.rank(), self.size())
+        return self._summed(whole, how, label_of(whole, how, how.scattered), part=part)
 
     def shutdown(self) -> None:
         """End the thread and the scheme, once what is under way is over."""

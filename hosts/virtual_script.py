@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum
 from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.in_turn import given, keep, reporting
-from inalab.hosts.pending import PendingSum
+from inalab.hosts.pending import Part, PendingSum
 from inalab.hosts.reductions import PLAIN, Reduction
 from inalab.hosts.sampling import ScriptSampling
 
@@ -149,10 +149,11 @@ class SimulatedSums:
         self.counters = Counters()
 
     def sum(
-        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN
-    ) -> PendingSum:
-        """Sum a tensor over all workers, in its place."""
-        pending = PendingSum(tensor, label, operation, self.driver, reduction)
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN,
+        part: Part | None = None,
+    ) -> PendingSum:  # fmt: skip
+        """Sum a tensor over all workers, in its place, or have a part of the sum."""
+        pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
         with reporting(pending):
             values = given(pending, self.sampling)
             answer = self.simulation.ask(Summand(values, label, operation))

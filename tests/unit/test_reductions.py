@@ -6,6 +6,7 @@ import os
 import threading
 from datetime import timedelta
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,12 @@ from hypothesis import strategies as st
 from inalab.hosts import exact
 from inalab.hosts.collective import Call, Label
 from inalab.hosts.dense import dense_ones, flat
-from inalab.hosts.pending import Followed, PendingAll, PendingSum
+from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.in_turn import InTurn
+from inalab.hosts.pending import Followed, Part, PendingAll, PendingSum
 from inalab.hosts.reductions import FEW, FLOATS, INTEGERS, PLAIN, Reduction, reduction, write
 from inalab.hosts.stream.announcement import announce, differences
+from tests.torch_groups import InPlace
 
 SINGLE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -43,7 +47,7 @@ def test_a_few_floats_are_summed_without_an_error_but_the_last_rounding(values: 
         neighbours = [np.nextafter(np.float32(got), np.float32(way)) for way in (-np.inf, np.inf)]
     for neighbour in neighbours:
         if np.isfinite(neighbour):
-            assert abs(Fraction(got) - total) <= abs(Fraction(float(neighbour)) - total)  # type: ignore[operator]
+            assert abs(Fraction(got) - total) <= abs(Fraction(float(neighbour)) - total)
 
 
 def test_ties_go_to_the_even_number() -> None:
@@ -204,3 +208,53 @@ def test_what_follows_is_done_once_before_anybody_goes_on() -> None:
     with pytest.raises(RuntimeError, match="worker 1 is missing"):
         broken.wait()
     assert broken.is_completed() and not broken.is_success() and done == [1]
+
+
+def test_a_callback_may_wait_for_a_future_beside_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inalab.hosts.pending.Callbacks.PATIENCE", 0.1)
+    first, second = (PendingSum(torch.ones(1)) for _ in range(2))
+    beside, over = second.get_future(), threading.Event()
+    first.get_future().then(lambda _: beside.wait()).add_done_callback(lambda _: over.set())
+    first.finish()
+    second.finish()
+    assert over.wait(20)
+
+
+def test_work_is_over_when_what_follows_is_done() -> None:
+    """Also if it ends between two looks."""
+    looks = iter([False, True, True])
+    work = SimpleNamespace(is_completed=lambda: next(looks), is_success=lambda: True, _source_rank=lambda: 3)
+    done: list[int] = []
+    followed = Followed(work, lambda: done.append(1), [])
+    assert not followed.is_completed() and not done
+    assert followed.is_completed() and done == [1] and followed._source_rank() == 3
+
+
+# --- reduce-scatters
+
+
+def test_a_part_of_a_sum_is_kept_and_what_was_given_stays() -> None:
+    given, output = torch.arange(40.0), torch.zeros(10)
+    sums = InTurn(InPlace(), SOCKETS)
+    first = sums.sum(given, part=Part(output, 1, 4))
+    second = sums.sum(output)  # begins when the first has written it
+    sums.end(0)
+    sums.run()
+    assert first.wait() and second.wait() and first.result() == [output]
+    assert given.tolist() == list(range(40)) and output.tolist() == [4.0 * i for i in range(10, 20)]
+
+
+def test_a_factor_is_what_it_was_when_the_call_was_made() -> None:
+    factor = torch.tensor([2.0])
+    how = reduction(torch.ones(20), dist._make_nccl_premul_sum(factor), 4)  # type: ignore[attr-defined]
+    factor.mul_(2)
+    assert how is not None and how.values(torch.ones(20, dtype=torch.float16)).tolist() == [2.0] * 20
+    large = Reduction(factor=4.0).values(torch.full((2,), 20000.0, dtype=torch.float16))
+    assert large.dtype == torch.float32 and large.tolist() == [80000.0] * 2
+
+
+def test_inference_tensors_are_written_outside_their_mode() -> None:
+    with torch.inference_mode():
+        tensor = torch.ones(3)
+    write(tensor, torch.arange(3.0))
+    assert tensor.tolist() == [0.0, 1.0, 2.0]
