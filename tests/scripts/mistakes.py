@@ -1,4 +1,4 @@
-"""Worker 1 calls something else than the others do, as argv[1] says; each prints what it is told, within the group's 6 s."""
+"""In the way that argv[1] names, worker 1 makes another call than the others. Each prints its error, within the group's 6 s."""
 
 import sys
 from datetime import timedelta

@@ -211,7 +211,7 @@ def test_what_follows_is_done_once_before_anybody_goes_on() -> None:
 
 
 def test_a_callback_may_wait_for_a_future_beside_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inalab.hosts.pending.Callbacks.PATIENCE", 0.1)
+    monkeypatch.setattr("inalab.hosts.callbacks.Callbacks.PATIENCE", 0.1)
     first, second = (PendingSum(torch.ones(1)) for _ in range(2))
     beside, over = second.get_future(), threading.Event()
     first.get_future().then(lambda _: beside.wait()).add_done_callback(lambda _: over.set())
