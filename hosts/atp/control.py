@@ -10,7 +10,7 @@ import numpy as np
 from inalab.hosts.atp.server import AtpServer
 from inalab.hosts.collective import AggregationError, Membership, node_name, workers
 from inalab.hosts.drivers.driver import Driver, Requested
-from inalab.hosts.stream.stream import QUERY_PATIENCE, Absence, Question
+from inalab.hosts.stream.stream import QUERY_PATIENCE, Absence, Outlook, Question
 from inalab.hosts.tcp.connection import MeetingError
 
 PORT = 48866
@@ -46,8 +46,8 @@ class ServerConnections:
             return Absence(f"{name} is gone{': ' * bool(str(error))}{error}")
         absent = [rank for rank, missing in enumerate(answer) if missing]
         if not absent:
-            return Absence(f"{name} has seen every worker, but its result is lost")
-        return Absence(f"{name} has not seen {workers(absent)}", m.rank not in absent, tuple(absent))
+            return Absence(f"{name} has seen every worker, but its result is lost", Outlook.RECOVERY)
+        return Absence(f"{name} has not seen {workers(absent)}", Outlook.without(m.rank in absent), tuple(absent))
 
     def close(self) -> None:
         """Leave the job: the servers go when all workers have left."""

@@ -13,7 +13,7 @@ from inalab.hosts.atp.tree import Tree
 from inalab.hosts.collective import Membership, Sum, workers
 from inalab.hosts.cores import enum, ffi, library, values
 from inalab.hosts.gauge import Gauge
-from inalab.hosts.stream.stream import Absence, Question, Stream, UnderWay
+from inalab.hosts.stream.stream import Absence, Outlook, Question, Stream, UnderWay
 
 HOW = {name: enum("stream_recovery")[value] for name, value in (("ask", "ASKING"), ("paper", "RESENDING_AT_GAPS"))}
 
@@ -106,4 +106,4 @@ class AtpWorker(Stream):
             away = [r for r in np.unique(tree.rack[absent]) if r != rack]
             named += [f"rack {r} (workers {', '.join(map(str, m.racks[r]))})" for r in away]
         wording = f"the switch of rack {rack} has not seen {'; '.join(named) or 'its result'}"
-        return Absence(wording, bool(seen[m.rank]), tuple(absent.tolist()) if at_server else tuple(near))
+        return Absence(wording, Outlook.without(not seen[m.rank]), tuple(absent.tolist()) if at_server else tuple(near))

@@ -10,6 +10,7 @@ import logging
 import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,15 +35,25 @@ assert COUNTED.size == ffi.sizeof("Counters")
 log = logging.getLogger("inalab")
 
 
+class Outlook(Enum):
+    """What may still come of a chunk that is overdue."""
+
+    NONE = "the network does not answer, or has nothing to wait for"
+    RECOVERY = "the network answers, and lacks what is sent again: this worker's part, or the result"
+    OTHERS = "the network answers, and lacks other workers alone"
+
+    @classmethod
+    def without(cls, this_worker: bool) -> Outlook:
+        """Of a chunk that lacks workers, this one among them or not."""
+        return cls.RECOVERY if this_worker else cls.OTHERS
+
+
 @dataclass(frozen=True)
 class Absence:
-    """What is known of the workers that a chunk lacks: a sentence, whether waiting for them makes sense, and their ranks.
-
-    It does where the network answers and the chunk lacks other workers than this one.
-    """
+    """What is known of the workers that a chunk lacks: a sentence, what may still come of it, and their ranks."""
 
     text: str
-    worth_waiting: bool = False
+    outlook: Outlook = Outlook.NONE
     missing: tuple[int, ...] = ()
 
 
@@ -106,6 +117,7 @@ class Stream(ABC):
         self.patient_from = 0.0  # since when no chunk that was the oldest has come
         self.oldest_chunk = -1  # when that was looked at last
         self.inquiry: Inquiry | None = None
+        self.recovering = -1  # the chunk that was left to recovery when its worker had waited once
         self.question: Question | None = None  # which the driver asks, and answers by `told`
 
     def _set_up(self, core: Any) -> None:
@@ -295,7 +307,11 @@ class Stream(ABC):
             inquiry.due = now + QUERY_AGAIN
 
     def _conclude(self, absence: Absence, now: float) -> None:
-        """Raise AggregationError, unless there is no reason to: the result has come, or a worker that is alive is only slow."""
+        """Raise AggregationError, unless there is no reason to: the result has come, or a worker that is alive is only slow.
+
+        A slow worker's part may have come just now, and the chunk be incomplete for a moment because this worker's part was given
+        up while it waited, or because the result is on its way. Recovery has another patience to see to that.
+        """
         inquiry, self.inquiry = self.inquiry, None
         assert inquiry is not None
         self.patient_from = now
@@ -303,7 +319,9 @@ class Stream(ABC):
         if reason is None:
             if self._chunk(inquiry.row) != inquiry.chunk:
                 return
-            if self.watched and absence.worth_waiting:
+            left_to_recovery = absence.outlook is Outlook.RECOVERY and inquiry.chunk != self.recovering
+            self.recovering = inquiry.chunk if left_to_recovery else -1
+            if self.watched and (left_to_recovery or absence.outlook is Outlook.OTHERS):
                 log.warning("worker %d: %s waits: %s", self.membership.rank, inquiry.where, absence.text)
                 return
             reason = f"nothing arrived for {self.patience:g} s"

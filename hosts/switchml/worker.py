@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from inalab.hosts.collective import Membership, Sum, workers
 from inalab.hosts.cores import enum, ffi, library, values
 from inalab.hosts.stream.quantization import MAX_WORKERS, scale, unscale
-from inalab.hosts.stream.stream import Absence, Stream, UnderWay
+from inalab.hosts.stream.stream import Absence, Outlook, Stream, UnderWay
 from inalab.hosts.switchml import wire
 
 HOW = {name: enum("stream_recovery")[value] for name, value in (("ask", "ASKING"), ("paper", "RESENDING"))}
@@ -104,27 +104,29 @@ class SwitchML(Stream):
             return Absence(f"the switch of rack {m.rack} serves a newer group of the job")
         if top >= 0 and m.pods:
             pods = _missing(top, list(range(len(m.pods))))
-            return self._far("the core", [rack for pod in pods for rack in m.pods[pod]], self._pod not in pods)
+            return self._far("the core", [rack for pod in pods for rack in m.pods[pod]], self._pod in pods)
         if above >= 0 and m.pods:
             racks = [rack for rack in m.pods[self._pod] if not above >> rack & 1]
-            return self._far(f"the switch of pod {self._pod}", racks, m.rack not in racks)
+            return self._far(f"the switch of pod {self._pod}", racks, m.rack in racks)
         if above >= 0:
             racks = _missing(above, list(range(len(m.racks))))
-            return self._far("the root", racks, m.rack not in racks)
+            return self._far("the root", racks, m.rack in racks)
         if near >= 0:
             absent = _missing(near, m.racks[m.rack])
             if absent:
-                return Absence(f"the switch of rack {m.rack} has not seen {workers(absent)}", m.rank not in absent, tuple(absent))
+                return Absence(
+                    f"the switch of rack {m.rack} has not seen {workers(absent)}", Outlook.without(m.rank in absent), tuple(absent)
+                )
             return Absence(f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above")
         return Absence(f"the switch of rack {m.rack} does not answer")
 
-    def _far(self, who: str, racks: list[int], is_in: bool) -> Absence:
-        """A switch above the racks lacks some of them; `is_in`, not what this worker is in."""
+    def _far(self, who: str, racks: list[int], own: bool) -> Absence:
+        """A switch above the racks lacks some of them; `own`, what this worker is in, too."""
         members = self.membership.racks
         named = "; ".join(f"rack {rack} (workers {', '.join(map(str, members[rack]))})" for rack in racks if members[rack])
         if not named:
-            return Absence(f"{who} has seen all that is below it, but its result is lost")
-        return Absence(f"{who} has not seen {named}", is_in, tuple(rank for rack in racks for rank in members[rack]))
+            return Absence(f"{who} has seen all that is below it, but its result is lost", Outlook.RECOVERY)
+        return Absence(f"{who} has not seen {named}", Outlook.without(own), tuple(rank for rack in racks for rank in members[rack]))
 
 
 def _missing(seen: int, numbered: list[int]) -> list[int]:

@@ -14,6 +14,7 @@ from inalab.hosts.atp.tree import Tree
 from inalab.hosts.atp.worker import AtpWorker
 from inalab.hosts.collective import AggregationError, Membership
 from inalab.hosts.drivers.stream import StreamDriver
+from inalab.hosts.stream.stream import Absence, Inquiry, Outlook
 from tests.fake_network import Answer, FakeNetwork, FakeSocket, arrived, driven, is_bare
 
 K, WINDOW, EPOCH = 32, 8, 77
@@ -284,7 +285,27 @@ def test_a_racks_switch_knows_of_its_own_workers_alone() -> None:
     held = made.core.places[0]
     held["zero"], held["one"] = tree.bitmaps(3)
     found = made.core._described(held, tree)
-    assert (found.text, found.worth_waiting, found.missing) == ("the switch of rack 1 has not seen worker 2", True, (2,))
+    assert (found.text, found.outlook, found.missing) == ("the switch of rack 1 has not seen worker 2", Outlook.OTHERS, (2,))
+
+
+def test_what_recovery_mends_is_given_up_after_another_patience_alone() -> None:
+    """A slow worker's packet arrives at the moment at which another one's, given up meanwhile, has to come again."""
+    core = worker(lambda packet, peer: [])[0].core
+    core.watched = True
+
+    def overdue(outlook: Outlook, chunk: int) -> None:
+        core.rows["chunk"][0] = chunk
+        core.inquiry = Inquiry(0, chunk, f"chunk {chunk}", None, until=1.0, due=1.0)
+        core._conclude(Absence("the switch has not seen worker 0", outlook), now=1.0)
+
+    for chunk in (10, 20):
+        for _ in range(2):
+            overdue(Outlook.OTHERS, chunk)
+        overdue(Outlook.RECOVERY, chunk)
+    with pytest.raises(AggregationError, match="chunk 20 cannot be completed"):
+        overdue(Outlook.RECOVERY, 20)
+    with pytest.raises(AggregationError, match="chunk 30 cannot be completed"):
+        overdue(Outlook.NONE, 30)
 
 
 def test_atp_asks_for_the_index_that_the_server_hands_back() -> None:

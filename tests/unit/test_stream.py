@@ -228,7 +228,7 @@ def test_silence_ends_a_sum(seen: int | None, pulse: Any, sentence: str) -> None
     with pytest.raises(AggregationError) as first:
         made.all_reduce(np.zeros(K, np.int32))
     assert str(first.value) == f"worker 1: job 3, slot 0, chunk 0 cannot be completed: {sentence}"
-    assert clock.now - begun < 7
+    assert clock.now - begun < 12  # a patience, and another one where recovery might have mended it
     sent = len(net.sent)
     with pytest.raises(AggregationError, match="cannot be completed"):
         made.all_reduce(np.zeros(K, np.int32))
