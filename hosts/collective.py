@@ -86,6 +86,7 @@ class Call(Enum):
     """What a sum is for. All workers have to call the same."""
 
     ALL_REDUCE, AVERAGE, SCALED_SUM, REDUCE_SCATTER, REDUCE_SCATTER_AVERAGE, SCALED_REDUCE_SCATTER = range(6)
+    ALL_GATHER, BROADCAST = 6, 7
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,14 @@ class Label:
     in which sums start.
 
     `call` and `floats` are for telling workers apart that sum different things: what the sum is for, and, where the integers that
-    are summed stand for so many floats (hosts.exact), how many these are.
+    are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends.
     """
 
     name: str = ""
     priority: int = 0
     call: Call = Call.ALL_REDUCE
     floats: int = 0
+    root: int = 0
 
 
 UNNAMED = Label()
@@ -113,9 +115,13 @@ class Operation(Enum):
     KEEP    likewise, and the scheme keeps it, under the tensor's name
     CHANGE  what a worker gives is added to what is kept under that name, without waiting for the others; it has what is kept then
     FETCH   a worker has what is kept then, and gives nothing but the shape
+
+    SCATTER    each has an equal part of the sum, by its rank
+    GATHER     each has the tensors of all, one behind the other
+    BROADCAST  each has the tensor of the label's root
     """
 
-    SUM, KEEP, CHANGE, FETCH = range(4)
+    SUM, KEEP, CHANGE, FETCH, SCATTER, GATHER, BROADCAST = range(7)
 
 
 @dataclass(frozen=True)
@@ -165,8 +171,10 @@ class Sum:
     empties: int = 0  # tensors without elements that were summed since the one before, modulo EMPTIES: who sums others differs
 
     def end(self, total: NDArray[Any]) -> None:
-        """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off."""
-        self.total = total.reshape(-1)[: self.flat.size].reshape(self.shape)
+        """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off. What a SCATTER
+        or GATHER gives stays as it is."""
+        whole = self.operation in (Operation.SCATTER, Operation.GATHER)
+        self.total = total if whole else total.reshape(-1)[: self.flat.size].reshape(self.shape)
         if self.then is not None:
             self.then(self)
 
@@ -207,7 +215,7 @@ class Summing(ABC):
         if self.broken is not None:
             raise self.broken.again()
         if operation not in self.operations:
-            raise ValueError(f"{type(self).__name__} sums, and keeps nothing: it has no {operation.name}")
+            raise ValueError(f"{type(self).__name__} has no operation {operation.name}")
         if x.dtype not in (np.float32, np.int32):
             raise TypeError(f"float32 and int32 can be aggregated, {x.dtype} cannot")
         started = Sum(np.require(x, requirements=["C", "A"]).reshape(-1), x.shape, overwrite, label, then, operation)

@@ -61,6 +61,7 @@ class Place:
     control: list[str]  # addresses of all nodes by rank, on the management network
     rates: list[float]  # Mbit/s of the links of all nodes by rank; 0 where it is not limited
     uplinks: list[float] = field(default_factory=list)  # likewise, of each rack's uplink
+    port: int | None = None  # UDP, of the workers' packets, where it is not the scheme's own
     driver: Driver = SOCKETS  # which the process that has the place chooses
 
     @property
@@ -76,7 +77,9 @@ class Place:
 
     def dumps(self) -> str:
         """As text, for an environment variable."""
-        fields = {name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control", "rates", "uplinks")}
+        fields = {
+            name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control", "rates", "uplinks", "port")
+        }
         own = {"scheme": self.scheme.source, "settings": self.settings.model_dump(), "membership": asdict(self.membership)}
         return json.dumps(fields | own)
 

@@ -5,9 +5,9 @@ network by `inalab launch`, which tells each worker its place in the environment
 
 A group is a ProcessGroup whose backend is Gloo (hosts.gloo_group). All-reduces that the scheme can carry (hosts.reductions), and
 reduce-scatters, which are all-reduces of which each worker keeps a part, go to one thread in the order of the calls, which is the
-same on all workers; several may be under way, as DDP's buckets are. One group of all workers at a time has the scheme, the first
-that is made; when it is destroyed, the next one that is made has it, with an epoch of its own. Groups of some workers, and further
-groups of all, are Gloo's alone.
+same on all workers; several may be under way, as DDP's buckets are. The first group of all workers has the job's part of the
+switches; when it is destroyed, the next one that is made has it, with an epoch of its own. Groups of some workers, and further
+groups of all, have parts of their own where the scheme admits them while the network runs (hosts.groups). Others are Gloo's alone.
 
 Why stores are kept, and groups counted: torch gives a group that is made after destroy_process_group() the name of the one
 before. If rank 0 still holds the old store, others find the old group's keys in the new one; if it does not, those who are
@@ -16,10 +16,12 @@ early find no store, or lose the connection. So the store stays for as long as t
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -32,6 +34,7 @@ from inalab.hosts.calls import Calls
 from inalab.hosts.collective import UNNAMED, Call, Collective, Counters, Label, Operation
 from inalab.hosts.epoch import NONE, draw
 from inalab.hosts.gloo_group import GlooGroup
+from inalab.hosts.groups import Formation, GroupControl, LaunchedGroups
 from inalab.hosts.in_turn import COLLECTIVE, InTurn
 from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.pending import Part
@@ -45,7 +48,8 @@ from inalab.hosts.virtual_script import VARIABLE as VIRTUAL
 from inalab.hosts.virtual_script import SimulatedSums, Simulation, current
 
 PLACE = "INALAB_PLACE"
-joined: list[InaProcessGroup] = []  # the group of this process that has the scheme
+log = logging.getLogger("inalab")
+joined: list[InaProcessGroup] = []  # the groups of this process that have the scheme
 stores: list[Any] = []  # of all groups so far
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
 ENDING = 5.0  # seconds that sums under way may take when a group is destroyed
@@ -60,6 +64,7 @@ class Options:
     notes: LaunchFiles | None = None  # where the workers note their calls for each other, see hosts.calls
     sampling: ScriptSampling | None = None  # of the sums that are compared with what was given, see hosts.sampling
     simulation: Simulation | None = None  # in virtual time
+    groups: GroupControl | None = None  # who admits groups of some workers
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -68,13 +73,15 @@ class Options:
             raise RuntimeError('init_process_group("ina") needs a network: start the script with `inalab launch -- SCRIPT`')
         if VIRTUAL in os.environ and not current:
             raise RuntimeError("a process that a script starts itself has no part in virtual time: choose another --target")
-        notes = LaunchFiles.from_environment()
+        notes, simulation = LaunchFiles.from_environment(), current[0] if current else None
+        shared = notes.folder.is_dir()
         return cls(
             Place.loads(os.environ[PLACE]),
             notes.reason,
-            notes if notes.folder.is_dir() else None,
+            notes if shared else None,
             ScriptSampling.from_environment(),
-            current[0] if current else None,
+            simulation,
+            simulation or (LaunchedGroups(notes.folder) if shared else None),
         )
 
 
@@ -82,27 +89,42 @@ class InaProcessGroup(GlooGroup):
     """Gloo, with sums over the scheme."""
 
     def __init__(
-        self, store: Any, rank: int, size: int, timeout: timedelta, options: Options, ranks: tuple[int, ...] = ()
+        self, store: Any, rank: int, size: int, timeout: timedelta, options: Options, ranks: tuple[int, ...] = (), name: str = ""
     ) -> None:  # fmt: skip
-        """`ranks` are its workers' among all, where it is a group of some."""
+        """`ranks` are its workers' among all, where it is a group of some. `name` is its own, the same on all of them."""
         super().__init__(store, rank, size, timeout, ranks or tuple(range(size)), options.simulation)
-        self.place = options.place
+        self.place, self.groups = options.place, options.groups
+        self.formation: Formation | None = None  # where its part of the switches is one of its own
         self.pulse = options.pulse
         self.sums: InTurn | SimulatedSums | None = None
         self.turn = threading.Lock()  # a script's threads note their sums in the order in which they start
         self.collective: Collective | SimulatedSums | None = None
-        if self._has_scheme(store, options):
+        if not self.place.scheme.native and (self._has_job(store) or self._has_own(name)):
             self._join(options)
 
-    def _has_scheme(self, store: Any, options: Options) -> bool:
-        """Whether it is a group of all workers while no other has the scheme; else it is Gloo's alone."""
-        place, rank, size = self.place, self.rank(), self.size()
-        if place.scheme.native or size != place.membership.size:
+    def _has_job(self, store: Any) -> bool:
+        """Whether it is a group of all workers while no other has the job's part of the switches."""
+        member, rank, size = self.place.membership, self.rank(), self.size()
+        if size != member.size:
             return False
-        if rank != place.membership.rank:
-            raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {place.membership.rank}")
-        self.epoch = _agree(PrefixStore("ina", store), rank, size, not joined)
+        if rank != member.rank:
+            raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {member.rank}")
+        self.epoch = _agree(PrefixStore("ina", store), rank, size, all(other.formation for other in joined))
         return self.epoch != NONE
+
+    def _has_own(self, name: str) -> bool:
+        """Whether it has a part of its own."""
+        if self.groups is None or self.size() == 1 or not name:
+            return False
+        formation = Formation(name, self.ranks, self.rank())
+        formed = self.groups.form(formation)
+        if formed.refusal:
+            if self.rank() == 0:
+                log.warning("Gloo sums for the group of workers %s: %s", ", ".join(map(str, self.ranks)), formed.refusal)
+            return False
+        self.formation, self.epoch = formation, formed.epoch
+        self.place = Place.loads(formed.place)
+        return True
 
     def _join(self, options: Options) -> None:
         """Take part in the scheme."""
@@ -110,7 +132,7 @@ class InaProcessGroup(GlooGroup):
         if options.notes is not None:
             self.calls = Calls(options.notes.folder, self.epoch, self.rank(), self.size())
         if options.simulation is not None:
-            self.collective = self.sums = SimulatedSums(options.simulation, options.sampling)
+            self.collective = self.sums = SimulatedSums(options.simulation, options.sampling, self.formation)
             return
         try:
             self.collective = self.place.scheme.join(self.place, self.epoch, self._reason if options.pulse else None)
@@ -164,7 +186,7 @@ class InaProcessGroup(GlooGroup):
         label counts for nothing, and there is no other operation."""
         if self._how(tensor, dist.ReduceOp.SUM) is None:
             if operation != Operation.SUM:
-                raise ValueError(f"Gloo sums, and keeps nothing: it has no {operation.name}")
+                raise ValueError(f"Gloo has no operation {operation.name}")
             return super().allreduce([tensor])
         return self._summed(tensor, PLAIN, label, operation)
 
@@ -210,8 +232,12 @@ class InaProcessGroup(GlooGroup):
             self._leave()
 
     def _leave(self) -> None:
-        """The next group of all workers may have the scheme."""
-        joined.clear()
+        """Its part of the switches may be another group's."""
+        if self in joined:
+            joined.remove(self)
+        if self.formation and self.groups:
+            with suppress(OSError):
+                self.groups.depart(self.formation)
         if self.calls:
             self.calls.close()
             self.calls = None
@@ -251,4 +277,5 @@ def create(given: Any, options: Options | None) -> InaProcessGroup:
     stores.append(given.store)
     store = PrefixStore(f"{made[identity]}", given.store)
     options = options or Options.from_environment()
-    return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options, ranks)
+    name = f"{given.group_id} {made[identity]} {ranks}"
+    return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options, ranks, name)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum
 from inalab.hosts.drivers.sockets import SocketDriver
+from inalab.hosts.groups import Departure, Formation, Formed
 from inalab.hosts.in_turn import given, keep, reporting
 from inalab.hosts.pending import Part, PendingSum
 from inalab.hosts.reductions import PLAIN, Reduction
@@ -29,11 +30,12 @@ from inalab.hosts.sampling import ScriptSampling
 
 @dataclass(frozen=True)
 class Summand:
-    """This worker's part of a collective over the scheme."""
+    """This worker's part of a collective over the scheme, in a group of its own or the job's."""
 
     values: NDArray[Any]
     label: Label
     operation: Operation
+    formation: Formation | None
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Message:
     waited: bool = False
 
 
-Request = Summand | Pause | Meeting | Message
+Request = Summand | Pause | Meeting | Message | Formation | Departure
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Answer:
     version: float = 0.0
     counters: Counters = field(default_factory=Counters)
     error: AggregationError | None = None
+    formed: Formed | None = None
 
 
 class Simulation:
@@ -95,6 +98,16 @@ class Simulation:
         self.messages[key] += 1
         self.ask(message := Message(key, self.messages[key]))
         return message
+
+    def form(self, formation: Formation) -> Formed:
+        """See hosts.groups.GroupControl."""
+        answer = self.ask(formation)
+        assert answer.formed is not None
+        return answer.formed
+
+    def depart(self, formation: Formation) -> None:
+        """See hosts.groups.GroupControl."""
+        self.ask(Departure(formation))
 
     def ask(self, request: Request) -> Answer:
         """Wait for the answer. Raises AggregationError for a collective that cannot be completed."""
@@ -142,8 +155,9 @@ class PendingMessage(dist.Work):
 class SimulatedSums:
     """A worker's sums in the simulation, one after another: what hosts.in_turn.InTurn and its collective are elsewhere."""
 
-    def __init__(self, simulation: Simulation, sampling: ScriptSampling | None) -> None:
-        self.simulation, self.sampling = simulation, sampling
+    def __init__(self, simulation: Simulation, sampling: ScriptSampling | None, formation: Formation | None) -> None:
+        """They are of the job, unless a group was formed."""
+        self.simulation, self.sampling, self.formation = simulation, sampling, formation
         self.driver = ScriptDriver(simulation)
         self.under_way: dict[PendingSum, Sum] = {}  # nothing, once a call has returned
         self.counters = Counters()
@@ -156,7 +170,7 @@ class SimulatedSums:
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
         with reporting(pending):
             values = given(pending, self.sampling)
-            answer = self.simulation.ask(Summand(values, label, operation))
+            answer = self.simulation.ask(Summand(values, label, operation, self.formation))
             for one in fields(Counters):
                 setattr(self.counters, one.name, getattr(self.counters, one.name) + getattr(answer.counters, one.name))
             keep(pending, Sum(values.reshape(-1), values.shape, total=answer.total, version=answer.version))

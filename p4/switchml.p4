@@ -20,6 +20,7 @@
 #include "include/switchml/workers_counter.p4"
 #include "include/switchml/questions.p4"
 #include "include/switchml/next_step.p4"
+#include "include/switchml/part.p4"
 #include "include/exponents.p4"
 #include "include/tag.p4"
 #include "include/switchml/pool.p4"
@@ -36,9 +37,11 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
     WorkersCounter() workers_counter;
     Questions() questions;
     NextStep() next_step;
+    Vectors() vectors;
     Exponents() exponents;
     Tag() tag;
     Pool() pool;
+    Shape() shape;
     Sender() sender;
 
     apply {
@@ -60,9 +63,13 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
                 workers_counter.apply(hdr, meta);
                 questions.apply(hdr, meta);
                 next_step.apply(hdr, meta, next);
+                vectors.apply(hdr, meta, next);
                 exponents.apply(hdr.switchml.exponent, meta.operation, meta.cell);
                 tag.apply(hdr.tag, meta.operation, meta.cell);
                 pool.apply(hdr, meta);
+                if (hdr.part.isValid() && next != step_t.DROP) {
+                    shape.apply(hdr, meta.whole);
+                }
                 sender.apply(hdr, meta, standard, next);
             } else {
                 mark_to_drop(standard);
@@ -87,7 +94,7 @@ control SwitchMLEgress(inout headers_t hdr, inout metadata_t meta, inout standar
         bit<1> lost;
         if (hdr.switchml.isValid()) {
             if (standard.egress_rid != 0) {
-                addresser.apply(hdr, standard);
+                addresser.apply(hdr, meta, standard);
             }
         } else if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);  // a flooded packet does not go back where it came from

@@ -208,6 +208,15 @@ class Scheme:
     def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
         """Add what configures the switch `name` for this scheme's jobs."""
 
+    def most_jobs(self, settings: Any) -> int:
+        """How many jobs with these settings the switches hold at once, where workers of a job can form groups, each of which is
+        admitted as a job of its own while the network runs; 0 where they cannot."""
+        return 0
+
+    def admit(self, commands: Commands, plan: NetworkPlan, name: str, job: Admitted) -> None:
+        """Add what admits one of so many jobs at the switch `name`."""
+        raise NotImplementedError
+
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """What the program on the switch `name` has counted of this scheme's jobs."""
         return {}

@@ -15,6 +15,7 @@ from inalab.schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from inalab.switches import switchml
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
+from inalab.switches.sizes import MAX_JOBS
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
 
@@ -41,7 +42,7 @@ class SwitchMLScheme(Streaming):
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         s, m = place.settings, place.membership
-        local, switch = (place.peers[m.rank], wire.UDP_PORT), (place.switches[m.rack], wire.UDP_PORT)
+        local, switch = (place.peers[m.rank], place.port or wire.UDP_PORT), (place.switches[m.rack], wire.UDP_PORT)
         core = SwitchML(m, epoch, s.slots, s.k, s.patience, s.scaling, s.recovery)
         return StreamDriver(core, place.driver, local, [switch], pulse)
 
@@ -54,6 +55,14 @@ class SwitchMLScheme(Streaming):
         """Each job has a part of the switch's pool."""
         for job, pool in zip(jobs, _pools(jobs), strict=True):
             admit(commands, plan, job.plan, name, pool)
+
+    def most_jobs(self, settings: Any) -> int:
+        return min(MAX_JOBS, switchml.CELLS // (2 * int(settings.slots)))
+
+    def admit(self, commands: Commands, plan: NetworkPlan, name: str, job: Admitted) -> None:
+        """All have as many slots."""
+        slots = int(job.settings.slots)
+        admit(commands, plan, job.plan, name, switchml.Pool(2 * slots * job.plan.number, slots))
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """Packets turned away by reason, and copies of multicasts that never reached egress."""
@@ -126,14 +135,23 @@ def _numbered(plan: NetworkPlan, job: JobPlan, name: str) -> dict[int, str]:
 
 
 def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool) -> None:
-    """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's."""
+    """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's. The sums of
+    workers in one rack stay there."""
     parent = None
+    if job.in_one_rack and plan.switches[name].rack is None:
+        return
     stations = {host.name: host.station for host in job.hosts} | {s.name: s.station for s in plan.switches.values()}
     below = _numbered(plan, job, name)
-    children = [switchml.Child(number, plan.port(name, child), stations[child]) for number, child in below.items()]
+    ports = {host.name: job.port or switchml.UDP_PORT for host in job.hosts}
+    children = [
+        switchml.Child(
+            number, plan.port(name, child), stations[child], ports.get(child, switchml.UDP_PORT), job.ranks_below(plan, child)
+        )
+        for number, child in below.items()
+    ]
     if not children:
         return
-    if above := plan.above(name, job.number):
+    if not job.in_one_rack and (above := plan.above(name, job.number)):
         parent = switchml.Parent(plan.port(name, above.name), above.station, stations[name], plan.number(name))
     switchml.admit(commands, job.number, pool, children, parent)
 

@@ -17,12 +17,14 @@ REASONS = 4  # why packets are turned away, as p4/include/switchml/metadata.p4 n
 
 @dataclass(frozen=True)
 class Child:
-    """A worker, or the switch of a rack, below a switch: number in the bitmap, switch port, address."""
+    """A worker, or the switch of a rack, below a switch: number in the bitmap, switch port, address; the ranks of the workers that
+    it is, or that are below it."""
 
     number: int
     port: int
     station: Station
     udp_port: int = UDP_PORT
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ def admit(commands: Commands, number: int, pool: Pool, children: list[Child], pa
             f"table_add admission.workers admit_worker {number} {c.number} {c.port} {s.mac} {s.ip} =>",
             f"table_add addresser.destinations to_worker {number} {c.number + 1} => {s.mac} {s.ip} {c.udp_port}",
         )
+        commands.add(*(f"table_add round.ownership.owners below {number} {rank} => {c.number}" for rank in c.ranks))
         commands.multicast_node(group, c.number + 1, [c.port])
     if parent is not None:
         p, own = parent.station, parent.own

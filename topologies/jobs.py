@@ -10,11 +10,15 @@ from inalab.topologies.topology import TopologyError
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job's number and its hosts: the workers' by rank, and the dedicated servers', which have the ranks after them."""
+    """A job's number and its hosts: the workers' by rank, and the dedicated servers', which have the ranks after them.
+
+    `port` is the UDP port of its workers' packets where it is not the scheme's own, because their hosts are in another job, too.
+    """
 
     number: int
     hosts: tuple[HostPlan, ...]
     servers: tuple[HostPlan, ...] = ()
+    port: int | None = None
 
     @property
     def size(self) -> int:
@@ -35,6 +39,17 @@ class JobPlan:
         for rank, host in enumerate(self.hosts):
             found[host.rack].append(rank)
         return found
+
+    @property
+    def in_one_rack(self) -> bool:
+        """Whether the sums of its workers can stay below one switch."""
+        return len({host.rack for host in self.hosts}) == 1
+
+    def ranks_below(self, plan: NetworkPlan, name: str) -> tuple[int, ...]:
+        """The ranks of the workers that a node is, or has below it."""
+        lower = [rank for child in (plan.below(name) if name in plan.switches else ()) for rank in self.ranks_below(plan, child)]
+        own = [rank for rank, host in enumerate(self.hosts) if name in (host.name, f"tor{host.rack}")]
+        return tuple(own or lower)
 
     def children(self, plan: NetworkPlan, name: str) -> list[str]:
         """Who sends its sums to the switch `name`: workers in the order of their ranks, or further up switches of racks or pods."""

@@ -125,7 +125,7 @@ static void fill(AtpWorker *w, int32_t place, const Transfer *t) {
     Stream *s = &w->stream;
     int64_t j = s->rows[place].chunk - t->start, k = s->k;
     uint32_t *lanes = vector(&s->packets, place);
-    s->rows[place].bare = j == 0;
+    set_bare(&s->rows[place], j == 0);
     if (!t->values)
         return;
     if (j == 0) {
@@ -280,7 +280,7 @@ static void make_raw(AtpWorker *w, int32_t i) {
         else
             swap((const uint32_t *)t->values + (j - 1) * s->k, lanes, elements_of(t, j - 1, s->k));
     }
-    s->rows[i].bare = false;
+    set_bare(&s->rows[i], false);
     w->places[i].raw = true;
     w->places[i].missed = false;
     s->rows[i].tries++;

@@ -5,6 +5,7 @@
 #include <linux/pkt_sched.h>
 #include <math.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,10 @@ struct Batch {
     struct sockaddr_in *peers, *sources;
     struct mmsghdr *outgoing, *incoming;
     struct iovec *from, *into;
+    union { /* tells the kernel how long the datagrams of a message are */
+        struct cmsghdr header;
+        char octets[CMSG_SPACE(sizeof(uint16_t))];
+    } cut;
 };
 
 Batch *batch_new(int32_t descriptor, const Datagrams *sender, const Datagrams *receiver, int32_t bytes) {
@@ -68,8 +73,13 @@ int64_t batch_send(Batch *b, const int64_t *rows, int64_t count, int32_t length,
             }
             messages++;
         }
-        message->msg_iovlen++;
+        if (++message->msg_iovlen == 2) {
+            message->msg_control = &b->cut;
+            message->msg_controllen = sizeof b->cut;
+        }
     }
+    b->cut.header = (struct cmsghdr){.cmsg_level = IPPROTO_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof(uint16_t))};
+    memcpy(CMSG_DATA(&b->cut.header), &(uint16_t){length}, sizeof(uint16_t));
     int sent = sendmmsg(b->descriptor, b->outgoing, messages, 0);
     if (sent < 0)
         return -errno;
@@ -135,7 +145,7 @@ static bool send_all(Batch *b, Outbox *o, int32_t together) {
             batch_set_urgent(b, urgent = send->urgent);
         while (send->count) {
             int32_t length = send->length ? send->length : b->bytes;
-            int64_t sent = batch_send(b, o->leaving + send->first, send->count, length, send->length ? 1 : together, send->peer);
+            int64_t sent = batch_send(b, o->leaving + send->first, send->count, length, together, send->peer);
             if (sent == -EINTR || sent == -ECONNREFUSED) /* the latter is about an earlier datagram */
                 continue;
             if (sent < 0)

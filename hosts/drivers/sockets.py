@@ -83,7 +83,8 @@ class BatchSocket:
         self.segments = max(1, min(datagrams, MAX_SEGMENTS, MAX_MESSAGE // self.sender.record.itemsize))
         if self.segments > 1:
             try:
-                self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, self.sender.record.itemsize)
+                self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, self.sender.record.itemsize)  # if the kernel knows that,
+                self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)  # every message says how long its datagrams are
                 return
             except OSError:
                 self.segments = 1
@@ -91,7 +92,6 @@ class BatchSocket:
 
     def _without_segments(self) -> None:
         self.segments = 1
-        self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
 
     def set_urgent(self, urgent: bool) -> None:
@@ -106,9 +106,8 @@ class BatchSocket:
         done, size = 0, length or self.sender.record.itemsize
         rows = np.ascontiguousarray(rows, np.int64)
         while done < len(rows):
-            together = self.segments if length is None else 1
             left = pointer(rows[done:], "int64_t[]")
-            sent = library().batch_send(self._batch, left, len(rows) - done, size, together, peer)
+            sent = library().batch_send(self._batch, left, len(rows) - done, size, self.segments, peer)
             if sent >= 0:
                 done += sent
                 continue

@@ -39,6 +39,7 @@ class StreamDriver(Summing):
     ) -> None:
         super().__init__()
         self.core, self.driver, self.pulse, self.counters = core, driver, pulse, core.counters
+        self.operations = core.operations
         self.control: Control | None = None
         core.watched = pulse is not None
         rows = core.count

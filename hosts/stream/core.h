@@ -68,7 +68,9 @@ typedef struct {
     int32_t asked;    /* queries since it was sent, or sent again */
     int32_t pressed;  /* those of them for which results had overtaken it */
     int32_t informed; /* which query was the next one when the last status came, 0: none has come */
-    bool bare;        /* its packet has a tag in place of a vector */
+    bool bare;        /* its packet has a tag in place of a vector, */
+    bool answer_bare; /* and so has its result */
+    uint32_t part;    /* what is behind that, of a chunk that has an owner (SwitchML); 0: nothing */
     int32_t before, after; /* the rows that were sent before and after it, of those that wait; -1: none */
 } Row;
 
@@ -79,7 +81,14 @@ typedef struct {
     double sampled_at; /* when a round trip told of the network */
 } Path;
 
-/* A tensor: chunk j of it is number start + j of the stream. Without values (NULL) there are chunks and no numbers. */
+/* Who gives a tensor, and who gets the sum (hosts.collective.Way). */
+enum stream_way { ALL, TO_OWNERS, FROM_OWNERS };
+
+/* A tensor: chunk j of it is number start + j of the stream. Without values (NULL) there are chunks and no numbers.
+
+   Where chunks have owners, there is one of all, or each of so many workers owns an equal part; then chunks are dealt to them in
+   turn. The owner of a part has memory for that alone, on the side where others have the whole: values where owners give, the result
+   where they get. */
 typedef struct {
     int64_t id;
     int64_t start, length;  /* chunks */
@@ -88,6 +97,8 @@ typedef struct {
     bool floats;            /* float32; else int32 */
     const void *values;     /* (elements,) */
     void *result;           /* (elements,); may be the same memory: a chunk is not needed any more when its sum comes */
+    int32_t way;            /* enum stream_way */
+    int32_t parts, owner;   /* of chunks that have owners: the latter where there is one part */
     uint32_t tag;           /* of the tensor: what tells its length and type from others */
     const int32_t *announcement; /* (k,), for when tags differ */
     uint8_t *largest;       /* SwitchML: the workers' largest exponent of each chunk, as it becomes known */

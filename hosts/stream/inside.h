@@ -13,6 +13,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are swapped, 
 /* Whether a sum of tags is of tensors that differ. Tags have 24 bits, so those of 256 workers cannot cancel. */
 static inline bool disputed(const Stream *s, const Transfer *t, uint32_t sum) { return sum != s->workers * t->tag; }
 
+#define PART_BYTES 4 /* what tells the owner of a chunk, behind its vector or tag */
 #define LARGEST_INTEGER 2147483647.0 /* of int32 */
 #define LONGEST_TIMEOUT 1.0 /* seconds */
 
@@ -32,6 +33,9 @@ static inline int64_t elements_of(const Transfer *t, int64_t j, int64_t k) {
     int64_t left = t->elements - j * k;
     return left < k ? left : k;
 }
+
+/* A row's packet and its result have a tag in place of a vector, or neither. */
+static inline void set_bare(Row *row, bool bare) { row->bare = row->answer_bare = bare; }
 
 /* A remainder that is never negative. */
 static inline int64_t modulo(int64_t x, int64_t n) { return (x % n + n) % n; }
@@ -61,6 +65,7 @@ void stream_release(Stream *);
 void stream_set_deadline(Stream *, Row *, double deadline);
 void outbox_put(Outbox *, const int32_t *rows, int count, int64_t behind, int32_t peer, int32_t length, bool urgent);
 void stream_put(Stream *, const int32_t *rows, int count, bool urgent, int32_t length, int64_t behind);
+int32_t stream_bytes(const Stream *, const Row *, bool bare);
 void stream_send(Stream *, const int32_t *rows, int count, double now, bool urgent);
 void stream_retransmit(Stream *, const int32_t *rows, int count, double now, bool urgent);
 void stream_settled(Stream *, const int32_t *rows, const bool *once, int count, double now);

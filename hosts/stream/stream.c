@@ -119,7 +119,7 @@ void outbox_put(Outbox *o, const int32_t *rows, int count, int64_t behind, int32
 
 /* Have packets sent to these rows' peers: their own, or those that stand so many places `behind` them. */
 void stream_put(Stream *s, const int32_t *rows, int count, bool urgent, int32_t length, int64_t behind) {
-    s->counters.bytes_sent += count * (int64_t)(length ? length : s->packet_bytes);
+    s->counters.bytes_sent += count * (int64_t)length;
     if (s->paths_count == 1) {
         outbox_put(&s->outbox, rows, count, behind, 0, length, urgent);
         return;
@@ -137,8 +137,6 @@ void stream_put(Stream *s, const int32_t *rows, int count, bool urgent, int32_t 
 
 /* Send these rows' packets, which are all of a length. */
 static void send_alike(Stream *s, const int32_t *rows, int count, double now, bool urgent, int32_t length) {
-    if (!count)
-        return;
     stream_put(s, rows, count, urgent, length, 0);
     for (int i = 0; i < count; i++) {
         Row *row = &s->rows[rows[i]];
@@ -153,17 +151,23 @@ static void send_alike(Stream *s, const int32_t *rows, int count, double now, bo
     s->counters.sent += count;
 }
 
+/* Bytes of a row's packet, or of its result. */
+int32_t stream_bytes(const Stream *s, const Row *row, bool bare) {
+    return (bare ? s->bare_bytes : s->packet_bytes) + (row->part ? PART_BYTES : 0);
+}
+
 /* Send these rows' packets, bare ones before those with vectors. */
 void stream_send(Stream *s, const int32_t *rows, int count, double now, bool urgent) {
-    int32_t bare[count + 1], whole[count + 1];
-    int bares = 0, wholes = 0;
-    for (int i = 0; i < count; i++)
-        if (s->rows[rows[i]].bare)
-            bare[bares++] = rows[i];
-        else
-            whole[wholes++] = rows[i];
-    send_alike(s, bare, bares, now, urgent, s->bare_bytes);
-    send_alike(s, whole, wholes, now, urgent, 0);
+    const bool bare[] = {true, true, false, false}, part[] = {false, true, false, true};
+    for (int kind = 0; kind < 4; kind++) {
+        int32_t alike[count + 1];
+        int n = 0;
+        for (int i = 0; i < count; i++)
+            if (s->rows[rows[i]].bare == bare[kind] && !!s->rows[rows[i]].part == part[kind])
+                alike[n++] = rows[i];
+        if (n)
+            send_alike(s, alike, n, now, urgent, stream_bytes(s, &s->rows[alike[0]], bare[kind]));
+    }
 }
 
 /* Send these rows' packets again, marked; urgent ones leave this host before what waits. */
@@ -231,7 +235,7 @@ void stream_settled(Stream *s, const int32_t *rows, const bool *once, int count,
                 continue;
             come[n++] = row->order;
             s->paths[path].heard_at = now;
-            if (row->sent_at > s->timed_out_at && !row->bare) /* a header's round trip is shorter than a vector's */
+            if (row->sent_at > s->timed_out_at && !(row->bare && row->answer_bare)) /* a header's round trip is shorter than a vector's */
                 telling[tells++] = now - row->sent_at;
         }
         ends[path] = n;

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import AggregationError, Counters, Membership, Sum
+from inalab.hosts.collective import AggregationError, Counters, Membership, Operation, Sum
 from inalab.hosts.cores import enum, ffi, library, taken, values
 from inalab.hosts.stream.announcement import announce, differences, tag
 from inalab.hosts.stream.datagrams import Datagrams, Send
@@ -101,6 +101,8 @@ class Stream(ABC):
     `start`, `received` and `expired` raise AggregationError where a sum cannot be completed.
     """
 
+    operations: tuple[Operation, ...] = (Operation.SUM,)  # that it has
+
     def __init__(self, membership: Membership, rows: int, record: np.dtype, patience: float) -> None:
         """Up to `rows` chunks are outstanding; each has two packets, the second of which is for the scheme's queries."""
         if not 1 <= rows <= MOST_ROWS:
@@ -145,6 +147,7 @@ class Stream(ABC):
         self.under_way[self.started] = taken_in
         t = ffi.new("Transfer *")
         t.id, t.length, t.elements = self.started, self._chunks(flat.size), flat.size
+        self._share_out(t, started)
         t.floats, t.tag = flat.dtype == np.float32, tag(started.flat, started.empties, started.label)
         t.values, t.result = (ffi.cast("void *", array.ctypes.data) for array in (flat, taken_in.result))
         t.announcement = ffi.cast("int32_t *", taken_in.announcement.ctypes.data)
@@ -211,6 +214,9 @@ class Stream(ABC):
     @abstractmethod
     def _chunks(self, elements: int) -> int:
         """Of a tensor."""
+
+    def _share_out(self, transfer: Any, started: Sum) -> None:  # noqa: B027 (for schemes whose chunks have owners)
+        """Say who owns a tensor's chunks."""
 
     @abstractmethod
     def _start(self, transfer: Any, now: float) -> None:

@@ -20,6 +20,11 @@ typedef struct {
 } SwitchmlBare; /* of a round that goes ahead */
 
 typedef struct {
+    uint8_t flow, reserved;
+    uint16_t owner;
+} SwitchmlPart; /* behind the vector or the tag of a chunk that has an owner */
+
+typedef struct {
     SwitchmlHeader header;
     uint32_t seen;
 } SwitchmlStatus;

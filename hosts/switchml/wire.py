@@ -16,12 +16,18 @@ MARK_INSISTS = enum("switchml_mark")["SWITCHML_INSISTS"]  # of a query
 
 HEADER = packed("SwitchmlHeader")
 BARE = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("tag", ">u4")])
+PART = packed("SwitchmlPart")
 STATUS = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("seen", ">u4")])  # a query, and its answer
 
 
 def packet(k: int) -> np.dtype:
     """The UDP payload of an update or a result with k integers."""
     return np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("vector", ">i4", (k,))])
+
+
+def row(k: int) -> np.dtype:
+    """The longest packet: with k integers, and its owner behind them."""
+    return np.dtype([*((name, packet(k)[name]) for name in packet(k).names or ()), ("part", PART)])
 
 
 def bits_on_wire(k: int) -> int:

@@ -8,7 +8,10 @@
 
    The first chunk of a tensor always has such a round, which announces the tensor by its tag. Where the sum is not n times a worker's
    own, some worker sums another tensor, and a round with the announcements themselves tells who (hosts.stream.announcement). int32
-   tensors need no exponents, and neither do float32 tensors with a fixed scaling factor. */
+   tensors need no exponents, and neither do float32 tensors with a fixed scaling factor.
+
+   A chunk may have an owner (reduce-scatter, all-gather): who has nothing to give to its round sends a bare packet, and who gets
+   nothing receives one (p4/include/switchml/part.p4). */
 #include "core.h"
 
 #include "../stream/inside.h"
@@ -60,6 +63,51 @@ void switchml_free(SwitchML *w) {
     free(w);
 }
 
+/* --- chunks and their owners */
+
+/* The worker that owns a chunk. */
+static int32_t owner_of(const Transfer *t, int64_t j) { return t->parts > 1 ? j % t->parts : t->owner; }
+
+/* Elements of chunk j, and the first of them: in the tensor, or in the owner's part of it. */
+static int64_t count_of(const Transfer *t, int64_t j, int64_t k) {
+    if (t->way == ALL)
+        return elements_of(t, j, k);
+    int64_t left = t->elements / t->parts - j / t->parts * k;
+    return left < k ? left : k;
+}
+
+static int64_t first_in_part(const Transfer *t, int64_t j, int64_t k) { return (t->way == ALL ? j : j / t->parts) * k; }
+
+static int64_t first_of(const Transfer *t, int64_t j, int64_t k) {
+    return (t->way == ALL ? 0 : j % t->parts * (t->elements / t->parts)) + first_in_part(t, j, k);
+}
+
+/* What this worker gives to a chunk, and where its sum goes. */
+static const uint32_t *given(const Transfer *t, int64_t j, int64_t k) {
+    return (const uint32_t *)t->values + (t->way == FROM_OWNERS ? first_in_part(t, j, k) : first_of(t, j, k));
+}
+
+static uint32_t *result_of(const Transfer *t, int64_t j, int64_t k) {
+    return (uint32_t *)t->result + (t->way == TO_OWNERS ? first_in_part(t, j, k) : first_of(t, j, k));
+}
+
+/* Give a row the shape of a chunk's round, or of one that goes ahead. */
+static void shape(SwitchML *w, Row *row, const Slot *slot, const Transfer *t, int64_t j) {
+    set_bare(row, slot->ahead && !slot->disputed);
+    row->part = 0;
+    if (slot->ahead || t->way == ALL)
+        return;
+    bool own = owner_of(t, j) == w->stream.rank;
+    row->bare = t->way == FROM_OWNERS && !own;
+    row->answer_bare = t->way == FROM_OWNERS ? own : !own;
+    row->part = big((uint32_t)t->way << 24 | owner_of(t, j));
+}
+
+/* What tells the owner, behind a packet's vector or tag. */
+static uint32_t *part_behind(const Stream *s, void *packet, bool bare) {
+    return (uint32_t *)((uint8_t *)packet + (bare ? s->bare_bytes : s->packet_bytes));
+}
+
 /* --- sending */
 
 /* Whether the slot of a tensor's first chunk is at the round that announces the tensor. */
@@ -67,22 +115,22 @@ static bool announces(const Transfer *t, const Slot *slot) { return slot->next =
 
 /* This worker's exponent of a chunk. */
 static uint8_t own_exponent(const Transfer *t, int64_t j, int64_t k) {
-    return t->floats && t->values ? block_exponent((const float *)t->values + j * k, elements_of(t, j, k)) : CODE_ZERO;
+    return t->floats && t->values ? block_exponent((const float *)given(t, j, k), count_of(t, j, k)) : CODE_ZERO;
 }
 
 /* Put a tensor's j-th chunk into the slot's packet, or the tensor's announcement, which goes ahead of the first one where tags differ. */
 static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, int64_t j, uint32_t *lanes) {
-    int64_t k = w->stream.k, count = elements_of(t, j, k);
+    int64_t k = w->stream.k, count = count_of(t, j, k);
     if (slot->ahead) {
         swap((const uint32_t *)t->announcement, lanes, k);
         return;
     }
     if (t->floats) {
-        quantize((const float *)t->values + j * k, count, w->stream.scales[slot->agreed], lanes, k);
+        quantize((const float *)given(t, j, k), count, w->stream.scales[slot->agreed], lanes, k);
         return;
     }
     memset(lanes, 0, k * sizeof *lanes);
-    swap((const uint32_t *)t->values + j * k, lanes, count);
+    swap(given(t, j, k), lanes, count);
 }
 
 /* Put a tensor's chunk into the slot's packet, and the exponent of the chunk that the slot carries next.
@@ -95,13 +143,15 @@ static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     int64_t j = slot->next - t->start;
     if (0 <= j && j < t->length) {
         slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed == CODE_UNKNOWN));
-        s->rows[row].bare = slot->ahead && !slot->disputed;
+        shape(w, &s->rows[row], slot, t, j);
         if (!slot->ahead)
             t->largest[j] = slot->agreed;
         if (s->rows[row].bare)
             *tag(packet) = j == 0 ? big(t->tag) : 0;
         else if (t->values)
             fill_vector(w, slot, t, j, vector(packet));
+        if (s->rows[row].part)
+            *part_behind(s, packet, s->rows[row].bare) = s->rows[row].part;
     }
     j += slot->ahead ? 0 : s->count;
     if (0 <= j && j < t->length)
@@ -196,10 +246,11 @@ static void take(SwitchML *w, int32_t row, const SwitchmlHeader *packet) {
             slot->disputed = first && s->rows[row].bare && disputed(s, t, big(*tag((void *)packet)));
             continue;
         }
-        if (t->values && t->floats)
-            dequantize(vector((void *)packet), s->steps[t->largest[j]], (float *)t->result + j * s->k, elements_of(t, j, s->k));
-        else if (t->values)
-            swap(vector((void *)packet), (uint32_t *)t->result + j * s->k, elements_of(t, j, s->k));
+        const uint32_t *sums = vector((void *)packet);
+        if (t->values && t->floats && !s->rows[row].answer_bare)
+            dequantize(sums, s->steps[t->largest[j]], (float *)result_of(t, j, s->k), count_of(t, j, s->k));
+        else if (t->values && !s->rows[row].answer_bare)
+            swap(sums, result_of(t, j, s->k), count_of(t, j, s->k));
         t->remaining--;
     }
 }
@@ -252,6 +303,18 @@ static void take_statuses(SwitchML *w, const Datagrams *packets, const int *wher
     recovery_answered(s, rows, lacking, n, now, w->racks);
 }
 
+/* Whether a result can be so long. */
+static bool of_result(const Stream *s, uint32_t length) {
+    int32_t bytes = length;
+    return bytes == s->bare_bytes || bytes == s->packet_bytes || bytes == s->bare_bytes + PART_BYTES || bytes == s->packet_bytes + PART_BYTES;
+}
+
+/* Whether a result has the shape that a row waits for, and the owner. */
+static bool fits(const Stream *s, const Row *row, const SwitchmlHeader *packet, uint32_t length) {
+    return (int32_t)length == stream_bytes(s, row, row->answer_bare) &&
+           (!row->part || *part_behind(s, (void *)packet, row->answer_bare) == row->part);
+}
+
 /* Take in packets; false if none of them is a result that was waited for. */
 bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
     Stream *s = &w->stream;
@@ -264,8 +327,7 @@ bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
         const SwitchmlHeader *packet = (SwitchmlHeader *)datagram(packets, i);
         uint32_t length = packets->lengths[i];
         s->counters.bytes_received += length;
-        bool bare = length == sizeof(SwitchmlBare);
-        bool is_result = (bare || length == (uint32_t)s->packet_bytes) && packet->kind == SWITCHML_RESULT;
+        bool is_result = of_result(s, length) && packet->kind == SWITCHML_RESULT;
         bool is_status = length == sizeof(SwitchmlStatus) && packet->kind == SWITCHML_STATUS;
         int32_t slot = big_short(packet->slot);
         if (!(is_result || is_status) || packet->job != s->job || slot >= s->count)
@@ -276,7 +338,7 @@ bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
             s->counters.outdated++;
         else if (s->rows[slot].chunk < 0 || (uint32_t)s->rows[slot].chunk != big(packet->chunk) || had[slot])
             needless++;
-        else if (bare != s->rows[slot].bare)
+        else if (!fits(s, &s->rows[slot], packet, length))
             s->counters.malformed++;
         else {
             had[slot] = true;

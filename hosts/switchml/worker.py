@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import Membership, Sum, workers
+from inalab.hosts.collective import Membership, Operation, Sum, workers
 from inalab.hosts.cores import enum, ffi, library, values
 from inalab.hosts.stream.quantization import MAX_WORKERS, scale, unscale
 from inalab.hosts.stream.stream import Absence, Outlook, Stream, UnderWay
 from inalab.hosts.switchml import wire
 
 HOW = {name: enum("stream_recovery")[value] for name, value in (("ask", "ASKING"), ("paper", "RESENDING"))}
+WAYS = enum("stream_way")
 BITS = 32  # of a switch's bitmap
 
 
@@ -25,17 +26,19 @@ class SwitchML(Stream):
     `recovery` is "ask" or "paper" (recovery.c).
     """
 
+    operations = (Operation.SUM, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)
+
     def __init__(
         self, membership: Membership, epoch: int, slots: int, k: int, patience: float = 30.0, scaling: float | None = None,
         recovery: str = "ask",
     ) -> None:  # fmt: skip
-        super().__init__(membership, slots, wire.packet(k), patience)
+        super().__init__(membership, slots, wire.row(k), patience)
         m, self.scaling = membership, scaling
         if max(map(len, m.racks)) > BITS:
             raise ValueError(f"{max(map(len, m.racks))} workers below one switch: its bitmap has {BITS} bits")
         if not 1 <= m.size <= MAX_WORKERS:
             raise ValueError(f"{m.size} workers: from 1 to {MAX_WORKERS} can be summed without overflow")
-        core = library().switchml_new(slots, k, HOW[recovery], self.sender.c, self.record.itemsize)
+        core = library().switchml_new(slots, k, HOW[recovery], self.sender.c, wire.packet(k).itemsize)
         self._set_up(ffi.gc(core, library().switchml_free))
         library().switchml_join(self.core, m.job, m.rank, epoch, m.worker, m.size, len(m.racks) > 1)
         self.slots = values(self.core.slots, slots)
@@ -43,13 +46,40 @@ class SwitchML(Stream):
     # --- the collective
 
     def _taken_in(self, started: Sum) -> UnderWay:
-        flat = started.flat
+        flat, m = started.flat, self.membership
+        match started.operation:
+            case Operation.SCATTER:
+                factor = self._factor(flat)
+                summands = flat if factor is None else scale(flat, factor)
+                return UnderWay(started, summands, np.empty(flat.size // m.size, summands.dtype), self._announcement(started))
+            case Operation.GATHER:
+                words, gathered = flat.view(np.int32), np.empty(flat.size * m.size, np.int32)
+                gathered[flat.size * m.rank :][: flat.size] = words
+                return UnderWay(started, words, gathered, self._announcement(started))
+            case Operation.BROADCAST:
+                words = flat.view(np.int32)
+                over = words if started.overwrite and flat.flags.writeable else words.copy()
+                return UnderWay(started, words, over, self._announcement(started))
         taken = flat if (factor := self._factor(flat)) is None else scale(flat, factor)
         result = taken if taken is not flat or (started.overwrite and flat.flags.writeable) else np.empty_like(flat)
         return UnderWay(started, taken, result, self._announcement(started))
 
     def _chunks(self, elements: int) -> int:
         return -(-elements // self.k)
+
+    def _share_out(self, transfer: Any, started: Sum) -> None:
+        """Workers own chunks in turn; a broadcast's are the root's."""
+        parts, k = self.membership.size, self.k
+        match started.operation:
+            case Operation.SCATTER:
+                transfer.way, transfer.parts = WAYS["TO_OWNERS"], parts
+            case Operation.GATHER:
+                transfer.way, transfer.parts, transfer.elements = WAYS["FROM_OWNERS"], parts, parts * started.flat.size
+            case Operation.BROADCAST:
+                transfer.way, transfer.parts, transfer.owner = WAYS["FROM_OWNERS"], 1, started.label.root
+            case _:
+                return
+        transfer.length = transfer.parts * self._chunks(transfer.elements // transfer.parts)
 
     def _start(self, transfer: Any, now: float) -> None:
         library().switchml_start(self.core, transfer, now)
@@ -58,6 +88,8 @@ class SwitchML(Stream):
         return bool(library().switchml_received(self.core, packets, now))
 
     def _total(self, t: UnderWay) -> NDArray[Any]:
+        if t.started.operation in (Operation.GATHER, Operation.BROADCAST):
+            return t.result.view(t.started.flat.dtype)
         factor = self._factor(t.started.flat)
         return t.result if factor is None else unscale(t.result, factor)
 

@@ -17,7 +17,7 @@ static void leave(World *w, Host *h, const Datagrams *packets, int64_t row, cons
     Packet *p = &w->packets[number];
     h->busy = fmax(now, h->busy) + w->costs.host;
     memcpy(p->header, datagram(packets, row), header_bytes(h));
-    p->length = send->length;
+    p->length = send->length == WHOLE ? 0 : send->length;
     p->job = h->job;
     p->tree = h->tree + (h->atp ? send->peer : 0);
     int32_t from = h->node; /* the node whose way up, or down to a server, is the host's link */

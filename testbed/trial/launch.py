@@ -36,6 +36,7 @@ from inalab.testbed.trial import discovery, validity
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.deployment import Deployment, deployed
 from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.groups import Groups, GroupService
 from inalab.testbed.trial.hosted import on_host
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.places import place_of, rendezvous
@@ -190,6 +191,8 @@ class _Launch:
     def __init__(self, deployment: Deployment, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool) -> None:
         self.deployment, self.network = deployment, deployment.network
         self.settings, self.seed, self.notes, self.check_sums = settings, seed, notes, check_sums
+        (job,) = deployment.admitted
+        self.groups = GroupService(Groups(self.network.plan, job, self.network.controls), notes.folder)
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
         self.failed = 0  # the exit code of what failed first
@@ -203,10 +206,13 @@ class _Launch:
         watch = self.deployment.watch(self.deployment.spawn_servers())
         for host in self.network.plan.hosts:
             self._start(host, script, torchrun)
+        self.groups.register(self.outputs)
         ended_at = float("inf")
-        while (self.ranks or self.outputs.get_map()) and time.monotonic() < ended_at:
+        while (self.ranks or len(self.outputs.get_map()) > 1) and time.monotonic() < ended_at:
             for key, _ in self.outputs.select(0.1):
-                if not forward(key.fd, key.data):
+                if key.data is self.groups:
+                    self.groups.answer()
+                elif not forward(key.fd, key.data):
                     self.outputs.unregister(key.fd)
             look()
             self.failures.tell()

@@ -21,7 +21,9 @@ def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     switches = [plan.switches[f"tor{r}"].station.ip for r in range(plan.topology.racks)]
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
     racks, rates = [s.rack for s in job.servers], plan.rates(job.everyone)
-    return Place(admitted.scheme, admitted.settings, membership, peers, racks, switches, control, rates, plan.uplink_rates())
+    return Place(
+        admitted.scheme, admitted.settings, membership, peers, racks, switches, control, rates, plan.uplink_rates(), job.port
+    )
 
 
 def places_of(plan: NetworkPlan, admitted: Iterable[Admitted]) -> dict[str, Place]:

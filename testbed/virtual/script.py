@@ -9,6 +9,7 @@ process waits for something else, for ten seconds: then time passes for the othe
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import selectors
 import signal
@@ -27,6 +28,7 @@ from inalab.hosts import virtual_script
 from inalab.hosts.collective import AggregationError, Collective, Counters, workers
 from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
 from inalab.hosts.drivers.virtual_time import Event, StuckError
+from inalab.hosts.groups import Departure, Formation
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.tally import Tally
@@ -35,6 +37,7 @@ from inalab.hosts.virtual_script import Answer, Key, Meeting, Message, Pause, Re
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.scratch import scratch
 from inalab.testbed.simulator import costs
+from inalab.testbed.trial.groups import Groups
 from inalab.testbed.trial.hosted import on_host
 from inalab.testbed.trial.launch import (
     GRACE,
@@ -106,7 +109,11 @@ class ScriptTrial(VirtualTrial):
         self.met: dict[tuple[int, ...], tuple[set[int], Event]] = {}  # by ranks: who has come to their next call, and that all have
         self.announced: Counter[tuple[Key, int]] = Counter()  # the last message, by who has announced it
         self.other_ends: defaultdict[int, Event] = defaultdict(lambda: Event(self.time))  # by worker: one of those is announced
-        self.begun: Counter[int] = Counter()  # sums, by rank
+        self.begun: Counter[tuple[int, str]] = Counter()  # sums, by rank and group
+        self.members: dict[str, tuple[int, ...]] = {"": tuple(range(len(scripts)))}  # their ranks, by group
+        (job,) = self.admitted
+        controls = {name: switch.program for name, switch in self.network.switches.items()}
+        self.groups = Groups(self.plan, job, controls, itertools.count(EPOCH + 1).__next__)
         self.deadline = float("inf")  # of this machine's clock, for the survivors of a failure
         self.summing: set[int] = set()  # ranks of those whose sums are under way
         self.guessed = False  # whether time passed although a process requested nothing
@@ -131,19 +138,19 @@ class ScriptTrial(VirtualTrial):
         """A worker's part, by what its process requests."""
         rank = place.membership.rank
         script, size = self.scripts[rank], place.membership.size
-        collective: Collective | None = None
+        collectives: dict[str, Collective] = {}  # by the groups' names, the job's without one
         try:
-            collective = place.scheme.join(place, EPOCH, partial(self._reason, rank))
+            collectives[""] = place.scheme.join(place, EPOCH, partial(self._reason, rank, ""))
             self.time.wait_until(self.started)
             while (request := self._next(script)) is not None:
-                if answer := self._answer(request, rank, collective):
+                if answer := self._answer(request, place, driver, collectives):
                     script.connection.send(answer)
         except AggregationError as error:
             say(str(error))
         except OSError:
             pass  # it has ended before its answer
         self._leave(script, size)
-        if collective is not None:
+        for collective in collectives.values():
             collective.close()
 
     def _next(self, script: Script) -> Request | None:
@@ -163,11 +170,24 @@ class ScriptTrial(VirtualTrial):
         except (EOFError, OSError):
             return None
 
-    def _answer(self, request: Request, rank: int, collective: Collective) -> Answer | None:
+    def _answer(self, request: Request, place: Place, driver: VirtualHost, collectives: dict[str, Collective]) -> Answer | None:
         """None where somebody else answers."""
+        rank = place.membership.rank
         match request:
             case Summand():
-                return self._sum(request, rank, collective)
+                name = request.formation.name if request.formation else ""
+                return self._sum(request, rank, name, collectives[name])
+            case Formation():
+                formed = self.groups.form(request)
+                if not formed.refusal:
+                    own = replace(self.groups.place(request), driver=driver)
+                    self.members[request.name] = request.ranks
+                    reason = partial(self._reason, rank, request.name)
+                    collectives[request.name] = own.scheme.join(own, formed.epoch, reason)
+                return Answer(self.time.now, formed=formed)
+            case Departure(formation):
+                collectives.pop(formation.name).close()
+                self.groups.depart(formation)
             case Pause():
                 self.time.wait_until(max(request.until, self.time.now))
             case Meeting():
@@ -176,20 +196,21 @@ class ScriptTrial(VirtualTrial):
                 self._pass(request, rank)
         return Answer(self.time.now)
 
-    def _reason(self, rank: int) -> str | None:
-        """Why a worker's sum cannot be completed: another one has ended, or calls something else, and has not begun it."""
-        for other in self.scripts:
-            if self.begun[other.rank] < self.begun[rank] and other.code is not None:
-                return self.why_ended or f"worker {other.rank} has ended"
+    def _reason(self, rank: int, group: str) -> str | None:
+        """Why a worker's sum in a group cannot be completed: another member has ended, or calls something else, and has not begun it."""
+        behind = {other for other in self.members[group] if self.begun[other, group] < self.begun[rank, group]}
+        for other in behind:
+            if self.scripts[other].code is not None:
+                return self.why_ended or f"worker {other} has ended"
         for come, _ in self.met.values():
-            if called := sorted(other for other in come if self.begun[other] < self.begun[rank]):
+            if called := sorted(come & behind):
                 scheme, mine = self.settings.scheme, workers(sorted(self.summing))
                 return f"the workers' calls differ: all_reduce over {scheme} on {mine}, Gloo's on {workers(called)}"
         return None
 
-    def _sum(self, request: Summand, rank: int, collective: Collective) -> Answer:
+    def _sum(self, request: Summand, rank: int, group: str, collective: Collective) -> Answer:
         self.summing.add(rank)
-        self.begun[rank] += 1
+        self.begun[rank, group] += 1
         before = replace(collective.counters)
         try:
             started = collective.start(request.values, True, request.label, None, request.operation)

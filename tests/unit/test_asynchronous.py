@@ -120,7 +120,7 @@ def test_workers_that_do_not_agree_on_what_is_kept_are_told() -> None:
 
 
 def test_a_scheme_that_sums_alone_says_so() -> None:
-    with pytest.raises(ValueError, match="Doubling sums, and keeps nothing: it has no KEEP"):
+    with pytest.raises(ValueError, match="Doubling has no operation KEEP"):
         Doubling().start(np.zeros(1, np.float32), operation=Operation.KEEP)
 
 

@@ -61,7 +61,9 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     apply {
         bool well_formed = IS_WHOLE;
-        if (hdr.vector.isValid()) {
+        if (hdr.part.isValid()) {  // whose length has told it from others
+            well_formed = well_formed && (hdr.part.flow == flow_t.TO_OWNER || hdr.part.flow == flow_t.FROM_OWNER);
+        } else if (hdr.vector.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
         } else if (hdr.status.isValid()) {
             well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_STATUS;

@@ -29,6 +29,20 @@ header switchml_t {
     chunk_t chunk;
 }
 
+// Whose a chunk is, where not all workers give and get its vector
+enum bit<8> flow_t {
+    ALL = 0,         // all workers give, and all get the sum
+    TO_OWNER = 1,    // all give, and one gets the sum; the results of the others are bare
+    FROM_OWNER = 2   // one gives, and all others get what it gives; the updates of the others, and its result, are bare
+}
+
+// behind the vector or the tag of such a chunk
+header part_t {
+    flow_t flow;
+    bit<8> reserved;
+    rank_t owner;
+}
+
 // behind the header of a query, and of the status that answers it
 header status_t {
     bitmap_t seen;      // workers (above level 0: racks) that are in
@@ -36,6 +50,7 @@ header status_t {
 
 const bit<16> BYTES_SWITCHML = 16;
 const bit<16> BYTES_STATUS = 4;
+const bit<16> BYTES_PART = 4;
 
 struct headers_t {
     ethernet_t ethernet;
@@ -47,6 +62,7 @@ struct headers_t {
     status_t status;
     tag_t tag;
     vector_t vector;
+    part_t part;
 }
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef METADATA_P4
 #define METADATA_P4
 #include "configuration.p4"
+#include "headers.p4"
 #include "../operation.p4"
 
 // Why a packet was turned away; index of the counter `rejected`
@@ -33,13 +34,19 @@ struct metadata_t {
     bit<1> stale;
     bit<1> fresh;           // of a round that the cell has not begun: what it holds is of an earlier one
     bit<1> bare;            // the cell's round has tags in place of vectors
+    flow_t flow;            // and its chunk is for all, or one worker's
+    rank_t owner;
+    bit<1> owned_below;     // the owner is below this switch,
+    worker_t owner_child;   // and this is its number here, or that of its rack
     bit<1> repeated;        // this worker is already in; for the parent's status: this switch is in there
     bit<1> first;           // nobody was in
     bit<1> complete;        // everybody is in, this packet included
     bit<1> has_final;       // the sum over all racks is in the pool (switches with a parent)
     bit<1> asked;           // it is another worker whose queries go up
     bitmap_t seen;
-    operation_t operation;
+    operation_t operation;  // with the values that the cell holds
+    operation_t on_vector;  // with the vector that it holds
+    bit<1> whole;           // the packet leaves with a vector (chunks that have an owner)
 }
 
 #endif

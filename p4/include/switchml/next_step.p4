@@ -98,7 +98,7 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, out step_t next) {
         }
         next = step_t.DROP;
         decision.apply();
-        if (asking == 1 && meta.operation == operation_t.READ) {
+        if (asking == 1 && meta.operation == operation_t.READ && meta.flow == flow_t.ALL) {
             if (meta.bare == 1) {
                 with_tag();
             } else {

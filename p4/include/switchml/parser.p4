@@ -13,6 +13,10 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
         transition select(hdr.switchml.kind, hdr.udp.length) {
             (kind_t.UPDATE, BYTES_UDP + BYTES_SWITCHML + BYTES_TAG): parse_tag;
             (kind_t.RESULT, BYTES_UDP + BYTES_SWITCHML + BYTES_TAG): parse_tag;
+            (kind_t.UPDATE, BYTES_UDP + BYTES_SWITCHML + BYTES_TAG + BYTES_PART): parse_tag_of_part;
+            (kind_t.RESULT, BYTES_UDP + BYTES_SWITCHML + BYTES_TAG + BYTES_PART): parse_tag_of_part;
+            (kind_t.UPDATE, BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR + BYTES_PART): parse_vector_of_part;
+            (kind_t.RESULT, BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR + BYTES_PART): parse_vector_of_part;
             (kind_t.UPDATE, _): parse_vector;
             (kind_t.RESULT, _): parse_vector;
             (kind_t.QUERY, _): parse_status;
@@ -35,6 +39,18 @@ parser SwitchMLParser(packet_in packet, out headers_t hdr, inout metadata_t meta
         packet.extract(hdr.vector);
         transition accept;
     }
+
+    state parse_tag_of_part {
+        packet.extract(hdr.tag);
+        packet.extract(hdr.part);
+        transition accept;
+    }
+
+    state parse_vector_of_part {
+        packet.extract(hdr.vector);
+        packet.extract(hdr.part);
+        transition accept;
+    }
 }
 
 control SwitchMLDeparser(packet_out packet, in headers_t hdr) {
@@ -48,6 +64,7 @@ control SwitchMLDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.status);
         packet.emit(hdr.tag);
         packet.emit(hdr.vector);
+        packet.emit(hdr.part);
     }
 }
 

@@ -31,11 +31,11 @@ control Pool(inout headers_t hdr, in metadata_t meta) {
 
     apply {
         if (hdr.vector.isValid()) {
-            if (meta.operation == operation_t.STORE) {
+            if (meta.on_vector == operation_t.STORE) {
                 store();
-            } else if (meta.operation == operation_t.COMBINE) {
+            } else if (meta.on_vector == operation_t.COMBINE) {
                 add();
-            } else if (meta.operation == operation_t.READ) {
+            } else if (meta.on_vector == operation_t.READ) {
                 load();
             }
         }

@@ -5,25 +5,34 @@
 #define ROUND_P4
 #include "headers.p4"
 #include "metadata.p4"
+#include "part.p4"
 
-// In a round either all packets have vectors or all have tags. Otherwise the sum would lack a worker's part. A packet of
-// the other shape is ignored.
+typedef bit<32> shape_t;  // of a round: the owner of its chunk, the flow, and whether it has tags in place of vectors
+const shape_t SHAPE_BARE = 1;
+
+// In a round either all packets have vectors or all have tags; where the chunk has an owner, it is that of all packets, and
+// tells which have vectors (part.p4). Otherwise the sum would lack a worker's part. A packet of another shape is ignored.
 control Round(in headers_t hdr, inout metadata_t meta) {
     register<round_t>(POOL_CELLS) round;
-    register<bit<1>>(POOL_CELLS) bare;
+    register<shape_t>(POOL_CELLS) shape;
+    Ownership() ownership;
+    Whole() whole;
     counter(POOL_CELLS, CounterType.packets) stale;  // packets that came too late, or have another shape
 
     apply {
         round_t current;
+        shape_t held;
+        shape_t its = 0;
         bit<1> carries = 0;  // an update or a result
-        bit<1> is_bare = 0;
         round.read(current, meta.cell);
-        bare.read(meta.bare, meta.cell);
+        shape.read(held, meta.cell);
         if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.RESULT) {
             carries = 1;
         }
-        if (hdr.tag.isValid()) {
-            is_bare = 1;
+        if (hdr.part.isValid()) {
+            its = hdr.part.owner ++ (bit<8>)hdr.part.flow ++ (bit<8>)0;
+        } else if (hdr.tag.isValid()) {
+            its = SHAPE_BARE;
         }
         int<32> ahead = (int<32>)(hdr.switchml.chunk - current[31:0]);
         if (meta.outdated == 1) {
@@ -31,11 +40,29 @@ control Round(in headers_t hdr, inout metadata_t meta) {
         } else if (current[63:32] != hdr.switchml.epoch || ahead > 0) {
             meta.fresh = 1;
             if (hdr.switchml.kind == kind_t.UPDATE) {
-                round.write(meta.cell, hdr.switchml.epoch ++ hdr.switchml.chunk);
-                bare.write(meta.cell, is_bare);
+                held = its;
             }
-        } else if (ahead < 0 || (carries == 1 && is_bare != meta.bare)) {
+        } else if (ahead < 0 || (carries == 1 && its != held)) {
             meta.stale = 1;
+        }
+        meta.bare = held[0:0];
+        meta.flow = (flow_t)held[15:8];
+        meta.owner = held[31:16];
+        ownership.apply(hdr, meta);
+        if (hdr.part.isValid()) {
+            bit<1> of_owner = meta.owned_below;
+            bit<1> expected;
+            if (hdr.switchml.kind == kind_t.UPDATE && hdr.switchml.worker != meta.owner_child) {
+                of_owner = 0;
+            }
+            whole.apply(meta, hdr.switchml.kind, of_owner, expected);
+            if ((expected == 1 && !hdr.vector.isValid()) || (expected == 0 && hdr.vector.isValid())) {
+                meta.stale = 1;
+            }
+        }
+        if (meta.fresh == 1 && meta.stale == 0 && hdr.switchml.kind == kind_t.UPDATE) {
+            round.write(meta.cell, hdr.switchml.epoch ++ hdr.switchml.chunk);
+            shape.write(meta.cell, its);
         }
         if (meta.stale == 1) {
             stale.count(meta.cell);

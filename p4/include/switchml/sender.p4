@@ -4,6 +4,7 @@
 #include "headers.p4"
 #include "metadata.p4"
 #include "next_step.p4"
+#include "part.p4"
 #include "../turn_round.p4"
 
 control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in step_t next) {
@@ -78,7 +79,9 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 }
 
 // Each copy of a broadcast is addressed to its worker. The replication id is the worker's number plus one.
-control Addresser(inout headers_t hdr, inout standard_metadata_t standard) {
+control Addresser(inout headers_t hdr, in metadata_t meta, inout standard_metadata_t standard) {
+    Whole() whole;
+    Shape() shape;
     counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) sent;  // by job and worker
 
     action to_worker(mac_t mac, ip4_t ip, udp_port_t port) {
@@ -105,6 +108,15 @@ control Addresser(inout headers_t hdr, inout standard_metadata_t standard) {
 
     apply {
         destinations.apply();
+        if (hdr.part.isValid()) {
+            bit<1> of_owner = meta.owned_below;
+            bit<1> has_vector;
+            if (hdr.switchml.worker != meta.owner_child) {
+                of_owner = 0;
+            }
+            whole.apply(meta, kind_t.RESULT, of_owner, has_vector);
+            shape.apply(hdr, has_vector);
+        }
     }
 }
 

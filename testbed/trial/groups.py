@@ -1,0 +1,116 @@
+"""Groups that scripts form of a job's workers while the network runs (hosts.groups). The switches admit each as a job of its own."""
+
+from __future__ import annotations
+
+import os
+import selectors
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Listener
+from pathlib import Path
+
+from inalab.hosts.epoch import draw
+from inalab.hosts.groups import SOCKET, Departure, Formation, Formed
+from inalab.hosts.place import Place
+from inalab.schemes.scheme import Admitted
+from inalab.switches.control import Control, ControlError
+from inalab.switches.installation import Installation
+from inalab.testbed.trial.places import place_of
+from inalab.topologies.jobs import JobPlan
+from inalab.topologies.plan import NetworkPlan
+
+FIRST_PORT = 49152  # of UDP, for groups by their numbers: a host may be in several, and in the job (RFC 6335's dynamic ports)
+
+
+@dataclass
+class Group:
+    """A group of a job's workers on the network, or why there is none."""
+
+    ranks: tuple[int, ...]
+    epoch: int
+    admitted: Admitted | None = None
+    refusal: str = ""
+    installed: list[Installation] = field(default_factory=list)
+    left: set[int] = field(default_factory=set)  # members, by their ranks in the group
+
+
+class Groups:
+    """The groups of a job. `controls` are of the switches, by name; `epoch` draws one that is newer than all before."""
+
+    def __init__(self, plan: NetworkPlan, job: Admitted, controls: Mapping[str, Control], epoch: Callable[[], int] = draw) -> None:
+        self.plan, self.job, self.controls, self.epoch = plan, job, controls, epoch
+        self.groups: dict[str, Group] = {}  # by name
+
+    def form(self, formation: Formation) -> Formed:
+        """The place of a member in a group, which the first one to ask for it has admitted."""
+        group = self.groups.get(formation.name)
+        if group is None:
+            group = self.groups[formation.name] = self._admit(formation)
+        if group.admitted is None:
+            return Formed(refusal=group.refusal)
+        return Formed(self.place(formation).dumps(), group.epoch)
+
+    def place(self, formation: Formation) -> Place:
+        """A member's, of a group that was admitted."""
+        admitted = self.groups[formation.name].admitted
+        assert admitted is not None
+        return place_of(self.plan, admitted, admitted.plan.hosts[formation.rank])
+
+    def depart(self, formation: Formation) -> None:
+        """Once all members have left, the group's number and memory may be another one's."""
+        group = self.groups.get(formation.name)
+        if group is None:
+            return
+        group.left.add(formation.rank)
+        if len(group.left) == len(group.ranks):
+            del self.groups[formation.name]
+            for installation in group.installed:
+                installation.remove()
+
+    def _admit(self, formation: Formation) -> Group:
+        group = Group(formation.ranks, self.epoch())
+        scheme, settings = self.job.scheme, self.job.settings
+        taken = {self.job.plan.number} | {other.admitted.plan.number for other in self.groups.values() if other.admitted}
+        most = scheme.most_jobs(settings)
+        number = next((n for n in range(most) if n not in taken), None)
+        if number is None:
+            group.refusal = f"the switches hold {most} groups at once, which are in use" if most else f"{scheme.name} has none"
+            return group
+        hosts = tuple(self.job.plan.hosts[rank] for rank in formation.ranks)
+        admitted = Admitted(JobPlan(number, hosts, port=FIRST_PORT + number), scheme, settings)
+        try:
+            for name, control in self.controls.items():
+                group.installed.append(Installation(control))
+                scheme.admit(group.installed[-1], self.plan, name, admitted)
+        except ControlError as error:
+            for installation in group.installed:
+                with suppress(ControlError):
+                    installation.remove()
+            group.refusal = str(error)
+            return group
+        group.admitted = admitted
+        return group
+
+
+class GroupService:
+    """Answers the workers' requests over a Unix socket in a folder. `fileno` is readable while there are some."""
+
+    def __init__(self, groups: Groups, folder: Path) -> None:
+        self.groups = groups
+        self.listener = Listener(str(folder / SOCKET), "AF_UNIX", backlog=256)
+
+    def register(self, selector: selectors.BaseSelector) -> None:
+        """Have a selector notice requests; its key's data is this service."""
+        descriptor = os.dup(self.listener._listener._socket.fileno())  # type: ignore[attr-defined]
+        selector.register(descriptor, selectors.EVENT_READ, self)
+
+    def answer(self) -> None:
+        """Answer one request. A worker that has ended meanwhile gets none."""
+        with suppress(OSError, EOFError), self.listener.accept() as connection:
+            match connection.recv():
+                case Formation() as formation:
+                    connection.send(self.groups.form(formation))
+                case Departure(formation):
+                    self.groups.depart(formation)
+                    connection.send(None)
