@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Protocol
 
@@ -32,6 +32,10 @@ class Counters:
     bytes_sent: int = 0
     bytes_received: int = 0
     waited: float = 0.0  # seconds between sending a chunk and its result, over all results; 0 where the scheme does not know
+
+    def __add__(self, other: Counters) -> Counters:
+        """Of both together."""
+        return Counters(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
 
 
 @dataclass
@@ -171,8 +175,8 @@ class Sum:
     empties: int = 0  # tensors without elements that were summed since the one before, modulo EMPTIES: who sums others differs
 
     def end(self, total: NDArray[Any]) -> None:
-        """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off. What a SCATTER
-        or GATHER gives stays as it is."""
+        """`total` (elements,) is the sum over all workers, in the tensor's dtype; more elements behind it are cut off. Of what
+        a SCATTER or a GATHER gives nothing is."""
         whole = self.operation in (Operation.SCATTER, Operation.GATHER)
         self.total = total if whole else total.reshape(-1)[: self.flat.size].reshape(self.shape)
         if self.then is not None:

@@ -12,13 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Label, Operation, Sum
+from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.pending import Part, PendingSum, Waiting
+from inalab.hosts.pending import Gathered, Part, PendingSum, Waiting
 from inalab.hosts.reductions import PLAIN, Reduction, write
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 
-COLLECTIVE = (Operation.SUM, Operation.KEEP)  # that all workers begin, in the same order
+COLLECTIVE = (Operation.SUM, Operation.KEEP, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)  # that all workers begin,
+# in the same order
+COMPARED = (Operation.SUM, Operation.KEEP)  # of which each worker has the whole sum
 
 
 class InTurn:
@@ -40,8 +43,8 @@ class InTurn:
         self.over = self.driver.start(self.run, "ina")
 
     def sum(
-        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN,
-        part: Part | None = None,
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM,
+        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | None = None,
     ) -> PendingSum:  # fmt: skip
         """Begin to sum a tensor over all workers, in its place, or to have a part of the sum."""
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
@@ -107,7 +110,7 @@ class InTurn:
 def given(pending: PendingSum, sampling: ScriptSampling | None) -> NDArray[Any]:
     """What this worker gives to a sum, of which a sample is kept where it is one that is compared."""
     values = pending.reduction.values(pending.tensor)
-    if sampling and pending.operation in COLLECTIVE:
+    if sampling and pending.operation in COMPARED:
         pending.sample = sampling.before(values)
     return pending.reduction.given(values)
 
@@ -118,12 +121,18 @@ def keep(pending: PendingSum, started: Sum) -> None:
     assert started.total is not None
     pending.version, pending.update = started.version, started.update
     with reporting(pending):
-        total = pending.reduction.total(started.total, tensor)
+        scattered = pending.operation is Operation.SCATTER
+        total = pending.reduction.total(started.total, pending.outputs[0] if scattered else tensor)
         if pending.sample is not None:
             number, sample = pending.sample
             tally.sampled(number, sample.of_sum([total.reshape(-1) * pending.reduction.divisor]))
-        if (part := pending.part) is not None:
+        if scattered:
+            write(pending.outputs[0], total)
+        elif isinstance(part := pending.part, Part):
             write(part.output, total.reshape(part.parts, -1)[part.number].view(part.output.shape))
+        elif isinstance(pending.reduction, Copy):
+            for output, copy in zip(pending.outputs, total, strict=False):
+                write(output, copy.view(output.shape))
         elif total.data_ptr() != tensor.data_ptr():
             write(tensor, total)
         elif not tensor.is_inference():

@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from inalab.hosts.callbacks import callbacks
 from inalab.hosts.collective import UNNAMED, Label, Operation, Update
+from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.driver import Driver, Signal
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.reductions import PLAIN, Reduction
@@ -29,22 +30,37 @@ class Part:
     number: int
     parts: int
 
+    @property
+    def outputs(self) -> list[torch.Tensor]:
+        """What it is written to."""
+        return [self.output]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What all workers give goes to these outputs, by rank; they are views of `whole`, if somebody waits for that."""
+
+    outputs: list[torch.Tensor]
+    whole: torch.Tensor | None = None
+
 
 class PendingSum(dist.Work):
-    """An all-reduce under way. DDP waits for its future, others for itself; both raise what went wrong."""
+    """A collective over the scheme under way. DDP waits for its future, others for itself; both raise what went wrong."""
 
     def __init__(
         self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, driver: Driver = SOCKETS,
-        reduction: Reduction = PLAIN, part: Part | None = None,
+        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.tensor, self.label, self.operation, self.driver, self.reduction = tensor, label, operation, driver, reduction
         self.part = part
-        self.tensors = [tensor if part is None else part.output]  # that somebody waits for
+        self.outputs = [tensor] if part is None else part.outputs
+        whole = part.whole if isinstance(part, Gathered) else None
+        self.tensors = self.outputs if whole is None else [whole]  # that somebody waits for
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
         self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
-        self.memory = _span(tensor, self.tensors[0])  # from where to where they are
+        self.memory = _span(tensor, *self.outputs)  # from where to where they are
         self.begun = driver.monotonic()
         self.started = self.begun  # when the scheme was given it
         self.ended = 0.0  # likewise, once it is over
@@ -64,7 +80,8 @@ class PendingSum(dist.Work):
         """The sum is in the tensor, or there is none."""
         self.error, self.ended = error, self.driver.monotonic()
         if error is None:
-            tally.summed(self.tensor.nbytes, self.ended - self.begun)
+            note = tally.copied if isinstance(self.reduction, Copy) else tally.summed
+            note(self.tensor.nbytes, self.ended - self.begun)
         with self.asking:
             self.over.set()
             signal = self.signal

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from inalab.hosts.collective import AggregationError, Collective, Membership
+from inalab.hosts.collective import AggregationError, Collective, Membership, Operation
 from inalab.hosts.drivers.driver import Driver
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.plugins import load
@@ -37,6 +37,7 @@ class Participant(Protocol):
     name: str
     source: str  # the module or file that defines it as SCHEME
     native: bool  # PyTorch's own group sums
+    operations: tuple[Operation, ...]  # that its collectives have, besides those that keep something
     serves_on_workers: bool  # `serve` is called on every worker's host, too
     managed: bool  # `manage` is called, on the first server's host
     Settings: type[BaseModel]

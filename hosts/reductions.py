@@ -53,7 +53,7 @@ class Reduction:
 
     def given(self, values: torch.Tensor) -> NDArray[Any]:
         """What is summed for these."""
-        return exact.spread(_lent(values).reshape(-1)).reshape(-1) if self.exactly else _lent(values)
+        return exact.spread(lent(values).reshape(-1)).reshape(-1) if self.exactly else lent(values)
 
     def total(self, total: NDArray[Any], tensor: torch.Tensor) -> torch.Tensor:
         """The sum of what was given, in the tensor's shape."""
@@ -98,7 +98,7 @@ class _Lender:
         }  # fmt: skip
 
 
-def _lent(tensor: torch.Tensor) -> NDArray[Any]:
+def lent(tensor: torch.Tensor) -> NDArray[Any]:
     """A contiguous tensor's memory."""
     return np.asarray(_Lender(tensor)) if tensor.numel() else tensor.clone().numpy()
 

@@ -14,11 +14,14 @@ from inalab.hosts.sampling import Sample
 
 @dataclass
 class Tally:
-    """Calls, and bytes of the tensors that they were given. Seconds are of each all-reduce, from the call to its end."""
+    """Calls, and bytes of the tensors that they were given. Seconds are of each, from the call to its end."""
 
     sums: int = 0
     sum_bytes: int = 0
     seconds: list[float] = field(default_factory=list)
+    copies: int = 0  # all-gathers and broadcasts by the scheme
+    copy_bytes: int = 0
+    copy_seconds: list[float] = field(default_factory=list)
     gloo_calls: int = 0
     gloo_bytes: int = 0
     gloo_seconds: list[float] = field(default_factory=list)  # of all-reduces alone
@@ -33,6 +36,12 @@ class Tally:
         self.sums += 1
         self.sum_bytes += size
         self.seconds.append(seconds)
+
+    def copied(self, size: int, seconds: float) -> None:
+        """An all-gather or a broadcast of so many bytes by the scheme."""
+        self.copies += 1
+        self.copy_bytes += size
+        self.copy_seconds.append(seconds)
 
     def sampled(self, number: int, sample: Sample) -> None:
         """Keep a sample of a sum by the scheme."""

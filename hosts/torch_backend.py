@@ -21,7 +21,6 @@ import os
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -31,21 +30,23 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, ReduceScatterOptions
 
 from inalab.hosts.calls import Calls
-from inalab.hosts.collective import UNNAMED, Call, Collective, Counters, Label, Operation
+from inalab.hosts.channel import Channel
+from inalab.hosts.collective import UNNAMED, Call, Counters, Label, Operation
+from inalab.hosts.copies import Copy, carried
 from inalab.hosts.epoch import NONE, draw
 from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.groups import Formation, GroupControl, LaunchedGroups
-from inalab.hosts.in_turn import COLLECTIVE, InTurn
+from inalab.hosts.in_turn import COLLECTIVE
 from inalab.hosts.launch_files import LaunchFiles
-from inalab.hosts.pending import Part
+from inalab.hosts.pending import Followed, Gathered, Part
 from inalab.hosts.place import Place, Pulse
-from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction
+from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction, write
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 from inalab.hosts.tcp.connection import count_segments
 from inalab.hosts.tcp.kernel import connections_from
 from inalab.hosts.virtual_script import VARIABLE as VIRTUAL
-from inalab.hosts.virtual_script import SimulatedSums, Simulation, current
+from inalab.hosts.virtual_script import Simulation, current
 
 PLACE = "INALAB_PLACE"
 log = logging.getLogger("inalab")
@@ -93,14 +94,13 @@ class InaProcessGroup(GlooGroup):
     ) -> None:  # fmt: skip
         """`ranks` are its workers' among all, where it is a group of some. `name` is its own, the same on all of them."""
         super().__init__(store, rank, size, timeout, ranks or tuple(range(size)), options.simulation)
-        self.place, self.groups = options.place, options.groups
-        self.formation: Formation | None = None  # where its part of the switches is one of its own
-        self.pulse = options.pulse
-        self.sums: InTurn | SimulatedSums | None = None
-        self.turn = threading.Lock()  # a script's threads note their sums in the order in which they start
-        self.collective: Collective | SimulatedSums | None = None
+        self.options, self.place = options, options.place
+        self.turn = threading.Lock()  # a script's threads note their calls in the order in which they start
+        self.own = False  # its part of the switches is not the job's
+        self.channel: Channel | None = None  # for sums
+        self.copying: Channel | None = None  # for all-gathers and broadcasts, which no sum holds up
         if not self.place.scheme.native and (self._has_job(store) or self._has_own(name)):
-            self._join(options)
+            self._join(name)
 
     def _has_job(self, store: Any) -> bool:
         """Whether it is a group of all workers while no other has the job's part of the switches."""
@@ -109,55 +109,66 @@ class InaProcessGroup(GlooGroup):
             return False
         if rank != member.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {member.rank}")
-        self.epoch = _agree(PrefixStore("ina", store), rank, size, all(other.formation for other in joined))
-        return self.epoch != NONE
+        self.epoch = _agree(PrefixStore("ina", store), rank, size, all(other.own for other in joined))
+        self.own = self.epoch == NONE
+        return not self.own
 
     def _has_own(self, name: str) -> bool:
         """Whether it has a part of its own."""
-        if self.groups is None or self.size() == 1 or not name:
+        self.own = True
+        if self.size() == 1 or (channel := self._formed(name, "sums")) is None:
             return False
-        formation = Formation(name, self.ranks, self.rank())
-        formed = self.groups.form(formation)
-        if formed.refusal:
-            if self.rank() == 0:
-                log.warning("Gloo sums for the group of workers %s: %s", ", ".join(map(str, self.ranks)), formed.refusal)
-            return False
-        self.formation, self.epoch = formation, formed.epoch
-        self.place = Place.loads(formed.place)
+        self.channel, self.place, self.epoch = channel, channel.place, channel.epoch
         return True
 
-    def _join(self, options: Options) -> None:
+    def _formed(self, name: str, what: str) -> Channel | None:
+        """A way to a part of the switches that is admitted for what this group does; None where there is none."""
+        options = self.options
+        if options.groups is None or not name:
+            return None
+        formation = Formation(f"{name} {what}", self.ranks, self.rank())
+        found = options.groups.form(formation)
+        if found.refusal:
+            if self.rank() == 0:
+                who = ", ".join(map(str, self.ranks))
+                log.warning("%s of workers %s have no part of the switches of their own: %s", what, who, found.refusal)
+            return None
+        pulse = self._reason if options.pulse else None
+        return Channel(Place.loads(found.place), found.epoch, pulse, None, options.simulation, formation, options.groups)
+
+    def _join(self, name: str) -> None:
         """Take part in the scheme."""
+        options = self.options
         joined.append(self)
         if options.notes is not None:
             self.calls = Calls(options.notes.folder, self.epoch, self.rank(), self.size())
-        if options.simulation is not None:
-            self.collective = self.sums = SimulatedSums(options.simulation, options.sampling, self.formation)
-            return
         try:
-            self.collective = self.place.scheme.join(self.place, self.epoch, self._reason if options.pulse else None)
+            if self.channel is None:
+                pulse = self._reason if options.pulse else None
+                self.channel = Channel(self.place, self.epoch, pulse, options.sampling, options.simulation)
+            if options.groups is not None and self.channel.has(Operation.GATHER):
+                at_once = None if options.simulation else self._formed(name, "all-gathers and broadcasts")
+                self.copying = at_once or self.channel
         except BaseException:
             self._leave()
             raise
-        self.sums = InTurn(self.collective, self.place.driver, options.sampling)
-        self.sums.begin()
 
     def _reason(self) -> str | None:
         """A reason to give up: somebody's, calls that differ, or a sum longer than the group's timeout, which Gloo keeps itself."""
-        if self.pulse and (reason := self.pulse()):
+        if self.options.pulse and (reason := self.options.pulse()):
             return reason
         if (calls := self.calls) and (difference := calls.difference()):
             return difference
-        oldest = next(iter(self.sums.under_way), None) if self.sums else None
-        if oldest and time.monotonic() - oldest.started > self.timeout:
+        oldest = [next(iter(channel.sums.under_way), None) for channel in self._channels()]
+        if any(one and time.monotonic() - one.started > self.timeout for one in oldest):
             differ = self.calls.difference(quiet=0) if self.calls else None
             return differ or f"it was not over after {self.timeout:g} s, the timeout of the group"
         return None
 
     def counters(self) -> Counters:
         """What the scheme has sent so far; for Gloo the segments of its connections over the data network."""
-        if self.collective is not None:
-            return self.collective.counters
+        if self.channel is not None:
+            return sum((channel.collective.counters for channel in self._channels()), Counters())
         counted = Counters()
         connections = connections_from(self.place.peers[self.place.membership.rank])
         count_segments(counted, connections)
@@ -179,7 +190,7 @@ class InaProcessGroup(GlooGroup):
 
     def _how(self, tensor: torch.Tensor, op: Any) -> Reduction | None:
         """How the scheme sums this; None where Gloo has to."""
-        return None if self.collective is None else reduction(tensor, op, self.size())
+        return None if self.channel is None else reduction(tensor, op, self.size())
 
     def sum(self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM) -> Any:
         """Begin to sum a tensor over all workers, in its place, as all_reduce(async_op=True) does; where sums are Gloo's, the
@@ -193,11 +204,11 @@ class InaProcessGroup(GlooGroup):
     def _summed(
         self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM, part: Part | None = None
     ) -> Any:
-        assert self.sums is not None
+        assert self.channel is not None
         with self.turn:
             if self.calls and operation in COLLECTIVE:
                 self.calls.note(described(tensor, self.place.scheme.name, label.call))
-            return self.sums.sum(tensor, label, operation, how, part)
+            return self.channel.sums.sum(tensor, label, operation, how, part)
 
     def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
         """See torch.distributed.reduce_scatter_tensor. The scheme sums all of it, and each worker keeps its part."""
@@ -220,24 +231,66 @@ class InaProcessGroup(GlooGroup):
 
     def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Any:
         """Sum all workers' parts, and keep this worker's."""
+        assert self.channel is not None
         part = Part(output, self.rank(), self.size())
-        return self._summed(whole, how, label_of(whole, how, how.scattered), part=part)
+        scatters = self.channel.has(Operation.SCATTER) and output.numel() > 0
+        operation = Operation.SCATTER if scatters else Operation.SUM
+        return self._summed(whole, how, label_of(whole, how, how.scattered), operation, part)
+
+    # --- copies
+
+    def broadcast(self, tensors: Any, opts: Any) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.broadcast."""
+        if self.copying is None or len(tensors) != 1 or not carried(tensors[0]):
+            return super().broadcast(tensors, opts)
+        outputs = [] if opts.rootRank == self.rank() else [tensors[0]]
+        label = Label(call=Call.BROADCAST, root=opts.rootRank)
+        return self._copied(tensors[0], label, Operation.BROADCAST, Gathered(outputs, tensors[0]))
+
+    def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_gather_into_tensor."""
+        alike = output.numel() == self.size() * given.numel() and output.dtype == given.dtype
+        if self.copying is None or not alike or not carried(given):
+            return super().all_gather_single(output, given, opts)
+        dense = output.detach() if output.is_contiguous() else torch.empty_like(output, memory_format=torch.contiguous_format)
+        outputs = list(dense.view(self.size(), -1).unbind())
+        pending = self._copied(given, Label(call=Call.ALL_GATHER), Operation.GATHER, Gathered(outputs, output))
+        return pending if output.is_contiguous() else Followed(pending, lambda: write(output, dense), [output])
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """See torch.distributed.all_gather."""
+        alike = len(outputs) == len(inputs) == 1 and len(outputs[0]) == self.size()
+        if self.copying is None or not alike or not carried(inputs[0]):
+            return super().allgather(outputs, inputs, opts)
+        if any(one.shape != inputs[0].shape or one.dtype != inputs[0].dtype or not carried(one) for one in outputs[0]):
+            return super().allgather(outputs, inputs, opts)
+        return self._copied(inputs[0], Label(call=Call.ALL_GATHER), Operation.GATHER, Gathered(list(outputs[0])))
+
+    def _copied(self, given: torch.Tensor, label: Label, operation: Operation, to: Gathered) -> Any:
+        assert self.copying is not None
+        with self.turn:
+            if self.calls:
+                self.calls.note(f"{label.call.name.lower()} of {given.nbytes} bytes over {self.place.scheme.name}")
+            return self.copying.sums.sum(given, label, operation, Copy(label.call), to)
+
+    # --- its end
+
+    def _channels(self) -> list[Channel]:
+        return list(dict.fromkeys(channel for channel in (self.channel, self.copying) if channel))
 
     def shutdown(self) -> None:
-        """End the thread and the scheme, once what is under way is over."""
-        if self.sums is not None and self.collective is not None:
-            self.sums.end(ENDING)
-            tally.count(self.collective.counters)
-            self.collective = None
+        """End the threads and the scheme, once what is under way is over."""
+        if self.channel is not None:
+            channels = self._channels()
+            for channel in channels:
+                channel.end(ENDING)
+            tally.count(self.counters())
+            self.channel = self.copying = None
             self._leave()
 
     def _leave(self) -> None:
-        """Its part of the switches may be another group's."""
-        if self in joined:
-            joined.remove(self)
-        if self.formation and self.groups:
-            with suppress(OSError):
-                self.groups.depart(self.formation)
+        """The job's part of the switches may be another group's."""
+        joined.remove(self)
         if self.calls:
             self.calls.close()
             self.calls = None

@@ -20,10 +20,11 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import UNNAMED, AggregationError, Counters, Label, Operation, Sum
+from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.groups import Departure, Formation, Formed
 from inalab.hosts.in_turn import given, keep, reporting
-from inalab.hosts.pending import Part, PendingSum
+from inalab.hosts.pending import Gathered, Part, PendingSum
 from inalab.hosts.reductions import PLAIN, Reduction
 from inalab.hosts.sampling import ScriptSampling
 
@@ -163,8 +164,8 @@ class SimulatedSums:
         self.counters = Counters()
 
     def sum(
-        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, reduction: Reduction = PLAIN,
-        part: Part | None = None,
+        self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM,
+        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | None = None,
     ) -> PendingSum:  # fmt: skip
         """Sum a tensor over all workers, in its place, or have a part of the sum."""
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)

@@ -83,8 +83,8 @@ def run_worker(settings: WorkerSettings) -> int:
         trainer = kind(settings.training, rank, place.membership.size)
         group = _meet(settings, pulse)
         timeline = Timeline()
-        if settings.timeline and isinstance(group.collective, StreamDriver):
-            group.collective.core.timeline = timeline
+        if settings.timeline and group.channel and isinstance(group.channel.collective, StreamDriver):
+            group.channel.collective.core.timeline = timeline
         for step in trainer.run(group.sum, group.counters, wait_for_start):
             connection.send(step)
         connection.send(Done(rank, trainer.digest(), group.counters(), timeline.since(0.0)))

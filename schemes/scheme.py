@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from inalab.hosts.collective import Collective
+from inalab.hosts.collective import Collective, Operation
 from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
@@ -124,6 +124,7 @@ class Scheme:
     source: str  # the module or file that defines it; the registry fills it in
     Settings: type[Any] = SchemeSettings
     of_bound: tuple[float, float] = (0.8, 1.02)  # ATE/s over the bound's that an experiment is to find
+    operations: tuple[Operation, ...] = (Operation.SUM,)  # of its group; what it has beside that, Gloo carries for scripts else
     native = False  # PyTorch's own group sums, over Gloo
     keeps_weights = False  # its group has the operations KEEP, CHANGE and FETCH (hosts.collective), for pipeline asynchronous
     sums = True  # gradients, for all other pipelines and for scripts

@@ -30,6 +30,7 @@ class SwitchMLScheme(Streaming):
     name = "switchml"
     look = Look("SwitchML", "#3b6ea8", "o")
     Settings = Settings
+    operations = SwitchML.operations
     program = P4 / "switchml.p4"
     simulation, header = Simulation.POOL, wire.STATUS.itemsize
 

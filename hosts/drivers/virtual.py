@@ -17,7 +17,7 @@ from inalab.hosts.drivers.virtual_connections import Meetings, VirtualConnection
 from inalab.hosts.drivers.virtual_time import Event, VirtualTime
 from inalab.hosts.stream.datagrams import Datagrams
 
-EPOCH = 1  # of the first group, which is the only one of a trial
+EPOCH = 1  # of a job's group: there is one in a trial
 DESCRIPTORS = 1 << 20  # the first one; none of them is this machine's
 
 

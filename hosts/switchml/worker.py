@@ -69,7 +69,7 @@ class SwitchML(Stream):
 
     def _share_out(self, transfer: Any, started: Sum) -> None:
         """Workers own chunks in turn; a broadcast's are the root's."""
-        parts, k = self.membership.size, self.k
+        parts = self.membership.size
         match started.operation:
             case Operation.SCATTER:
                 transfer.way, transfer.parts = WAYS["TO_OWNERS"], parts

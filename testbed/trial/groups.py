@@ -1,16 +1,16 @@
-"""Groups that scripts form of a job's workers while the network runs (hosts.groups). The switches admit each as a job of its own."""
+"""Groups that scripts form of a job's workers while the network runs (hosts.groups). Switches admit each as a job of its own."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import selectors
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Listener
 from pathlib import Path
 
-from inalab.hosts.epoch import draw
 from inalab.hosts.groups import SOCKET, Departure, Formation, Formed
 from inalab.hosts.place import Place
 from inalab.schemes.scheme import Admitted
@@ -36,10 +36,11 @@ class Group:
 
 
 class Groups:
-    """The groups of a job. `controls` are of the switches, by name; `epoch` draws one that is newer than all before."""
+    """The groups of a job. `controls` are of the switches, by name."""
 
-    def __init__(self, plan: NetworkPlan, job: Admitted, controls: Mapping[str, Control], epoch: Callable[[], int] = draw) -> None:
-        self.plan, self.job, self.controls, self.epoch = plan, job, controls, epoch
+    def __init__(self, plan: NetworkPlan, job: Admitted, controls: Mapping[str, Control]) -> None:
+        self.plan, self.job, self.controls = plan, job, controls
+        self.epochs = itertools.count(1)  # of all groups, whose numbers on these switches nobody else has used
         self.groups: dict[str, Group] = {}  # by name
 
     def form(self, formation: Formation) -> Formed:
@@ -69,7 +70,7 @@ class Groups:
                 installation.remove()
 
     def _admit(self, formation: Formation) -> Group:
-        group = Group(formation.ranks, self.epoch())
+        group = Group(formation.ranks, next(self.epochs))
         scheme, settings = self.job.scheme, self.job.settings
         taken = {self.job.plan.number} | {other.admitted.plan.number for other in self.groups.values() if other.admitted}
         most = scheme.most_jobs(settings)

@@ -284,6 +284,10 @@ def summary(
         resent = f"; {whole.retransmissions:,} of all workers' {whole.sent:,} packets were retransmitted" if whole.sent else ""
         calls, size = _counted(whole.sums // n, "all-reduce"), _megabytes(whole.sum_bytes / n)
         sentences.append(f"{scheme.name} summed {calls} of each worker, {size} in all; {_median(whole.seconds)}{resent}")
+    if whole.copies:
+        calls = _counted(whole.copies // n, "all-gather or broadcast", "all-gathers and broadcasts")
+        size = _megabytes(whole.copy_bytes / n)
+        sentences.append(f"{scheme.name} carried {calls} of each worker, {size} in all; {_median(whole.copy_seconds, 'call')}")
     if whole.gloo_calls:
         calls, size = _counted(whole.gloo_calls // n, "call"), _megabytes(whole.gloo_bytes / n)
         sentences.append(
@@ -292,7 +296,7 @@ def summary(
     up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
     sentences.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
     sentences.append(f"the script took {took:.1f} s{spent}" + (f"; {busy}" if busy else ""))
-    if not whole.sums and not scheme.native:
+    if not whole.sums and not whole.copies and not scheme.native:
         sentences.append(
             f"nothing was summed by {scheme.name}: all-reduces by SUM use it after "
             'init_process_group("ina"), see docs/how-to/torch.md'
@@ -331,16 +335,16 @@ def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
     return Checked(f"{elements} of {sums} checked: as exact as {scheme.name} states{left}", False)
 
 
-def _median(seconds: list[float]) -> str:
-    """Of all-reduces, from the call to the end; empty where there were none."""
+def _median(seconds: list[float], what: str = "all-reduce") -> str:
+    """Of collectives, from the call to the end; empty where there were none."""
     if not seconds:
         return ""
     median = 1000 * statistics.median(seconds)
-    return f"median all-reduce {median:,.{0 if median >= 100 else 1}f} ms"
+    return f"median {what} {median:,.{0 if median >= 100 else 1}f} ms"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def _counted(number: int, what: str, several: str = "") -> str:
+    return f"{number:,} {what if number == 1 else several or what + 's'}"
 
 
 def _megabytes(size: float) -> str:

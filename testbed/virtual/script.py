@@ -9,7 +9,6 @@ process waits for something else, for ten seconds: then time passes for the othe
 from __future__ import annotations
 
 import importlib
-import itertools
 import os
 import selectors
 import signal
@@ -113,7 +112,7 @@ class ScriptTrial(VirtualTrial):
         self.members: dict[str, tuple[int, ...]] = {"": tuple(range(len(scripts)))}  # their ranks, by group
         (job,) = self.admitted
         controls = {name: switch.program for name, switch in self.network.switches.items()}
-        self.groups = Groups(self.plan, job, controls, itertools.count(EPOCH + 1).__next__)
+        self.groups = Groups(self.plan, job, controls)
         self.deadline = float("inf")  # of this machine's clock, for the survivors of a failure
         self.summing: set[int] = set()  # ranks of those whose sums are under way
         self.guessed = False  # whether time passed although a process requested nothing
@@ -197,7 +196,7 @@ class ScriptTrial(VirtualTrial):
         return Answer(self.time.now)
 
     def _reason(self, rank: int, group: str) -> str | None:
-        """Why a worker's sum in a group cannot be completed: another member has ended, or calls something else, and has not begun it."""
+        """Why a worker's sum in a group cannot be completed: another member has ended, or calls something else, before it began."""
         behind = {other for other in self.members[group] if self.begun[other, group] < self.begun[rank, group]}
         for other in behind:
             if self.scripts[other].code is not None:
