@@ -276,7 +276,8 @@ class InaProcessGroup(GlooGroup):
     # --- its end
 
     def _channels(self) -> list[Channel]:
-        return list(dict.fromkeys(channel for channel in (self.channel, self.copying) if channel))
+        own = [] if self.copying is self.channel else [self.copying]
+        return [channel for channel in (self.channel, *own) if channel]
 
     def shutdown(self) -> None:
         """End the threads and the scheme, once what is under way is over."""

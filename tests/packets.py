@@ -25,9 +25,9 @@ PARENT_PORT = 7
 
 
 @cache
-def program(k: int = K) -> Path:
+def program(k: int = K, library: bool = False) -> Path:
     """p4/switchml.p4, built for k integers a packet."""
-    return build(Path("p4/switchml.p4"), {"K": str(k)})
+    return build(Path("p4/switchml.p4"), {"K": str(k)}, library=library)
 
 
 class SwitchMLHeader(Packet):
@@ -70,11 +70,15 @@ class TestJob:
     has_parent: bool = False
 
     def commands(self) -> list[str]:
-        children = [Child(w, w, worker_station(w)) for w in range(self.workers)]
+        children = [Child(w, w, worker_station(w), ranks=self.ranks(w)) for w in range(self.workers)]
         parent = Parent(PARENT_PORT, PARENT, SWITCH, 0) if self.has_parent else None
         commands = Commands(nodes=self.first_node)
         admit(commands, self.number, Pool(self.base, self.slots), children, parent)
         return commands.lines
+
+    def ranks(self, worker: int) -> tuple[int, ...]:
+        """Two ranks a worker, as if it were a rack's switch; none of them is a worker's number."""
+        return (10 * worker + 5, 10 * worker + 6)
 
     def update(
         self, worker: int, slot: int, chunk: int, vector: list[int], version: int = 0, exponent: int = 0,

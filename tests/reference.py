@@ -11,6 +11,14 @@ UPDATE, RESULT, QUERY, STATUS = "update", "result", "query", "status"
 
 
 @dataclass(frozen=True)
+class Part:
+    """The worker, by its rank in the job, that gets the sum of a chunk, or else gives the vector that all others get."""
+
+    to_owner: bool
+    owner: int
+
+
+@dataclass(frozen=True)
 class Message:
     """An update or a query from, or a result or a status for, `worker` of a switch, in a group with this epoch.
 
@@ -28,6 +36,7 @@ class Message:
     again: bool = False  # a query that was sent before, or a result that answers one
     insists: bool = False  # a query that goes up in any case
     seen: frozenset[int] = frozenset()  # of a status: who is in
+    part: Part | None = None  # of a chunk that has an owner
 
 
 @dataclass
@@ -40,6 +49,7 @@ class Cell:
     exponent: int = 0
     final: bool = False
     asker: int | None = None
+    part: Part | None = None
 
 
 def later(number: int, other: int) -> bool:
@@ -53,10 +63,13 @@ def wrapped(value: int) -> int:
 
 
 class ModelSwitch:
-    """A switch of `workers` workers; with a parent it passes its sums up and keeps what comes down."""
+    """A switch of `workers` workers; with a parent it passes its sums up and keeps what comes down.
 
-    def __init__(self, workers: int, has_parent: bool = False) -> None:
-        self.workers, self.has_parent = workers, has_parent
+    `owners` are the ranks of owners below it, each with the worker that it is here, or whose rack it is in.
+    """
+
+    def __init__(self, workers: int, has_parent: bool = False, owners: dict[int, int] | None = None) -> None:
+        self.workers, self.has_parent, self.owners = workers, has_parent, owners or {}
         self.epoch: int | None = None  # of the newest group
         self.cells: dict[tuple[int, int], Cell] = {}
 
@@ -65,12 +78,16 @@ class ModelSwitch:
         self._begin(m)
         if m.epoch != self.epoch:
             return None  # delayed beyond its group
-        cell = self.cells.setdefault((m.version, m.slot), Cell(m.chunk))
+        if m.part and (len(m.vector) > 1) != self._whole(m.part, UPDATE, m.worker):
+            return None  # of another shape than its owner's, or the others', have
+        if m.part and not self.has_parent and m.part.owner not in self.owners:
+            return None  # nobody's
+        cell = self.cells.setdefault((m.version, m.slot), Cell(m.chunk, part=m.part))
         if later(cell.chunk, m.chunk):
             return None  # delayed beyond its round
         if m.chunk != cell.chunk:
-            cell = self.cells[m.version, m.slot] = Cell(m.chunk)
-        if cell.seen and len(m.vector) != len(cell.total):
+            cell = self.cells[m.version, m.slot] = Cell(m.chunk, part=m.part)
+        if m.part != cell.part or (cell.seen and not m.part and len(m.vector) != len(cell.total)):
             return None  # a round is bare for all or for none
         complete_before = len(cell.seen) == self.workers
         if m.worker in cell.seen:
@@ -79,14 +96,30 @@ class ModelSwitch:
         else:
             first = not cell.seen
             cell.seen.add(m.worker)
-            cell.total = m.vector if first else tuple(wrapped(a + b) for a, b in zip(cell.total, m.vector, strict=True))
+            if not m.part or m.part.to_owner:
+                cell.total = m.vector if first else tuple(wrapped(a + b) for a, b in zip(cell.total, m.vector, strict=True))
+            elif len(m.vector) > 1:
+                cell.total = m.vector
             cell.exponent = m.exponent if first else max(cell.exponent, m.exponent)
             if len(cell.seen) < self.workers:
                 return None
         out = replace(m, kind=RESULT, vector=cell.total, exponent=cell.exponent)
         if self.has_parent and not cell.final:
-            return "up", replace(out, kind=UPDATE)
-        return ("one" if complete_before else "all"), out
+            return "up", self._up(replace(out, kind=UPDATE))
+        return ("one", self.copy(out, m.worker)) if complete_before else ("all", out)
+
+    def _whole(self, part: Part, kind: str, worker: int | None) -> bool:
+        """Whether a packet between this switch and a worker, or its parent (None), has a vector."""
+        below = self.owners.get(part.owner) is not None
+        of_owner = below if worker is None else below and self.owners[part.owner] == worker
+        return (kind == UPDATE or of_owner) if part.to_owner else (of_owner == (kind == UPDATE))
+
+    def copy(self, result: Message, worker: int) -> Message:
+        """A result as a worker gets it."""
+        return result if not result.part or self._whole(result.part, RESULT, worker) else replace(result, vector=(0,))
+
+    def _up(self, m: Message) -> Message:
+        return m if not m.part or self._whole(m.part, UPDATE, None) else replace(m, vector=(0,))
 
     def _begin(self, m: Message) -> None:
         """A worker's packet begins its group's epoch if that is newer."""
@@ -102,7 +135,8 @@ class ModelSwitch:
         if cell is None or len(cell.seen) < self.workers:
             return "one", out
         if cell.final or not self.has_parent:
-            return "one", replace(answer, kind=RESULT, vector=cell.total, exponent=cell.exponent, again=True)
+            result = replace(answer, kind=RESULT, vector=cell.total, exponent=cell.exponent, again=True, part=cell.part)
+            return "one", self.copy(result, m.worker)
         if cell.asker is None or m.insists:
             cell.asker = m.worker
         elif m.worker != cell.asker or not m.again:
@@ -116,7 +150,7 @@ class ModelSwitch:
             return None
         if has_us:
             return "all", m
-        return "up", replace(m, kind=UPDATE, vector=cell.total, exponent=cell.exponent, again=True)
+        return "up", self._up(replace(m, kind=UPDATE, vector=cell.total, exponent=cell.exponent, again=True, part=cell.part))
 
     def _current(self, m: Message) -> Cell | None:
         """The cell, if it is at that chunk."""
@@ -128,7 +162,11 @@ class ModelSwitch:
         cell = self.cells.get((m.version, m.slot), Cell())
         if m.epoch != self.epoch or m.chunk != cell.chunk or len(cell.seen) < self.workers or cell.final:
             return None
-        if len(m.vector) != len(cell.total):
+        if m.part != cell.part or (not m.part and len(m.vector) != len(cell.total)):
             return None
-        cell.final, cell.total, cell.exponent = True, m.vector, m.exponent
-        return "all", m
+        if m.part and (len(m.vector) > 1) != self._whole(m.part, RESULT, None):
+            return None
+        cell.final, cell.exponent = True, m.exponent
+        if not m.part or len(m.vector) > 1:
+            cell.total = m.vector
+        return "all", replace(m, vector=cell.total)

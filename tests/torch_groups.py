@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing
+from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Operation, Sum, Summing
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.in_turn import InTurn
 from inalab.hosts.tally import Tally
-from inalab.hosts.torch_backend import InaProcessGroup
+from inalab.hosts.torch_backend import InaProcessGroup, Options
 
 
 class Doubling(Summing):
@@ -81,7 +81,9 @@ class GlooCalls:
 
 
 def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) -> Any:
-    scheme = SimpleNamespace(name="doubling", native=native, join=join or (lambda place, epoch, pulse: Doubling()))
+    scheme = SimpleNamespace(
+        name="doubling", native=native, operations=(Operation.SUM,), join=join or (lambda place, epoch, pulse: Doubling())
+    )
     return SimpleNamespace(scheme=scheme, membership=Membership(0, rank, size), driver=SOCKETS)
 
 
@@ -89,11 +91,11 @@ def bare(**given: Any) -> Any:
     """A group with these attributes that has neither a thread nor a Gloo group of its own."""
     made: Any = InaProcessGroup.__new__(InaProcessGroup)
     vars(made).update(
-        gloo=GlooCalls(), collective=None, sums=None, calls=None, place=place(), turn=threading.Lock(), rank=lambda: 0,
-        size=lambda: 1, simulation=None,
+        gloo=GlooCalls(), channel=None, copying=None, calls=None, place=place(), options=Options(place()), turn=threading.Lock(),
+        rank=lambda: 0, size=lambda: 1, simulation=None,
     )  # fmt: skip
-    if collective := given.get("collective"):
-        made.sums = InTurn(collective, SOCKETS)
+    if collective := given.pop("collective", None):
+        made.channel = SimpleNamespace(collective=collective, sums=InTurn(collective, SOCKETS), has=lambda operation: False)
     vars(made).update(given)
     return made
 

@@ -20,7 +20,7 @@ CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
 EXACT = 3  # code of float32 of which each element is summed as several integers
 NAMES = {1: "float32", 2: "int32", EXACT: "float32"}
 SHARED_BITS = 24
-ROOT = 36  # bits of a number of elements
+ROOT = 36  # bits of the number of elements of a broadcast
 
 
 def tag(x: NDArray[Any], empties: int = 0, label: Label = UNNAMED) -> int:
@@ -35,8 +35,9 @@ def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0, la
 
 
 def _kind(x: NDArray[Any], label: Label) -> tuple[int, int]:
-    """Elements, with the root above 36 bits, and a code of six bits for dtype and call."""
-    return (label.floats or x.size) | label.root << ROOT, (EXACT if label.floats else CODES[x.dtype]) | label.call.value << 2
+    """Elements, and above them a broadcast's root; and a code of six bits for dtype and call."""
+    root = label.root << ROOT if label.call is Call.BROADCAST else 0
+    return (label.floats or x.size) | root, (EXACT if label.floats else CODES[x.dtype]) | label.call.value << 2
 
 
 @lru_cache(maxsize=4096)
@@ -88,8 +89,9 @@ def _described(low: int, high: int) -> str:
     behind = f" behind {empties} empty tensors" if (empties := high >> 22) else ""
     call, above = high >> 2 & 0xF, (high >> 6 & 0xFFFF) << 31 | low
     by = f" for {Call(call).name.lower()}" if 0 < call < len(Call) else ""
-    by += f" from worker {above >> ROOT}" if call == Call.BROADCAST.value else ""
-    return f"{above % (1 << ROOT):,} elements of {NAMES.get(high & 3, 'an unknown type')}{by}{behind}"
+    root, elements = divmod(above, 1 << ROOT) if call == Call.BROADCAST.value else (None, above)
+    by += "" if root is None else f" from worker {root}"
+    return f"{elements:,} elements of {NAMES.get(high & 3, 'an unknown type')}{by}{behind}"
 
 
 def _mixed(x: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import selectors
 from collections.abc import Mapping
 from contextlib import suppress
@@ -76,7 +75,8 @@ class Groups:
         most = scheme.most_jobs(settings)
         number = next((n for n in range(most) if n not in taken), None)
         if number is None:
-            group.refusal = f"the switches hold {most} groups at once, which are in use" if most else f"{scheme.name} has none"
+            full = f"the switches hold {most} jobs and groups at once, and all are in use"
+            group.refusal = full if most else f"scheme {scheme.name} has no groups of its own"
             return group
         hosts = tuple(self.job.plan.hosts[rank] for rank in formation.ranks)
         admitted = Admitted(JobPlan(number, hosts, port=FIRST_PORT + number), scheme, settings)
@@ -95,7 +95,7 @@ class Groups:
 
 
 class GroupService:
-    """Answers the workers' requests over a Unix socket in a folder. `fileno` is readable while there are some."""
+    """Answers the workers' requests over a Unix socket in a folder."""
 
     def __init__(self, groups: Groups, folder: Path) -> None:
         self.groups = groups
@@ -103,8 +103,11 @@ class GroupService:
 
     def register(self, selector: selectors.BaseSelector) -> None:
         """Have a selector notice requests; its key's data is this service."""
-        descriptor = os.dup(self.listener._listener._socket.fileno())  # type: ignore[attr-defined]
-        selector.register(descriptor, selectors.EVENT_READ, self)
+        selector.register(self.listener._listener._socket, selectors.EVENT_READ, self)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Answer no more."""
+        self.listener.close()
 
     def answer(self) -> None:
         """Answer one request. A worker that has ended meanwhile gets none."""

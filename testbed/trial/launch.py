@@ -224,6 +224,7 @@ class _Launch:
             if time.monotonic() > self.deadline:
                 self._end_survivors()
         self.failures.conclude()
+        self.groups.close()
         return self.failed
 
     def tallies(self) -> dict[int, Tally]:

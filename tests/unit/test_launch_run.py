@@ -30,7 +30,7 @@ class Hosts:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, notes: LaunchFiles, prints: list[bytes], ends: list[End | None]) -> None:
         self.settings = TrialSettings(racks=1, workers=len(prints))
-        self.plan = self.settings.plan()
+        self.plan, self.controls = self.settings.plan(), {}  # type: ignore[var-annotated] # without switches
         self.notes, self.prints, self.ends, self.clock = notes, prints, dict(enumerate(ends)), Clock()
         self.begun, self.trouble, self.given = self.clock.now, "", {}  # type: ignore[var-annotated]
         self.killed: list[tuple[int, float]] = []
@@ -68,7 +68,8 @@ class Hosts:
 
     def run(self) -> tuple[int, _Launch]:
         watch = SimpleNamespace(trouble=lambda: self.trouble)
-        deployment: Any = SimpleNamespace(network=self, spawn_servers=dict, watch=lambda servers: watch)
+        jobs = self.settings.admitted(self.plan)
+        deployment: Any = SimpleNamespace(network=self, spawn_servers=dict, watch=lambda servers: watch, admitted=jobs)
         launched = _Launch(deployment, self.settings, 1, self.notes, False)
         return launched.run(["train.py"], False, lambda: None), launched
 

@@ -12,9 +12,9 @@ from scapy.layers.l2 import Ether
 
 from inalab.hosts.switchml import wire
 from inalab.switches.embedded.offline import OfflineSwitch
-from tests.packets import PARENT, PARENT_PORT, SWITCH, TestJob, frame, program, read, vector, worker_station
+from tests.packets import PARENT, PARENT_PORT, SWITCH, K, TestJob, frame, program, read, vector, worker_station
 from tests.properties import examples
-from tests.reference import QUERY, RESULT, STATUS, UPDATE, Message, ModelSwitch
+from tests.reference import QUERY, RESULT, STATUS, UPDATE, Message, ModelSwitch, Part
 
 SLOTS = 3
 ROUNDS = 5
@@ -27,9 +27,25 @@ def switch(job: TestJob) -> OfflineSwitch:
     return made
 
 
+WAYS = {True: 1, False: 2}  # of a part: to the owner, or from it
+
+
 def as_message(data: bytes, kind: str) -> Message:
     h = read(data)
-    return Message(kind, h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, tuple(h.vector))
+    numbers, part = with_part(h.vector)
+    return Message(kind, h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, numbers, part=part)
+
+
+def with_part(numbers: list[int]) -> tuple[tuple[int, ...], Part | None]:
+    """What is behind a header: a tag or a vector, and a part behind that, if there is one."""
+    if len(numbers) not in (2, K + 1):
+        return tuple(numbers), None
+    return tuple(numbers[:-1]), Part(numbers[-1] >> 24 == WAYS[True], numbers[-1] & 0xFFFF)
+
+
+def behind(m: Message) -> list[int]:
+    """The other way round."""
+    return [*m.vector, *([WAYS[m.part.to_owner] << 24 | m.part.owner] if m.part else [])]
 
 
 def values(worker: int, chunk: int) -> list[int]:
@@ -38,7 +54,7 @@ def values(worker: int, chunk: int) -> list[int]:
 
 
 def packet_of(job: TestJob, m: Message) -> bytes:
-    return job.update(m.worker, m.slot, m.chunk, list(m.vector), m.version, m.exponent, m.epoch)
+    return job.update(m.worker, m.slot, m.chunk, behind(m), m.version, m.exponent, m.epoch)
 
 
 def expect(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) -> None:
@@ -59,7 +75,7 @@ def expect(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) ->
     assert [port for port, _ in sent] == list(receivers)
     for port, data in sent:
         assert read(data).kind == wire.KIND_RESULT
-        assert as_message(data, RESULT) == replace(out, kind=RESULT, worker=port)
+        assert as_message(data, RESULT) == replace(model.copy(out, port), kind=RESULT, worker=port)
 
 
 KINDS = {wire.KIND_UPDATE: UPDATE, wire.KIND_RESULT: RESULT, wire.KIND_QUERY: QUERY, wire.KIND_STATUS: STATUS}
@@ -71,7 +87,8 @@ def read_as(data: bytes) -> Message:
     seen = frozenset(w for w in range(32) if (h.seen or 0) >> w & 1)
     again, insists = h.kind != wire.KIND_STATUS and h.mark == 1, h.kind == wire.KIND_QUERY and h.mark == wire.MARK_INSISTS
     seen = seen if h.kind == wire.KIND_STATUS else frozenset()
-    return Message(KINDS[h.kind], h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, tuple(h.vector), again, insists, seen)
+    numbers, part = with_part(h.vector)
+    return Message(KINDS[h.kind], h.epoch, h.worker, h.version, h.slot, h.chunk, h.exponent, numbers, again, insists, seen, part)
 
 
 def ask(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Message) -> None:
@@ -112,19 +129,33 @@ def deliver_status(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Mes
         assert read_as(data) == replace(out, worker=port, seen=frozenset({3} | ({0} if has_us else set())))
 
 
+def model_of(job: TestJob) -> ModelSwitch:
+    """The model of a job's switch."""
+    owners = {rank: worker for worker in range(job.workers) for rank in job.ranks(worker)}
+    return ModelSwitch(job.workers, job.has_parent, owners)
+
+
 class Group:
     """The workers of a job between two restarts: their epoch, where their stream starts, and how far each is in each slot."""
 
-    def __init__(self, workers: int, epoch: int, start: int) -> None:
-        self.epoch, self.start = epoch, start
+    def __init__(self, job: TestJob, epoch: int, start: int) -> None:
+        workers = job.workers
+        self.job, self.epoch, self.start = job, epoch, start
         self.turn = {(w, s): 0 for w in range(workers) for s in range(SLOTS)}
 
     def update(self, worker: int, slot: int, turn: int, other_shape: bool = False) -> Message:
-        """A worker's packet; its values are of this group alone. Every third round is bare."""
+        """A worker's packet; its values are of this group alone. A third of the rounds is bare, and in another third chunks have owners, who
+        may not be below this switch."""
         chunk = (self.start + turn * SLOTS + slot) % 2**32
         bare = ((slot + turn) % 3 == 0) != other_shape
+        owned = chunk // 2 % 5
+        part = Part(chunk % 2 == 0, 10 * owned + 5 + chunk // 10 % 2) if (slot + turn) % 3 == 1 else None
+        if part and not other_shape:
+            bare = not part.to_owner and worker != owned
+        elif part and chunk % 3 == 0:
+            part, bare = replace(part, owner=part.owner ^ 3), False
         numbers = tuple(v ^ self.epoch & 0xFF for v in values(worker, chunk))[: 1 if bare else None]
-        return Message(UPDATE, self.epoch, worker, turn % 2, slot, chunk, (worker * 37 + chunk * 11) % 256, numbers)
+        return Message(UPDATE, self.epoch, worker, turn % 2, slot, chunk, (worker * 37 + chunk * 11) % 256, numbers, part=part)
 
 
 STRANGERS = ("port", "address", "job", "kind", "fragment", "options", "tag")
@@ -180,7 +211,7 @@ def test_random_interleavings(workers: int, has_parent: bool) -> None:
 
 def play(job: TestJob, made: OfflineSwitch, script: list[tuple[str, int, int, int]], epoch: int) -> None:
     """Go through an interleaving on the switch and on the model at once."""
-    model, group = ModelSwitch(job.workers, job.has_parent), Group(job.workers, epoch, STARTS[epoch % len(STARTS)])
+    model, group = model_of(job), Group(job, epoch, STARTS[epoch % len(STARTS)])
     history: list[Message] = []
     for action, w, slot, n in script:
         worker = w % job.workers
@@ -191,9 +222,11 @@ def play(job: TestJob, made: OfflineSwitch, script: list[tuple[str, int, int, in
         finished = cell is not None and cell.chunk == mine.chunk and len(cell.seen) == job.workers
         if action == "restart":
             epoch = (epoch + n % 3) % (2**32 - 1) + 1
-            group = Group(job.workers, epoch, STARTS[n % len(STARTS)])
+            group = Group(job, epoch, STARTS[n % len(STARTS)])
         elif action in ("ask", "status"):
-            m = replace(group.update(worker, slot, max(0, now - n % 4 // 3)), vector=(), exponent=n % 256, again=n % 3 == 0)
+            m = replace(
+                group.update(worker, slot, max(0, now - n % 4 // 3)), vector=(), part=None, exponent=n % 256, again=n % 3 == 0
+            )
             if action == "ask":
                 ask(job, made, model, replace(m, kind=QUERY, insists=n % 3 > 0 and n % 5 == 0))
             else:
@@ -207,7 +240,9 @@ def play(job: TestJob, made: OfflineSwitch, script: list[tuple[str, int, int, in
             port, data = stranger(job, mine, STRANGERS[n % len(STRANGERS)])
             assert made.send(port, data) == []
         elif job.has_parent and finished and cell is not None and not cell.final:
-            down = replace(mine, kind=RESULT, exponent=200, vector=tuple(v ^ 1 for v in cell.total))
+            whole = cell.part is None or n % 4 == 0 or model._whole(cell.part, RESULT, None)
+            sums = tuple(v ^ 1 for v in values(9, mine.chunk)) if cell.part and whole else tuple(v ^ 1 for v in cell.total)
+            down = replace(mine, kind=RESULT, exponent=200, vector=sums if whole else (0,), part=cell.part)
             history.append(down)
             deliver_result(job, made, model, down, twice=n % 10 == 9)
         else:
@@ -226,9 +261,9 @@ def deliver_result(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Mes
         "exponent": m.exponent, "epoch": m.epoch,
     }  # fmt: skip
     for _ in range(1 + twice):
-        sent = made.send(PARENT_PORT, frame(PARENT, SWITCH, header, list(m.vector)))
+        sent = made.send(PARENT_PORT, frame(PARENT, SWITCH, header, behind(m)))
         predicted = model.result(m)
         assert [port for port, _ in sent] == (list(range(job.workers)) if predicted else [])
         for port, data in sent:
-            got = as_message(data, RESULT)
-            assert (got.worker, got.epoch, got.vector, got.exponent) == (port, m.epoch, m.vector, m.exponent)
+            got, copy = as_message(data, RESULT), model.copy(predicted[1], port)
+            assert (got.worker, got.epoch, got.vector, got.exponent, got.part) == (port, m.epoch, copy.vector, m.exponent, m.part)

@@ -62,7 +62,7 @@ def test_the_chunk_behind_the_last_number_opens_a_round() -> None:
 @pytest.mark.parametrize("how", ["fragment", "options"])
 def test_fragments_and_options_are_turned_away(how: str) -> None:
     job = TestJob(2, SLOTS)
-    group = Group(2, EPOCH, 0)
+    group = Group(job, EPOCH, 0)
     with switch(job) as made:
         port, data = stranger(job, group.update(0, 0, 0), how)
         assert made.send(port, data) == []

@@ -65,11 +65,11 @@ def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
     options = Options(here, lambda: None)
     first, second, last = group_of_one(options), group_of_one(options), PendingSum(torch.ones(1))
     second.shutdown()
-    assert second.collective is None and joined == [first]
-    first.collective.counters = Counters(sent=5, retransmissions=1)
-    first.sums.waiting.put(last)
+    assert second.channel is None and joined == [first]
+    first.channel.collective.counters = Counters(sent=5, retransmissions=1)
+    first.channel.sums.waiting.put(last)
     first.shutdown()
-    assert last.is_success() and first.collective is None and joined == []
+    assert last.is_success() and first.channel is None and joined == []
     third = group_of_one(options)
     assert joined == [third]
     third.shutdown()
@@ -82,13 +82,13 @@ def test_groups_of_some_workers_and_native_schemes_are_gloos_alone(joined: list[
     alone = group_of_one(Options(here, notes=LaunchFiles(tmp_path)))
     tensor = torch.ones(3)
     assert alone.allreduce([tensor]).wait() and tensor.tolist() == [1.0] * 3  # of one worker
-    assert alone.collective is alone.calls is None and joined == [] and not list(tmp_path.iterdir())
+    assert alone.channel is alone.calls is None and joined == [] and not list(tmp_path.iterdir())
 
 
 def test_a_rank_that_is_not_the_workers_place_is_refused() -> None:
     here = place(rank=1, size=2)
     with pytest.raises(RuntimeError, match="rank 0 was given to the worker whose place in the network is 1"):
-        bare(place=here, size=lambda: 2)._has_scheme(dist.HashStore(), Options(here))
+        bare(place=here, size=lambda: 2)._has_job(dist.HashStore())
 
 
 def test_who_cannot_join_leaves_the_scheme_to_the_next_group_and_no_descriptor(joined: list[Any], tmp_path: Path) -> None:
@@ -130,7 +130,8 @@ def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     """It counts from when the scheme was given it; what somebody else knows comes first."""
     pending, why = PendingSum(torch.ones(2)), ["worker 1 was killed", "the workers differ", ""]
     calls = SimpleNamespace(difference=lambda quiet=10.0: why[1] if quiet else why[2])
-    group = bare(pulse=lambda: why[0], timeout=6.0, sums=SimpleNamespace(under_way={pending: None}), calls=calls)
+    group = bare(options=Options(place(), lambda: why[0]), timeout=6.0, calls=calls)
+    group.channel = SimpleNamespace(sums=SimpleNamespace(under_way={pending: None}))
     pending.begun -= 100
     pending.started -= 7
     assert group._reason() == "worker 1 was killed"
@@ -142,7 +143,7 @@ def test_a_sum_is_given_up_after_the_timeout_of_its_group() -> None:
     assert group._reason() == why[2]
     pending.started += 6
     assert group._reason() is None
-    group.sums.under_way.clear()
+    group.channel.sums.under_way.clear()
     assert group._reason() is None
 
 
@@ -167,10 +168,10 @@ def test_dense_sums_of_one_tensor_go_over_the_scheme_and_all_else_over_gloo(
     group = bare(collective=Doubling())
     pending = group.allreduce(tensors, SimpleNamespace(reduceOp=op))
     if own:
-        assert pending is group.sums.waiting.get()
+        assert pending is group.channel.sums.waiting.get()
         assert pending.tensor is tensors[0]
     else:
-        assert not len(group.sums.waiting)
+        assert not len(group.channel.sums.waiting)
         assert group.gloo.given == [tensors]
         assert not tally.gloo_seconds
         pending.future.set_result(None)
@@ -251,7 +252,7 @@ def test_what_a_worker_does_alone_is_not_noted(tally: Tally) -> None:
     for operation in Operation:
         group.sum(torch.ones(2), Label("weights"), operation)
     assert group.calls.calls == ["all_reduce of 2 float32 over doubling"] * len(COLLECTIVE)
-    assert len(group.sums.waiting) == len(Operation) and tally.gloo_calls == 2
+    assert len(group.channel.sums.waiting) == len(Operation) and tally.gloo_calls == 2
 
 
 def test_sums_of_several_threads_start_in_the_order_in_which_they_are_noted() -> None:
@@ -266,7 +267,7 @@ def test_sums_of_several_threads_start_in_the_order_in_which_they_are_noted() ->
     second = threading.Thread(target=group.sum, args=(torch.ones(5),), daemon=True)
     group.sum(torch.ones(3))
     second.join()
-    sizes = [group.sums.waiting.get().tensor.numel() for _ in range(2)]
+    sizes = [group.channel.sums.waiting.get().tensor.numel() for _ in range(2)]
     assert [f"all_reduce of {size} float32 over doubling" for size in sizes] == group.calls.calls
 
 

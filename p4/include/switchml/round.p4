@@ -58,6 +58,8 @@ control Round(in headers_t hdr, inout metadata_t meta) {
             whole.apply(meta, hdr.switchml.kind, of_owner, expected);
             if ((expected == 1 && !hdr.vector.isValid()) || (expected == 0 && hdr.vector.isValid())) {
                 meta.stale = 1;
+            } else if (meta.has_parent == 0 && meta.owned_below == 0) {
+                meta.stale = 1;  // nobody's
             }
         }
         if (meta.fresh == 1 && meta.stale == 0 && hdr.switchml.kind == kind_t.UPDATE) {
