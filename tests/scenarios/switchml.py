@@ -111,6 +111,36 @@ def bare() -> Scenario:
     return of_switchml("switchml-bare", [line for job in jobs for line in job.commands()], packets)
 
 
+def parts() -> Scenario:
+    """Chunks of owners below this switch, at its first and its second worker, and elsewhere; in both directions, at both levels: with
+    packets that have a vector where they should not, or none, repeated, asked about, lost further up."""
+    packets: list[tuple[int, bytes]] = []
+    jobs = _at_both_levels()
+    owners = (jobs[0].ranks(0)[0], jobs[0].ranks(1)[1], 99)
+    for turn in range(6):
+        for job in jobs:
+            way, owner = 1 + turn % 2, owners[turn // 2]
+            behind = way << 24 | owner
+            chunk, version = turn * job.slots, turn % 2
+            about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk}
+            for w in (0, 1):
+                for numbers in (vector(turn + w + 1), [77]):
+                    packets += [(w, job.update(w, 0, chunk, [*numbers, behind], version, 5 * w + turn))] * (1 + w)
+                packets.append((w, job.update(w, 0, chunk, [*vector(9), behind ^ 3], version)))
+                packets.append((w, job.update(w, 0, chunk, vector(9), version)))
+                packets.append(_query(w, about))
+            packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 0b10}, [])))
+            for numbers in (vector(100 + turn), [78], [78]):
+                down = {**about, "kind": wire.KIND_RESULT, "exponent": 99}
+                packets.append((PARENT_PORT, frame(PARENT, SWITCH, down, [*numbers, behind])))
+            packets += [_query(0, about), _query(1, about)]
+            packets.append((1, job.update(1, 0, chunk, [*vector(turn), behind], version)))
+            packets.append((1, job.update(1, 0, chunk, [0, behind], version)))
+    wrong = [3 << 24, 0, 1 << 24 | 5 << 16 | owners[0]]
+    packets += [(0, jobs[0].update(0, 0, 400, [*vector(1), behind])) for behind in wrong]
+    return of_switchml("switchml-parts", [line for job in jobs for line in job.commands()], packets)
+
+
 def turned_away() -> Scenario:
     job = TestJob(2)
     changes = [{"job": 9}, {"worker": 1}, {"worker": 40}, {"slot": 4}, {"version": 3}, {"kind": 9}, {"kind": 2}]
