@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from inalab import schemes
+from inalab.hosts.collective import Operation
 from inalab.hosts.plugins import PluginError, is_file, load
 from inalab.schemes.scheme import Look, Scheme, SchemeSettings
 
@@ -47,6 +48,11 @@ def _known() -> dict[str, Scheme]:
 def names() -> list[str]:
     """All schemes by name."""
     return list(_known())
+
+
+def having(operation: Operation) -> list[str]:
+    """The schemes whose groups have an operation."""
+    return [name for name, scheme in _known().items() if operation in scheme.operations]
 
 
 def find(name: str) -> Scheme:

@@ -1,4 +1,4 @@
-"""An ordinary DistributedDataParallel script, or one with FSDP2: only the backend's name is inalab's.
+"""An ordinary DistributedDataParallel script, or one with FSDP2, or its hybrid form: only the backend's name is inalab's.
 
 inalab launch -- experiments/scripts/train_ddp.py --backend ina
 inalab launch --scheme gloo -- experiments/scripts/train_ddp.py --backend gloo
@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -73,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", default="ina")
     parser.add_argument("--model", choices=("mlp", "deep", "transformer"), default="mlp")
-    parser.add_argument("--parallel", choices=("ddp", "fsdp2"), default="ddp")
+    parser.add_argument("--parallel", choices=("ddp", "fsdp2", "hsdp"), default="ddp")
     parser.add_argument("--steps", type=int, default=40)
     options = parser.parse_args()
 
@@ -87,10 +88,13 @@ def main() -> None:
         replica = DistributedDataParallel(model, bucket_cap_mb=0.03 if options.model == "deep" else 0.1)
     else:
         kinds = (nn.TransformerEncoderLayer,) if isinstance(model, Characters) else (nn.Linear,)
+        mesh = None  # of all workers
+        if options.parallel == "hsdp":
+            mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("replicate", "shard"))
         for layer in model.modules():
             if isinstance(layer, kinds):
-                fully_shard(layer)
-        fully_shard(model)
+                fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
     optimizer = torch.optim.SGD(replica.parameters(), lr=rate, momentum=0.9)
     begun = time.monotonic()
     for _ in range(options.steps):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from inalab.hosts.messages import Message
+from inalab.schemes.streaming import K_CHOICES
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.apart import Apart, followed
@@ -21,6 +22,7 @@ class Backend:
     computed = False  # whether its trials' times are computed, and not measured
     verb = "Measured"  # how its trials' times came about, for the beginning of a sentence about a run
     side_by_side = False  # whether its trials may run at the same time
+    largest_k = max(K_CHOICES)  # integers in a packet, at most
     usual: Mapping[str, str] = {}  # settings that it can keep up with, where an experiment's own are too much
 
     def require(self) -> None:

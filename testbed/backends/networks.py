@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from inalab.schemes.scheme import Scheme
+from inalab.schemes.streaming import K_CHOICES
 from inalab.switches.bmv2 import installation
 from inalab.switches.embedded.errors import CompileError
 from inalab.switches.target import Target
@@ -20,6 +21,7 @@ from inalab.testbed.trial.capture import Capture
 from inalab.topologies import isolation
 
 MOST_HOSTS = 256  # of a network on one machine
+MOST_GROWTH = 512  # bytes that a packet may gain in simple_switch, which does not check that (SimpleSwitch::receive_, BMv2 1.15)
 
 
 class Networks(Backend):
@@ -104,7 +106,16 @@ class Bmv2(Networks):
     """simple_switch, through P4-utils."""
 
     name = "bmv2"
+    largest_k = max(k for k in K_CHOICES if 4 * k <= MOST_GROWTH)
     usual: Mapping[str, str] = {"host_rate": "0.6", "uplink_rate": "0.6"}
+
+    def refuse(self, settings: TrialSettings) -> None:
+        super().refuse(settings)
+        if settings.running().program and settings.k > self.largest_k:
+            raise SettingsError(
+                f"simple_switch adds at most {MOST_GROWTH} bytes to a packet, and would write an answer of {settings.k} integers "
+                f"over other memory: set k to {self.largest_k} or less, or choose --target embedded"
+            )
 
     def _compiled(self, program: Path, defines: dict[str, str]) -> Target:
         if missing := installation.missing():

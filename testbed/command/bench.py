@@ -144,6 +144,7 @@ def main() -> None:
         table.add_row(str(workers), f"{rate:g}", str(k), str(slots), f"{g['ate']:,.0f}", f"{100 * g['share']:.1f} %", aim)
     console.print(table)
     bench_scripts.sums(console)
+    bench_scripts.sharded(console)
     bench_scripts.training(console)
 
 

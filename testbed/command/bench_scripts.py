@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from inalab.testbed.backends.backend import Backend
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.record.runs import ROOT
 from inalab.testbed.theory import bounds
@@ -18,7 +19,16 @@ from inalab.testbed.trial.launch import with_large_packets
 
 SCRIPTS = ROOT / "experiments" / "scripts"
 SCHEMES = ("switchml", "atp", "ring", "byteps", "gloo")
-TRAININGS = {("ddp", 0.0): "1.5", ("ddp", 0.001): "", ("ddp", 0.01): "1.6", ("fsdp2", 0.0): "1.5", ("fsdp2", 0.01): ""}  # with aims
+TRAININGS = {
+    ("ddp", 0.0): "1.5",
+    ("ddp", 0.001): "",
+    ("ddp", 0.01): "1.6",
+    ("fsdp2", 0.0): "1.5",
+    ("fsdp2", 0.01): "",
+    ("hsdp", 0.0): "",
+}  # with aims
+SHARDED = 1 << 20  # elements
+CALLS = {"reduce_scatter": "1.05", "all_gather": "0.92", "broadcast": "1.05", "sharded": "1.29"}  # with aims, in S / B
 AIMS = {4096: 1.6, 16_384: 1.25, 65_536: 1.18, 262_144: 1.15}  # of SwitchML's sums, in S / B
 
 
@@ -40,7 +50,7 @@ def sums(console: Console) -> None:
     for row in zip(*found.values(), strict=True):
         elements, cells = row[0]["elements"], []
         for scheme, its in zip(SCHEMES, row, strict=True):
-            settings = with_large_packets(make_settings(TrialSettings, {"scheme": scheme}), ())
+            settings = with_large_packets(make_settings(TrialSettings, {"scheme": scheme}), (), Backend.largest_k)
             least = bounds.seconds(settings, elements)
             in_bounds = f" ({its['seconds'] / least:.2f})" if least else ""
             assert settings.host_rate
@@ -49,8 +59,25 @@ def sums(console: Console) -> None:
     console.print(table)
 
 
+def sharded(console: Console) -> None:
+    """What training with sharded models calls, over SwitchML and Gloo, in S / B."""
+    rate = make_settings(TrialSettings, {}).host_rate
+    assert rate
+    seconds = 32 * SHARDED / rate / 1e6
+    table = Table(title=f"{SHARDED:,} elements of float32 with defaults, ÷ S/B", box=SIMPLE_HEAD)
+    for heading in ("call", "switchml", "gloo", "aim"):
+        table.add_column(heading, justify="right")
+    for call, aim in CALLS.items():
+        cells = []
+        for scheme in ("switchml", "gloo"):
+            (row,) = launched(scheme, "sums.py", "--call", call, "--elements", str(SHARDED)).splitlines()
+            cells.append(f"{json.loads(row)['seconds'] / seconds:.2f}")
+        table.add_row(call, *cells, aim)
+    console.print(table)
+
+
 def training(console: Console) -> None:
-    """An unchanged script against Gloo, in one run each: DistributedDataParallel, and FSDP2."""
+    """An unchanged script against Gloo, in one run each: DistributedDataParallel, FSDP2, and its hybrid form."""
     table = Table(title="train_ddp.py with defaults", box=SIMPLE_HEAD)
     for heading in ("parallel", "loss", "gloo", "switchml", "gloo ÷ switchml", "aim", "atp", "gloo ÷ atp"):
         table.add_column(heading, justify="right")

@@ -40,7 +40,7 @@ def launch(
     refuse_training(settings)
     settings.check()
     refuse_idle(settings, given)
-    settings = with_large_packets(settings, given)
+    settings = with_large_packets(settings, given, backend.largest_k)
     settings.check()
     backend.require()
     raise typer.Exit(backend.launch(settings, seed, script, torchrun, check_sums))

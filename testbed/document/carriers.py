@@ -9,8 +9,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from inalab.hosts.collective import Operation
 from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.reductions import reduction
+from inalab.schemes import registry
 
 NOTE = "<!-- Written by `make docs` from the code. -->\n"
 DTYPES = (
@@ -22,17 +24,23 @@ OPERATIONS = {
     "MIN, MAX, PRODUCT, BAND, BOR, BXOR": dist.ReduceOp.MAX,
 }  # fmt: skip
 WIDTH = 130
+COPIES = ("broadcast", "all_gather", "all_gather_into_tensor")
 SUMS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "reduce_scatter")  # which the table is about
 
 
 def page() -> str:
     """The table of sums, and the names of all other collectives."""
     rows = [f"| `{name(dtype)}` | {' | '.join(carrier(dtype, op) for op in OPERATIONS.values())} |" for dtype in DTYPES]
-    sums, others = (", ".join(f"`{one}`" for one in collectives() if (one in SUMS) == own) for own in (True, False))
-    first = f"What carries {sums} of tensors on the CPU, dense or strided, in the first group of all workers:"
-    last = (
-        f"Gloo carries {others}, sums of sparse tensors, and every call in other groups. It refuses what it does not have, such as "
+    sums, others = (
+        ", ".join(f"`{one}`" for one in collectives() if one not in COPIES and (one in SUMS) == own) for own in (True, False)
     )
+    more = ", ".join(registry.having(Operation.GATHER))
+    first = f"What carries {sums} of tensors on the CPU, dense or strided:"
+    every = (
+        f"The scheme carries the calls of the first group of all workers. With {more} it carries those of every group, as long as "
+        f"the switches have room, and {', '.join(f'`{one}`' for one in COPIES)} of dense or strided tensors of any dtype."
+    )
+    last = f"Gloo carries {others}, sums of sparse tensors, and all that no scheme has. It refuses what it does not have, such as "
     return f"""{NOTE}
 # Collectives of PyTorch scripts
 
@@ -41,6 +49,8 @@ def page() -> str:
 | dtype | {" | ".join(OPERATIONS)} |
 |---|{"---|" * len(OPERATIONS)}
 {chr(10).join(rows)}
+
+{textwrap.fill(every, WIDTH)}
 
 {textwrap.fill(last + "sums of `int16`.", WIDTH)}
 """

@@ -27,7 +27,7 @@ from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE
 from inalab.hosts.torch_functions import MEETING
 from inalab.hosts.training.pace import VARIABLE
-from inalab.schemes.streaming import K_CHOICES, StreamSettings
+from inalab.schemes.streaming import StreamSettings
 from inalab.switches.control import ControlError
 from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.described import described
@@ -89,10 +89,10 @@ def refuse_training(settings: TrialSettings) -> None:
         raise SettingsError(f"scheme {settings.scheme} keeps a model and sums no gradients, as scripts do: choose another scheme")
 
 
-def with_large_packets(settings: TrialSettings, given: Collection[str]) -> TrialSettings:
-    """The settings with the largest packets, which spend least on headers, unless k is `given`."""
+def with_large_packets(settings: TrialSettings, given: Collection[str], largest: int) -> TrialSettings:
+    """The settings with the largest packets that the target takes, which spend least on headers, unless k is `given`."""
     streams = issubclass(settings.of_scheme().Settings, StreamSettings) and "k" not in given
-    return settings.changed(k=max(K_CHOICES)) if streams else settings
+    return settings.changed(k=largest) if streams else settings
 
 
 def check_script(path: Path) -> None:

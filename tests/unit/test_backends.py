@@ -43,6 +43,15 @@ def test_a_network_runs_the_program_of_its_scheme_for_its_integers_and_each_is_c
     assert len(made.compiled) == 4 and made.target(registry.find("switchml"), 64) is not first
 
 
+def test_real_bmv2_is_given_no_packets_that_it_would_write_over_its_memory() -> None:
+    bmv2 = backends.find("bmv2")
+    bmv2.refuse(TrialSettings(k=64))
+    bmv2.refuse(TrialSettings(scheme="ring", k=64))
+    with pytest.raises(SettingsError, match=r"simple_switch adds at most 512 bytes to a packet.*: set k to 64 or less"):
+        bmv2.refuse(TrialSettings(k=256))
+    assert (bmv2.largest_k, backends.find("embedded").largest_k) == (64, 256)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

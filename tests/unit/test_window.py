@@ -57,6 +57,6 @@ def test_jobs_have_windows_of_their_own() -> None:
 
 
 def test_a_scripts_packets_are_the_largest() -> None:
-    assert with_large_packets(TrialSettings(), ()).k == 256
-    assert with_large_packets(TrialSettings(), {"k"}).k == 64
-    assert with_large_packets(TrialSettings(scheme="ring"), ()).k == 64
+    assert with_large_packets(TrialSettings(), (), 256).k == 256
+    assert with_large_packets(TrialSettings(), {"k"}, 256).k == 64
+    assert with_large_packets(TrialSettings(scheme="ring"), (), 256).k == 64
