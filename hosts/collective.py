@@ -90,7 +90,7 @@ class Call(Enum):
     """What a sum is for. All workers have to call the same."""
 
     ALL_REDUCE, AVERAGE, SCALED_SUM, REDUCE_SCATTER, REDUCE_SCATTER_AVERAGE, SCALED_REDUCE_SCATTER = range(6)
-    ALL_GATHER, BROADCAST = 6, 7
+    ALL_GATHER, BROADCAST, COMBINE = 6, 7, 8
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class Label:
     in which sums start.
 
     `call` and `floats` are for telling workers apart that sum different things: what the sum is for, and, where the integers that
-    are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends.
+    are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends, and a number
+    of the operation and the dtype of a COMBINE.
     """
 
     name: str = ""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from inalab.hosts.collective import NEVER, UNNAMED, AggregationError, Collective, Label, Operation, Sum
 from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.driver import Driver
-from inalab.hosts.pending import Gathered, Part, PendingSum, Waiting
+from inalab.hosts.pending import Combined, Gathered, Part, PendingSum, Waiting
 from inalab.hosts.reductions import PLAIN, Reduction, write
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
@@ -44,7 +44,7 @@ class InTurn:
 
     def sum(
         self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM,
-        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | None = None,
+        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | Combined | None = None,
     ) -> PendingSum:  # fmt: skip
         """Begin to sum a tensor over all workers, in its place, or to have a part of the sum."""
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
@@ -130,6 +130,8 @@ def keep(pending: PendingSum, started: Sum) -> None:
             write(pending.outputs[0], total)
         elif isinstance(part := pending.part, Part):
             write(part.output, total.reshape(part.parts, -1)[part.number].view(part.output.shape))
+        elif isinstance(part, Combined):
+            write(part.output, part.combine(total))
         elif isinstance(pending.reduction, Copy):
             for output, copy in zip(pending.outputs, total, strict=False):
                 write(output, copy.view(output.shape))

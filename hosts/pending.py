@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from inalab.hosts.callbacks import callbacks
 from inalab.hosts.collective import UNNAMED, Label, Operation, Update
+from inalab.hosts.combined import Combine
 from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.driver import Driver, Signal
 from inalab.hosts.drivers.sockets import SOCKETS
@@ -44,12 +45,25 @@ class Gathered:
     whole: torch.Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Combined:
+    """What all workers give is combined, by rank, in `output`."""
+
+    output: torch.Tensor
+    combine: Combine
+
+    @property
+    def outputs(self) -> list[torch.Tensor]:
+        """What it is written to."""
+        return [self.output]
+
+
 class PendingSum(dist.Work):
     """A collective over the scheme under way. DDP waits for its future, others for itself; both raise what went wrong."""
 
     def __init__(
         self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM, driver: Driver = SOCKETS,
-        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | None = None,
+        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | Combined | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.tensor, self.label, self.operation, self.driver, self.reduction = tensor, label, operation, driver, reduction
@@ -80,7 +94,7 @@ class PendingSum(dist.Work):
         """The sum is in the tensor, or there is none."""
         self.error, self.ended = error, self.driver.monotonic()
         if error is None:
-            note = tally.copied if isinstance(self.reduction, Copy) else tally.summed
+            note = tally.copied if isinstance(self.reduction, Copy) and not isinstance(self.part, Combined) else tally.summed
             note(self.tensor.nbytes, self.ended - self.begun)
         with self.asking:
             self.over.set()

@@ -32,13 +32,14 @@ from torch._C._distributed_c10d import PrefixStore, ReduceScatterOptions
 from inalab.hosts.calls import Calls
 from inalab.hosts.channel import Channel
 from inalab.hosts.collective import UNNAMED, Call, Counters, Label, Operation
+from inalab.hosts.combined import combination, kind
 from inalab.hosts.copies import Copy, carried
 from inalab.hosts.epoch import NONE, draw
 from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.groups import Formation, GroupControl, LaunchedGroups
 from inalab.hosts.in_turn import COLLECTIVE
 from inalab.hosts.launch_files import LaunchFiles
-from inalab.hosts.pending import Followed, Gathered, Part
+from inalab.hosts.pending import Combined, Followed, Gathered, Part
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction, write
 from inalab.hosts.sampling import ScriptSampling
@@ -186,7 +187,14 @@ class InaProcessGroup(GlooGroup):
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
         op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         how = self._how(given[0], op) if len(given) == 1 else None
-        return super().allreduce(given, opts) if how is None else self._summed(given[0], how, label_of(given[0], how, how.call))
+        if how is not None:
+            return self._summed(given[0], how, label_of(given[0], how, how.call))
+        combine = combination(given[0], op) if self.copying and len(given) == 1 else None
+        if combine is None:
+            return super().allreduce(given, opts)
+        return self._copied(
+            given[0], Label(call=Call.COMBINE, root=kind(given[0], op)), Operation.GATHER, Combined(given[0], combine)
+        )
 
     def _how(self, tensor: torch.Tensor, op: Any) -> Reduction | None:
         """How the scheme sums this; None where Gloo has to."""
@@ -204,11 +212,16 @@ class InaProcessGroup(GlooGroup):
     def _summed(
         self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM, part: Part | None = None
     ) -> Any:
-        assert self.channel is not None
+        call = described(tensor, self.place.scheme.name, label.call) if operation in COLLECTIVE else ""
+        return self._begun(self.channel, call, tensor, label, operation, how, part)
+
+    def _begun(self, channel: Channel | None, call: str, *given: Any) -> Any:
+        """Begin a call of this group's, and note it for the other workers; "" is one of a worker alone."""
+        assert channel is not None
         with self.turn:
-            if self.calls and operation in COLLECTIVE:
-                self.calls.note(described(tensor, self.place.scheme.name, label.call))
-            return self.channel.sums.sum(tensor, label, operation, how, part)
+            if self.calls and call:
+                self.calls.note(call)
+            return channel.sums.sum(*given)
 
     def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
         """See torch.distributed.reduce_scatter_tensor. The scheme sums all of it, and each worker keeps its part."""
@@ -266,12 +279,9 @@ class InaProcessGroup(GlooGroup):
             return super().allgather(outputs, inputs, opts)
         return self._copied(inputs[0], Label(call=Call.ALL_GATHER), Operation.GATHER, Gathered(list(outputs[0])))
 
-    def _copied(self, given: torch.Tensor, label: Label, operation: Operation, to: Gathered) -> Any:
-        assert self.copying is not None
-        with self.turn:
-            if self.calls:
-                self.calls.note(f"{label.call.name.lower()} of {given.nbytes} bytes over {self.place.scheme.name}")
-            return self.copying.sums.sum(given, label, operation, Copy(label.call), to)
+    def _copied(self, given: torch.Tensor, label: Label, operation: Operation, to: Gathered | Combined) -> Any:
+        call = f"{label.call.name.lower()} of {given.nbytes} bytes over {self.place.scheme.name}"
+        return self._begun(self.copying, call, given, label, operation, Copy(label.call), to)
 
     # --- its end
 

@@ -24,7 +24,7 @@ from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.groups import Departure, Formation, Formed
 from inalab.hosts.in_turn import given, keep, reporting
-from inalab.hosts.pending import Gathered, Part, PendingSum
+from inalab.hosts.pending import Combined, Gathered, Part, PendingSum
 from inalab.hosts.reductions import PLAIN, Reduction
 from inalab.hosts.sampling import ScriptSampling
 
@@ -165,7 +165,7 @@ class SimulatedSums:
 
     def sum(
         self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM,
-        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | None = None,
+        reduction: Reduction | Copy = PLAIN, part: Part | Gathered | Combined | None = None,
     ) -> PendingSum:  # fmt: skip
         """Sum a tensor over all workers, in its place, or have a part of the sum."""
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)

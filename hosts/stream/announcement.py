@@ -20,7 +20,8 @@ CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
 EXACT = 3  # code of float32 of which each element is summed as several integers
 NAMES = {1: "float32", 2: "int32", EXACT: "float32"}
 SHARED_BITS = 24
-ROOT = 36  # bits of the number of elements of a broadcast
+ROOT = 36  # bits of the number of elements of calls that have a root
+ROOTED = {Call.BROADCAST: "from worker", Call.COMBINE: "of kind"}
 
 
 def tag(x: NDArray[Any], empties: int = 0, label: Label = UNNAMED) -> int:
@@ -35,8 +36,8 @@ def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0, la
 
 
 def _kind(x: NDArray[Any], label: Label) -> tuple[int, int]:
-    """Elements, and above them a broadcast's root; and a code of six bits for dtype and call."""
-    root = label.root << ROOT if label.call is Call.BROADCAST else 0
+    """Elements, and above them the root of calls that have one; and a code of six bits for dtype and call."""
+    root = label.root << ROOT if label.call in ROOTED else 0
     return (label.floats or x.size) | root, (EXACT if label.floats else CODES[x.dtype]) | label.call.value << 2
 
 
@@ -89,8 +90,10 @@ def _described(low: int, high: int) -> str:
     behind = f" behind {empties} empty tensors" if (empties := high >> 22) else ""
     call, above = high >> 2 & 0xF, (high >> 6 & 0xFFFF) << 31 | low
     by = f" for {Call(call).name.lower()}" if 0 < call < len(Call) else ""
-    root, elements = divmod(above, 1 << ROOT) if call == Call.BROADCAST.value else (None, above)
-    by += "" if root is None else f" from worker {root}"
+    root, elements = 0, above
+    if call < len(Call) and (what := ROOTED.get(Call(call))):
+        root, elements = divmod(above, 1 << ROOT)
+        by += f" {what} {root}"
     return f"{elements:,} elements of {NAMES.get(high & 3, 'an unknown type')}{by}{behind}"
 
 

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from inalab.hosts.collective import Operation
+from inalab.hosts.combined import MOST_BYTES, combination
 from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.reductions import reduction
 from inalab.schemes import registry
@@ -40,6 +41,10 @@ def page() -> str:
         f"The scheme carries the calls of the first group of all workers. With {more} it carries those of every group, as long as "
         f"the switches have room, and {', '.join(f'`{one}`' for one in COPIES)} of dense or strided tensors of any dtype."
     )
+    small = (
+        f"\\* An `all_reduce` of up to {MOST_BYTES} bytes is no sum over {more}: every worker has the tensors of all, and combines them, "
+        "floats in the order of ranks. The bitwise operations are those of integers alone."
+    )
     last = f"Gloo carries {others}, sums of sparse tensors, and all that no scheme has. It refuses what it does not have, such as "
     return f"""{NOTE}
 # Collectives of PyTorch scripts
@@ -49,6 +54,8 @@ def page() -> str:
 | dtype | {" | ".join(OPERATIONS)} |
 |---|{"---|" * len(OPERATIONS)}
 {chr(10).join(rows)}
+
+{textwrap.fill(small, WIDTH)}
 
 {textwrap.fill(every, WIDTH)}
 
@@ -60,7 +67,9 @@ def carrier(dtype: torch.dtype, op: Any) -> str:
     """Of an all-reduce, and as what it is summed."""
     tensor = torch.ones(20, dtype=dtype)
     how = reduction(tensor, op, 4)
-    return "Gloo" if how is None else f"the scheme, as {name(how.values(tensor).dtype)}"
+    if how is not None:
+        return f"the scheme, as {name(how.values(tensor).dtype)}"
+    return "Gloo" if combination(torch.ones(1, dtype=dtype), op) is None else "Gloo \\*"
 
 
 def name(dtype: torch.dtype) -> str:
