@@ -99,8 +99,8 @@ class Label:
     in which sums start.
 
     `call` and `floats` are for telling workers apart that sum different things: what the sum is for, and, where the integers that
-    are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends, and a number
-    of the operation and the dtype of a COMBINE.
+    are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends, and
+    a number of the operation and the dtype of a COMBINE.
     """
 
     name: str = ""
