@@ -68,5 +68,5 @@ def dequantized(sums: np.ndarray, codes: np.ndarray, workers: int) -> np.ndarray
     with np.errstate(divide="ignore", over="ignore"):
         inverse = np.where(scale > 0, 1 / scale, 0.0)
         floats = (sums.astype(np.float64) * inverse[:, None]).astype(np.float32)
-    floats[codes == CODE_NOT_FINITE] = np.nan
+    floats[codes == CODE_NOT_FINITE] = 0
     return floats

@@ -7,7 +7,7 @@
        0           every value is zero
        1 ... 253   e = code - 125, that is -124 ... 128; smaller e count as -124, where float32's denormals still keep
                    2^-149 * 2^124 * 2^31 / n = 64 / n steps each
-       254         some value is NaN or infinite: the whole chunk of the sum becomes NaN, on every worker
+       254         some value is NaN or infinite: the chunk is summed as floats
        255         of a chunk that some worker does not have yet: there is no exponent
 
    Vectors are in the network's byte order. */
@@ -20,10 +20,10 @@ double scale_of(uint8_t code, int32_t workers) {
     return code == CODE_ZERO || code == CODE_NOT_FINITE ? 0 : LARGEST_INTEGER / workers * exp2(-(code - (double)BIAS));
 }
 
-/* What an integer 1 is worth; NaN for chunks that are not finite. */
+/* What an integer 1 is worth; 0 for chunks that carry no integers. */
 double step_of(uint8_t code, int32_t workers) {
     double scale = scale_of(code, workers);
-    return code == CODE_NOT_FINITE ? NAN : scale > 0 ? 1 / scale : 0;
+    return scale > 0 ? 1 / scale : 0;
 }
 
 /* The exponent code of a chunk. */

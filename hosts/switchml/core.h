@@ -12,6 +12,8 @@ typedef struct {
     bool announced;   /* the chunk has had a round ahead */
     bool disputed;    /* its tensor's tags differ: the next round ahead has the announcement itself */
     uint8_t agreed;   /* the chunk's exponent */
+    int32_t giver;    /* the worker whose floats its round carries; -1: it carries everybody's integers */
+    double *floats;   /* (k,), the sum of those that have come */
     int64_t seen[SWITCHML_LEVELS]; /* bitmaps of switches that have answered, from the one next to the workers on; -1: not known */
     bool newer;       /* a switch serves a newer group */
 } Slot;

@@ -10,6 +10,9 @@
    own, some worker sums another tensor, and a round with the announcements themselves tells who (hosts.stream.announcement). int32
    tensors need no exponents, and neither do float32 tensors with a fixed scaling factor.
 
+   A chunk in which some value is no number, or infinite, has n rounds, each of which carries the floats of one worker as they are. All
+   add them up, in the order of ranks, so every element is as IEEE 754 says.
+
    A chunk may have an owner (reduce-scatter, all-gather): who has nothing to give to its round sends a bare packet, and who gets
    nothing receives one (p4/include/switchml/part.p4). */
 #include "core.h"
@@ -39,6 +42,7 @@ SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagra
     for (int32_t i = 0; i < slots; i++) {
         w->slots[i].next = i;
         w->slots[i].agreed = CODE_UNKNOWN;
+        w->slots[i].giver = -1;
     }
     return w;
 }
@@ -58,6 +62,8 @@ void switchml_join(SwitchML *w, int32_t job, int32_t rank, uint32_t epoch, int32
 void switchml_free(SwitchML *w) {
     for (int64_t i = 0; i < w->stream.transfers_count; i++)
         free(w->stream.transfers[i].largest);
+    for (int32_t i = 0; i < w->stream.count; i++)
+        free(w->slots[i].floats);
     stream_release(&w->stream);
     free(w->slots);
     free(w);
@@ -95,12 +101,14 @@ static uint32_t *result_of(const Transfer *t, int64_t j, int64_t k) {
 static void shape(SwitchML *w, Row *row, const Slot *slot, const Transfer *t, int64_t j) {
     set_bare(row, slot->ahead && !slot->disputed);
     row->part = 0;
-    if (slot->ahead || t->way == ALL)
+    bool apart = slot->giver >= 0;
+    if (slot->ahead || (t->way == ALL && !apart))
         return;
-    bool own = owner_of(t, j) == w->stream.rank;
-    row->bare = t->way == FROM_OWNERS && !own;
-    row->answer_bare = t->way == FROM_OWNERS ? own : !own;
-    row->part = big((uint32_t)t->way << 24 | owner_of(t, j));
+    int32_t way = apart ? FROM_OWNERS : t->way, owner = apart ? slot->giver : owner_of(t, j);
+    bool own = owner == w->stream.rank;
+    row->bare = way == FROM_OWNERS && !own;
+    row->answer_bare = way == FROM_OWNERS ? own : !own;
+    row->part = big((uint32_t)way << 24 | owner);
 }
 
 /* What tells the owner, behind a packet's vector or tag. */
@@ -125,12 +133,21 @@ static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, 
         swap((const uint32_t *)t->announcement, lanes, k);
         return;
     }
-    if (t->floats) {
+    if (t->floats && slot->giver < 0) {
         quantize((const float *)given(t, j, k), count, w->stream.scales[slot->agreed], lanes, k);
         return;
     }
     memset(lanes, 0, k * sizeof *lanes);
     swap(given(t, j, k), lanes, count);
+}
+
+/* The slot's chunk is summed float by float: first comes the first worker's. */
+static void begin_apart(Slot *slot, int64_t k) {
+    slot->giver = 0;
+    if (!slot->floats)
+        slot->floats = malloc(k * sizeof *slot->floats);
+    for (int64_t e = 0; e < k; e++)
+        slot->floats[e] = -0.0; /* which changes no sum, not even that of zeros below 0 */
 }
 
 /* Put a tensor's chunk into the slot's packet, and the exponent of the chunk that the slot carries next.
@@ -143,6 +160,8 @@ static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     int64_t j = slot->next - t->start;
     if (0 <= j && j < t->length) {
         slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed == CODE_UNKNOWN));
+        if (!slot->ahead && slot->giver < 0 && t->floats && slot->agreed == CODE_NOT_FINITE)
+            begin_apart(slot, s->k);
         shape(w, &s->rows[row], slot, t, j);
         if (!slot->ahead)
             t->largest[j] = slot->agreed;
@@ -230,6 +249,23 @@ static const Scheme scheme = {mark_again, ask, received};
 
 /* --- receiving */
 
+/* Add a worker's floats to those of the ones before; whether it is the last. Then the sum is complete. */
+static bool add_apart(Stream *s, Slot *slot, const Transfer *t, int64_t j, const uint32_t *floats) {
+    int64_t count = count_of(t, j, s->k);
+    bool own = slot->giver == s->rank;
+    for (int64_t e = 0; t->values && e < count; e++) {
+        uint32_t bits = own ? given(t, j, s->k)[e] : big(floats[e]);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        slot->floats[e] += value;
+    }
+    if (slot->giver + 1 < s->workers)
+        return false;
+    for (int64_t e = 0; t->values && e < count && (t->way == ALL || owner_of(t, j) == s->rank); e++)
+        ((float *)result_of(t, j, s->k))[e] = slot->floats[e];
+    return true;
+}
+
 /* Keep the exponents and the sums of a result. */
 static void take(SwitchML *w, int32_t row, const SwitchmlHeader *packet) {
     Stream *s = &w->stream;
@@ -247,6 +283,10 @@ static void take(SwitchML *w, int32_t row, const SwitchmlHeader *packet) {
             continue;
         }
         const uint32_t *sums = vector((void *)packet);
+        if (slot->giver >= 0) {
+            t->remaining -= add_apart(s, slot, t, j, sums);
+            continue;
+        }
         if (t->values && t->floats && !s->rows[row].answer_bare)
             dequantize(sums, s->steps[t->largest[j]], (float *)result_of(t, j, s->k), count_of(t, j, s->k));
         else if (t->values && !s->rows[row].answer_bare)
@@ -258,6 +298,9 @@ static void take(SwitchML *w, int32_t row, const SwitchmlHeader *packet) {
 /* The slot's round is complete: the next one is about the same chunk where that one went ahead, else about a later one. */
 static void turn(SwitchML *w, Slot *slot, const SwitchmlHeader *packet) {
     slot->round++;
+    if (slot->giver >= 0 && ++slot->giver < w->stream.workers)
+        return; /* the same chunk's next worker */
+    slot->giver = -1;
     slot->announced = slot->ahead && !slot->disputed;
     slot->next += slot->ahead ? 0 : w->stream.count;
     slot->agreed = packet->exponent;

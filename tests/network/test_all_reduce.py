@@ -88,9 +88,8 @@ def test_one_worker_and_not_finite_values(small_target: Target) -> None:
     x[40] = np.nan
     ((turn,),) = all_reduce(Job(Racks(1, 1, **FAST), settings={"slots": 4, "k": 32}), small_target, [x])
     total = turn["sum"]
-    assert np.isnan(total[32:64]).all()
-    np.testing.assert_allclose(total[:32], x[:32], rtol=1e-6)
-    np.testing.assert_allclose(total[64:], x[64:], rtol=1e-6)
+    assert np.isnan(total[40])
+    np.testing.assert_allclose(np.delete(total, 40), np.delete(x, 40), rtol=1e-6)
 
 
 def test_shapes_dtypes_and_the_stream_across_calls(small_target: Target) -> None:

@@ -78,13 +78,11 @@ def test_all_zero_chunk() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_not_finite_makes_its_chunk_nan_and_no_other(bad: float) -> None:
-    x = np.ones((3, 2, 4), np.float32)
-    x[1, 0, 2] = bad
-    assert exponents(x[1])[0] == CODE_NOT_FINITE
-    total = summed(x)
-    assert np.isnan(total[0]).all()
-    np.testing.assert_allclose(total[1], 3, rtol=1e-6)
+def test_a_chunk_with_a_value_that_is_not_finite_has_no_exponent(bad: float) -> None:
+    x = np.ones((2, 4), np.float32)
+    x[0, 2] = bad
+    first, second = exponents(x)
+    assert (first, second) == (CODE_NOT_FINITE, 126)
 
 
 def test_denormals_keep_their_steps() -> None:
@@ -127,8 +125,7 @@ def test_chunks_that_carry_no_numbers_are_zeros_on_the_wire() -> None:
     x = np.array([[0.25, 0.5], [np.nan, 0.5], [0.5, -0.5]], np.float32)
     assert quantized(x, codes, 1).tolist() == [[0, 0], [0, 0], [2**30, -(2**30)]]
     back = dequantized(np.full((3, 2), 2**30, np.int32), codes, 1)
-    assert list(back[0]) == [0, 0]
-    assert np.isnan(back[1]).all()
+    assert list(back[0]) == list(back[1]) == [0, 0]
     assert list(back[2]) == [0.5, 0.5]
 
 

@@ -123,7 +123,7 @@ class World:
     def _check(self, worker: Collective, rank: int, number: int, call: Given, started: Any) -> None:
         worker.advance(started)
         right = wanted(call, number, rank, self.job.plan.size)
-        if started.total.shape != right.shape or not np.allclose(started.total, right, rtol=0, atol=1e-5):
+        if started.total.shape != right.shape or not np.allclose(started.total, right, rtol=0, atol=1e-5, equal_nan=True):
             self.wrong.append(f"worker {rank}, {call}: {started.total[:4]} instead of {right[:4]}")
 
 
@@ -173,3 +173,24 @@ def test_vectors_cross_the_links_of_those_alone_who_give_or_get_them(library: Pa
         world.run([Given(operation, 8 * K)])
         carried = {up: world.network.links[link.number, up].octets for link in world.plan.links[:1] for up in (True, False)}
         assert carried[way] < 0.65 * carried[not way]
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+@pytest.mark.parametrize("operation", [Operation.SUM, Operation.SCATTER])
+def test_what_is_no_number_spoils_no_neighbour(
+    operation: Operation, loss: float, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Infinities of both signs, NaN, and zeros below 0, in the first, a later and the last chunk; beside chunks of numbers alone."""
+    plain, inf, nan = tensor, np.inf, np.nan
+
+    def with_others(call: Given, number: int, rank: int, size: int) -> NDArray[Any]:
+        made = plain(call, number, rank, size)
+        for place, values in ((3, (inf, 1, -inf, 2)), (40, (nan, 1, 1, 1)), (41, (-0.0,) * 4), (-1, (1, -inf, -inf, 3))):
+            made[place] = values[rank]
+        return made
+
+    monkeypatch.setattr("tests.unit.test_switchml_parts.tensor", with_others)
+    world = World(TOPOLOGIES["racks"], library, loss, 1)
+    with np.errstate(invalid="ignore"):
+        world.run([Given(operation, 5 * K)] * 3)
+    assert not world.wrong
