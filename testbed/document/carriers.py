@@ -42,8 +42,8 @@ def page() -> str:
         f"the switches have room, and {', '.join(f'`{one}`' for one in COPIES)} of dense or strided tensors of any dtype."
     )
     small = (
-        f"\\* With {more}, an `all_reduce` of up to {MOST_BYTES} bytes goes over the switches: every worker receives the tensors of "
-        "all, and combines them, floats in the order of ranks. Bitwise operations are for integers."
+        f"\\* With {more}, an `all_reduce` of up to {MOST_BYTES} bytes goes over the switches: every worker receives the tensors "
+        "of all, and combines them, floats in the order of ranks. Bitwise operations are for integers."
     )
     last = f"Gloo carries {others}, sums of sparse tensors, and all that no scheme has. It refuses what it does not have, such as "
     return f"""{NOTE}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inalab.hosts.collective import AggregationError, Membership
+from inalab.hosts.collective import AggregationError, Membership, Operation
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.stream.announcement import tag
 from inalab.hosts.switchml import wire
@@ -40,6 +40,24 @@ def worker(
 ) -> tuple[StreamDriver, Any, FakeNetwork]:
     network = FakeNetwork(answer)
     return *driven(SwitchML(membership, EPOCH, SLOTS, K, **settings), network, pulse), network
+
+
+def test_a_result_for_another_owner_is_no_result() -> None:
+    """The part behind its vector tells whose it is."""
+
+    def answer(update: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
+        if is_bare(update):
+            return echo(update)
+        others, mine = result(update), result(update)
+        others["part"]["owner"], others["vector"] = 1, 7
+        return [(RTT, others), (2 * RTT, mine)]
+
+    made, _, _ = worker(answer)
+    x = np.arange(5 * K, dtype=np.int32)
+    started = made.start(x, operation=Operation.SCATTER)
+    made.advance(started)
+    np.testing.assert_array_equal(started.total, x)
+    assert made.counters.malformed == 5
 
 
 def times(sent: list[Any], clock_start: float, where: Callable[[np.ndarray], bool]) -> list[float]:

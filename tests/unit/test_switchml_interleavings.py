@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -149,7 +150,7 @@ class Group:
         chunk = (self.start + turn * SLOTS + slot) % 2**32
         bare = ((slot + turn) % 3 == 0) != other_shape
         owned = chunk // 2 % 5
-        part = Part(chunk % 2 == 0, 10 * owned + 5 + chunk // 10 % 2) if (slot + turn) % 3 == 1 else None
+        part = Part((3 * turn + slot + self.epoch) % 2 == 0, 10 * owned + 5 + chunk // 10 % 2) if (slot + turn) % 3 == 1 else None
         if part and not other_shape:
             bare = not part.to_owner and worker != owned
         elif part and chunk % 3 == 0:
@@ -207,6 +208,36 @@ def test_random_interleavings(workers: int, has_parent: bool) -> None:
             play(job, made, script, epoch)
 
     run()
+
+
+@pytest.mark.parametrize("has_parent", [False, True])
+def test_an_owners_packet_among_the_others_in_every_order(has_parent: bool) -> None:
+    """In either direction, of each worker, of a rack's second owner, and of one elsewhere. First come packets of the other shape; at
+    the end each worker asks, and sends again."""
+    job = TestJob(3, SLOTS, has_parent=has_parent)
+    model, elsewhere = model_of(job), [99] if has_parent else []
+    rounds = itertools.product(itertools.permutations(range(3)), (True, False), [*job.ranks(0), *job.ranks(1)[1:], *elsewhere])
+    with switch(job) as made:
+        for turn, (order, to_owner, owner) in enumerate(rounds):
+            part, chunk = Part(to_owner, owner), turn * SLOTS
+
+            def update(worker: int, whole: bool, part: Part = part, chunk: int = chunk, turn: int = turn) -> Message:
+                numbers = tuple(values(worker, chunk) if whole else (0,))
+                return Message(UPDATE, 7, worker, turn % 2, 0, chunk, 10 * worker + turn % 9, numbers, part=part)
+
+            right = {w: model._whole(part, UPDATE, w) for w in order}
+            for worker in order:
+                expect(job, made, model, update(worker, not right[worker]))
+                expect(job, made, model, update(worker, right[worker]))
+                expect(job, made, model, update(worker, right[worker]))
+            if has_parent:
+                below = model._whole(part, RESULT, None)
+                for whole in (not below, below):
+                    down = replace(update(8, whole), kind=RESULT, exponent=200)
+                    deliver_result(job, made, model, down, twice=True)
+            for worker in order:
+                ask(job, made, model, replace(update(worker, False), kind=QUERY, vector=(), part=None))
+                expect(job, made, model, update(worker, right[worker]))
 
 
 def play(job: TestJob, made: OfflineSwitch, script: list[tuple[str, int, int, int]], epoch: int) -> None:
