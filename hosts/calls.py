@@ -21,8 +21,10 @@ QUIET = 10.0  # seconds without a new call after which workers whose calls diffe
 class Calls:
     """The calls of one worker of a group, in a file of a folder that all of them share."""
 
-    def __init__(self, folder: Path, group: int, rank: int, size: int) -> None:
-        self.files = [folder / f"calls-{group}-{other}" for other in range(size)]
+    def __init__(self, folder: Path, group: int, rank: int, names: tuple[int, ...]) -> None:
+        """`rank` is its own, `names` are what the group's workers are called, by rank."""
+        self.names = names
+        self.files = [folder / f"calls-{group}-{other}" for other in range(len(names))]
         self.own = os.open(self.files[rank], os.O_CREAT | os.O_WRONLY, 0o600)
         self.numbers = itertools.count(1)
         self.seen: list[bytes] = []  # what all workers had noted when difference() was called last,
@@ -42,18 +44,18 @@ class Calls:
         noted, now = [file.read_bytes() if file.exists() else b"" for file in self.files], time.monotonic()
         if noted != self.seen:
             self.seen, self.since = noted, now
-        return _first_difference(noted) if now - self.since >= quiet else None
+        return _first_difference(noted, self.names) if now - self.since >= quiet else None
 
     def close(self) -> None:
         os.close(self.own)
 
 
-def _first_difference(noted: list[bytes]) -> str | None:
+def _first_difference(noted: list[bytes], names: tuple[int, ...]) -> str | None:
     """Of what is in the workers' files, by rank."""
     ranks_of: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for rank, octets in enumerate(noted):
         for number, call in noted_calls(octets):
-            ranks_of[number][call].append(rank)
+            ranks_of[number][call].append(names[rank])
     for number, calls in sorted(ranks_of.items()):
         if len(calls) > 1:
             wording = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())

@@ -21,13 +21,14 @@ class Channel:
     ) -> None:  # fmt: skip
         """`formation` is how `groups` admitted it, where it is not the job's own. Raises AggregationError."""
         self.place, self.epoch, self.formation, self.groups = place, epoch, formation, groups
+        self.pulse, self.leaving = pulse, ""  # why what is under way is given up, at the end
         self.collective: Collective | SimulatedSums
         self.sums: InTurn | SimulatedSums
         if simulation is not None:
             self.collective = self.sums = SimulatedSums(simulation, sampling, formation)
             return
         try:
-            self.collective = place.scheme.join(place, epoch, pulse)
+            self.collective = place.scheme.join(place, epoch, self._reason if pulse else None)
         except BaseException:
             self._depart()
             raise
@@ -39,9 +40,20 @@ class Channel:
         return operation in self.place.scheme.operations
 
     def end(self, patience: float) -> None:
-        """Wait up to so many seconds for what is under way, and leave."""
-        self.sums.end(patience)
-        self._depart()
+        """Wait up to so many seconds for what is under way, then give it up, and leave.
+
+        A part of the switches whose thread does not end is never another group's.
+        """
+        over = self.sums.end(patience)
+        if not over and self.pulse:
+            self.leaving = f"its group was destroyed {patience:g} s ago"
+            over = self.sums.end(patience)
+        if over:
+            self._depart()
+
+    def _reason(self) -> str | None:
+        """A reason to give up."""
+        return self.leaving or (self.pulse() if self.pulse else None)
 
     def _depart(self) -> None:
         if self.formation and self.groups:

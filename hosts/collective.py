@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -42,7 +42,8 @@ class Counters:
 class Membership:
     """A worker's place in a job: `racks` lists the ranks below each rack's switch, in the order of the switch's bitmap.
 
-    `pods` lists the racks below each pod's switch, where there are pods.
+    `pods` lists the racks below each pod's switch, where there are pods. `called` is what workers are called in messages, by rank,
+    where that is another number: the workers of a group have their ranks in the job.
     """
 
     job: int
@@ -50,6 +51,16 @@ class Membership:
     size: int
     racks: list[list[int]] = field(default_factory=list)
     pods: list[list[int]] = field(default_factory=list)
+    called: list[int] = field(default_factory=list)
+
+    def names(self, ranks: Iterable[int]) -> list[int]:
+        """What these workers are called."""
+        return [self.called[rank] if self.called else rank for rank in ranks]
+
+    @property
+    def name(self) -> str:
+        """What this worker is called."""
+        return f"worker {self.names([self.rank])[0]}"
 
     @property
     def rack(self) -> int:
@@ -66,9 +77,9 @@ def node_name(rank: int, size: int) -> str:
     return f"worker {rank}" if rank < size else f"server {rank - size}"
 
 
-def workers(ranks: list[int]) -> str:
-    """Workers by rank, for a sentence."""
-    return f"worker{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+def workers(ranks: list[int], alike: bool = False) -> str:
+    """Workers by rank, for a sentence; `alike`, one alone is in the plural, too."""
+    return f"worker{'s' * (alike or len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 class AggregationError(RuntimeError):
@@ -100,7 +111,7 @@ class Label:
 
     `call` and `floats` are for telling workers apart that sum different things: what the sum is for, and, where the integers that
     are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends, and
-    a number of the operation and the dtype of a COMBINE.
+    a number of the operation and the dtype of a COMBINE. `octets` is the size of what is copied, whose last word may be filled up.
     """
 
     name: str = ""
@@ -108,6 +119,7 @@ class Label:
     call: Call = Call.ALL_REDUCE
     floats: int = 0
     root: int = 0
+    octets: int = 0
 
 
 UNNAMED = Label()

@@ -37,10 +37,12 @@ class Copy:
     def total(self, total: NDArray[Any], tensor: torch.Tensor) -> torch.Tensor:
         """Tensors of this one's shape and dtype that have come, one or more: (number, *shape)."""
         words = -(-tensor.nbytes // WORD)
+        if not words:
+            return tensor.new_empty(0, *tensor.shape)
         octets = torch.from_numpy(total).view(torch.uint8).reshape(-1, WORD * words)
         return octets[:, : tensor.nbytes].contiguous().view(tensor.dtype).view(-1, *tensor.shape)
 
 
 def carried(tensor: torch.Tensor) -> bool:
     """Whether the scheme can copy such a tensor."""
-    return tensor.layout == torch.strided and tensor.device.type == "cpu" and tensor.numel() > 0 and not tensor.is_quantized
+    return tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -37,6 +37,7 @@ class InTurn:
         self.under_way: dict[PendingSum, Sum] = {}  # in the order in which they were started
         self.memory: list[tuple[int, int]] = []  # from where to where theirs is, in order; none meet
         self.over = driver.event()
+        self.ending = False  # no more are taken
 
     def begin(self) -> None:
         """Begin to take sums."""
@@ -45,9 +46,13 @@ class InTurn:
     def sum(
         self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM,
         reduction: Reduction | Copy = PLAIN, part: Part | Gathered | Combined | None = None,
+        earlier: Sequence[PendingSum] = (),
     ) -> PendingSum:  # fmt: skip
-        """Begin to sum a tensor over all workers, in its place, or to have a part of the sum."""
+        """Begin to sum a tensor over all workers, in its place, or to have a part of the sum, or another operation.
+
+        `earlier` are calls that somebody else carries: it begins once those are over whose memory it shares."""
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
+        pending.after = [one for one in earlier if _meet(one.memory, pending.memory)]
         self.waiting.put(pending)
         return pending
 
@@ -63,6 +68,8 @@ class InTurn:
                     continue
                 while self._meets(pending):
                     self._advance(NEVER)
+                for one in pending.after:
+                    one.over.wait()
                 self._start(pending)
             if under_way:
                 self._advance(NEVER if leaving else self.waiting.descriptor)
@@ -101,10 +108,17 @@ class InTurn:
         after = bisect_left(self.memory, (ends, 0))  # the first that begins where it ends, or later
         return begins < ends and after > 0 and self.memory[after - 1][1] > begins
 
-    def end(self, patience: float) -> None:
-        """Take no more; wait up to `patience` seconds for what is under way."""
-        self.waiting.put(None)
-        self.over.wait(patience)
+    def end(self, patience: float) -> bool:
+        """Take no more; wait up to `patience` seconds for what is under way. Whether that is over."""
+        if not self.ending:
+            self.waiting.put(None)
+        self.ending = True
+        return bool(self.over.wait(patience))
+
+
+def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two pieces of memory have some in common."""
+    return max(one[0], other[0]) < min(one[1], other[1])
 
 
 def given(pending: PendingSum, sampling: ScriptSampling | None) -> NDArray[Any]:
@@ -130,7 +144,7 @@ def keep(pending: PendingSum, started: Sum) -> None:
             write(pending.outputs[0], total)
         elif isinstance(part := pending.part, Part):
             write(part.output, total.reshape(part.parts, -1)[part.number].view(part.output.shape))
-        elif isinstance(part, Combined):
+        elif isinstance(part, Combined) and tensor.numel():
             write(part.output, part.combine(total))
         elif isinstance(pending.reduction, Copy):
             for output, copy in zip(pending.outputs, total, strict=False):

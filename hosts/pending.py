@@ -75,6 +75,7 @@ class PendingSum(dist.Work):
         self.update: Update | None = None  # likewise
         self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
         self.memory = _span(tensor, *self.outputs)  # from where to where they are
+        self.after: list[PendingSum] = []  # which it begins after, since they share its memory
         self.begun = driver.monotonic()
         self.started = self.begun  # when the scheme was given it
         self.ended = 0.0  # likewise, once it is over

@@ -108,5 +108,5 @@ def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
     for dimension, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         if size > 1 and stride == 0:
             tensor, values = tensor.narrow(dimension, 0, 1), values.narrow(dimension, 0, 1)
-    with torch.no_grad(), torch.inference_mode(tensor.is_inference()):
+    with torch.inference_mode(tensor.is_inference()), torch.no_grad():  # in this order: the former may switch gradients on
         tensor.copy_(values)

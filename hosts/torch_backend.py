@@ -39,7 +39,7 @@ from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.groups import Formation, GroupControl, LaunchedGroups
 from inalab.hosts.in_turn import COLLECTIVE
 from inalab.hosts.launch_files import LaunchFiles
-from inalab.hosts.pending import Combined, Followed, Gathered, Part
+from inalab.hosts.pending import Combined, Followed, Gathered, Part, PendingSum
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.reductions import FLOATS, PLAIN, Reduction, reduction, write
 from inalab.hosts.sampling import ScriptSampling
@@ -97,6 +97,7 @@ class InaProcessGroup(GlooGroup):
         super().__init__(store, rank, size, timeout, ranks or tuple(range(size)), options.simulation)
         self.options, self.place = options, options.place
         self.turn = threading.Lock()  # a script's threads note their calls in the order in which they start
+        self.begun: list[tuple[Channel, PendingSum]] = []  # and may not be over
         self.own = False  # its part of the switches is not the job's
         self.channel: Channel | None = None  # for sums
         self.copying: Channel | None = None  # for all-gathers and broadcasts, which no sum holds up
@@ -142,7 +143,7 @@ class InaProcessGroup(GlooGroup):
         options = self.options
         joined.append(self)
         if options.notes is not None:
-            self.calls = Calls(options.notes.folder, self.epoch, self.rank(), self.size())
+            self.calls = Calls(options.notes.folder, self.epoch, self.rank(), self.ranks)
         try:
             if self.channel is None:
                 pulse = self._reason if options.pulse else None
@@ -193,7 +194,10 @@ class InaProcessGroup(GlooGroup):
         if combine is None:
             return super().allreduce(given, opts)
         return self._copied(
-            given[0], Label(call=Call.COMBINE, root=kind(given[0], op)), Operation.GATHER, Combined(given[0], combine)
+            given[0],
+            Label(call=Call.COMBINE, root=kind(given[0], op), octets=given[0].nbytes),
+            Operation.GATHER,
+            Combined(given[0], combine),
         )
 
     def _how(self, tensor: torch.Tensor, op: Any) -> Reduction | None:
@@ -221,7 +225,11 @@ class InaProcessGroup(GlooGroup):
         with self.turn:
             if self.calls and call:
                 self.calls.note(call)
-            return channel.sums.sum(*given)
+            self.begun = [one for one in self.begun if not one[1].is_completed()]
+            of_others = [pending for other, pending in self.begun if other is not channel]
+            pending = channel.sums.sum(*given, earlier=of_others)
+            self.begun.append((channel, pending))
+            return pending
 
     def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
         """See torch.distributed.reduce_scatter_tensor. The scheme sums all of it, and each worker keeps its part."""
@@ -257,7 +265,7 @@ class InaProcessGroup(GlooGroup):
         if self.copying is None or len(tensors) != 1 or not carried(tensors[0]):
             return super().broadcast(tensors, opts)
         outputs = [] if opts.rootRank == self.rank() else [tensors[0]]
-        label = Label(call=Call.BROADCAST, root=opts.rootRank)
+        label = copying(Call.BROADCAST, tensors[0], opts.rootRank)
         return self._copied(tensors[0], label, Operation.BROADCAST, Gathered(outputs, tensors[0]))
 
     def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> Any:
@@ -267,7 +275,7 @@ class InaProcessGroup(GlooGroup):
             return super().all_gather_single(output, given, opts)
         dense = output.detach() if output.is_contiguous() else torch.empty_like(output, memory_format=torch.contiguous_format)
         outputs = list(dense.view(self.size(), -1).unbind())
-        pending = self._copied(given, Label(call=Call.ALL_GATHER), Operation.GATHER, Gathered(outputs, output))
+        pending = self._copied(given, copying(Call.ALL_GATHER, given), Operation.GATHER, Gathered(outputs, output))
         return pending if output.is_contiguous() else Followed(pending, lambda: write(output, dense), [output])
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
@@ -277,7 +285,7 @@ class InaProcessGroup(GlooGroup):
             return super().allgather(outputs, inputs, opts)
         if any(one.shape != inputs[0].shape or one.dtype != inputs[0].dtype or not carried(one) for one in outputs[0]):
             return super().allgather(outputs, inputs, opts)
-        return self._copied(inputs[0], Label(call=Call.ALL_GATHER), Operation.GATHER, Gathered(list(outputs[0])))
+        return self._copied(inputs[0], copying(Call.ALL_GATHER, inputs[0]), Operation.GATHER, Gathered(list(outputs[0])))
 
     def _copied(self, given: torch.Tensor, label: Label, operation: Operation, to: Gathered | Combined) -> Any:
         call = f"{label.call.name.lower()} of {given.nbytes} bytes over {self.place.scheme.name}"
@@ -319,6 +327,11 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
 def label_of(tensor: torch.Tensor, how: Reduction, call: Call) -> Label:
     """What tells a script's call from others."""
     return Label(call=call, floats=tensor.numel() if how.exactly else 0)
+
+
+def copying(call: Call, tensor: torch.Tensor, root: int = 0) -> Label:
+    """The same of an all-gather or a broadcast."""
+    return Label(call=call, root=root, octets=tensor.nbytes)
 
 
 def described(tensor: torch.Tensor, scheme: str, call: Call) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -166,6 +167,7 @@ class SimulatedSums:
     def sum(
         self, tensor: torch.Tensor, label: Label = UNNAMED, operation: Operation = Operation.SUM,
         reduction: Reduction | Copy = PLAIN, part: Part | Gathered | Combined | None = None,
+        earlier: Sequence[PendingSum] = (),
     ) -> PendingSum:  # fmt: skip
         """Sum a tensor over all workers, in its place, or have a part of the sum."""
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
@@ -177,8 +179,9 @@ class SimulatedSums:
             keep(pending, Sum(values.reshape(-1), values.shape, total=answer.total, version=answer.version))
         return pending
 
-    def end(self, patience: float) -> None:
+    def end(self, patience: float) -> bool:
         """Nothing is under way."""
+        return True
 
 
 VARIABLE = "INALAB_VIRTUAL"  # the environment variable of processes in virtual time, and of those that they start

@@ -12,13 +12,15 @@ from inalab.topologies.topology import TopologyError
 class JobPlan:
     """A job's number and its hosts: the workers' by rank, and the dedicated servers', which have the ranks after them.
 
-    `port` is the UDP port of its workers' packets where it is not the scheme's own, because their hosts are in another job, too.
+    `called` is what the workers are called in messages, where that is not their ranks. `port` is the UDP port of its workers'
+    packets where it is not the scheme's own, because their hosts are in another job, too.
     """
 
     number: int
     hosts: tuple[HostPlan, ...]
     servers: tuple[HostPlan, ...] = ()
     port: int | None = None
+    called: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from selectors import DefaultSelector
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,18 @@ def granted_buffer() -> int:
         return min(udp.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) // 2
 
 
+_open: WeakSet[BatchSocket] = WeakSet()
+
+
+def _close_all() -> None:
+    """In a forked child, whose parent's sockets keep their ports only as long as nobody else has them open."""
+    for one in list(_open):
+        one.close()
+
+
+os.register_at_fork(after_in_child=_close_all)
+
+
 class BatchSocket:
     """A UDP socket: takes datagrams from `sender` rows, puts received ones of the same type into `receiver` rows.
 
@@ -73,6 +86,7 @@ class BatchSocket:
         self._poll = select.poll()
         self._poll.register(self.socket, select.POLLIN)
         self.interrupted = False
+        _open.add(self)
 
     def _segment(self, datagrams: int) -> None:
         """Hand up to so many datagrams to the kernel as one message, which it cuts behind the queueing discipline.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from inalab.hosts.collective import UNNAMED, Call, Label, workers
 
 CODES = {np.dtype(np.float32): 1, np.dtype(np.int32): 2}
+BYTES = 0  # code of what is copied, whatever it is
 EXACT = 3  # code of float32 of which each element is summed as several integers
 NAMES = {1: "float32", 2: "int32", EXACT: "float32"}
 SHARED_BITS = 24
@@ -38,7 +39,8 @@ def announce(x: NDArray[Any], rank: int, size: int, k: int, empties: int = 0, la
 def _kind(x: NDArray[Any], label: Label) -> tuple[int, int]:
     """Elements, and above them the root of calls that have one; and a code of six bits for dtype and call."""
     root = label.root << ROOT if label.call in ROOTED else 0
-    return (label.floats or x.size) | root, (EXACT if label.floats else CODES[x.dtype]) | label.call.value << 2
+    code = BYTES if label.octets else EXACT if label.floats else CODES[x.dtype]
+    return (label.octets or label.floats or x.size) | root, code | label.call.value << 2
 
 
 @lru_cache(maxsize=4096)
@@ -51,11 +53,11 @@ def _vector(elements: int, code: int, rank: int, size: int, k: int, empties: int
 
 
 def differences(
-    total: NDArray[np.int32], x: NDArray[Any], size: int, k: int, empties: int = 0, label: Label = UNNAMED
+    total: NDArray[np.int32], x: NDArray[Any], names: list[int], k: int, empties: int = 0, label: Label = UNNAMED
 ) -> str | None:
-    """Who sums something else than x, by the sum of all announcements; None if no worker does."""
+    """Who sums something else than x, by the sum of all announcements; None if none does. The workers have `names`, by rank."""
     kind = _kind(x, label)
-    lanes = k // 2
+    lanes, size = k // 2, len(names)
     shared = size > lanes
     ranks = [list(range(lane, size, lanes)) for lane in range(min(lanes, size))]
     words = total.reshape(2, lanes).T.astype(np.int64)
@@ -64,15 +66,15 @@ def differences(
         unlike = [who for who, word in zip(ranks, words, strict=False) if (word != len(who) * own).any()]
         if not unlike:
             return None
-        named = "; ".join(f"some of workers {', '.join(map(str, who))}" if len(who) > 1 else f"worker {who[0]}" for who in unlike)
-        return f"the workers sum different tensors: {_described(*_words(*kind, False, empties))} here, another on {named}"
+        named = "; ".join(_some([names[one] for one in who]) for who in unlike)
+        return f"the workers sum different tensors: {_described(*_words(*kind, False, empties), names)} here, another on {named}"
     groups: dict[tuple[int, int], list[int]] = {}
     for (rank,), word in zip(ranks, words, strict=False):
         groups.setdefault((int(word[0]), int(word[1])), []).append(rank)
     if len(groups) == 1:
         return None
     by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
-    listed = [f"{_described(*word)} on {workers(who)}" for word, who in by_size]
+    listed = [f"{_described(*word, names)} on {workers([names[one] for one in who])}" for word, who in by_size]
     return f"the workers sum different tensors: {'; '.join(listed)}"
 
 
@@ -86,15 +88,23 @@ def _words(elements: int, code: int, shared: bool, empties: int) -> tuple[int, i
     return first >> 32 - SHARED_BITS, _mixed(first ^ 0x9E3779B9) >> 32 - SHARED_BITS
 
 
-def _described(low: int, high: int) -> str:
+def _some(names: list[int]) -> str:
+    """Workers of which at least one differs."""
+    return f"some of {workers(names)}" if len(names) > 1 else workers(names)
+
+
+def _described(low: int, high: int, names: list[int]) -> str:
     behind = f" behind {empties} empty tensors" if (empties := high >> 22) else ""
     call, above = high >> 2 & 0xF, (high >> 6 & 0xFFFF) << 31 | low
     by = f" for {Call(call).name.lower()}" if 0 < call < len(Call) else ""
     root, elements = 0, above
     if call < len(Call) and (what := ROOTED.get(Call(call))):
         root, elements = divmod(above, 1 << ROOT)
-        by += f" {what} {root}"
-    return f"{elements:,} elements of {NAMES.get(high & 3, 'an unknown type')}{by}{behind}"
+        of_worker = call == Call.BROADCAST.value and root < len(names)
+        by += f" {what} {names[root] if of_worker else root}"
+    if not high & 3:
+        return f"{elements:,} bytes{by}{behind}"
+    return f"{elements:,} elements of {NAMES[high & 3]}{by}{behind}"
 
 
 def _mixed(x: int) -> int:

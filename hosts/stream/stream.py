@@ -283,8 +283,9 @@ class Stream(ABC):
 
     def _check_announcement(self, total: NDArray[np.int32], started: Sum) -> None:
         """Raise AggregationError if some worker sums another tensor."""
-        if unlike := differences(total, started.flat, self.membership.size, self.k, started.empties, started.label):
-            who = f"worker {self.membership.rank}: job {self.membership.job}"
+        m = self.membership
+        if unlike := differences(total, started.flat, m.names(range(m.size)), self.k, started.empties, started.label):
+            who = f"{m.name}: job {self.membership.job}"
             raise AggregationError(f"{who} cannot be completed: {unlike}", incomplete=True)
 
     # --- when a sum cannot be completed
@@ -328,12 +329,12 @@ class Stream(ABC):
             left_to_recovery = absence.outlook is Outlook.RECOVERY and inquiry.chunk != self.recovering
             self.recovering = inquiry.chunk if left_to_recovery else -1
             if self.watched and (left_to_recovery or absence.outlook is Outlook.OTHERS):
-                log.warning("worker %d: %s waits: %s", self.membership.rank, inquiry.where, absence.text)
+                log.warning("%s: %s waits: %s", self.membership.name, inquiry.where, absence.text)
                 return
             reason = f"nothing arrived for {self.patience:g} s"
             if self.heard_at > now - self.patience:
                 reason = f"its result did not come for {self.patience:g} s, though others did"
-        text = f"worker {self.membership.rank}: {inquiry.where} cannot be completed: {reason}; {absence.text}"
+        text = f"{self.membership.name}: {inquiry.where} cannot be completed: {reason}; {absence.text}"
         raise AggregationError(text, incomplete=True, missing=absence.missing)
 
 

@@ -146,16 +146,16 @@ class SwitchML(Stream):
         if near >= 0:
             absent = _missing(near, m.racks[m.rack])
             if absent:
-                return Absence(
-                    f"the switch of rack {m.rack} has not seen {workers(absent)}", Outlook.without(m.rank in absent), tuple(absent)
-                )
+                text = f"the switch of rack {m.rack} has not seen {workers(m.names(absent))}"
+                return Absence(text, Outlook.without(m.rank in absent), tuple(absent))
             return Absence(f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above")
         return Absence(f"the switch of rack {m.rack} does not answer")
 
     def _far(self, who: str, racks: list[int], own: bool) -> Absence:
         """A switch above the racks lacks some of them; `own`, what this worker is in, too."""
-        members = self.membership.racks
-        named = "; ".join(f"rack {rack} (workers {', '.join(map(str, members[rack]))})" for rack in racks if members[rack])
+        m = self.membership
+        members = m.racks
+        named = "; ".join(f"rack {r} ({workers(m.names(members[r]), alike=True)})" for r in racks if members[r])
         if not named:
             return Absence(f"{who} has seen all that is below it, but its result is lost", Outlook.RECOVERY)
         return Absence(f"{who} has not seen {named}", Outlook.without(own), tuple(rank for rack in racks for rank in members[rack]))

@@ -79,7 +79,7 @@ class Groups:
             group.refusal = full if most else f"scheme {scheme.name} has no groups of its own"
             return group
         hosts = tuple(self.job.plan.hosts[rank] for rank in formation.ranks)
-        admitted = Admitted(JobPlan(number, hosts, port=FIRST_PORT + number), scheme, settings)
+        admitted = Admitted(JobPlan(number, hosts, port=FIRST_PORT + number, called=formation.ranks), scheme, settings)
         try:
             for name, control in self.controls.items():
                 group.installed.append(Installation(control))

@@ -17,7 +17,9 @@ RENDEZVOUS_PORT = 29501
 def place_of(plan: NetworkPlan, admitted: Admitted, host: HostPlan) -> Place:
     """A host's place in a job."""
     job = admitted.plan
-    membership = Membership(job.number, job.rank(host), job.size, job.members(plan.topology.racks), plan.racks_of_pods())
+    membership = Membership(
+        job.number, job.rank(host), job.size, job.members(plan.topology.racks), plan.racks_of_pods(), list(job.called)
+    )
     switches = [plan.switches[f"tor{r}"].station.ip for r in range(plan.topology.racks)]
     peers, control = [h.station.ip for h in job.everyone], [h.management_ip for h in job.everyone]
     racks, rates = [s.rack for s in job.servers], plan.rates(job.everyone)

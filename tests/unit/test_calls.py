@@ -26,7 +26,7 @@ def difference(worker: Calls, clock: Clock) -> str | None:
 
 
 def group(folder: Path, size: int = 3) -> list[Calls]:
-    return [Calls(folder, 77, rank, size) for rank in range(size)]
+    return [Calls(folder, 77, rank, tuple(range(size))) for rank in range(size)]
 
 
 def test_the_first_call_that_differs_is_told_with_the_workers_of_each(tmp_path: Path, clock: Clock) -> None:
@@ -45,9 +45,9 @@ def test_the_first_call_that_differs_is_told_with_the_workers_of_each(tmp_path: 
 
 
 def test_workers_that_are_ahead_or_have_not_begun_do_not_differ(tmp_path: Path, clock: Clock) -> None:
-    first = Calls(tmp_path, 77, 0, 3)
+    first = Calls(tmp_path, 77, 0, (0, 1, 2))
     assert difference(first, clock) is None
-    second = Calls(tmp_path, 77, 1, 3)  # worker 2 has not joined yet
+    second = Calls(tmp_path, 77, 1, (0, 1, 2))  # worker 2 has not joined yet
     for call in ("barrier", "broadcast", "all_gather"):
         first.note(call)
         assert difference(first, clock) is difference(second, clock) is None
@@ -85,11 +85,11 @@ def test_two_streams_that_take_turns_in_other_ways_do_not_differ_while_anybody_g
 
 
 def test_groups_have_calls_of_their_own_and_long_ones_are_cut(tmp_path: Path, clock: Clock) -> None:
-    here, there = Calls(tmp_path, 77, 0, 2), Calls(tmp_path, 78, 1, 2)
+    here, there = Calls(tmp_path, 77, 0, (0, 1)), Calls(tmp_path, 78, 1, (0, 1))
     here.note("barrier")
     there.note("broadcast")
     assert difference(here, clock) is difference(there, clock) is None
-    other = Calls(tmp_path, 77, 1, 2)
+    other = Calls(tmp_path, 77, 1, (0, 1))
     other.note("x" * 200)
     assert f"{'x' * (WIDTH - 2)} on worker 1" in str(difference(here, clock))
     other.close()

@@ -54,12 +54,12 @@ def total(tensors: list[np.ndarray], k: int) -> np.ndarray:
 def test_equal_tensors_differ_nowhere_and_one_other_is_found(workers: int, k: int) -> None:
     x = np.zeros(12_345, np.float32)
     tensors = [x] * workers
-    assert differences(total(tensors, k), x, workers, k) is None
+    assert differences(total(tensors, k), x, list(range(workers)), k) is None
     for other in (np.zeros(12_346, np.float32), np.zeros(12_345, np.int32), np.zeros(0, np.float32)) if workers > 1 else ():
         which = workers // 2
         tensors[which] = other
         for rank in {0, which, workers - 1}:
-            wording = differences(total(tensors, k), tensors[rank], workers, k)
+            wording = differences(total(tensors, k), tensors[rank], list(range(workers)), k)
             assert wording is not None and wording.startswith("the workers sum different tensors: ")
             if workers <= k // 2:
                 assert f"{other.size:,} elements of {other.dtype} on worker {which}" in wording
@@ -74,7 +74,7 @@ def test_two_who_differ_in_opposite_ways_do_not_hide_each_other() -> None:
     workers, k = 32, 32
     tensors = [np.zeros(1000, np.float32)] * workers
     tensors[3], tensors[19] = np.zeros(900, np.float32), np.zeros(1100, np.float32)
-    wording = differences(total(tensors, k), tensors[0], workers, k)
+    wording = differences(total(tensors, k), tensors[0], list(range(workers)), k)
     assert wording is not None and "some of workers 3, 19" in wording
 
 
@@ -89,7 +89,7 @@ class Long:
 @given(st.lists(st.integers(0, 2**40), min_size=2, max_size=16), st.sampled_from([32, 64]))
 def test_lengths_arrive_as_they_are(sizes: list[int], k: int) -> None:
     tensors = [Long(size) for size in sizes]
-    wording = differences(total(tensors, k), tensors[0], len(sizes), k)  # type: ignore[arg-type]
+    wording = differences(total(tensors, k), tensors[0], list(range(len(sizes))), k)  # type: ignore[arg-type]
     if len(set(sizes)) == 1:
         assert wording is None
     else:

@@ -122,10 +122,10 @@ def test_workers_that_differ_in_what_a_sum_is_for_are_told() -> None:
     labels = [Label(call=Call.ALL_REDUCE), Label(call=Call.AVERAGE), Label(call=Call.ALL_REDUCE)]
     total = np.sum([announce(x, rank, 3, k, 0, label) for rank, label in enumerate(labels)], axis=0).astype(np.int32)
     told = "10 elements of float32 on workers 0, 2; 10 elements of float32 for average on worker 1"
-    assert told in str(differences(total, x, 3, k, 0, labels[0]))
+    assert told in str(differences(total, x, [0, 1, 2], k, 0, labels[0]))
     lanes = [np.zeros(exact.LANES * n, np.int32) for n in (3, 4)]
     total = np.sum([announce(y, rank, 2, k, 0, Label(floats=3 + rank)) for rank, y in enumerate(lanes)], axis=0).astype(np.int32)
-    wording = str(differences(total, lanes[0], 2, k, 0, Label(floats=3)))
+    wording = str(differences(total, lanes[0], [0, 1], k, 0, Label(floats=3)))
     assert "3 elements of float32 on worker 0; 4 elements of float32 on worker 1" in wording
 
 

@@ -65,6 +65,7 @@ def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
     options = Options(here, lambda: None)
     first, second, last = group_of_one(options), group_of_one(options), PendingSum(torch.ones(1))
     second.shutdown()
+    first_channel = first.channel
     assert second.channel is None and joined == [first]
     first.channel.collective.counters = Counters(sent=5, retransmissions=1)
     first.channel.sums.waiting.put(last)
@@ -72,9 +73,10 @@ def test_the_first_group_of_all_workers_has_the_scheme_until_it_is_destroyed(
     assert last.is_success() and first.channel is None and joined == []
     third = group_of_one(options)
     assert joined == [third]
+    reasons = [first_channel._reason, third.channel._reason]
     third.shutdown()
     assert (tally.sent, tally.retransmissions) == (5, 1)
-    assert wording == [(here, 77, first._reason), (here, 78, third._reason)]
+    assert wording == [(here, 77, reasons[0]), (here, 78, reasons[1])]
 
 
 @pytest.mark.parametrize("here", [place(size=2), place(native=True)])
