@@ -84,7 +84,8 @@ class InTurn:
             )
             if not pending.is_completed():
                 self.under_way[pending] = started
-                insort(self.memory, pending.memory)
+                for span in pending.memory:
+                    insort(self.memory, span)
 
     def _advance(self, interrupt: int) -> None:
         """Go on until the first sum is over, or the descriptor is readable; others may be over before."""
@@ -100,13 +101,16 @@ class InTurn:
 
     def _leave(self, pending: PendingSum) -> None:
         if self.under_way.pop(pending, None) is not None:
-            del self.memory[bisect_left(self.memory, pending.memory)]
+            for span in pending.memory:
+                del self.memory[bisect_left(self.memory, span)]
 
     def _meets(self, pending: PendingSum) -> bool:
-        """Whether its tensor may share memory with another one under way."""
-        begins, ends = pending.memory
+        """Whether its tensors may share memory with another one under way."""
+        return any(self._meets_span(*span) for span in pending.memory)
+
+    def _meets_span(self, begins: int, ends: int) -> bool:
         after = bisect_left(self.memory, (ends, 0))  # the first that begins where it ends, or later
-        return begins < ends and after > 0 and self.memory[after - 1][1] > begins
+        return after > 0 and self.memory[after - 1][1] > begins
 
     def end(self, patience: float) -> bool:
         """Take no more; wait up to `patience` seconds for what is under way. Whether that is over."""
@@ -116,9 +120,9 @@ class InTurn:
         return bool(self.over.wait(patience))
 
 
-def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether two pieces of memory have some in common."""
-    return max(one[0], other[0]) < min(one[1], other[1])
+def _meet(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> bool:
+    """Whether two sets of spans have some memory in common."""
+    return any(max(a, c) < min(b, d) for a, b in ones for c, d in others)
 
 
 def given(pending: PendingSum, sampling: ScriptSampling | None) -> NDArray[Any]:

@@ -74,7 +74,7 @@ class PendingSum(dist.Work):
         self.version = 0.0  # see hosts.collective.Sum, once it is over
         self.update: Update | None = None  # likewise
         self.sample: tuple[int, Sample] | None = None  # the sum's number and what was given, where it is compared
-        self.memory = _span(tensor, *self.outputs)  # from where to where they are
+        self.memory = _spans([tensor, *self.outputs])
         self.after: list[PendingSum] = []  # which it begins after, since they share its memory
         self.begun = driver.monotonic()
         self.started = self.begun  # when the scheme was given it
@@ -140,14 +140,22 @@ class PendingSum(dist.Work):
             return self.future
 
 
-def _span(*tensors: torch.Tensor) -> tuple[int, int]:
-    """Where the first element of tensors begins in memory, and where the last one ends."""
-    ends = []
-    for tensor in [one for one in tensors if one.numel()] or tensors[:1]:
-        steps = [(n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)]
-        elements = 1 + sum(steps) if tensor.numel() else 0
-        ends += [tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()]
-    return min(ends), max(ends)
+def _spans(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
+    """Where tensors are in memory: from where to where, in order; none meet."""
+    found: list[tuple[int, int]] = []
+    for begins, ends in sorted(_span(tensor) for tensor in tensors):
+        if found and begins <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], ends)
+        elif begins < ends:
+            found.append((begins, ends))
+    return found
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where the first element of a tensor begins in memory, and where the last one ends."""
+    steps = [(n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+    elements = 1 + sum(steps) if tensor.numel() else 0
+    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
 
 
 class PendingAll(dist.Work):

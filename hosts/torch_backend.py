@@ -219,7 +219,10 @@ class InaProcessGroup(GlooGroup):
         call = described(tensor, self.place.scheme.name, label.call) if operation in COLLECTIVE else ""
         return self._begun(self.channel, call, tensor, label, operation, how, part)
 
-    def _begun(self, channel: Channel | None, call: str, *given: Any) -> Any:
+    def _begun(
+        self, channel: Channel | None, call: str, tensor: torch.Tensor, label: Label, operation: Operation, how: Reduction | Copy,
+        part: Any,
+    ) -> Any:  # fmt: skip
         """Begin a call of this group's, and note it for the other workers; "" is one of a worker alone."""
         assert channel is not None
         with self.turn:
@@ -227,7 +230,7 @@ class InaProcessGroup(GlooGroup):
                 self.calls.note(call)
             self.begun = [one for one in self.begun if not one[1].is_completed()]
             of_others = [pending for other, pending in self.begun if other is not channel]
-            pending = channel.sums.sum(*given, earlier=of_others)
+            pending = channel.sums.sum(tensor, label, operation, how, part, of_others)
             self.begun.append((channel, pending))
             return pending
 
