@@ -87,6 +87,23 @@ def test_every_collective_operation_dtype_and_layout_does_as_gloo(words: tuple[s
     assert said == [f"[{rank}] compared {COMPARED}" for rank in range(4)]
 
 
+@pytest.mark.parametrize(
+    "words", [("--set", "loss=0.01"), ("--target", "virtual", "--set", "loss=0.01")], ids=["network", "virtual"]
+)
+def test_random_programs_in_random_groups_end_as_over_gloo(words: tuple[str, ...]) -> None:
+    """Several groups at once, calls of several kinds under way together, all dtypes, dense and strided."""
+    done = launch(*words, "--", "tests/scripts/programs.py", "1", "50")
+    said = [line for line in done.stdout.splitlines() if "Warning" not in line and "return func" not in line]
+    assert len(said) == 4 and all(re.fullmatch(r"\[\d\] compared \d\d+", line) for line in said), said
+    assert "carried" in done.stderr and "have no part" not in done.stdout
+
+
+def test_a_group_that_is_destroyed_or_whose_process_has_forked_leaves_its_port_to_the_next() -> None:
+    """One with a call under way that never ends, and one whose child lives on; and a parameter is broadcast."""
+    done = launch("--", "tests/scripts/successors.py")
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("[")) == [f"[{rank}] 5 groups" for rank in range(4)]
+
+
 @pytest.mark.parametrize("model", ["mlp", "transformer"])
 def test_an_ordinary_ddp_script_ends_alike_with_one_word_changed(model: str) -> None:
     """Loss and accuracy on what was not trained on: the sums differ by rounding alone."""
