@@ -87,12 +87,9 @@ def test_every_collective_operation_dtype_and_layout_does_as_gloo(words: tuple[s
     assert said == [f"[{rank}] compared {COMPARED}" for rank in range(4)]
 
 
-@pytest.mark.parametrize(
-    "words", [("--set", "loss=0.01"), ("--target", "virtual", "--set", "loss=0.01")], ids=["network", "virtual"]
-)
-def test_random_programs_in_random_groups_end_as_over_gloo(words: tuple[str, ...]) -> None:
+def test_random_programs_in_random_groups_end_as_over_gloo() -> None:
     """Several groups at once, calls of several kinds under way together, all dtypes, dense and strided."""
-    done = launch(*words, "--", "tests/scripts/programs.py", "1", "50")
+    done = launch("--set", "loss=0.01", "--", "tests/scripts/programs.py", "1", "50")
     said = [line for line in done.stdout.splitlines() if "Warning" not in line and "return func" not in line]
     assert len(said) == 4 and all(re.fullmatch(r"\[\d\] compared \d\d+", line) for line in said), said
     assert "carried" in done.stderr and "have no part" not in done.stdout
