@@ -291,7 +291,10 @@ class InaProcessGroup(GlooGroup):
         return self._copied(inputs[0], copying(Call.ALL_GATHER, inputs[0]), Operation.GATHER, Gathered(list(outputs[0])))
 
     def _copied(self, given: torch.Tensor, label: Label, operation: Operation, to: Gathered | Combined) -> Any:
-        call = f"{label.call.name.lower()} of {given.nbytes} bytes over {self.place.scheme.name}"
+        call, what = label.call.name.lower(), f"{given.numel()} {str(given.dtype).removeprefix('torch.')}"
+        if label.call is Call.COMBINE:
+            call, what = "all_reduce", f"{what} combined"
+        call = f"{call} of {what} over {self.place.scheme.name}"
         return self._begun(self.copying, call, given, label, operation, Copy(label.call), to)
 
     # --- its end

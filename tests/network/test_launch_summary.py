@@ -21,7 +21,7 @@ def test_it_tells_sums_from_what_gloo_carried(words: tuple[str, ...]) -> None:
         done.stderr,
         re.M,
     )
-    assert re.search(r"^inalab: Gloo carried \d+ calls? of each worker, \d", done.stderr, re.M)
+    assert re.search(r"^inalab: switchml carried \d+ all-gathers and broadcasts of each worker, \d", done.stderr, re.M)
     (up,) = map(float, re.findall(r"^inalab: a worker's data link carried ([\d.]+) MB up and [\d.]+ MB down", done.stderr, re.M))
     assert 0.1 < up < 1
     assert "nothing was summed" not in done.stderr
