@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -35,7 +35,11 @@ class Counters:
 
     def __add__(self, other: Counters) -> Counters:
         """Of both together."""
-        return Counters(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+        return Counters(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
+
+    def __sub__(self, before: Counters) -> Counters:
+        """What has been counted since then."""
+        return Counters(*(now - then for now, then in zip(astuple(self), astuple(before), strict=True)))
 
 
 @dataclass

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import Call
 from inalab.hosts.reductions import lent
 
 WORD = 4  # bytes
 
 
-@dataclass(frozen=True)
 class Copy:
     """In place of a Reduction (hosts.reductions), where nothing is summed."""
 
-    call: Call
-    divisor: int = 1
-    exactly: bool = False
+    divisor = 1
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor's bytes as int32, contiguous; its own memory where that is possible."""
@@ -41,6 +36,9 @@ class Copy:
             return tensor.new_empty(0, *tensor.shape)
         octets = torch.from_numpy(total).view(torch.uint8).reshape(-1, WORD * words)
         return octets[:, : tensor.nbytes].contiguous().view(tensor.dtype).view(-1, *tensor.shape)
+
+
+COPY = Copy()
 
 
 def carried(tensor: torch.Tensor) -> bool:

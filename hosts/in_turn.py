@@ -19,9 +19,8 @@ from inalab.hosts.reductions import PLAIN, Reduction, write
 from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 
-COLLECTIVE = (Operation.SUM, Operation.KEEP, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)  # that all workers begin,
-# in the same order
 COMPARED = (Operation.SUM, Operation.KEEP)  # of which each worker has the whole sum
+COLLECTIVE = (*COMPARED, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)  # that all workers begin, in the same order
 
 
 class InTurn:
@@ -68,8 +67,8 @@ class InTurn:
                     continue
                 while self._meets(pending):
                     self._advance(NEVER)
-                for one in pending.after:
-                    one.over.wait()
+                while pending.after:
+                    pending.after.pop().over.wait()
                 self._start(pending)
             if under_way:
                 self._advance(NEVER if leaving else self.waiting.descriptor)
@@ -139,20 +138,13 @@ def keep(pending: PendingSum, started: Sum) -> None:
     assert started.total is not None
     pending.version, pending.update = started.version, started.update
     with reporting(pending):
-        scattered = pending.operation is Operation.SCATTER
-        total = pending.reduction.total(started.total, pending.outputs[0] if scattered else tensor)
+        like = pending.outputs[0] if pending.operation is Operation.SCATTER else tensor
+        total = pending.reduction.total(started.total, like)
         if pending.sample is not None:
             number, sample = pending.sample
             tally.sampled(number, sample.of_sum([total.reshape(-1) * pending.reduction.divisor]))
-        if scattered:
-            write(pending.outputs[0], total)
-        elif isinstance(part := pending.part, Part):
-            write(part.output, total.reshape(part.parts, -1)[part.number].view(part.output.shape))
-        elif isinstance(part, Combined) and tensor.numel():
-            write(part.output, part.combine(total))
-        elif isinstance(pending.reduction, Copy):
-            for output, copy in zip(pending.outputs, total, strict=False):
-                write(output, copy.view(output.shape))
+        if pending.part is not None:
+            pending.part.take(total)
         elif total.data_ptr() != tensor.data_ptr():
             write(tensor, total)
         elif not tensor.is_inference():

@@ -18,7 +18,7 @@ from inalab.hosts.combined import Combine
 from inalab.hosts.copies import Copy
 from inalab.hosts.drivers.driver import Driver, Signal
 from inalab.hosts.drivers.sockets import SOCKETS
-from inalab.hosts.reductions import PLAIN, Reduction
+from inalab.hosts.reductions import PLAIN, Reduction, write
 from inalab.hosts.sampling import Sample
 from inalab.hosts.tally import tally
 
@@ -36,6 +36,10 @@ class Part:
         """What it is written to."""
         return [self.output]
 
+    def take(self, total: torch.Tensor) -> None:
+        """Write it, of what has come."""
+        write(self.output, total.reshape(self.parts, -1)[self.number].view(self.output.shape))
+
 
 @dataclass(frozen=True)
 class Gathered:
@@ -43,6 +47,11 @@ class Gathered:
 
     outputs: list[torch.Tensor]
     whole: torch.Tensor | None = None
+
+    def take(self, copies: torch.Tensor) -> None:
+        """Write them, of what has come; the root of a broadcast has no output."""
+        for output, copy in zip(self.outputs, copies, strict=False):
+            write(output, copy.view(output.shape))
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,11 @@ class Combined:
     def outputs(self) -> list[torch.Tensor]:
         """What it is written to."""
         return [self.output]
+
+    def take(self, copies: torch.Tensor) -> None:
+        """Write it, of what has come."""
+        if self.output.numel():
+            write(self.output, self.combine(copies))
 
 
 class PendingSum(dist.Work):

@@ -33,7 +33,7 @@ from inalab.hosts.calls import Calls
 from inalab.hosts.channel import Channel
 from inalab.hosts.collective import UNNAMED, Call, Counters, Label, Operation
 from inalab.hosts.combined import combination, kind
-from inalab.hosts.copies import Copy, carried
+from inalab.hosts.copies import COPY, Copy, carried
 from inalab.hosts.epoch import NONE, draw
 from inalab.hosts.gloo_group import GlooGroup
 from inalab.hosts.groups import Formation, GroupControl, LaunchedGroups
@@ -88,7 +88,7 @@ class Options:
 
 
 class InaProcessGroup(GlooGroup):
-    """Gloo, with sums over the scheme."""
+    """Gloo, with sums over the scheme, and copies where it has them."""
 
     def __init__(
         self, store: Any, rank: int, size: int, timeout: timedelta, options: Options, ranks: tuple[int, ...] = (), name: str = ""
@@ -193,12 +193,8 @@ class InaProcessGroup(GlooGroup):
         combine = combination(given[0], op) if self.copying and len(given) == 1 else None
         if combine is None:
             return super().allreduce(given, opts)
-        return self._copied(
-            given[0],
-            Label(call=Call.COMBINE, root=kind(given[0], op), octets=given[0].nbytes),
-            Operation.GATHER,
-            Combined(given[0], combine),
-        )
+        label = copying(Call.COMBINE, given[0], kind(given[0], op))
+        return self._copied(given[0], label, Operation.GATHER, Combined(given[0], combine))
 
     def _how(self, tensor: torch.Tensor, op: Any) -> Reduction | None:
         """How the scheme sums this; None where Gloo has to."""
@@ -256,10 +252,10 @@ class InaProcessGroup(GlooGroup):
     def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Any:
         """Sum all workers' parts, and keep this worker's."""
         assert self.channel is not None
-        part = Part(output, self.rank(), self.size())
-        scatters = self.channel.has(Operation.SCATTER) and output.numel() > 0
-        operation = Operation.SCATTER if scatters else Operation.SUM
-        return self._summed(whole, how, label_of(whole, how, how.scattered), operation, part)
+        label = label_of(whole, how, how.scattered)
+        if self.channel.has(Operation.SCATTER) and output.numel():
+            return self._summed(whole, how, label, Operation.SCATTER, Part(output, 0, 1))
+        return self._summed(whole, how, label, part=Part(output, self.rank(), self.size()))
 
     # --- copies
 
@@ -295,7 +291,7 @@ class InaProcessGroup(GlooGroup):
         if label.call is Call.COMBINE:
             call, what = "all_reduce", f"{what} combined"
         call = f"{call} of {what} over {self.place.scheme.name}"
-        return self._begun(self.copying, call, given, label, operation, Copy(label.call), to)
+        return self._begun(self.copying, call, given, label, operation, COPY, to)
 
     # --- its end
 

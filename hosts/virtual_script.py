@@ -11,7 +11,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
@@ -174,8 +174,7 @@ class SimulatedSums:
         with reporting(pending):
             values = given(pending, self.sampling)
             answer = self.simulation.ask(Summand(values, label, operation, self.formation))
-            for one in fields(Counters):
-                setattr(self.counters, one.name, getattr(self.counters, one.name) + getattr(answer.counters, one.name))
+            self.counters += answer.counters
             keep(pending, Sum(values.reshape(-1), values.shape, total=answer.total, version=answer.version))
         return pending
 

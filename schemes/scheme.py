@@ -124,7 +124,7 @@ class Scheme:
     source: str  # the module or file that defines it; the registry fills it in
     Settings: type[Any] = SchemeSettings
     of_bound: tuple[float, float] = (0.8, 1.02)  # ATE/s over the bound's that an experiment is to find
-    operations: tuple[Operation, ...] = (Operation.SUM,)  # of its group; what it has beside that, Gloo carries for scripts else
+    operations: tuple[Operation, ...] = (Operation.SUM,)  # of its group; Gloo carries what a script calls beside them
     native = False  # PyTorch's own group sums, over Gloo
     keeps_weights = False  # its group has the operations KEEP, CHANGE and FETCH (hosts.collective), for pipeline asynchronous
     sums = True  # gradients, for all other pipelines and for scripts

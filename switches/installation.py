@@ -29,7 +29,7 @@ class Installation(Commands):
                     self.undo.append(f"mc_mgrp_destroy {group}")
 
     def multicast_node(self, group: int, replica: int, ports: Iterable[int]) -> int:
-        """See Commands. The switch says what the node's handle is."""
+        """See Commands. The handle is the one that the switch answers with."""
         line = f"mc_node_create {replica} {' '.join(map(str, ports))}"
         handle = _handle(line, self.control.command(line))
         self.lines.append(line)

@@ -1,4 +1,5 @@
-"""How long all-reduces take, or other collectives, by their size: a line of JSON for each, in seconds of the slowest worker, the median of many calls.
+"""How long all-reduces or other collectives take, by their size: a line of JSON for each, in seconds of the slowest worker, the
+median of many calls.
 
 inalab launch -- experiments/scripts/sums.py
 inalab launch --scheme atp -- experiments/scripts/sums.py --elements 4096 65536

@@ -81,7 +81,7 @@ typedef struct {
     double sampled_at; /* when a round trip told of the network */
 } Path;
 
-/* Who gives a tensor, and who gets the sum (hosts.collective.Way). */
+/* Who gives a tensor, and who gets the sum (hosts.collective.Operation). */
 enum stream_way { ALL, TO_OWNERS, FROM_OWNERS };
 
 /* A tensor: chunk j of it is number start + j of the stream. Without values (NULL) there are chunks and no numbers.

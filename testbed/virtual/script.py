@@ -17,14 +17,14 @@ import threading
 import time
 from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from inalab.hosts import virtual_script
-from inalab.hosts.collective import AggregationError, Collective, Counters, workers
+from inalab.hosts.collective import AggregationError, Collective, workers
 from inalab.hosts.drivers.virtual import EPOCH, VirtualHost
 from inalab.hosts.drivers.virtual_time import Event, StuckError
 from inalab.hosts.groups import Departure, Formation
@@ -218,7 +218,7 @@ class ScriptTrial(VirtualTrial):
             return Answer(self.time.now, error=error)
         finally:
             self.summing.discard(rank)
-        return Answer(self.time.now, started.total, started.version, _since(before, collective.counters))
+        return Answer(self.time.now, started.total, started.version, collective.counters - before)
 
     def _meet(self, ranks: tuple[int, ...], rank: int) -> Answer | None:
         """The last one to come answers all: none of their processes goes on before."""
@@ -287,11 +287,6 @@ class ScriptTrial(VirtualTrial):
             self._let_go(ranks)
         for rank in range(size):
             self._wake(rank)
-
-
-def _since(before: Counters, now: Counters) -> Counters:
-    """What has been counted since then."""
-    return Counters(**{one.name: getattr(now, one.name) - getattr(before, one.name) for one in fields(Counters)})
 
 
 def launch(settings: TrialSettings, seed: int, library: Path, script: list[str], check_sums: bool) -> int:

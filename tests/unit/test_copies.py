@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from inalab.hosts.collective import Call
-from inalab.hosts.copies import Copy, carried
+from inalab.hosts.copies import COPY, carried
 
-COPY = Copy(Call.ALL_GATHER)
 WIDE = torch.arange(24).view(4, 6)
 TENSORS = {
     "words": torch.randn(5), "bytes": torch.arange(7, dtype=torch.uint8), "halves": torch.randn(3).half(),

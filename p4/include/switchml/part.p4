@@ -31,18 +31,20 @@ control Ownership(in headers_t hdr, inout metadata_t meta) {
     }
 }
 
-// Whether an update or a result has a vector, on a link with the owner at its lower end, or below that, or not.
-control Whole(in metadata_t meta, in kind_t kind, in bit<1> of_owner, out bit<1> whole) {
+// Whether an update or a result has a vector on the link to a child. The link to the parent is as that to the owner's
+// child: the owner is at its lower end, or below, if it is below this switch.
+control Whole(in metadata_t meta, in kind_t kind, in worker_t child, out bit<1> whole) {
     apply {
-        whole = of_owner;
+        whole = 0;
+        if (child == meta.owner_child) {
+            whole = meta.owned_below;
+        }
         if (kind == kind_t.UPDATE) {
-            if (meta.flow != flow_t.FROM_OWNER) {
+            if (meta.flow == flow_t.TO_OWNER) {
                 whole = 1;
             }
         } else if (meta.flow == flow_t.FROM_OWNER) {
-            whole = of_owner ^ 1;
-        } else if (meta.flow == flow_t.ALL) {
-            whole = 1;
+            whole = whole ^ 1;
         }
     }
 }
@@ -58,19 +60,15 @@ control Vectors(inout headers_t hdr, inout metadata_t meta, in step_t next) {
                 meta.on_vector = operation_t.STORE;  // nobody else's is added
             }
             if (next != step_t.DROP && !hdr.status.isValid()) {
-                bit<1> of_owner = meta.owned_below;
                 if (next == step_t.UP) {
-                    whole.apply(meta, kind_t.UPDATE, of_owner, meta.whole);
+                    whole.apply(meta, kind_t.UPDATE, meta.owner_child, meta.whole);
                 } else if (next == step_t.BROADCAST) {
-                    meta.whole = of_owner;  // for some child; the copies of others lose it at egress
+                    meta.whole = meta.owned_below;  // for some child; the copies of others lose it at egress
                     if (meta.flow == flow_t.FROM_OWNER) {
                         meta.whole = 1;
                     }
                 } else {
-                    if (hdr.switchml.worker != meta.owner_child) {
-                        of_owner = 0;
-                    }
-                    whole.apply(meta, kind_t.RESULT, of_owner, meta.whole);
+                    whole.apply(meta, kind_t.RESULT, hdr.switchml.worker, meta.whole);
                 }
                 hdr.part.setValid();
                 hdr.part.flow = meta.flow;

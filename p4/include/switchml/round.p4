@@ -50,12 +50,12 @@ control Round(in headers_t hdr, inout metadata_t meta) {
         meta.owner = held[31:16];
         ownership.apply(hdr, meta);
         if (hdr.part.isValid()) {
-            bit<1> of_owner = meta.owned_below;
             bit<1> expected;
-            if (hdr.switchml.kind == kind_t.UPDATE && hdr.switchml.worker != meta.owner_child) {
-                of_owner = 0;
+            worker_t child = hdr.switchml.worker;
+            if (hdr.switchml.kind == kind_t.RESULT) {
+                child = meta.owner_child;
             }
-            whole.apply(meta, hdr.switchml.kind, of_owner, expected);
+            whole.apply(meta, hdr.switchml.kind, child, expected);
             if ((expected == 1 && !hdr.vector.isValid()) || (expected == 0 && hdr.vector.isValid())) {
                 meta.stale = 1;
             } else if (meta.has_parent == 0 && meta.owned_below == 0) {

@@ -109,12 +109,8 @@ control Addresser(inout headers_t hdr, in metadata_t meta, inout standard_metada
     apply {
         destinations.apply();
         if (hdr.part.isValid()) {
-            bit<1> of_owner = meta.owned_below;
             bit<1> has_vector;
-            if (hdr.switchml.worker != meta.owner_child) {
-                of_owner = 0;
-            }
-            whole.apply(meta, kind_t.RESULT, of_owner, has_vector);
+            whole.apply(meta, kind_t.RESULT, hdr.switchml.worker, has_vector);
             shape.apply(hdr, has_vector);
         }
     }
