@@ -17,7 +17,7 @@ from inalab.switches.commands import Commands
 from inalab.switches.control import Control
 from inalab.switches.sizes import MAX_JOBS
 from inalab.topologies.jobs import JobPlan
-from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.plan import NetworkPlan, SwitchPlan
 
 
 class Settings(StreamSettings):
@@ -67,8 +67,12 @@ class SwitchMLScheme(Streaming):
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """Packets turned away by reason, and copies of multicasts that never reached egress."""
-        shares = [(job.plan.number, pool, len(job.plan.children(plan, name))) for job, pool in zip(jobs, _pools(jobs), strict=True)]
-        missing = sum(switchml.copies_missing(control, *share) for share in shares)
+        missing = sum(
+            switchml.copies_missing(
+                control, job.plan.number, len(job.plan.children(plan, name)), _above(plan, job.plan, name) is not None
+            )
+            for job in jobs
+        )
         return {"rejected": switchml.rejected(control), "copies_missing": missing}
 
     def memory(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> list[Cells]:
@@ -135,10 +139,14 @@ def _numbered(plan: NetworkPlan, job: JobPlan, name: str) -> dict[int, str]:
     return {plan.number(child) if inner else i: child for i, child in enumerate(job.children(plan, name))}
 
 
+def _above(plan: NetworkPlan, job: JobPlan, name: str) -> SwitchPlan | None:
+    """Where a switch sends a job's sums."""
+    return None if job.in_one_rack else plan.above(name, job.number)
+
+
 def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool) -> None:
     """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's. The sums of
     workers in one rack stay there."""
-    parent = None
     if job.in_one_rack and plan.switches[name].rack is None:
         return
     stations = {host.name: host.station for host in job.hosts} | {s.name: s.station for s in plan.switches.values()}
@@ -146,15 +154,20 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: 
     ports = {host.name: job.port or switchml.UDP_PORT for host in job.hosts}
     children = [
         switchml.Child(
-            number, plan.port(name, child), stations[child], ports.get(child, switchml.UDP_PORT), job.ranks_below(plan, child)
-        )
+            number,
+            plan.port(name, child),
+            stations[child],
+            ports.get(child, switchml.UDP_PORT),
+            job.ranks_below(plan, child),
+            child in plan.switches,
+        )  # fmt: skip
         for number, child in below.items()
     ]
     if not children:
         return
-    if not job.in_one_rack and (above := plan.above(name, job.number)):
-        parent = switchml.Parent(plan.port(name, above.name), above.station, stations[name], plan.number(name))
-    switchml.admit(commands, job.number, pool, children, parent)
+    above = _above(plan, job, name)
+    parent = above and switchml.Parent(plan.port(name, above.name), above.station, plan.number(name))
+    switchml.admit(commands, job.number, pool, stations[name], children, parent)
 
 
 SCHEME = SwitchMLScheme()

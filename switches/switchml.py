@@ -11,6 +11,8 @@ from .sizes import MAX_JOBS, MAX_WORKERS
 
 UDP_PORT = 48864
 FIRST_JOB_GROUP = 100
+FIRST_OWNERS_GROUP = FIRST_JOB_GROUP + MAX_JOBS
+PARENT = MAX_WORKERS - 1  # as p4/include/switchml/configuration.p4 has it
 CELLS = 4096  # as p4/include/switchml/configuration.p4 has it
 REASONS = 4  # why packets are turned away, as p4/include/switchml/metadata.p4 numbers them
 
@@ -25,15 +27,15 @@ class Child:
     station: Station
     udp_port: int = UDP_PORT
     ranks: tuple[int, ...] = ()
+    switch: bool = False
 
 
 @dataclass(frozen=True)
 class Parent:
-    """The switch above: the port that leads there, its address, this switch's own, and this switch's number there."""
+    """The switch above: the port that leads there, its address, and this switch's number there."""
 
     port: int
     station: Station
-    own: Station
     number: int
 
 
@@ -45,33 +47,59 @@ class Pool:
     slots: int
 
 
-def admit(commands: Commands, number: int, pool: Pool, children: list[Child], parent: Parent | None) -> None:
-    """Admit a job: its pool, its workers (or racks), and the switch above."""
+def admit(commands: Commands, number: int, pool: Pool, own: Station, children: list[Child], parent: Parent | None) -> None:
+    """Admit a job at a switch with this address: its pool, its workers (or racks), and the switch above; and the trees of the workers
+    below that can own chunks, in which the switch above may be a child."""
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
-    if len(children) > MAX_WORKERS:
-        raise ValueError(f"{len(children)} workers below one switch: the program holds {MAX_WORKERS}")
-    everyone = sum(1 << c.number for c in children)
-    group = FIRST_JOB_GROUP + number
-    above = f"1 {parent.number}" if parent else "0 0"
+    if len(children) > (most := MAX_WORKERS - (parent is not None)):
+        raise ValueError(f"{len(children)} workers below one switch: the program holds {most}")
+    links = {c.number: c for c in children}
+    everyone = _multicast(commands, group := FIRST_JOB_GROUP + number, links)
     commands.add(
-        f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {above}",
-        f"mc_mgrp_create {group}",
+        f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {int(parent is not None)}"
     )
-    for c in children:
+    numbers_there = {c.number: PARENT for c in children if c.switch}
+    if parent is not None:
+        links[PARENT] = Child(PARENT, parent.port, parent.station)
+        numbers_there[PARENT] = parent.number
+    for link, c in links.items():
         s = c.station
         commands.add(
-            f"table_add admission.workers admit_worker {number} {c.number} {c.port} {s.mac} {s.ip} =>",
-            f"table_add addresser.destinations to_worker {number} {c.number + 1} => {s.mac} {s.ip} {c.udp_port}",
+            f"table_add admission.workers admit_worker {number} {link} {c.port} {s.mac} {s.ip} =>",
+            f"table_add addresser.destinations to_worker {number} {link + 1} => {s.mac} {s.ip} {c.udp_port}",
         )
-        commands.add(*(f"table_add round.ownership.owners below {number} {rank} => {c.number}" for rank in c.ranks))
-        commands.multicast_node(group, c.number + 1, [c.port])
-    if parent is not None:
-        p, own = parent.station, parent.own
+    for link, there in numbers_there.items():
+        port, s = links[link].port, links[link].station
         commands.add(
-            f"table_add admission.parents admit_parent {number} {parent.port} {p.mac} {p.ip} =>",
-            f"table_add sender.uplinks to_parent {number} => {parent.port} {own.mac} {own.ip} {p.mac} {p.ip}",
+            f"table_add admission.parents admit_parent {number} {port} {s.mac} {s.ip} => {link}",
+            f"table_add sender.uplinks to_parent {number} {link} => {port} {there} {own.mac} {own.ip} {s.mac} {s.ip}",
         )
+    _own(commands, number, links)
+
+
+def _own(commands: Commands, number: int, links: dict[int, Child]) -> None:
+    """The trees of owners below. That of this switch's own workers is one: it is their root, and all its links lead down."""
+    first = FIRST_OWNERS_GROUP + number * MAX_WORKERS
+    bitmaps: dict[int, int] = {}  # by the group
+    for c in (c for c in links.values() if c.ranks):
+        action, group, above = ("below", first + c.number, c.number) if c.switch else ("own", first + PARENT, None)
+        if group not in bitmaps:
+            bitmaps[group] = _multicast(commands, group, {link: other for link, other in links.items() if link != above})
+        commands.add(
+            *(
+                f"table_add round.ownership.owners {action} {number} {rank} => {bitmaps[group]} {group} {c.number}"
+                for rank in c.ranks
+            )
+        )
+
+
+def _multicast(commands: Commands, group: int, links: dict[int, Child]) -> int:
+    """Create the multicast group of these links; their bitmap."""
+    commands.add(f"mc_mgrp_create {group}")
+    for link, c in links.items():
+        commands.multicast_node(group, link + 1, [c.port])
+    return sum(1 << link for link in links)
 
 
 def rejected(control: Control) -> list[int]:
@@ -79,8 +107,9 @@ def rejected(control: Control) -> list[int]:
     return [control.counter("admission.rejected", reason) for reason in range(REASONS)]
 
 
-def copies_missing(control: Control, number: int, pool: Pool, children: int) -> int:
-    """Copies of a job's multicasts to `children` that never reached egress: what a full queue drops, also in silence."""
-    broadcasts = sum(control.counter("sender.broadcasts", cell) for cell in range(pool.base, pool.base + 2 * pool.slots))
+def copies_missing(control: Control, number: int, children: int, has_parent: bool) -> int:
+    """Copies of a job's multicasts that never reached egress: what a full queue drops, also in silence."""
+    links = children + has_parent
+    copies = sum(control.counter("sender.broadcasts", 2 * number + above) * (links - above) for above in (0, 1))
     first = number * MAX_WORKERS
-    return broadcasts * children - sum(control.counter("addresser.sent", first + child) for child in range(MAX_WORKERS))
+    return copies - sum(control.counter("addresser.sent", first + link) for link in range(MAX_WORKERS))

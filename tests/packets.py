@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from inalab.hosts.switchml import wire
 from inalab.switches.commands import Commands
 from inalab.switches.embedded.build import build
 from inalab.switches.forwarding import Station
+from inalab.switches import switchml
 from inalab.switches.switchml import Child, Parent, Pool, admit
 
 K = 32
@@ -59,22 +61,41 @@ def worker_station(worker: int) -> Station:
 
 @dataclass
 class TestJob:
-    """A job whose worker w is at port w; every packet of a test comes from here."""
+    """A job whose worker w is at port w; every packet of a test comes from here. Those in `switches` are racks' switches. Links are
+    called by their workers' numbers, and the one to the parent by that of switchml.PARENT."""
 
     __test__ = False
     workers: int
     slots: int = 4
     number: int = 0
     base: int = 0
-    first_node: int = 0
     has_parent: bool = False
+    switches: frozenset[int] = frozenset()
 
-    def commands(self) -> list[str]:
-        children = [Child(w, w, worker_station(w), ranks=self.ranks(w)) for w in range(self.workers)]
-        parent = Parent(PARENT_PORT, PARENT, SWITCH, 0) if self.has_parent else None
-        commands = Commands(nodes=self.first_node)
-        admit(commands, self.number, Pool(self.base, self.slots), children, parent)
+    def commands(self, after: Sequence[str] = ()) -> list[str]:
+        """What the switch is told, `after` all this."""
+        children = [Child(w, w, worker_station(w), ranks=self.ranks(w), switch=w in self.switches) for w in range(self.workers)]
+        parent = Parent(PARENT_PORT, PARENT, 0) if self.has_parent else None
+        commands = Commands(nodes=sum(line.startswith("mc_node_create") for line in after))
+        admit(commands, self.number, Pool(self.base, self.slots), SWITCH, children, parent)
         return commands.lines
+
+    @property
+    def links(self) -> list[int]:
+        return [*range(self.workers), *([switchml.PARENT] if self.has_parent else [])]
+
+    def _above(self, link: int) -> bool:
+        return self.has_parent and link == switchml.PARENT
+
+    def port(self, link: int) -> int:
+        return PARENT_PORT if self._above(link) else link
+
+    def station(self, link: int) -> Station:
+        return PARENT if self._above(link) else worker_station(link)
+
+    def number_there(self, link: int) -> int:
+        """Of this switch, at the switch to which a link leads."""
+        return 0 if self._above(link) else switchml.PARENT
 
     def ranks(self, worker: int) -> tuple[int, ...]:
         """Two ranks a worker, as if it were a rack's switch; none of them is a worker's number."""
@@ -85,7 +106,7 @@ class TestJob:
         epoch: int = EPOCH, change: dict[str, int] | None = None,
     ) -> bytes:  # fmt: skip
         """A worker's update packet; `change` overwrites header fields."""
-        station = worker_station(worker)
+        station = self.station(worker)
         header = {
             "job": self.number, "worker": worker, "kind": wire.KIND_UPDATE, "slot": slot, "chunk": chunk,
             "version": version, "exponent": exponent, "epoch": epoch, **(change or {}),

@@ -39,6 +39,16 @@ class Message:
     part: Part | None = None  # of a chunk that has an owner
 
 
+@dataclass(frozen=True)
+class Tree:
+    """The tree in which a chunk is summed, at a switch: the links to those below, and that to the one above (None at the root); and the
+    link of the chunk's owner at the root, which is its switch."""
+
+    below: frozenset[int]
+    above: int | None
+    owner: int | None = None
+
+
 @dataclass
 class Cell:
     """One slot of one version: what its current chunk has gathered."""
@@ -62,14 +72,20 @@ def wrapped(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
+PARENT = 31  # the link to a switch's parent, beside those to its workers
+
+
 class ModelSwitch:
     """A switch of `workers` workers; with a parent it passes its sums up and keeps what comes down.
 
-    `owners` are the ranks of owners below it, each with the worker that it is here, or whose rack it is in.
+    `owners` are the ranks of owners below it, each with the worker that it is here, or whose rack it is in. Which of the workers are
+    racks' switches, `switches` says.
     """
 
-    def __init__(self, workers: int, has_parent: bool = False, owners: dict[int, int] | None = None) -> None:
-        self.workers, self.has_parent, self.owners = workers, has_parent, owners or {}
+    def __init__(
+        self, workers: int, has_parent: bool = False, owners: dict[int, int] | None = None, switches: frozenset[int] = frozenset()
+    ) -> None:
+        self.workers, self.has_parent, self.owners, self.switches = workers, has_parent, owners or {}, switches
         self.epoch: int | None = None  # of the newest group
         self.cells: dict[tuple[int, int], Cell] = {}
 
@@ -78,10 +94,11 @@ class ModelSwitch:
         self._begin(m)
         if m.epoch != self.epoch:
             return None  # delayed beyond its group
+        tree = self.tree(m.part)
+        if tree is None or m.worker not in tree.below:
+            return None  # nobody's, or from above
         if m.part and (len(m.vector) > 1) != self._whole(m.part, UPDATE, m.worker):
             return None  # of another shape than its owner's, or the others', have
-        if m.part and not self.has_parent and m.part.owner not in self.owners:
-            return None  # nobody's
         cell = self.cells.setdefault((m.version, m.slot), Cell(m.chunk, part=m.part))
         if later(cell.chunk, m.chunk):
             return None  # delayed beyond its round
@@ -89,7 +106,7 @@ class ModelSwitch:
             cell = self.cells[m.version, m.slot] = Cell(m.chunk, part=m.part)
         if m.part != cell.part or (cell.seen and not m.part and len(m.vector) != len(cell.total)):
             return None  # a round is bare for all or for none
-        complete_before = len(cell.seen) == self.workers
+        complete_before = cell.seen == tree.below
         if m.worker in cell.seen:
             if not complete_before:
                 return None
@@ -101,17 +118,35 @@ class ModelSwitch:
             elif len(m.vector) > 1:
                 cell.total = m.vector
             cell.exponent = m.exponent if first else max(cell.exponent, m.exponent)
-            if len(cell.seen) < self.workers:
+            if cell.seen != tree.below:
                 return None
         out = replace(m, kind=RESULT, vector=cell.total, exponent=cell.exponent)
-        if self.has_parent and not cell.final:
+        if tree.above is not None and not cell.final:
             return "up", self._up(replace(out, kind=UPDATE))
         return ("one", self.copy(out, m.worker)) if complete_before else ("all", out)
 
-    def _whole(self, part: Part, kind: str, worker: int | None) -> bool:
-        """Whether a packet between this switch and a worker, or its parent (None), has a vector."""
-        below = self.owners.get(part.owner) is not None
-        of_owner = below if worker is None else below and self.owners[part.owner] == worker
+    def tree(self, part: Part | None) -> Tree | None:
+        """That of a chunk: an owner's has its root at the owner's switch. None: the owner is not of this job."""
+        workers, above = frozenset(range(self.workers)), PARENT if self.has_parent else None
+        if part is None or part.owner not in self.owners:
+            return None if part and above is None else Tree(workers, above)
+        link, links = self.owners[part.owner], workers | ({PARENT} if self.has_parent else frozenset())
+        return Tree(links - {link}, link) if link in self.switches else Tree(links, None, link)
+
+    def _complete(self, cell: Cell) -> bool:
+        tree = self.tree(cell.part)
+        return tree is not None and cell.seen == tree.below
+
+    def above(self, m: Message) -> int | None:
+        """The link by which this switch sends sums, or queries, of a message's round."""
+        cell = self._current(m)
+        tree = self.tree(cell.part if cell else m.part)
+        return tree.above if tree else None
+
+    def _whole(self, part: Part, kind: str, link: int) -> bool:
+        """Whether a packet on a link of this switch has a vector."""
+        tree = self.tree(part)
+        of_owner = tree is not None and tree.owner == link
         return (kind == UPDATE or of_owner) if part.to_owner else (of_owner == (kind == UPDATE))
 
     def copy(self, result: Message, worker: int) -> Message:
@@ -119,7 +154,7 @@ class ModelSwitch:
         return result if not result.part or self._whole(result.part, RESULT, worker) else replace(result, vector=(0,))
 
     def _up(self, m: Message) -> Message:
-        return m if not m.part or self._whole(m.part, UPDATE, None) else replace(m, vector=(0,))
+        return m if not m.part or m.part.to_owner else replace(m, vector=(0,))
 
     def _begin(self, m: Message) -> None:
         """A worker's packet begins its group's epoch if that is newer."""
@@ -132,9 +167,11 @@ class ModelSwitch:
         cell = self._current(m)
         answer = replace(m, again=False, insists=False)
         out = replace(answer, kind=STATUS, epoch=self.epoch or 0, seen=frozenset(cell.seen) if cell else frozenset())
-        if cell is None or len(cell.seen) < self.workers:
-            return "one", out
-        if cell.final or not self.has_parent:
+        tree = cell and self.tree(cell.part)
+        if cell is None or tree is None or not self._complete(cell) or m.worker not in tree.below:
+            known = cell is not None and tree is not None and m.worker in tree.below
+            return "one", out if known else replace(out, seen=frozenset())
+        if cell.final or tree.above is None:
             result = replace(answer, kind=RESULT, vector=cell.total, exponent=cell.exponent, again=True, part=cell.part)
             return "one", self.copy(result, m.worker)
         if cell.asker is None or m.insists:
@@ -143,10 +180,10 @@ class ModelSwitch:
             return None
         return "up", m
 
-    def status(self, m: Message, has_us: bool) -> tuple[str, Message] | None:
-        """An answer from above: for all workers; or the partial sum once more, if it is that which the parent lacks."""
+    def status(self, m: Message, has_us: bool, link: int = PARENT) -> tuple[str, Message] | None:
+        """An answer from above: for all below; or the partial sum once more, if it is that which the parent lacks."""
         cell = self._current(m)
-        if cell is None or len(cell.seen) < self.workers or cell.final or not self.has_parent:
+        if cell is None or not self._complete(cell) or cell.final or self.above(m) != link:
             return None
         if has_us:
             return "all", m
@@ -157,14 +194,14 @@ class ModelSwitch:
         cell = self.cells.get((m.version, m.slot))
         return cell if cell and m.epoch == self.epoch and cell.chunk == m.chunk else None
 
-    def result(self, m: Message) -> tuple[str, Message] | None:
-        """The parent's result, for all workers the first time it comes."""
-        cell = self.cells.get((m.version, m.slot), Cell())
-        if m.epoch != self.epoch or m.chunk != cell.chunk or len(cell.seen) < self.workers or cell.final:
+    def result(self, m: Message, link: int = PARENT) -> tuple[str, Message] | None:
+        """The parent's result, for all below the first time it comes."""
+        cell = self._current(m)
+        if cell is None or not self._complete(cell) or cell.final or self.above(m) != link:
             return None
         if m.part != cell.part or (not m.part and len(m.vector) != len(cell.total)):
             return None
-        if m.part and (len(m.vector) > 1) != self._whole(m.part, RESULT, None):
+        if m.part and (len(m.vector) > 1) != self._whole(m.part, RESULT, link):
             return None
         cell.final, cell.exponent = True, m.exponent
         if not m.part or len(m.vector) > 1:

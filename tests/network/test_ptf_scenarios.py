@@ -121,9 +121,9 @@ def test_lost_partial_sum_is_sent_up_again(small_target: Target) -> None:
 
 def test_several_jobs(small_target: Target) -> None:
     def body() -> None:
-        first, second = TestJob(2), TestJob(2, number=1, base=8, first_node=2)
+        first, second = TestJob(2), TestJob(2, number=1, base=8)
         with bench(first, small_target) as b:
-            for line in second.commands():
+            for line in second.commands(first.commands()):
                 b.control.command(line)
             for worker in range(2):
                 b.sockets[worker].send(first.update(worker, 0, 0, vector(1)))

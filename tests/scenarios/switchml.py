@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from inalab.hosts.switchml import wire
@@ -56,7 +57,14 @@ def two_levels() -> Scenario:
 
 def _at_both_levels() -> list[TestJob]:
     """A job whose switch is the only one, and one whose switch has a parent."""
-    return [TestJob(2), TestJob(2, number=1, base=8, first_node=2, has_parent=True)]
+    return [TestJob(2), TestJob(2, number=1, base=8, has_parent=True)]
+
+
+def _together(jobs: list[TestJob]) -> list[str]:
+    commands: list[str] = []
+    for job in jobs:
+        commands += job.commands(commands)
+    return commands
 
 
 def _query(worker: int, about: dict[str, int], mark: int = 0) -> tuple[int, bytes]:
@@ -85,7 +93,7 @@ def queries() -> Scenario:
             packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_RESULT}, vector(100 + turn))))
             packets.append(_query(0, about))
             packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 1}, [])))
-    return of_switchml("switchml-queries", [line for job in jobs for line in job.commands()], packets)
+    return of_switchml("switchml-queries", _together(jobs), packets)
 
 
 def bare() -> Scenario:
@@ -108,14 +116,14 @@ def bare() -> Scenario:
                 packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_RESULT, "exponent": 99}, shape)))
             packets.append(_query(0, about))
             packets.append((0, job.update(0, 0, chunk, shapes[0], version)))
-    return of_switchml("switchml-bare", [line for job in jobs for line in job.commands()], packets)
+    return of_switchml("switchml-bare", _together(jobs), packets)
 
 
 def parts() -> Scenario:
-    """Chunks of owners below this switch, at its first and its second worker, and elsewhere; in both directions, at both levels: with
-    packets that have a vector where they should not, or none, repeated, asked about, lost further up."""
+    """Chunks of owners at this switch's worker, below the other one, which is a rack's switch, and elsewhere; in both directions, at
+    both levels. Each link brings everything: updates and results with a vector and without, repeated, asked about, lost further up."""
     packets: list[tuple[int, bytes]] = []
-    jobs = _at_both_levels()
+    jobs = [replace(job, switches=frozenset({1})) for job in _at_both_levels()]
     owners = (jobs[0].ranks(0)[0], jobs[0].ranks(1)[1], 99)
     for turn in range(6):
         for job in jobs:
@@ -123,22 +131,28 @@ def parts() -> Scenario:
             behind = way << 24 | owner
             chunk, version = turn * job.slots, turn % 2
             about = {"job": job.number, "version": version, "slot": 0, "chunk": chunk}
-            for w in (0, 1):
-                for numbers in (vector(turn + w + 1), [77]):
-                    packets += [(w, job.update(w, 0, chunk, [*numbers, behind], version, 5 * w + turn))] * (1 + w)
-                packets.append((w, job.update(w, 0, chunk, [*vector(9), behind ^ 3], version)))
-                packets.append((w, job.update(w, 0, chunk, vector(9), version)))
-                packets.append(_query(w, about))
-            packets.append((PARENT_PORT, frame(PARENT, SWITCH, {**about, "kind": wire.KIND_STATUS, "seen": 0b10}, [])))
-            for numbers in (vector(100 + turn), [78], [78]):
-                down = {**about, "kind": wire.KIND_RESULT, "exponent": 99}
-                packets.append((PARENT_PORT, frame(PARENT, SWITCH, down, [*numbers, behind])))
-            packets += [_query(0, about), _query(1, about)]
+            for n, link in enumerate(job.links):
+                for numbers in (vector(turn + n + 1), [77]):
+                    packets += [(job.port(link), job.update(link, 0, chunk, [*numbers, behind], version, 5 * n + turn))] * (1 + n)
+                packets.append((job.port(link), job.update(link, 0, chunk, [*vector(9), behind ^ 3], version)))
+                packets.append((job.port(link), job.update(link, 0, chunk, vector(9), version)))
+                packets.append(_of_link(job, link, about, wire.KIND_QUERY))
+            for link in job.links[1:]:
+                packets.append(_of_link(job, link, {**about, "seen": 1 << 5}, wire.KIND_STATUS))
+                for numbers in (vector(100 + turn), [78], [78]):
+                    packets.append(_of_link(job, link, {**about, "exponent": 99}, wire.KIND_RESULT, [*numbers, behind]))
+            packets += [_of_link(job, link, about, wire.KIND_QUERY) for link in job.links]
             packets.append((1, job.update(1, 0, chunk, [*vector(turn), behind], version)))
             packets.append((1, job.update(1, 0, chunk, [0, behind], version)))
     wrong = [3 << 24, 0, 1 << 24 | 5 << 16 | owners[0]]
     packets += [(0, jobs[0].update(0, 0, 400, [*vector(1), behind])) for behind in wrong]
-    return of_switchml("switchml-parts", [line for job in jobs for line in job.commands()], packets)
+    return of_switchml("switchml-parts", _together(jobs), packets)
+
+
+def _of_link(job: TestJob, link: int, about: dict[str, int], kind: int, numbers: Sequence[int] = ()) -> tuple[int, bytes]:
+    """A packet of a worker, or of another switch."""
+    number = link if kind == wire.KIND_QUERY else job.number_there(link)
+    return job.port(link), frame(job.station(link), SWITCH, {**about, "worker": number, "kind": kind}, list(numbers))
 
 
 def turned_away() -> Scenario:

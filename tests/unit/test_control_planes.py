@@ -18,7 +18,7 @@ from inalab.switches.commands import Commands
 from inalab.switches.forwarding import Station, forwarding
 from inalab.switches.loss import Loss, decisions, link_seed, mix, set_loss, threshold
 from inalab.switches.sizes import MAX_JOBS, MAX_WORKERS
-from inalab.switches.switchml import Child, Pool
+from inalab.switches.switchml import Child, Parent, Pool
 from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.trial.configuration import QUEUE_DEPTH, commands_for, network_commands
 from inalab.topologies.jobs import deal
@@ -31,12 +31,14 @@ HERE = Station("02:00:00:00:00:01", "10.0.0.1")
 
 def test_jobs_beyond_what_the_program_holds_are_refused() -> None:
     children = [Child(i, i, HERE) for i in range(MAX_WORKERS + 1)]
-    switchml.admit(Commands(), MAX_JOBS - 1, Pool(0, 4), children[:-1], None)
+    switchml.admit(Commands(), MAX_JOBS - 1, Pool(0, 4), HERE, children[:-1], None)
     with pytest.raises(ValueError, match="33 workers below one switch: the program holds 32"):
-        switchml.admit(Commands(), 0, Pool(0, 4), children, None)
+        switchml.admit(Commands(), 0, Pool(0, 4), HERE, children, None)
+    with pytest.raises(ValueError, match="32 workers below one switch: the program holds 31"):
+        switchml.admit(Commands(), 0, Pool(0, 4), HERE, children[:-1], Parent(40, HERE, 0))
     for number in (-1, 16):
         with pytest.raises(ValueError, match=f"job {number}: the program holds jobs 0 to 15"):
-            switchml.admit(Commands(), number, Pool(0, 4), children[:1], None)
+            switchml.admit(Commands(), number, Pool(0, 4), HERE, children[:1], None)
         with pytest.raises(ValueError, match=f"job {number}: the program holds jobs 0 to 15"):
             atp.admit(Commands(), number, HERE, [], [])
 
@@ -82,7 +84,7 @@ def test_atps_results_go_to_every_worker_once(handle: int) -> None:
             assert len({number for number, _ in copies}) == len(copies)
 
 
-def test_switchmls_results_go_to_every_child_once_and_none_where_there_is_no_child() -> None:
+def test_switchmls_results_go_to_all_on_one_side_of_a_tree_once_and_none_where_there_is_no_child() -> None:
     plan = NetworkPlan(Racks(3, 2))
     (job,) = deal(plan, [[2, 0, 1]], [0])
     ports = {
@@ -90,7 +92,7 @@ def test_switchmls_results_go_to_every_child_once_and_none_where_there_is_no_chi
         for name in plan.switches
         if (lines := _lines(switchml_scheme.admit, plan, job, name, Pool(0, 4), nodes=1))
     }
-    assert ports == {"tor0": [[0, 1]], "tor2": [[0]], "root": [[0, 2]]}
+    assert ports == {"tor0": [[0, 1], [0, 1, 2]], "tor2": [[0], [0, 2]], "root": [[0, 2], [2], [0]]}
 
 
 def test_losses_of_a_direction_are_written_to_its_own_registers() -> None:

@@ -121,16 +121,17 @@ def test_a_number_is_that_of_the_trials(runs: dict[str, Run], query: str, shown:
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("query", "reason"),
     [
-        "workers tat_median scheme=tree",
-        "workers no_such_metric scheme=ring",
-        "workers",
-        "workers tat_median / scheme=ring :largest",
+        ("workers tat_median scheme=tree", "no trial has these factors"),
+        ("workers tat_median scheme=ring / scheme=tree", "no valid trial has it"),
+        ("workers no_such_metric scheme=ring", "no_such_metric"),
+        ("workers", "not enough values"),
+        ("workers tat_median / scheme=ring :largest", "a ratio has no largest value"),
     ],
 )
-def test_a_number_that_there_is_not_ends_the_filling(runs: dict[str, Run], query: str) -> None:
-    with pytest.raises(ResultsError, match="names a number that does not exist"):
+def test_a_number_that_there_is_not_ends_the_filling(runs: dict[str, Run], query: str, reason: str) -> None:
+    with pytest.raises(ResultsError, match=f"names a number that does not exist: .*{reason}"):
         numbers.filled(f"<!--= {query} -->1<!--.-->", DOCS)
 
 

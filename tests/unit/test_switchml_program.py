@@ -107,9 +107,9 @@ def test_delayed_packet_never_enters_a_later_round() -> None:
 
 
 def test_pools_of_jobs_are_apart() -> None:
-    jobs = [TestJob(2, SLOTS), TestJob(3, SLOTS, number=1, base=2 * SLOTS, first_node=2)]
+    jobs = [TestJob(2, SLOTS), TestJob(3, SLOTS, number=1, base=2 * SLOTS)]
     with switch(jobs[0]) as made:
-        for line in jobs[1].commands():
+        for line in jobs[1].commands(jobs[0].commands()):
             made.command(line)
         for w in range(2):
             first = made.send(w, jobs[0].update(w, 0, 0, vector(1)))

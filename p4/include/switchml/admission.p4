@@ -1,4 +1,4 @@
-// Who may touch a slot: a worker at its own port and address, within its job's pool; or the parent switch.
+// Who may touch a slot: a worker, or another switch of its job, at its own port and address, within the job's pool.
 #ifndef ADMISSION_P4
 #define ADMISSION_P4
 #include "headers.p4"
@@ -8,23 +8,24 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
     counter(REASONS, CounterType.packets) rejected;
     counter(MAX_JOBS * MAX_WORKERS, CounterType.packets) received;  // by job and worker
 
-    action set_job(cell_t base, slot_t slots, bitmap_t everyone, group_t group, bit<1> has_parent, worker_t number) {
+    action set_job(cell_t base, slot_t slots, bitmap_t everyone, group_t group, bit<1> has_parent) {
         meta.base = base;
         meta.slots = slots;
         meta.everyone = everyone;
         meta.group = group;
         meta.has_parent = has_parent;
-        meta.number = number;
+        meta.toward = PARENT;
     }
 
     action admit_worker() {
         meta.admitted = 1;
+        meta.link = hdr.switchml.worker;
         received.count((bit<32>)hdr.switchml.job * MAX_WORKERS + (bit<32>)hdr.switchml.worker);
     }
 
-    action admit_parent() {
+    action admit_parent(worker_t link) {
         meta.admitted = 1;
-        meta.from_parent = 1;
+        meta.link = link;
     }
 
     table jobs {
@@ -47,6 +48,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
         default_action = NoAction();
     }
 
+    // of this switch in any tree
     table parents {
         key = {
             hdr.switchml.job : exact;
@@ -55,7 +57,7 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
             hdr.ipv4.src : exact;
         }
         actions = { admit_parent; NoAction; }
-        size = MAX_JOBS;
+        size = MAX_JOBS * MAX_WORKERS;
         default_action = NoAction();
     }
 

@@ -25,7 +25,7 @@ control BitmapChecker(in headers_t hdr, inout metadata_t meta) {
             meta.seen = before | worker;
             seen.write(meta.cell, meta.seen);
         }
-        if (hdr.switchml.kind == kind_t.STATUS && (hdr.switchml.mark != 0 || (hdr.status.seen >> meta.number) & 1 == 1)) {
+        if (hdr.switchml.kind == kind_t.STATUS && (hdr.switchml.mark != 0 || (hdr.status.seen >> hdr.switchml.worker) & 1 == 1)) {
             meta.repeated = 1;  // a status from further up is about the parent's own part, and others'
         }
         if (meta.seen == meta.everyone) {

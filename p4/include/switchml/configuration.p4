@@ -16,6 +16,9 @@
 
 #define UDP_PORT_SWITCHML 48864
 
+// number of a switch's parent where, in an owner's tree, it sends its sums down to this one
+#define PARENT (MAX_WORKERS - 1)
+
 typedef bit<16> slot_t;
 typedef bit<32> cell_t;     // where a (version, slot) of some job lies in the registers
 typedef bit<32> chunk_t;    // serial number of a chunk in its job's stream; compared modulo 2^32

@@ -18,12 +18,14 @@ struct metadata_t {
     // from the job's configuration
     cell_t base;            // of the job's pool
     slot_t slots;
+    bit<1> admitted;
+    worker_t link;          // that the packet came by: a worker's number, or a rack's, or PARENT
+
+    // from the tree in which a chunk is summed: its job's, or its owner's (part.p4)
     bitmap_t everyone;      // bitmap of all workers below this switch
     group_t group;          // multicast group of the workers
-    bit<1> has_parent;      // this switch sends its sums up
-    worker_t number;        // of this switch below its parent
-    bit<1> admitted;
-    bit<1> from_parent;
+    bit<1> has_parent;      // this switch sends its sums up,
+    worker_t toward;        // by this link
 
     // of the job
     epoch_t epoch;          // the newest
@@ -36,8 +38,7 @@ struct metadata_t {
     bit<1> bare;            // the cell's round has tags in place of vectors
     flow_t flow;            // and its chunk is for all, or one worker's
     rank_t owner;
-    bit<1> owned_below;     // the owner is below this switch,
-    worker_t owner_child;   // and this is its number here, or that of its rack
+    worker_t owner_link;    // the owner's number, at its own switch
     bit<1> repeated;        // this worker is already in; for the parent's status: this switch is in there
     bit<1> first;           // nobody was in
     bit<1> complete;        // everybody is in, this packet included

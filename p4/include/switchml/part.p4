@@ -1,17 +1,31 @@
 // Chunks that one worker owns. Of a reduce-scatter's all workers give vectors, and the sum goes to the owner alone. Of an
 // all-gather's the owner gives a vector, which goes to all others. Whoever has nothing to give, or gets nothing, has a bare
 // packet in the same round: windows, bitmaps, queries and retransmissions are those of every other chunk.
+//
+// It is summed in a tree of its own, whose root is its owner's switch: between there and the job's root, parent and child have
+// changed places. So the sum comes into being next to its owner, and the links between racks carry each vector once.
 #ifndef PART_P4
 #define PART_P4
 #include "headers.p4"
 #include "metadata.p4"
 #include "next_step.p4"
 
-// Which of this switch's children is the owner, or has it below.
+// The tree of a chunk's owner, where that is below this switch. Of all others it is the job's.
 control Ownership(in headers_t hdr, inout metadata_t meta) {
-    action below(worker_t child) {
-        meta.owned_below = 1;
-        meta.owner_child = child;
+    // it is one of the workers here
+    action own(bitmap_t everyone, group_t group, worker_t worker) {
+        meta.everyone = everyone;
+        meta.group = group;
+        meta.has_parent = 0;
+        meta.owner_link = worker;
+    }
+
+    // it is below another switch
+    action below(bitmap_t everyone, group_t group, worker_t link) {
+        meta.everyone = everyone;
+        meta.group = group;
+        meta.has_parent = 1;
+        meta.toward = link;
     }
 
     table owners {
@@ -19,25 +33,24 @@ control Ownership(in headers_t hdr, inout metadata_t meta) {
             hdr.switchml.job : exact;
             meta.owner : exact;
         }
-        actions = { below; NoAction; }
+        actions = { own; below; NoAction; }
         size = MAX_OWNERS;
         default_action = NoAction();
     }
 
     apply {
-        if (meta.flow != flow_t.ALL) {
-            owners.apply();
+        if (meta.flow != flow_t.ALL && !owners.apply().hit && meta.has_parent == 0) {
+            meta.stale = 1;  // nobody's
         }
     }
 }
 
-// Whether an update or a result has a vector on the link to a child. The link to the parent is as that to the owner's
-// child: the owner is at its lower end, or below, if it is below this switch.
-control Whole(in metadata_t meta, in kind_t kind, in worker_t child, out bit<1> whole) {
+// Whether an update or a result has a vector on a link. The owner's own is not like the others.
+control Whole(in metadata_t meta, in kind_t kind, in worker_t link, out bit<1> whole) {
     apply {
         whole = 0;
-        if (child == meta.owner_child) {
-            whole = meta.owned_below;
+        if (meta.has_parent == 0 && link == meta.owner_link) {
+            whole = 1;
         }
         if (kind == kind_t.UPDATE) {
             if (meta.flow == flow_t.TO_OWNER) {
@@ -61,14 +74,14 @@ control Vectors(inout headers_t hdr, inout metadata_t meta, in step_t next) {
             }
             if (next != step_t.DROP && !hdr.status.isValid()) {
                 if (next == step_t.UP) {
-                    whole.apply(meta, kind_t.UPDATE, meta.owner_child, meta.whole);
+                    whole.apply(meta, kind_t.UPDATE, meta.toward, meta.whole);
                 } else if (next == step_t.BROADCAST) {
-                    meta.whole = meta.owned_below;  // for some child; the copies of others lose it at egress
-                    if (meta.flow == flow_t.FROM_OWNER) {
-                        meta.whole = 1;
+                    meta.whole = 1;  // for somebody; the copies of others lose it at egress
+                    if (meta.flow == flow_t.TO_OWNER && meta.has_parent == 1) {
+                        meta.whole = 0;
                     }
                 } else {
-                    whole.apply(meta, kind_t.RESULT, hdr.switchml.worker, meta.whole);
+                    whole.apply(meta, kind_t.RESULT, meta.link, meta.whole);
                 }
                 hdr.part.setValid();
                 hdr.part.flow = meta.flow;

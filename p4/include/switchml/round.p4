@@ -49,17 +49,18 @@ control Round(in headers_t hdr, inout metadata_t meta) {
         meta.flow = (flow_t)held[15:8];
         meta.owner = held[31:16];
         ownership.apply(hdr, meta);
+        if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY) {
+            if ((meta.everyone >> meta.link) & 1 == 0) {
+                meta.stale = 1;  // in this tree it is above
+            }
+        } else if (meta.has_parent == 0 || meta.link != meta.toward) {
+            meta.stale = 1;  // or below
+        }
         if (hdr.part.isValid()) {
             bit<1> expected;
-            worker_t child = hdr.switchml.worker;
-            if (hdr.switchml.kind == kind_t.RESULT) {
-                child = meta.owner_child;
-            }
-            whole.apply(meta, hdr.switchml.kind, child, expected);
+            whole.apply(meta, hdr.switchml.kind, meta.link, expected);
             if ((expected == 1 && !hdr.vector.isValid()) || (expected == 0 && hdr.vector.isValid())) {
                 meta.stale = 1;
-            } else if (meta.has_parent == 0 && meta.owned_below == 0) {
-                meta.stale = 1;  // nobody's
             }
         }
         if (meta.fresh == 1 && meta.stale == 0 && hdr.switchml.kind == kind_t.UPDATE) {

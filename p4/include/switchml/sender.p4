@@ -9,13 +9,13 @@
 
 control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard, in step_t next) {
     TurnRound() turn_round;
-    counter(POOL_CELLS, CounterType.packets) broadcasts;       // by cell
+    counter(2 * MAX_JOBS, CounterType.packets) broadcasts;     // by job, and whether its tree has a parent here
     counter(POOL_CELLS, CounterType.packets) retransmissions;  // results sent again to one worker, and sums sent up again
     counter(POOL_CELLS, CounterType.packets) drops;            // absorbed or ignored
 
-    action to_parent(port_t port, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
+    action to_parent(port_t port, worker_t number, mac_t mac, ip4_t ip, mac_t parent_mac, ip4_t parent_ip) {
         standard.egress_spec = port;
-        hdr.switchml.worker = meta.number;
+        hdr.switchml.worker = number;  // of this switch at its parent
         hdr.ethernet.src = mac;
         hdr.ethernet.dst = parent_mac;
         hdr.ipv4.src = ip;
@@ -31,9 +31,12 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     table uplinks {
-        key = { hdr.switchml.job : exact; }
+        key = {
+            hdr.switchml.job : exact;
+            meta.toward : exact;
+        }
         actions = { to_parent; no_parent; }
-        size = MAX_JOBS;
+        size = MAX_JOBS * MAX_WORKERS;
         default_action = no_parent();
     }
 
@@ -53,7 +56,7 @@ control Sender(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 hdr.switchml.kind = kind_t.RESULT;
             }
             standard.mcast_grp = meta.group;
-            broadcasts.count(meta.cell);
+            broadcasts.count(2 * (bit<32>)hdr.switchml.job + (bit<32>)meta.has_parent);
         } else if (next == step_t.UP) {
             uplinks.apply();
             if (hdr.switchml.kind == kind_t.STATUS) {
