@@ -158,15 +158,15 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: 
             plan.port(name, child),
             stations[child],
             ports.get(child, switchml.UDP_PORT),
-            job.ranks_below(plan, child),
-            child in plan.switches,
-        )  # fmt: skip
+            ranks=job.ranks_below(plan, child),
+            switch=child in plan.switches,
+        )
         for number, child in below.items()
     ]
     if not children:
         return
     above = _above(plan, job, name)
-    parent = above and switchml.Parent(plan.port(name, above.name), above.station, plan.number(name))
+    parent = switchml.Parent(plan.port(name, above.name), above.station, plan.number(name)) if above else None
     switchml.admit(commands, job.number, pool, stations[name], children, parent)
 
 

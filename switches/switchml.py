@@ -48,8 +48,8 @@ class Pool:
 
 
 def admit(commands: Commands, number: int, pool: Pool, own: Station, children: list[Child], parent: Parent | None) -> None:
-    """Admit a job at a switch with this address: its pool, its workers (or racks), and the switch above; and the trees of the workers
-    below that can own chunks, in which the switch above may be a child."""
+    """Admit a job at a switch with this address: its pool, its workers (or racks), and the switch above; and the trees of owners
+    below, in which the switch above may be a child."""
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
     if len(children) > (most := MAX_WORKERS - (parent is not None)):

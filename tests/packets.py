@@ -13,10 +13,10 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
 from inalab.hosts.switchml import wire
+from inalab.switches import switchml
 from inalab.switches.commands import Commands
 from inalab.switches.embedded.build import build
 from inalab.switches.forwarding import Station
-from inalab.switches import switchml
 from inalab.switches.switchml import Child, Parent, Pool, admit
 
 K = 32

@@ -78,6 +78,7 @@ typedef struct {
 typedef struct {
     Timer timer;
     double heard_at;   /* when a result came of a chunk that no worker sent again */
+    double quiet_until; /* in a silence: when more of what was sent here may be asked about */
     double sampled_at; /* when a round trip told of the network */
 } Path;
 

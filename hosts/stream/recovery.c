@@ -141,6 +141,11 @@ static void overdue(Stream *s, const int32_t *rows, int count, double now) {
     query(s, rows, count, now, true);
 }
 
+/* A timeout, doubled the more often waiting so long has been in vain. */
+static double longer(double timeout, int64_t vain) {
+    return timeout * (double)(1 << least(most(vain - 1, 0), LONGEST_BACKOFF));
+}
+
 /* Do not ask about these rows for a timeout, doubled the more often that has been in vain.
 
    What is lacking of a chunk that results have overtaken is sent again urgently: the first waits are two urgent ones. In a silence
@@ -155,8 +160,7 @@ static void wait_longer(Stream *s, const int32_t *rows, int count, double now) {
             wait = fmin(wait, soon);
         else if (row->pressed == 0)
             vain = most(vain, s->silence);
-        wait *= (double)(1 << least(most(vain - 1, 0), LONGEST_BACKOFF));
-        stream_set_deadline(s, row, now + fmin(wait, LONGEST_WAIT));
+        stream_set_deadline(s, row, now + fmin(longer(wait, vain), LONGEST_WAIT));
     }
 }
 
@@ -175,7 +179,8 @@ static void answers(Stream *s, const int32_t *rows, int count, Timer *timer, dou
     timer_sample(timer, round_trips, n);
 }
 
-/* What was asked about in a silence was lost, and so may be what was sent after it, on these paths: ask about more of that. */
+/* What was asked about in a silence was lost, and so may be what was sent after it, on these paths, until the silence: ask about more
+   of that. A query about what was sent since would overtake it in this host's queue, and the answer be that it is lacking. */
 static void follow(Stream *s, const bool *on_path, double now) {
     if (!s->silence)
         return;
@@ -184,7 +189,7 @@ static void follow(Stream *s, const bool *on_path, double now) {
     bool quiet[s->count];
     for (int32_t i = 0; i < s->count; i++) {
         const Row *row = &s->rows[i];
-        quiet[i] = row->chunk >= 0 && row->overtaken == 0 && row->tries == 0 && row->asked == 0;
+        quiet[i] = row->chunk >= 0 && row->overtaken == 0 && row->tries == 0 && row->asked == 0 && row->sent_at < s->timed_out_at;
     }
     for (int32_t path = 0; path < s->paths_count; path++) {
         int n = 0;
@@ -238,6 +243,8 @@ static void asking_settled(Stream *s, const int32_t *rows, const bool *once, int
     } else {
         s->probing = 1;
         s->silence = 0;
+        for (int32_t path = 0; path < s->paths_count; path++)
+            s->paths[path].quiet_until = 0;
     }
     if (!pull(s, now))
         return;
@@ -248,75 +255,64 @@ static void asking_settled(Stream *s, const int32_t *rows, const bool *once, int
     overdue(s, found, n, now);
 }
 
-/* Of the rows of a path that nothing has overtaken, the deadlines of some are over: ask about those asked about least. */
-static void in_silence(Stream *s, const int32_t *quiet, int count, const bool *silent, double now) {
-    int32_t first[count + 1], known[count + 1], unknown[count + 1], rest[count + 1];
-    bool is_first[s->count];
-    int rests = 0, knowns = 0, unknowns = 0;
-    double latest = 0;
-    memcpy(first, quiet, count * sizeof *quiet);
-    int firsts = first_of(s, first, count);
-    memset(is_first, 0, sizeof is_first);
-    for (int i = 0; i < firsts; i++)
-        is_first[first[i]] = true;
+/* The deadlines of these rows of a path are over, and nothing has overtaken them.
+
+   A query that had no answer is sent again. Of the other rows those are asked about that were asked about least, and none for a
+   while afterwards. Rows whose deadlines are not over have no part in this: as long as other workers ask about them, too, these move
+   on, and a row that this worker alone can ask about would never have its turn. */
+static void in_silence(Stream *s, Path *path, const int32_t *rows, int count, double now) {
+    int32_t unanswered[count + 1], others[count + 1];
+    int n = 0, m = 0;
     for (int i = 0; i < count; i++)
-        if (silent[quiet[i]]) {
-            if (!is_first[quiet[i]])
-                rest[rests++] = quiet[i];
-            else if (s->rows[quiet[i]].asked > 0)
-                known[knowns++] = quiet[i];
-            else
-                unknown[unknowns++] = quiet[i];
-        }
-    if (!rests && !knowns && !unknowns)
-        return;
-    if (knowns || unknowns) {
-        query(s, unknown, unknowns, now, false);
-        query(s, known, knowns, now, true);
+        if (s->rows[rows[i]].asked > 0 && s->rows[rows[i]].informed <= s->rows[rows[i]].asked)
+            unanswered[n++] = rows[i];
+        else
+            others[m++] = rows[i];
+    query(s, unanswered, n, now, true);
+    if (m && path->quiet_until <= now) {
+        int first = first_of(s, others, m), known = 0;
+        while (known < first && s->rows[others[known]].asked == 0)
+            known++; /* behind these */
+        query(s, others, known, now, false);
+        query(s, others + known, first - known, now, true);
         if (s->silence)
             go_on(s);
         s->silence++;
+        path->quiet_until = now + fmin(longer(path->timer.timeouts[0], s->silence), LONGEST_WAIT);
+        memmove(others, others + first, (m -= first) * sizeof *others);
     }
-    wait_longer(s, rest, rests, now);
-    for (int i = 0; i < firsts; i++)
-        latest = fmax(latest, s->rows[first[i]].deadline);
-    for (int i = 0; i < rests; i++)
-        stream_set_deadline(s, &s->rows[rest[i]], fmax(latest, s->rows[rest[i]].deadline));
+    for (int i = 0; i < m; i++)
+        stream_set_deadline(s, &s->rows[others[i]], path->quiet_until);
 }
 
 /* What nothing has overtaken waits in a queue while results come over its path, and a little longer. */
 static void asking_expired(Stream *s, const int32_t *rows, int count, double now) {
-    int32_t due[count + 1], of_path[s->count];
-    bool quiet[s->count], silent[s->count];
-    int n = 0, over = 0;
-    for (int32_t i = 0; i < s->count; i++) {
-        const Row *row = &s->rows[i];
-        quiet[i] = row->chunk >= 0 && row->overtaken == 0 && row->pressed == 0 && row->tries == 0;
-    }
-    memset(silent, 0, sizeof silent);
+    int32_t due[count + 1], silent[count + 1], of_path[count + 1];
+    int n = 0, silents = 0;
     for (int i = 0; i < count; i++) {
-        const Path *path = &s->paths[s->rows[rows[i]].path];
-        double until = quiet[rows[i]] ? path->heard_at + (path->timer.timeouts[0] - path->timer.srtt) : now;
-        stream_set_deadline(s, &s->rows[rows[i]], until);
+        Row *row = &s->rows[rows[i]];
+        const Path *path = &s->paths[row->path];
+        bool quiet = row->overtaken == 0 && row->pressed == 0 && row->tries == 0;
+        double until = quiet ? path->heard_at + (path->timer.timeouts[0] - path->timer.srtt) : now;
+        stream_set_deadline(s, row, until);
         if (until > now)
             continue;
-        over++;
-        if (quiet[rows[i]])
-            silent[rows[i]] = true;
+        if (quiet)
+            silent[silents++] = rows[i];
         else
             due[n++] = rows[i];
     }
-    if (!over)
+    if (n + silents == 0)
         return;
     s->counters.timeouts++;
     s->timed_out_at = now;
     overdue(s, due, n, now);
     for (int32_t path = 0; path < s->paths_count; path++) {
         n = 0;
-        for (int32_t i = 0; i < s->count; i++)
-            if (quiet[i] && s->rows[i].path == path)
-                of_path[n++] = i;
-        in_silence(s, of_path, n, silent, now);
+        for (int i = 0; i < silents; i++)
+            if (s->rows[silent[i]].path == path)
+                of_path[n++] = silent[i];
+        in_silence(s, &s->paths[path], of_path, n, now);
     }
 }
 

@@ -57,7 +57,7 @@ def generator_job(workers: int, slots: int) -> list[str]:
     children = [Child(w, w * PORTS // workers, Station(f"02:00:00:00:00:{w + 1:02x}", f"10.0.0.{w + 1}")) for w in range(workers)]
     commands = Commands()
     commands.add("set_queue_depth 4096")
-    admit(commands, 0, Pool(0, slots), children, None)
+    admit(commands, 0, Pool(0, slots), Station("02:00:00:00:00:fe", "10.0.0.254"), children, None)
     return commands.lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -20,17 +21,17 @@ TIME = 1e-5  # seconds of a packet on a link
 
 
 def racks(
-    number: int, workers: int, packets: int, slots: int, time: float = TIME, uplink: float = TIME, begun: object = 0.0,
+    number: int, workers: int, chunks: int, slots: int, time: float = TIME, uplink: float = TIME, begun: object = 0.0,
     costs: Costs = IDEAL, links: dict[int, float] | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """When each worker has a sum of so many packets: the round that announces it, and its chunks."""
+    """When each worker has a sum of so many chunks. The round that announces it takes links no time."""
     size = number * workers
     times = [(links or {}).get(worker, time) for worker in range(size)]
     network = Network([Link(t) for t in [*times, *[uplink] * number]], number + 1)
     compute = np.zeros((size, 1)) + np.reshape(begun, (-1, 1))
     above = {rack: (number, size + rack) for rack in range(number)} if number > 1 else {}
     places = [worker // workers for worker in range(size)]
-    job = Job(places, list(range(size)), above, packets - 1, slots, compute, exponents=False)
+    job = Job(places, list(range(size)), above, chunks, slots, compute, exponents=False)
     return simulate(network, [job], costs).jobs[0].ended[:, 0]
 
 
@@ -47,40 +48,38 @@ def test_events_come_in_order_of_time_and_then_of_arrival() -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 4, 16, 32])
-@pytest.mark.parametrize(("packets", "slots", "delay"), [(1000, 64, 1e-5), (769, 128, 5e-4)])
-def test_a_window_that_fills_the_link_takes_the_links_bound(workers: int, packets: int, slots: int, delay: float) -> None:
-    """All packets up one after the other, and the last one's way through the switch and back: however many workers there are."""
+@pytest.mark.parametrize(("chunks", "slots", "delay"), [(1000, 64, 1e-5), (768, 128, 5e-4)])
+def test_a_window_that_fills_the_link_takes_the_links_bound(workers: int, chunks: int, slots: int, delay: float) -> None:
+    """All chunks up one after the other, and the last one's way through the switch and back: however many workers there are."""
     assert slots * TIME >= 2 * (TIME + delay)
-    ended = racks(1, workers, packets, slots, costs=Costs(delay=delay))
-    assert ended == pytest.approx(np.full(workers, packets * TIME + TIME + 2 * delay), rel=1e-9)
+    ended = racks(1, workers, chunks, slots, costs=Costs(delay=delay))
+    assert ended == pytest.approx(np.full(workers, chunks * TIME + TIME + 2 * delay), rel=1e-9)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 5, 10])
 def test_a_small_window_takes_a_round_trip_for_every_window(slots: int) -> None:
     """Little's law: slots / round trip packets a second, where that is less than the link's rate."""
-    delay, packets = 1e-3, 40 * slots
+    delay, chunks = 1e-3, 40 * slots
     trip = 2 * (TIME + delay)
     assert slots * TIME < trip
-    ended = racks(1, 4, packets, slots, costs=Costs(delay=delay))
-    windows = [packets // slots + 1] + [packets // slots] * (slots - 1)  # the first slot announces the sum
-    assert sum(windows) - 1 == packets
-    assert packets / ended[0] == pytest.approx(slots / trip, rel=1e-3 + 1 / 20)
+    ended = racks(1, 4, chunks, slots, costs=Costs(delay=delay))
+    assert chunks / ended[0] == pytest.approx(slots / trip, rel=1e-3 + 1 / 20)
 
 
 @pytest.mark.parametrize("number", [2, 3, 8])
 def test_two_levels_add_the_uplinks_delay_and_not_its_time(number: int) -> None:
-    delay, packets = 1e-5, 2000
-    ended = racks(number, 4, packets, 64, costs=Costs(delay=delay))
-    assert ended == pytest.approx(np.full(4 * number, (packets - 1) * TIME + 4 * (TIME + delay)), rel=1e-9)
+    delay, chunks = 1e-5, 2000
+    ended = racks(number, 4, chunks, 64, costs=Costs(delay=delay))
+    assert ended == pytest.approx(np.full(4 * number, (chunks - 1) * TIME + 4 * (TIME + delay)), rel=1e-9)
 
 
 def test_three_levels_add_as_much_again() -> None:
-    packets, workers = 2000, 16
+    chunks, workers = 2000, 16
     network = Network([Link(TIME)] * (workers + 4 + 2), 7)  # four racks in two pods below one core
     above = {rack: (4 + rack // 2, workers + rack) for rack in range(4)} | {4 + pod: (6, workers + 4 + pod) for pod in range(2)}
-    job = Job([w // 4 for w in range(workers)], list(range(workers)), above, packets - 1, 64, np.zeros((workers, 1)), False)
+    job = Job([w // 4 for w in range(workers)], list(range(workers)), above, chunks, 64, np.zeros((workers, 1)), False)
     ended = simulate(network, [job]).jobs[0].ended[:, 0]
-    assert ended == pytest.approx(np.full(workers, (packets - 1) * TIME + 6 * TIME), rel=1e-9)
+    assert ended == pytest.approx(np.full(workers, (chunks - 1) * TIME + 6 * TIME), rel=1e-9)
 
 
 def test_jobs_share_uplinks() -> None:
@@ -157,4 +156,5 @@ def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(chan
     whole = make_settings(TrialSettings, {"steps": 2, "compute_ms": 1, "workload": "digits-mlp"} | changes)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
     found = computed_trial(whole, 1, known)["metrics"]["tat_median"]
-    assert found == pytest.approx(replay(whole, elements_of(whole)).tat, rel=0.12 if whole.loss else 0.01)
+    (tats,) = replay(whole, elements_of(whole)).tats
+    assert found == pytest.approx(statistics.median(tats), rel=0.12 if whole.loss else 0.001)

@@ -24,9 +24,8 @@ def replayed(scheme: str, **faults: object) -> Replayed:
 def test_without_faults_nothing_is_asked_or_sent_again(scheme: str) -> None:
     found = replayed(scheme)
     assert (found.lost, found.retransmissions, found.queries, found.duplicates) == (0, 0, 0, 0)
-    assert (
-        1.0 <= found.tat / found.bound <= {"switchml": 1.05, "atp": 1.08}[scheme]
-    )  # the bare round's round trip, and ATP's longer way
+    # the bare round's round trip; and ATP's longer way, which the round trip that settles its factor goes, too
+    assert 1.0 <= found.tat / found.bound <= {"switchml": 1.05, "atp": 1.11}[scheme]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -143,10 +143,10 @@ def deliver_status(
         return
     cell = model._current(m)
     receivers = below(model, replace(m, part=cell and cell.part))
-    assert [port for port, _ in sent] == [job.port(link) for link in receivers]
-    for link, (_, data) in zip(receivers, sent, strict=True):
+    assert [port for port, _ in sent] == [job.port(to) for to in receivers]
+    for to, (_, data) in zip(receivers, sent, strict=True):
         assert read(data).mark == level + 1
-        assert read_as(data) == replace(out, worker=link, seen=frozenset(seen))
+        assert read_as(data) == replace(out, worker=to, seen=frozenset(seen))
 
 
 def model_of(job: TestJob) -> ModelSwitch:
@@ -324,7 +324,7 @@ def deliver_result(job: TestJob, made: OfflineSwitch, model: ModelSwitch, m: Mes
         sent = made.send(job.port(link), frame(job.station(link), SWITCH, header, behind(m)))
         predicted = model.result(m, link)
         receivers = below(model, m) if predicted else []
-        assert [port for port, _ in sent] == [job.port(link) for link in receivers]
-        for link, (_, data) in zip(receivers, sent, strict=True):
-            got, copy = as_message(data, RESULT), model.copy(predicted[1], link)
-            assert (got.worker, got.epoch, got.vector, got.exponent, got.part) == (link, m.epoch, copy.vector, m.exponent, m.part)
+        assert [port for port, _ in sent] == [job.port(to) for to in receivers]
+        for to, (_, data) in zip(receivers, sent, strict=True):
+            got, copy = as_message(data, RESULT), model.copy(predicted[1], to)
+            assert (got.worker, got.epoch, got.vector, got.exponent, got.part) == (to, m.epoch, copy.vector, m.exponent, m.part)
