@@ -46,8 +46,8 @@ figures: $(READY) ## run all experiments on TARGET, some hours; QUICK=1: minutes
 USUAL = -n $(TESTS_AT_A_TIME) --dist worksteal $(ON) --timeout=900
 PYTEST = $(BIN)/python -m pytest $(USUAL) $(if $(SLOWEST),--durations=$(SLOWEST))
 
-test: $(READY_EXTRAS) ## run all tests but the deep ones, networks on TARGET; SLOWEST=10 names those that took longest
-	@$(PYTEST)
+test: $(READY_EXTRAS) ## run all tests but the deep ones, networks on TARGET; SLOWEST=10 names those that took longest. DEEP=3/10: and a tenth of the deep ones
+	@$(PYTEST) $(if $(DEEP),--deep-share $(DEEP))
 
 test-unit: $(READY_EXTRAS) ## run those of them that need no network
 	@$(PYTEST) tests/unit

@@ -25,6 +25,7 @@ os.environ["INALAB_CHECKED"] = "1"  # what C leaves undefined ends a process, al
 from inalab.topologies import isolation
 from tests import tiers
 from tests.properties import register_profiles
+from tests.shares import share
 from tests.supervision import INSIDE, Leftovers, again, needed
 from tests.turns import only, turn
 
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test TARGET=bmv2` runs the tests that make networks on real BMv2, and compares the recordings with it."""
     parser.addoption("--target", default="embedded", choices=REAL, help="what runs the switches of networks under test")
     parser.addoption("--deep", action="store_true", help="run the tests of tests/deep.toml, too")
+    parser.addoption("--deep-share", metavar="I/N", help="the I-th of N equal shares of those that make no network")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -79,6 +81,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"tests/deep.toml has patterns that stand for no test: {', '.join(old)}")
     if not config.option.deep:
         left_out = {item for item in items if tiers.deep(item.path, _name(item))}
+        if config.option.deep_share:
+            alone = [item for item in items if item in left_out and not {"network", "labs"} & set(item.path.parts)]
+            try:
+                left_out -= set(share(alone, config.option.deep_share))
+            except ValueError as error:
+                raise pytest.UsageError(str(error)) from None
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=list(left_out))
     items.sort(key=lambda item: not _quiet(item))  # these first: later, they would wait for tests that take long

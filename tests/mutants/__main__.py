@@ -13,8 +13,9 @@ from rich.console import Console
 from inalab.topologies import isolation
 from tests.mutants import report
 from tests.mutants.copies import CopyError
-from tests.mutants.lists import ListError, Mutant, read_lists, share
+from tests.mutants.lists import ListError, Mutant, read_lists
 from tests.mutants.trials import UnsoundError, mutation_run
+from tests.shares import share
 
 INTERRUPTED = 130
 console = Console(width=None if sys.stdout.isatty() else 100, soft_wrap=True, highlight=False, markup=False)
@@ -33,11 +34,11 @@ def main(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         mutants = read_lists(root)
-        chosen = [m for m in share(mutants, *_part(share_)) if name in m.name and (not area or m.area in area)]
+        chosen = [m for m in share(mutants, share_) if name in m.name and (not area or m.area in area)]
         if not chosen:
             raise ListError("no mutant has that area and name in that share")
         raise typer.Exit(_try(root.resolve(), chosen, jobs, patience, unit_only, len(chosen) == len(mutants)))
-    except (CopyError, ListError, UnsoundError) as error:
+    except (CopyError, ListError, UnsoundError, ValueError) as error:
         console.print(f"error: {error}")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
@@ -60,13 +61,6 @@ def _try(root: Path, mutants: list[Mutant], jobs: int, patience: float, unit_onl
     for problem in problems:
         console.print(f"error: {problem}")
     return int(bool(problems))
-
-
-def _part(text: str) -> tuple[int, int]:
-    first, _, second = text.partition("/")
-    if not (first.isdecimal() and second.isdecimal() and 1 <= int(first) <= int(second)):
-        raise ListError(f"{text} is no share: give I/N with I from 1 to N, for example 3/10")
-    return int(first), int(second)
 
 
 if __name__ == "__main__":

@@ -88,8 +88,3 @@ def _parse(path: Path, entry: dict[str, object]) -> Mutant:
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ListError(f"{path.name}, '{entry.get('name')}': {wrong}") from error
-
-
-def share(mutants: list[Mutant], part: int, parts: int) -> list[Mutant]:
-    """The `part`-th (from 1) of `parts` equal shares, each of them spread over all areas."""
-    return mutants[part - 1 :: parts]

@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.mutants.lists import ListError, Mutant, read_lists, share
+from tests.mutants.lists import ListError, Mutant, read_lists
+from tests.shares import share
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0  # seconds, for what takes a few
@@ -172,7 +173,7 @@ def await_sleep(process: subprocess.Popen[str]) -> psutil.Process:
 
 def test_shares_are_all_mutants_once() -> None:
     mutants = [Mutant(area="a", name=str(n), file="f", before="b", after="c", tests=("t",)) for n in range(23)]
-    parts = [share(mutants, part, 10) for part in range(1, 11)]
+    parts = [share(mutants, f"{part}/10") for part in range(1, 11)]
     assert sorted(m.name for part in parts for m in part) == sorted(m.name for m in mutants)
     assert {len(part) for part in parts} == {2, 3}
 

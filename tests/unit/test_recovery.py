@@ -183,6 +183,31 @@ def test_in_a_silence_one_asks_for_all_and_less_and_less_often(monkeypatch: pyte
     assert asked[-1][0] in played.net.urgently
 
 
+def test_a_chunk_that_this_worker_alone_asks_about_has_its_turn_among_those_that_others_ask_about() -> None:
+    """Its packet and the first query are lost. Statuses of all other chunks come for three seconds, as often as others ask."""
+    lost, packets = 5 * SLOTS + 11, []
+
+    def twice(packet: np.ndarray) -> bool:
+        packets.extend([packet] if packet["chunk"] == lost else [])
+        return packet["chunk"] == lost and len(packets) <= 2
+
+    played = Played(twice, never, always)
+    played.other = lambda packet: int(packet["chunk"]) < 5 * SLOTS or lost in played.updates
+
+    def asked_by_others(packet: np.ndarray, peer: int) -> list[tuple[float, np.ndarray]]:
+        found = played.answer(packet, peer)
+        if packet["kind"] == wire.KIND_UPDATE and int(packet["chunk"]) // SLOTS == 5 and packet["chunk"] != lost:
+            status = packet.copy()
+            status["kind"], status["mark"], status["vector"][0] = wire.KIND_STATUS, 0, 2
+            found += [(0.1 + n * RTT / 4, status) for n in range(600)]
+        return found
+
+    played.net.answer = asked_by_others
+    begun = played.clock.now
+    played.sum(7 * SLOTS)
+    assert len(packets) > 2 and played.clock.now < begun + 3
+
+
 def test_two_workers_that_wait_for_each_other_go_on() -> None:
     """What this worker has lost is not the oldest that it waits for, and the other worker waits for it in all chunks."""
     lost = 5 * SLOTS + 11
