@@ -1,6 +1,7 @@
 """What the workers of a group called last, for each other to read: all have to make the same calls in the same order.
 
-A worker that sums over the scheme what another one gives to Gloo would wait for it without end, and so would the other.
+A worker that sums over the scheme what another one gives to Gloo would wait for it without end, and so would the other. Gloo itself
+compares nothing: workers that call it with different operations get numbers, and with different sizes the process may end.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from pathlib import Path
 from inalab.hosts.collective import workers
 
 RECENT = 1024  # calls of a worker that can be read
-WIDTH = 64  # bytes of each
+WIDTH = 96  # bytes of each
 QUIET = 10.0  # seconds without a new call after which workers whose calls differ are stuck
 
 
 class Calls:
     """The calls of one worker of a group, in a file of a folder that all of them share."""
 
-    def __init__(self, folder: Path, group: int, rank: int, names: tuple[int, ...]) -> None:
-        """`rank` is its own, `names` are what the group's workers are called, by rank."""
+    def __init__(self, folder: Path, group: int | str, rank: int, names: tuple[int, ...]) -> None:
+        """`group` is the same on all its workers; `rank` is this one's, `names` are what they are called, by rank."""
         self.names = names
         self.files = [folder / f"calls-{group}-{other}" for other in range(len(names))]
         self.own = os.open(self.files[rank], os.O_CREAT | os.O_WRONLY, 0o600)
@@ -30,10 +31,20 @@ class Calls:
         self.seen: list[bytes] = []  # what all workers had noted when difference() was called last,
         self.since = 0.0  # and since when they had
 
-    def note(self, call: str) -> None:
-        """Begin a call."""
+    def note(self, call: str) -> int:
+        """Begin a call; its number."""
         number = next(self.numbers)
         os.pwrite(self.own, f"{number} {call}".encode()[:WIDTH].ljust(WIDTH), number % RECENT * WIDTH)
+        return number
+
+    def unlike(self, number: int) -> str | None:
+        """Whether workers that have begun the call of this number differ in it, as a sentence."""
+        ranks_of: dict[str, list[int]] = defaultdict(list)
+        for name, file in zip(self.names, self.files, strict=True):
+            for its, call in noted_calls(_read(file, number % RECENT * WIDTH)):
+                if its == number:
+                    ranks_of[call].append(name)
+        return _sentence(number, ranks_of) if len(ranks_of) > 1 else None
 
     def difference(self, quiet: float = QUIET) -> str | None:
         """The first call in which workers differ, as a sentence. Those that have not come to it yet are not in it.
@@ -58,9 +69,22 @@ def _first_difference(noted: list[bytes], names: tuple[int, ...]) -> str | None:
             ranks_of[number][call].append(names[rank])
     for number, calls in sorted(ranks_of.items()):
         if len(calls) > 1:
-            wording = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())
-            return f"the workers differ in call {number} of the group: {wording}"
+            return _sentence(number, calls)
     return None
+
+
+def _sentence(number: int, calls: dict[str, list[int]]) -> str:
+    wording = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())
+    return f"the workers differ in call {number} of the group: {wording}"
+
+
+def _read(file: Path, at: int) -> bytes:
+    """A note; nothing where the worker has not noted so much."""
+    try:
+        with file.open("rb") as opened:
+            return os.pread(opened.fileno(), WIDTH, at)
+    except FileNotFoundError:
+        return b""
 
 
 def noted_calls(octets: bytes) -> list[tuple[int, str]]:

@@ -4,14 +4,19 @@ Why every collective is overridden, also those that are only handed on: torch ca
 interpreter's lock held, and would go on to Gloo's queue with it. A thread of Gloo that has done with a tensor waits for that
 lock while it holds the queue's: neither would ever go on. Gloo's own Python methods release the lock first.
 
-Gloo gets dense copies of strided tensors (hosts.dense).
+Gloo gets dense copies of strided tensors (hosts.dense). It does not compare what workers call, so that is done here, with notes: by
+the last worker that comes, before Gloo begins, and by each when its call is over or has failed.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,6 +40,8 @@ from inalab.hosts.reductions import write
 from inalab.hosts.tally import tally
 from inalab.hosts.virtual_script import Meeting, PendingMessage, Simulation, current
 
+LOOK = 1.0  # seconds between two looks at what others call, while Gloo waits for them
+
 
 class GlooGroup(dist.ProcessGroup):
     """Gloo. Calls are noted for the other workers, where somebody reads them, and counted."""
@@ -46,6 +53,7 @@ class GlooGroup(dist.ProcessGroup):
         super().__init__(rank, size)  # type: ignore[call-arg] # without a store of its own
         self.ranks, self.simulation, self.timeout = ranks, simulation, timeout.total_seconds()
         self.calls: Calls | None = None
+        self.by_gloo: Calls | None = None  # those that Gloo carries, in an order of their own
         if simulation is not None:
             simulation.ask(Meeting(ranks))
         self.gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
@@ -55,8 +63,7 @@ class GlooGroup(dist.ProcessGroup):
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
         """See torch.distributed.all_reduce."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else tensors
-        call = described(given[0]) if len(given) == 1 else "all_reduce"
-        return _timed(lambda: self._carried(call, "allreduce", (given,), opts or AllreduceOptions()))
+        return _timed(lambda: self._carried("all_reduce", "allreduce", (given,), opts or AllreduceOptions()))
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
         """See torch.distributed.all_reduce_coalesced: each tensor has its own carrier."""
@@ -118,7 +125,7 @@ class GlooGroup(dist.ProcessGroup):
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """See torch.distributed.monitored_barrier."""
-        self._noted("monitored_barrier", ())
+        self._noted("monitored_barrier", (), None)
         self.gloo.monitored_barrier(timeout or timedelta(seconds=self.timeout), wait_all_ranks)
 
     def send(self, tensors: Any, rank: int, tag: int) -> Any:
@@ -144,25 +151,86 @@ class GlooGroup(dist.ProcessGroup):
 
     def _carried(self, call: str, method: str, tensors: tuple[Any, ...], *options: Any, writes: bool = True) -> Any:
         """Have Gloo carry a call by one of its methods. The first tensors are those it `writes` to, the last are those given."""
-        self._noted(call, tensors[-1:])
+        differ = self._noted(call, tensors[-1:], options[-1] if options else None)
         pairs = [dense_ones(each) for each in tensors]
         work, back = getattr(self.gloo, method)(*(dense for dense, _ in pairs), *options), pairs[0][1] if pairs and writes else []
-        if not back:
+        if not back and differ is None:
             return work
 
         def give_back() -> None:
             for own, copy in back:
                 write(own, copy)
 
-        return Followed(work, give_back, flat(tensors[0]))
+        result = flat(tensors[0]) if tensors else []
+        return Compared(work, give_back, result, differ, self._stuck) if differ else Followed(work, give_back, result)
 
-    def _noted(self, call: str, given: tuple[Any, ...]) -> None:
-        """Gloo carries a call with these tensors; "" is one of a worker alone."""
+    def _noted(self, call: str, given: tuple[Any, ...], options: Any) -> Callable[[], str | None] | None:
+        """Gloo carries a call with these tensors; "" is one of a worker alone. What tells how the workers differ in it, if that can
+        be known; RuntimeError if they do so already."""
         tally.left_to_gloo(given)
         if self.simulation is not None and call:
             self.simulation.ask(Meeting(self.ranks))
-        if self.calls and call:
-            self.calls.note(call)
+        if not call:
+            return None
+        what = described(call, flat(given), options, self.ranks)
+        if self.calls:
+            self.calls.note(what)
+        if self.by_gloo is None:
+            return None
+        differ = partial(self.by_gloo.unlike, self.by_gloo.note(what))
+        if difference := differ():
+            raise RuntimeError(difference)
+        return differ
+
+    def _stuck(self) -> str | None:
+        """Workers of which one has given to the scheme what another one has given to Gloo."""
+        return self.calls.difference() if self.calls else None
+
+
+class Compared(Followed):
+    """Work of Gloo's whose call is compared with the other workers' once it is over, or has failed."""
+
+    def __init__(
+        self, work: Any, follow: Callable[[], None], result: list[torch.Tensor], differ: Callable[[], str | None],
+        stuck: Callable[[], str | None],
+    ) -> None:  # fmt: skip
+        """`differ` tells how the workers differ in the call, `stuck` why it may never be over otherwise."""
+        super().__init__(work, self._compare, result)
+        self.then, self.differ, self.stuck = follow, differ, stuck
+
+    def _compare(self) -> None:
+        if difference := self.differ():
+            raise RuntimeError(difference)
+        self.then()
+
+    def _over(self) -> threading.Event:
+        """What happens when Gloo's work is over. Its reduce-scatters have no future: only who waits learns that they are over."""
+        over = threading.Event()
+
+        def wait() -> None:
+            with suppress(RuntimeError):  # which the next one who waits gets, too
+                self.work.wait()
+            over.set()
+
+        try:
+            self.work.get_future().add_done_callback(lambda _: over.set())
+        except RuntimeError:
+            threading.Thread(target=wait, daemon=True).start()
+        return over
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """See Followed. Who waits for a worker that makes another call is told so within seconds."""
+        until = time.monotonic() + timeout.total_seconds() if timeout else math.inf
+        over = self._over()
+        while not over.wait(min(LOOK, until - time.monotonic())) and time.monotonic() < until:
+            if difference := self.differ() or self.stuck():
+                raise RuntimeError(difference)
+        try:
+            return super().wait(timeout)
+        except RuntimeError as error:
+            if difference := self.differ():
+                raise RuntimeError(difference) from error
+            raise
 
 
 def options(op: Any) -> AllreduceOptions:
@@ -185,6 +253,18 @@ def _timed(all_reduce: Callable[[], Any]) -> Any:
     return work
 
 
-def described(tensor: torch.Tensor) -> str:
-    """An all-reduce by Gloo, as a note."""
-    return f"all_reduce of {tensor.numel()} {str(tensor.dtype).removeprefix('torch.')} over Gloo"
+ALIKE = ("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor")
+
+
+def described(call: str, given: list[torch.Tensor], options: Any, ranks: tuple[int, ...]) -> str:
+    """A call of Gloo's, as a note: all that has to be the same on all workers."""
+    words = [call]
+    if call in ALIKE and given:
+        dtypes = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in given})
+        words.append(f"of {sum(tensor.numel() for tensor in given)} {' '.join(dtypes)}")
+    op = getattr(options, "reduceOp", None)
+    if op is not None and op != dist.ReduceOp.SUM:
+        words.append(f"by {getattr(op, 'op', op).name}")
+    if (root := getattr(options, "rootRank", None)) is not None:
+        words.append(f"with root {ranks[root]}")
+    return " ".join([*words, "over Gloo"])

@@ -24,6 +24,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from zlib import crc32
 
 import torch
 import torch.distributed as dist
@@ -101,7 +102,11 @@ class InaProcessGroup(GlooGroup):
         self.own = False  # its part of the switches is not the job's
         self.channel: Channel | None = None  # for sums
         self.copying: Channel | None = None  # for all-gathers and broadcasts, which no sum holds up
-        if not self.place.scheme.native and (self._has_job(store) or self._has_own(name)):
+        if self.place.scheme.native:
+            return
+        if options.notes is not None and name:
+            self.by_gloo = Calls(options.notes.folder, f"gloo-{crc32(name.encode())}", rank, self.ranks)
+        if self._has_job(store) or self._has_own(name):
             self._join(name)
 
     def _has_job(self, store: Any) -> bool:
@@ -308,6 +313,9 @@ class InaProcessGroup(GlooGroup):
             tally.count(self.counters())
             self.channel = self.copying = None
             self._leave()
+        if self.by_gloo is not None:
+            self.by_gloo.close()
+            self.by_gloo = None
 
     def _leave(self) -> None:
         """The job's part of the switches may be another group's."""

@@ -68,6 +68,9 @@ class GlooWork:
     def get_future(self) -> torch.futures.Future[Any]:
         return self.future
 
+    def wait(self) -> None:
+        self.future.wait()
+
 
 class GlooCalls:
     """Stands for Gloo, and keeps what is handed on to it."""
@@ -91,8 +94,8 @@ def bare(**given: Any) -> Any:
     """A group with these attributes that has neither a thread nor a Gloo group of its own."""
     made: Any = InaProcessGroup.__new__(InaProcessGroup)
     vars(made).update(
-        gloo=GlooCalls(), channel=None, copying=None, calls=None, begun=[], place=place(), options=Options(place()), turn=threading.Lock(),
-        rank=lambda: 0, size=lambda: 1, simulation=None,
+        gloo=GlooCalls(), channel=None, copying=None, calls=None, by_gloo=None, begun=[], place=place(), options=Options(place()), turn=threading.Lock(),
+        rank=lambda: 0, size=lambda: 1, ranks=(0,), simulation=None,
     )  # fmt: skip
     if collective := given.pop("collective", None):
         made.channel = SimpleNamespace(collective=collective, sums=InTurn(collective, SOCKETS), has=lambda operation: False)

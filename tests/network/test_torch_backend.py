@@ -95,6 +95,14 @@ def test_random_programs_in_random_groups_end_as_over_gloo() -> None:
     assert "carried" in done.stderr and "have no part" not in done.stdout
 
 
+def test_a_worker_that_calls_otherwise_than_the_others_is_named_to_all() -> None:
+    """By the scheme or by Gloo, in size, dtype, operation, root or collective; each time in a new group."""
+    done = launch("--", "tests/scripts/one_off.py", "1", "7")
+    told = [line for line in done.stdout.splitlines() if "] program" in line]
+    assert len(re.findall(r"^\[\d\] told ", done.stdout, re.M)) == 4 and len(told) >= 14
+    assert all("the workers differ in call" in line or "the workers sum different" in line for line in told), told
+
+
 def test_a_group_that_is_destroyed_or_whose_process_has_forked_leaves_its_port_to_the_next() -> None:
     """One with a call under way that never ends, and one whose child lives on; and a parameter is broadcast."""
     done = launch("--", "tests/scripts/successors.py")

@@ -44,6 +44,19 @@ def test_the_first_call_that_differs_is_told_with_the_workers_of_each(tmp_path: 
         )
 
 
+def test_how_workers_differ_in_one_call_is_told_at_once_by_those_that_have_begun_it(tmp_path: Path) -> None:
+    first, second, third = group(tmp_path)
+    assert first.note("barrier") == second.note("barrier") == third.note("broadcast of 4 int8") == 1
+    assert first.unlike(1) == (
+        "the workers differ in call 1 of the group: barrier on workers 0, 1; broadcast of 4 int8 on worker 2"
+    )
+    assert first.note("barrier") == 2 and first.unlike(2) is second.unlike(2) is None
+    second.note("broadcast of 4 int8")
+    assert "call 2 of the group: barrier on worker 0; broadcast of 4 int8 on worker 1" in str(first.unlike(2))
+    alone = Calls(tmp_path, 78, 0, (0, 1))  # the other one has not come
+    assert alone.unlike(alone.note("barrier")) is None
+
+
 def test_workers_that_are_ahead_or_have_not_begun_do_not_differ(tmp_path: Path, clock: Clock) -> None:
     first = Calls(tmp_path, 77, 0, (0, 1, 2))
     assert difference(first, clock) is None

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inalab.hosts import exact
+from inalab.hosts.callbacks import Callbacks
 from inalab.hosts.collective import Call, Label
 from inalab.hosts.dense import dense_ones, flat
 from inalab.hosts.drivers.sockets import SOCKETS
@@ -163,6 +164,20 @@ def test_a_callback_can_wait_for_another_sum_and_for_its_future() -> None:
     second.finish()
     third.finish()
     assert over.wait(20) and after.value() == "done"
+
+
+def test_what_a_callback_begins_is_completed_beside_it_and_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Callbacks, "PATIENCE", 60.0)
+    made, over = Callbacks(), threading.Event()
+
+    def callback() -> None:
+        deeper = threading.Event()
+        made.put(made.level, deeper.set)
+        if deeper.wait(10):
+            over.set()
+
+    made.put(made.level, callback)
+    assert over.wait(20)
 
 
 def over_in_a_callback() -> bool:

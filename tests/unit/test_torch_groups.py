@@ -190,6 +190,59 @@ def test_gloo_keeps_no_weights() -> None:
     assert len(group.gloo.given) == 1
 
 
+# --- what Gloo does not compare
+
+
+def test_a_call_of_gloos_in_which_workers_differ_is_told_before_it_begins_or_when_it_is_over(tmp_path: Path) -> None:
+    here, there = (Calls(tmp_path, "gloo", rank, (4, 7)) for rank in range(2))
+    group, x = bare(by_gloo=here, ranks=(4, 7)), torch.ones(3, dtype=torch.int64)
+    there.note("all_reduce of 3 int64 by MAX over Gloo")
+    with pytest.raises(
+        RuntimeError, match=r"call 1 of the group: all_reduce of 3 int64 over Gloo on worker 4; .* by MAX over Gloo on worker 7"
+    ):
+        group.allreduce([x])
+    assert group.gloo.given == []
+    work = group.allreduce([x])
+    there.note("all_reduce of 5 int64 over Gloo")
+    work.work.future.set_result([x])
+    with pytest.raises(
+        RuntimeError, match="differ in call 2 of the group: all_reduce of 3 int64 over Gloo on worker 4; all_reduce of 5"
+    ):
+        work.wait()
+    work = group.allreduce([x])
+    there.note("all_reduce of 3 int64 over Gloo")
+    work.work.future.set_result([x])
+    assert work.wait() and work.result() == [x]
+
+
+def test_who_waits_for_a_worker_that_makes_another_call_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gloo never has done; nor has the scheme, to which the other worker has given its tensor."""
+    monkeypatch.setattr("inalab.hosts.gloo_group.LOOK", 0.01)
+    here, there = (Calls(tmp_path, "gloo", rank, (0, 1)) for rank in range(2))
+    group = bare(by_gloo=here, ranks=(0, 1))
+    work = group.allreduce([torch.ones(3).double()])
+    there.note("barrier over Gloo")
+    with pytest.raises(RuntimeError, match="differ in call 1 of the group: all_reduce of 3 float64 over Gloo on worker 0; barrier"):
+        work.wait()
+    group.calls = SimpleNamespace(note=lambda call: None, difference=lambda: "one sums over the scheme")
+    there.note("all_reduce of 3 float64 over Gloo")
+    with pytest.raises(RuntimeError, match="one sums over the scheme"):
+        group.allreduce([torch.ones(3).double()]).wait()
+
+
+def test_a_call_of_gloos_that_has_no_future_is_waited_for_and_fails_as_gloo_says(tmp_path: Path) -> None:
+    class NoFuture:
+        def get_future(self) -> Any:
+            raise RuntimeError("not implemented")
+
+        def wait(self) -> None:
+            raise RuntimeError("connection closed")
+
+    group = bare(by_gloo=Calls(tmp_path, "gloo", 0, (0,)), gloo=SimpleNamespace(_reduce_scatter_base=lambda *given: NoFuture()))
+    with pytest.raises(RuntimeError, match="connection closed"):
+        group.reduce_scatter_single(torch.ones(1), torch.ones(1)).wait()
+
+
 # --- what workers note for each other
 
 
@@ -199,26 +252,26 @@ def test_a_group_notes_every_collective_by_its_name(tmp_path: Path) -> None:
         "all_reduce of 4 float32 over doubling": [lambda: group.allreduce([t]), lambda: group.allreduce([t.half()])],
         "all_reduce of 4 int32 over doubling": [lambda: group.sum(t.int())],
         "all_reduce of 4 float64 over Gloo": [lambda: group.allreduce([t.double()]), lambda: group.sum(t.double())],
-        "all_reduce of 4 float16 over Gloo": [lambda: group.allreduce([t.half()], _reduced_by(dist.ReduceOp.MAX))],
+        "all_reduce of 4 float16 by MAX over Gloo": [lambda: group.allreduce([t.half()], _reduced_by(dist.ReduceOp.MAX))],
         "all_reduce of 5 float32 over doubling": [lambda: group.allreduce_coalesced([torch.ones(5)], dist.AllreduceCoalescedOptions())],
         "scaled_sum of 4 float32 over doubling": [lambda: group.allreduce([t], _reduced_by(dist._make_nccl_premul_sum(0.5)))],
-        "broadcast": [lambda: group.broadcast([t], dist.BroadcastOptions())],
-        "all_gather": [lambda: group.allgather([[torch.ones(4)]], [t])],
-        "all_gather_into_tensor": [
+        "broadcast of 4 float32 with root 0 over Gloo": [lambda: group.broadcast([t], dist.BroadcastOptions())],
+        "all_gather of 4 float32 over Gloo": [lambda: group.allgather([[torch.ones(4)]], [t])],
+        "all_gather_into_tensor of 4 float32 over Gloo": [
             lambda: group.all_gather_single(torch.ones(4), t), lambda: group.all_gather_single_coalesced([torch.ones(4)], [t])
         ],
-        "reduce_scatter": [lambda: group.reduce_scatter([torch.ones(4).double()], [[t.double()]])],
-        "reduce_scatter_tensor": [lambda: group.reduce_scatter_single(torch.ones(4).double(), t.double())],
+        "reduce_scatter of 4 float64 over Gloo": [lambda: group.reduce_scatter([torch.ones(4).double()], [[t.double()]])],
+        "reduce_scatter_tensor of 4 float64 over Gloo": [lambda: group.reduce_scatter_single(torch.ones(4).double(), t.double())],
         "reduce_scatter of 4 float32 over doubling": [
             lambda: group.reduce_scatter([torch.ones(4)], [[t]]), lambda: group.reduce_scatter_single(torch.ones(4), t),
             lambda: group.reduce_scatter_single_coalesced([torch.ones(4)], [t]),
         ],
-        "all_to_all_single": [lambda: group.all_to_all_single(torch.ones(4), t, [], [])],
-        "all_to_all": [lambda: group.alltoall([torch.ones(4)], [t], dist.AllToAllOptions())],
-        "reduce": [lambda: group.reduce([t], dist.ReduceOptions())],
-        "gather": [lambda: group.gather([[torch.ones(4)]], [t], dist.GatherOptions())],
-        "scatter": [lambda: group.scatter([torch.ones(4)], [[t]], dist.ScatterOptions())],
-        "barrier": [group.barrier],
+        "all_to_all_single over Gloo": [lambda: group.all_to_all_single(torch.ones(4), t, [], [])],
+        "all_to_all over Gloo": [lambda: group.alltoall([torch.ones(4)], [t], dist.AllToAllOptions())],
+        "reduce of 4 float32 with root 0 over Gloo": [lambda: group.reduce([t], dist.ReduceOptions())],
+        "gather with root 0 over Gloo": [lambda: group.gather([[torch.ones(4)]], [t], dist.GatherOptions())],
+        "scatter with root 0 over Gloo": [lambda: group.scatter([torch.ones(4)], [[t]], dist.ScatterOptions())],
+        "barrier over Gloo": [group.barrier],
     }  # fmt: skip
     expected = []
     for name, ways in calls.items():
