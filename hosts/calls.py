@@ -15,7 +15,7 @@ from pathlib import Path
 from inalab.hosts.collective import workers
 
 RECENT = 1024  # calls of a worker that can be read
-WIDTH = 96  # bytes of each
+WIDTH = 128  # bytes of each: a page has a whole number of them, so none is read half written
 QUIET = 10.0  # seconds without a new call after which workers whose calls differ are stuck
 
 
@@ -38,13 +38,20 @@ class Calls:
         return number
 
     def unlike(self, number: int) -> str | None:
-        """Whether workers that have begun the call of this number differ in it, as a sentence."""
-        ranks_of: dict[str, list[int]] = defaultdict(list)
+        """Whether workers that have begun the call of this number differ in it, as a sentence. Two looks have to find the same."""
+        first = self._noted(number)
+        if len(first) < 2 or self._noted(number) != first:
+            return None
+        return _sentence(number, first)
+
+    def _noted(self, number: int) -> dict[str, list[int]]:
+        """What the workers call by this number, with their names."""
+        names_of: dict[str, list[int]] = defaultdict(list)
         for name, file in zip(self.names, self.files, strict=True):
             for its, call in noted_calls(_read(file, number % RECENT * WIDTH)):
                 if its == number:
-                    ranks_of[call].append(name)
-        return _sentence(number, ranks_of) if len(ranks_of) > 1 else None
+                    names_of[call].append(name)
+        return names_of
 
     def difference(self, quiet: float = QUIET) -> str | None:
         """The first call in which workers differ, as a sentence. Those that have not come to it yet are not in it.

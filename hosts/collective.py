@@ -106,6 +106,7 @@ class Call(Enum):
 
     ALL_REDUCE, AVERAGE, SCALED_SUM, REDUCE_SCATTER, REDUCE_SCATTER_AVERAGE, SCALED_REDUCE_SCATTER = range(6)
     ALL_GATHER, BROADCAST, COMBINE = 6, 7, 8
+    REDUCE, REDUCE_AVERAGE, SCALED_REDUCE = 9, 10, 11
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ class Label:
     in which sums start.
 
     `call` and `floats` are for telling workers apart that sum different things: what the sum is for, and, where the integers that
-    are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends, and
-    a number of the operation and the dtype of a COMBINE. `octets` is the size of what is copied, whose last word may be filled up.
+    are summed stand for so many floats (hosts.exact), how many these are. `root` is the worker whose tensor a BROADCAST sends, or
+    who has the sum of a REDUCE, and a number of the operation and the dtype of a COMBINE. `octets` is the size of what is copied,
+    whose last word may be filled up.
     """
 
     name: str = ""
@@ -137,12 +139,13 @@ class Operation(Enum):
     CHANGE  what a worker gives is added to what is kept under that name, without waiting for the others; it has what is kept then
     FETCH   a worker has what is kept then, and gives nothing but the shape
 
+    REDUCE     the label's root has the sum, and the others nothing
     SCATTER    each has an equal part of the sum, by its rank
     GATHER     each has the tensors of all, one behind the other
     BROADCAST  each has the tensor of the label's root
     """
 
-    SUM, KEEP, CHANGE, FETCH, SCATTER, GATHER, BROADCAST = range(7)
+    SUM, KEEP, CHANGE, FETCH, SCATTER, GATHER, BROADCAST, REDUCE = range(8)
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ class GlooGroup(dist.ProcessGroup):
                 write(own, copy)
 
         result = flat(tensors[0]) if tensors else []
-        return Compared(work, give_back, result, differ, self._stuck) if differ else Followed(work, give_back, result)
+        return Compared(work, give_back, result, differ, self._failed) if differ else Followed(work, give_back, result)
 
     def _noted(self, call: str, given: tuple[Any, ...], options: Any) -> Callable[[], str | None] | None:
         """Gloo carries a call with these tensors; "" is one of a worker alone. What tells how the workers differ in it, if that can
@@ -182,9 +182,9 @@ class GlooGroup(dist.ProcessGroup):
             raise RuntimeError(difference)
         return differ
 
-    def _stuck(self) -> str | None:
-        """Workers of which one has given to the scheme what another one has given to Gloo."""
-        return self.calls.difference() if self.calls else None
+    def _failed(self) -> str | None:
+        """One of the workers may have given to the scheme what another one has given to Gloo."""
+        return self.calls.difference(quiet=0) if self.calls else None
 
 
 class Compared(Followed):
@@ -192,11 +192,11 @@ class Compared(Followed):
 
     def __init__(
         self, work: Any, follow: Callable[[], None], result: list[torch.Tensor], differ: Callable[[], str | None],
-        stuck: Callable[[], str | None],
+        failed: Callable[[], str | None],
     ) -> None:  # fmt: skip
-        """`differ` tells how the workers differ in the call, `stuck` why it may never be over otherwise."""
+        """`differ` tells how the workers differ in the call, `failed` how they may differ otherwise, once it has failed."""
         super().__init__(work, self._compare, result)
-        self.then, self.differ, self.stuck = follow, differ, stuck
+        self.then, self.differ, self.failed = follow, differ, failed
 
     def _compare(self) -> None:
         if difference := self.differ():
@@ -208,7 +208,7 @@ class Compared(Followed):
         over = threading.Event()
 
         def wait() -> None:
-            with suppress(RuntimeError):  # which the next one who waits gets, too
+            with suppress(Exception):  # which the next one who waits gets, too
                 self.work.wait()
             over.set()
 
@@ -223,12 +223,13 @@ class Compared(Followed):
         until = time.monotonic() + timeout.total_seconds() if timeout else math.inf
         over = self._over()
         while not over.wait(min(LOOK, until - time.monotonic())) and time.monotonic() < until:
-            if difference := self.differ() or self.stuck():
-                raise RuntimeError(difference)
-        try:
-            return super().wait(timeout)
-        except RuntimeError as error:
             if difference := self.differ():
+                raise RuntimeError(difference)
+        left = timedelta(seconds=max(until - time.monotonic(), 0.001)) if timeout else timeout
+        try:
+            return super().wait(left)
+        except RuntimeError as error:
+            if difference := self.differ() or self.failed():
                 raise RuntimeError(difference) from error
             raise
 
@@ -266,5 +267,5 @@ def described(call: str, given: list[torch.Tensor], options: Any, ranks: tuple[i
     if op is not None and op != dist.ReduceOp.SUM:
         words.append(f"by {getattr(op, 'op', op).name}")
     if (root := getattr(options, "rootRank", None)) is not None:
-        words.append(f"with root {ranks[root]}")
+        words.append(f"with root {ranks[root] if 0 <= root < len(ranks) else root}")
     return " ".join([*words, "over Gloo"])

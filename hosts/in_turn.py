@@ -20,7 +20,13 @@ from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 
 COMPARED = (Operation.SUM, Operation.KEEP)  # of which each worker has the whole sum
-COLLECTIVE = (*COMPARED, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)  # that all workers begin, in the same order
+COLLECTIVE = (
+    *COMPARED,
+    Operation.REDUCE,
+    Operation.SCATTER,
+    Operation.GATHER,
+    Operation.BROADCAST,
+)  # that all workers begin, in the same order
 
 
 class InTurn:

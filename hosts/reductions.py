@@ -46,6 +46,11 @@ class Reduction:
         """For a reduce-scatter."""
         return Call(self.call.value + Call.REDUCE_SCATTER.value)
 
+    @property
+    def reduced(self) -> Call:
+        """For a reduce, to one worker."""
+        return Call(self.call.value + Call.REDUCE.value)
+
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
         """What a worker gives, as float32 or int32, contiguous; the tensor itself where that is the same."""
         values = tensor.detach().resolve_neg().to(torch.float32 if tensor.dtype in FLOATS else torch.int32)

@@ -21,14 +21,14 @@ import os
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from secrets import token_hex
 from typing import Any
-from zlib import crc32
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, ReduceScatterOptions
+from torch._C._distributed_c10d import PrefixStore, ReduceOptions, ReduceScatterOptions
 
 from inalab.hosts.calls import Calls
 from inalab.hosts.channel import Channel
@@ -104,10 +104,10 @@ class InaProcessGroup(GlooGroup):
         self.copying: Channel | None = None  # for all-gathers and broadcasts, which no sum holds up
         if self.place.scheme.native:
             return
-        if options.notes is not None and name:
-            self.by_gloo = Calls(options.notes.folder, f"gloo-{crc32(name.encode())}", rank, self.ranks)
         if self._has_job(store) or self._has_own(name):
             self._join(name)
+        if options.notes is not None and name:
+            self.by_gloo = Calls(options.notes.folder, f"gloo-{_drawn(PrefixStore('notes', store), rank)}", rank, self.ranks)
 
     def _has_job(self, store: Any) -> bool:
         """Whether it is a group of all workers while no other has the job's part of the switches."""
@@ -215,7 +215,12 @@ class InaProcessGroup(GlooGroup):
         return self._summed(tensor, PLAIN, label, operation)
 
     def _summed(
-        self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM, part: Part | None = None
+        self,
+        tensor: torch.Tensor,
+        how: Reduction,
+        label: Label,
+        operation: Operation = Operation.SUM,
+        part: Part | Gathered | None = None,
     ) -> Any:
         call = described(tensor, self.place.scheme.name, label.call) if operation in COLLECTIVE else ""
         return self._begun(self.channel, call, tensor, label, operation, how, part)
@@ -253,6 +258,18 @@ class InaProcessGroup(GlooGroup):
         if (how := self._how(whole, opts.reduceOp)) is None:
             return super().reduce_scatter(outputs, inputs, opts)
         return self._kept(outputs[0], whole, how)
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override] # one of torch's overloads
+        """See torch.distributed.reduce. What the others have given stays as it is."""
+        opts = opts or ReduceOptions()
+        tensor = tensors[0]
+        how = self._how(tensor, opts.reduceOp) if len(tensors) == 1 and tensor.numel() else None
+        if how is None:
+            return super().reduce(tensors, opts)
+        part = Part(tensor, 0, 1) if opts.rootRank == self.rank() else Gathered([])
+        assert self.channel is not None
+        operation = Operation.REDUCE if self.channel.has(Operation.REDUCE) else Operation.SUM
+        return self._summed(tensor, how, replace(label_of(tensor, how, how.reduced), root=opts.rootRank), operation, part)
 
     def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Any:
         """Sum all workers' parts, and keep this worker's."""
@@ -332,6 +349,13 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
         all_free = all(int(store.get(f"free/{other}")) for other in range(size))
         store.set("epoch", str(draw() if all_free else NONE))
     return int(store.get("epoch"))
+
+
+def _drawn(store: Any, rank: int) -> str:
+    """What no other group of the launch is called, whichever process made it; the same on all workers."""
+    if rank == 0:
+        store.set("drawn", token_hex(8))
+    return str(store.get("drawn").decode())
 
 
 def label_of(tensor: torch.Tensor, how: Reduction, call: Call) -> Label:

@@ -140,15 +140,13 @@ def _numbered(plan: NetworkPlan, job: JobPlan, name: str) -> dict[int, str]:
 
 
 def _above(plan: NetworkPlan, job: JobPlan, name: str) -> SwitchPlan | None:
-    """Where a switch sends a job's sums."""
-    return None if job.in_one_rack else plan.above(name, job.number)
+    """Where a switch sends a job's sums: nowhere if all its workers are below."""
+    return None if len(job.ranks_below(plan, name)) == job.size else plan.above(name, job.number)
 
 
 def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool) -> None:
     """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's. The sums of
-    workers in one rack stay there."""
-    if job.in_one_rack and plan.switches[name].rack is None:
-        return
+    workers in one rack, or in one pod, stay there."""
     stations = {host.name: host.station for host in job.hosts} | {s.name: s.station for s in plan.switches.values()}
     below = _numbered(plan, job, name)
     ports = {host.name: job.port or switchml.UDP_PORT for host in job.hosts}
@@ -163,7 +161,7 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: 
         )
         for number, child in below.items()
     ]
-    if not children:
+    if not children or any(c.switch and len(c.ranks) == job.size for c in children):
         return
     above = _above(plan, job, name)
     parent = switchml.Parent(plan.port(name, above.name), above.station, plan.number(name)) if above else None

@@ -48,34 +48,39 @@ class Pool:
 
 
 def admit(commands: Commands, number: int, pool: Pool, own: Station, children: list[Child], parent: Parent | None) -> None:
-    """Admit a job at a switch with this address: its pool, its workers (or racks), and the switch above; and the trees of owners
-    below, in which the switch above may be a child."""
+    """Admit a job at a switch with this address: its pool, its workers (or racks), and the switch above.
+
+    The owners below have trees of their own, in which the switch above may be a child; none where a worker has the bit that it has
+    there.
+    """
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
-    if len(children) > (most := MAX_WORKERS - (parent is not None)):
-        raise ValueError(f"{len(children)} workers below one switch: the program holds {most}")
+    if len(children) > MAX_WORKERS:
+        raise ValueError(f"{len(children)} workers below one switch: the program holds {MAX_WORKERS}")
     links = {c.number: c for c in children}
     everyone = _multicast(commands, group := FIRST_JOB_GROUP + number, links)
     commands.add(
         f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {int(parent is not None)}"
     )
-    numbers_there = {c.number: PARENT for c in children if c.switch}
-    if parent is not None:
+    owners = parent is None or PARENT not in links
+    if parent is not None and owners:
         links[PARENT] = Child(PARENT, parent.port, parent.station)
-        numbers_there[PARENT] = parent.number
     for link, c in links.items():
         s = c.station
         commands.add(
             f"table_add admission.workers admit_worker {number} {link} {c.port} {s.mac} {s.ip} =>",
             f"table_add addresser.destinations to_worker {number} {link + 1} => {s.mac} {s.ip} {c.udp_port}",
         )
-    for link, there in numbers_there.items():
-        port, s = links[link].port, links[link].station
+    switches = [(c.number, PARENT, c.port, c.station) for c in children if c.switch and owners]
+    if parent is not None:
+        switches.append((PARENT, parent.number, parent.port, parent.station))
+    for link, there, port, s in switches:
         commands.add(
             f"table_add admission.parents admit_parent {number} {port} {s.mac} {s.ip} => {link}",
             f"table_add sender.uplinks to_parent {number} {link} => {port} {there} {own.mac} {own.ip} {s.mac} {s.ip}",
         )
-    _own(commands, number, links)
+    if owners:
+        _own(commands, number, links)
 
 
 def _own(commands: Commands, number: int, links: dict[int, Child]) -> None:

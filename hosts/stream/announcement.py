@@ -22,7 +22,8 @@ EXACT = 3  # code of float32 of which each element is summed as several integers
 NAMES = {1: "float32", 2: "int32", EXACT: "float32"}
 SHARED_BITS = 24
 ROOT = 36  # bits of the number of elements of calls that have a root
-ROOTED = {Call.BROADCAST: "from worker", Call.COMBINE: "of kind"}
+REDUCES = (Call.REDUCE, Call.REDUCE_AVERAGE, Call.SCALED_REDUCE)
+ROOTED = {Call.BROADCAST: "from worker", Call.COMBINE: "of kind", **dict.fromkeys(REDUCES, "to worker")}
 
 
 def tag(x: NDArray[Any], empties: int = 0, label: Label = UNNAMED) -> int:
@@ -100,7 +101,7 @@ def _described(low: int, high: int, names: list[int]) -> str:
     root, elements = 0, above
     if call < len(Call) and (what := ROOTED.get(Call(call))):
         root, elements = divmod(above, 1 << ROOT)
-        of_worker = call == Call.BROADCAST.value and root < len(names)
+        of_worker = call != Call.COMBINE.value and root < len(names)
         by += f" {what} {names[root] if of_worker else root}"
     if not high & 3:
         return f"{elements:,} bytes{by}{behind}"

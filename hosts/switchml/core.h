@@ -3,7 +3,7 @@
 
 #include "../stream/core.h"
 
-enum switchml_sizes { SWITCHML_LEVELS = 3 }; /* of switches, at most */
+enum switchml_sizes { SWITCHML_LEVELS = 3 }; /* of switches, at most, from the workers to the job's root */
 
 typedef struct {
     int64_t round;    /* the next of the slot, or the one that is outstanding */

@@ -321,6 +321,8 @@ static bool learn(SwitchML *w, const SwitchmlStatus *status, bool *lacks) {
     uint32_t seen = big(status->seen);
     if (packet->mark < SWITCHML_LEVELS)
         slot->seen[packet->mark] = seen;
+    else if (w->stream.rows[row].part)
+        slot->seen[SWITCHML_LEVELS - 1] = seen; /* to an owner's switch it may be as far again from the root */
     *lacks = packet->mark == 0 && !(seen >> w->worker & 1);
     return !*lacks || packet->exponent == (uint8_t)w->stream.rows[row].tries;
 }

@@ -16,6 +16,7 @@ from inalab.hosts.switchml import wire
 HOW = {name: enum("stream_recovery")[value] for name, value in (("ask", "ASKING"), ("paper", "RESENDING"))}
 WAYS = enum("stream_way")
 BITS = 32  # of a switch's bitmap
+PARENT = BITS - 1  # that of the switch above, in the tree of an owner below
 
 
 class SwitchML(Stream):
@@ -26,7 +27,7 @@ class SwitchML(Stream):
     `recovery` is "ask" or "paper" (recovery.c).
     """
 
-    operations = (Operation.SUM, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)
+    operations: tuple[Operation, ...] = (Operation.SUM, Operation.REDUCE, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)
 
     def __init__(
         self, membership: Membership, epoch: int, slots: int, k: int, patience: float = 30.0, scaling: float | None = None,
@@ -42,6 +43,8 @@ class SwitchML(Stream):
         self._set_up(ffi.gc(core, library().switchml_free))
         library().switchml_join(self.core, m.job, m.rank, epoch, m.worker, m.size, len(m.racks) > 1)
         self.slots = values(self.core.slots, slots)
+        if _crowded(m):
+            self.operations = (Operation.SUM,)
 
     # --- the collective
 
@@ -68,9 +71,11 @@ class SwitchML(Stream):
         return -(-elements // self.k)
 
     def _share_out(self, transfer: Any, started: Sum) -> None:
-        """Workers own chunks in turn; a broadcast's are the root's."""
+        """Workers own chunks in turn; all of a broadcast's and a reduce's are the root's."""
         parts = self.membership.size
         match started.operation:
+            case Operation.REDUCE:
+                transfer.way, transfer.parts, transfer.owner = WAYS["TO_OWNERS"], 1, started.label.root
             case Operation.SCATTER:
                 transfer.way, transfer.parts = WAYS["TO_OWNERS"], parts
             case Operation.GATHER:
@@ -111,13 +116,42 @@ class SwitchML(Stream):
     def _answered(self, row: int) -> bool:
         near, above, top = map(int, self.slots["seen"][row])
         m = self.membership
+        if (owner := self._owner(row)) is not None:
+            at_root = near >= 0 and (owner in m.racks[m.rack] or bool(_missing(near, m.racks[m.rack])))
+            return at_root or above >= 0 or top >= 0 or bool(self.slots["newer"][row])
         if (top >= 0 and m.pods) or self.slots["newer"][row]:
             return True
         return (near >= 0 and bool(_missing(near, m.racks[m.rack]))) or (above >= 0 and self._pod_lacks(above))
 
     def _absence(self, row: int) -> Absence:
         near, above, top = map(int, self.slots["seen"][row])
-        return self._described(near, above, top, bool(self.slots["newer"][row]))
+        newer, owner = bool(self.slots["newer"][row]), self._owner(row)
+        near_lacks = near >= 0 and bool(_missing(near, self.membership.racks[self.membership.rack]))
+        if owner is None or newer or near_lacks or near == above == top == -1:
+            return self._described(near, above, top, newer)
+        return self._of_owner(owner, near, above, top)
+
+    def _owner(self, row: int) -> int | None:
+        """Whose a row's chunk is, by rank; None where it is everybody's."""
+        part = int(self.rows["part"][row])
+        return int.from_bytes(part.to_bytes(4, "little"), "big") & 0xFFFF if part else None
+
+    def _of_owner(self, owner: int, near: int, above: int, top: int) -> Absence:
+        """Whom the tree of an owner lacks, where the next switch has all its workers. Its root is the owner's switch.
+
+        What bits mean is known of the next switch and, without pods, of the job's root: any other switch may be on the way.
+        """
+        m = self.membership
+        if owner in m.racks[m.rack]:
+            if len(m.racks[m.rack]) < m.size and not near >> PARENT & 1:
+                return Absence(f"the switch of rack {m.rack} has not seen what other racks send", Outlook.OTHERS)
+            return Absence(f"the switch of rack {m.rack} has seen all, but its result is lost", Outlook.RECOVERY)
+        racks = _missing(above, list(range(len(m.racks)))) if above >= 0 and not m.pods else []
+        if racks := [rack for rack in racks if owner not in m.racks[rack] and m.racks[rack]]:
+            return self._far("the root", racks, m.rack in racks)
+        if above >= 0 or top >= 0:
+            return Absence("a switch on the way to the owner's has not seen all other workers", Outlook.OTHERS)
+        return Absence(f"the switch of rack {m.rack} has seen all its workers, and nothing comes from above")
 
     @property
     def _pod(self) -> int:
@@ -159,6 +193,11 @@ class SwitchML(Stream):
         if not named:
             return Absence(f"{who} has seen all that is below it, but its result is lost", Outlook.RECOVERY)
         return Absence(f"{who} has not seen {named}", Outlook.without(own), tuple(rank for rack in racks for rank in members[rack]))
+
+
+def _crowded(m: Membership) -> bool:
+    """Whether a switch with a parent has a child at the parent's bit, so that no owner has a tree there."""
+    return (len(m.racks) > 1 and max(map(len, m.racks)) > PARENT) or (bool(m.pods) and len(m.racks) > PARENT)
 
 
 def _missing(seen: int, numbered: list[int]) -> list[int]:

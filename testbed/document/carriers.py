@@ -26,7 +26,7 @@ OPERATIONS = {
 }  # fmt: skip
 WIDTH = 130
 COPIES = ("broadcast", "all_gather", "all_gather_into_tensor")
-SUMS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "reduce_scatter")  # which the table is about
+SUMS = ("all_reduce", "all_reduce_coalesced", "reduce", "reduce_scatter_tensor", "reduce_scatter")  # which the table is about
 
 
 def page() -> str:

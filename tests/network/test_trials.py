@@ -201,7 +201,7 @@ def test_ctrl_c_keeps_results_and_leaves_nothing(tmp_path: Path) -> None:
     assert folder is not None
     family = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGINT)
-    code, (output, errors) = process.wait(30), process.printed()
+    code, (output, errors) = process.wait(180), process.printed()
     assert code == 130, output + errors
     assert "Traceback" not in output + errors
     psutil.wait_procs(family, timeout=5)

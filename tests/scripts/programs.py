@@ -49,7 +49,7 @@ class Program:
         """What it is called, and how it begins: it makes its tensors, and gives them with the work that fills them."""
         ranks = sets[self.group]
         n, count, how = len(ranks), draw.choice(SIZES), draw.choice((0, 0, 1))
-        kind = draw.choice(("all_reduce", "reduce_scatter", "all_gather", "gather_list", "broadcast", "object"))
+        kind = draw.choice(("all_reduce", "reduce", "reduce_scatter", "all_gather", "gather_list", "broadcast", "object"))
         dtype = draw.choice(SUMMED if "reduce" in kind else COPIED)
         op, root = draw.choice((ReduceOp.SUM, ReduceOp.SUM, ReduceOp.MAX)), draw.choice(ranks)
 
@@ -59,6 +59,9 @@ class Program:
                 case "all_reduce":
                     x = strided(numbers(count, _of_gloo(dtype) if gloo else dtype, number), layout)
                     return [x], dist.all_reduce(x, op, group, async_op=True)
+                case "reduce":
+                    x = strided(numbers(count, _of_gloo(dtype) if gloo else dtype, number), layout)
+                    return [x] if rank == root else [], dist.reduce(x, root, op, group, async_op=True)
                 case "reduce_scatter":
                     chosen = _of_gloo(dtype) if gloo else dtype
                     x, y = numbers(n * count, chosen, number), strided(torch.zeros(count, dtype=chosen), layout)

@@ -34,8 +34,12 @@ def test_jobs_beyond_what_the_program_holds_are_refused() -> None:
     switchml.admit(Commands(), MAX_JOBS - 1, Pool(0, 4), HERE, children[:-1], None)
     with pytest.raises(ValueError, match="33 workers below one switch: the program holds 32"):
         switchml.admit(Commands(), 0, Pool(0, 4), HERE, children, None)
-    with pytest.raises(ValueError, match="32 workers below one switch: the program holds 31"):
-        switchml.admit(Commands(), 0, Pool(0, 4), HERE, children[:-1], Parent(40, HERE, 0))
+    crowded, roomy = Commands(), Commands()
+    for commands, below in ((crowded, children[:-1]), (roomy, children[:-2])):
+        owners = [replace(child, ranks=(child.number,)) for child in below]
+        switchml.admit(commands, 0, Pool(0, 4), HERE, owners, Parent(40, HERE, 0))
+        assert sum("admit_worker" in line for line in commands.lines) == 32  # the parent is among those that are not crowded
+    assert [any("ownership" in line for line in commands.lines) for commands in (crowded, roomy)] == [False, True]
     for number in (-1, 16):
         with pytest.raises(ValueError, match=f"job {number}: the program holds jobs 0 to 15"):
             switchml.admit(Commands(), number, Pool(0, 4), HERE, children[:1], None)

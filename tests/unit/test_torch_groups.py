@@ -216,7 +216,7 @@ def test_a_call_of_gloos_in_which_workers_differ_is_told_before_it_begins_or_whe
 
 
 def test_who_waits_for_a_worker_that_makes_another_call_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gloo never has done; nor has the scheme, to which the other worker has given its tensor."""
+    """Gloo never has done; or it fails, because the other worker, which has given its tensor to the scheme, has ended."""
     monkeypatch.setattr("inalab.hosts.gloo_group.LOOK", 0.01)
     here, there = (Calls(tmp_path, "gloo", rank, (0, 1)) for rank in range(2))
     group = bare(by_gloo=here, ranks=(0, 1))
@@ -224,10 +224,12 @@ def test_who_waits_for_a_worker_that_makes_another_call_is_told_so(tmp_path: Pat
     there.note("barrier over Gloo")
     with pytest.raises(RuntimeError, match="differ in call 1 of the group: all_reduce of 3 float64 over Gloo on worker 0; barrier"):
         work.wait()
-    group.calls = SimpleNamespace(note=lambda call: None, difference=lambda: "one sums over the scheme")
+    group.calls = SimpleNamespace(note=lambda call: None, difference=lambda quiet: "one sums over the scheme")
     there.note("all_reduce of 3 float64 over Gloo")
+    work = group.allreduce([torch.ones(3).double()])
+    work.work.future.set_exception(RuntimeError("connection closed"))
     with pytest.raises(RuntimeError, match="one sums over the scheme"):
-        group.allreduce([torch.ones(3).double()]).wait()
+        work.wait()
 
 
 def test_a_call_of_gloos_that_has_no_future_is_waited_for_and_fails_as_gloo_says(tmp_path: Path) -> None:
@@ -268,7 +270,8 @@ def test_a_group_notes_every_collective_by_its_name(tmp_path: Path) -> None:
         ],
         "all_to_all_single over Gloo": [lambda: group.all_to_all_single(torch.ones(4), t, [], [])],
         "all_to_all over Gloo": [lambda: group.alltoall([torch.ones(4)], [t], dist.AllToAllOptions())],
-        "reduce of 4 float32 with root 0 over Gloo": [lambda: group.reduce([t], dist.ReduceOptions())],
+        "reduce of 4 float32 over doubling": [lambda: group.reduce([t], dist.ReduceOptions())],
+        "reduce of 4 float64 with root 0 over Gloo": [lambda: group.reduce([t.double()], dist.ReduceOptions())],
         "gather with root 0 over Gloo": [lambda: group.gather([[torch.ones(4)]], [t], dist.GatherOptions())],
         "scatter with root 0 over Gloo": [lambda: group.scatter([torch.ones(4)], [[t]], dist.ScatterOptions())],
         "barrier over Gloo": [group.barrier],
