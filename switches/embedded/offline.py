@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import select
 import struct
@@ -173,6 +174,9 @@ class OfflineSwitch(Batches):
         self.process.stdout.close()
 
 
+loads = itertools.count()
+
+
 class LoadedSwitch(Batches):
     """A program that is built as a library, in this process. Many may be loaded, each with a state of its own.
 
@@ -180,10 +184,12 @@ class LoadedSwitch(Batches):
     """
 
     def __init__(self, library: Path, ports: Iterable[int] = range(8), seed: int = 0) -> None:
-        # what is loaded twice from one file, or under one name, has one state
-        copy = os.memfd_create(library.name)
+        # what is loaded twice from one file, or under one name, has one state: the path's spelling is the load's number
+        copy, number = os.memfd_create(library.name), next(loads)
         os.write(copy, library.read_bytes())
-        self._library = ctypes.CDLL(f"/proc/self/fd/{copy}")
+        spelling = "".join("/./" if number >> bit & 1 else "//" for bit in range(24))
+        self._library = ctypes.CDLL(f"/proc/self{spelling}fd/{copy}")
+        os.close(copy)
         self._batch = self._library.library_batch
         self._batch.restype, self._batch.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
         self._answered = ctypes.c_size_t()
