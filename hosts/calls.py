@@ -39,19 +39,14 @@ class Calls:
 
     def unlike(self, number: int) -> str | None:
         """Whether workers that have begun the call of this number differ in it, as a sentence. Two looks have to find the same."""
-        first = self._noted(number)
-        if len(first) < 2 or self._noted(number) != first:
+        first = self._calls(number)
+        if len(first) < 2 or self._calls(number) != first:
             return None
         return _sentence(number, first)
 
-    def _noted(self, number: int) -> dict[str, list[int]]:
-        """What the workers call by this number, with their names."""
-        names_of: dict[str, list[int]] = defaultdict(list)
-        for name, file in zip(self.names, self.files, strict=True):
-            for its, call in noted_calls(_read(file, number % RECENT * WIDTH)):
-                if its == number:
-                    names_of[call].append(name)
-        return names_of
+    def _calls(self, number: int) -> dict[str, list[int]]:
+        """What is called by this number, each with the names of the workers that do so."""
+        return _by_number([_read(file, number % RECENT * WIDTH) for file in self.files], self.names)[number]
 
     def difference(self, quiet: float = QUIET) -> str | None:
         """The first call in which workers differ, as a sentence. Those that have not come to it yet are not in it.
@@ -70,18 +65,23 @@ class Calls:
 
 def _first_difference(noted: list[bytes], names: tuple[int, ...]) -> str | None:
     """Of what is in the workers' files, by rank."""
-    ranks_of: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for rank, octets in enumerate(noted):
-        for number, call in noted_calls(octets):
-            ranks_of[number][call].append(names[rank])
-    for number, calls in sorted(ranks_of.items()):
+    for number, calls in sorted(_by_number(noted, names).items()):
         if len(calls) > 1:
             return _sentence(number, calls)
     return None
 
 
+def _by_number(noted: list[bytes], names: tuple[int, ...]) -> dict[int, dict[str, list[int]]]:
+    """Calls, by their numbers, with the names of the workers that have noted each."""
+    found: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for name, octets in zip(names, noted, strict=True):
+        for number, call in noted_calls(octets):
+            found[number][call].append(name)
+    return found
+
+
 def _sentence(number: int, calls: dict[str, list[int]]) -> str:
-    wording = "; ".join(f"{call} on {workers(ranks)}" for call, ranks in calls.items())
+    wording = "; ".join(f"{call} on {workers(names)}" for call, names in calls.items())
     return f"the workers differ in call {number} of the group: {wording}"
 
 

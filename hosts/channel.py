@@ -36,8 +36,8 @@ class Channel:
         self.sums.begin()
 
     def has(self, operation: Operation) -> bool:
-        """Whether the scheme has it."""
-        return operation in self.place.scheme.operations
+        """Whether the scheme has it, in such a job."""
+        return operation in self.place.scheme.operations_in(self.place.membership)
 
     def end(self, patience: float) -> None:
         """Wait up to so many seconds for what is under way, then give it up, and leave.

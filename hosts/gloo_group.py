@@ -219,7 +219,7 @@ class Compared(Followed):
         return over
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """See Followed. Who waits for a worker that makes another call is told so within seconds."""
+        """See Followed. While a worker that makes another call is waited for, this raises within seconds."""
         until = time.monotonic() + timeout.total_seconds() if timeout else math.inf
         over = self._over()
         while not over.wait(min(LOOK, until - time.monotonic())) and time.monotonic() < until:

@@ -20,13 +20,8 @@ from inalab.hosts.sampling import ScriptSampling
 from inalab.hosts.tally import tally
 
 COMPARED = (Operation.SUM, Operation.KEEP)  # of which each worker has the whole sum
-COLLECTIVE = (
-    *COMPARED,
-    Operation.REDUCE,
-    Operation.SCATTER,
-    Operation.GATHER,
-    Operation.BROADCAST,
-)  # that all workers begin, in the same order
+# that all workers begin, in the same order
+COLLECTIVE = (*COMPARED, Operation.REDUCE, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)
 
 
 class InTurn:

@@ -37,10 +37,11 @@ class Participant(Protocol):
     name: str
     source: str  # the module or file that defines it as SCHEME
     native: bool  # PyTorch's own group sums
-    operations: tuple[Operation, ...]  # that its collectives have, besides those that keep something
     serves_on_workers: bool  # `serve` is called on every worker's host, too
     managed: bool  # `manage` is called, on the first server's host
     Settings: type[BaseModel]
+
+    def operations_in(self, membership: Membership) -> tuple[Operation, ...]: ...
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective: ...
 

@@ -21,7 +21,7 @@ import os
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from secrets import token_hex
 from typing import Any
@@ -215,13 +215,9 @@ class InaProcessGroup(GlooGroup):
         return self._summed(tensor, PLAIN, label, operation)
 
     def _summed(
-        self,
-        tensor: torch.Tensor,
-        how: Reduction,
-        label: Label,
-        operation: Operation = Operation.SUM,
+        self, tensor: torch.Tensor, how: Reduction, label: Label, operation: Operation = Operation.SUM,
         part: Part | Gathered | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         call = described(tensor, self.place.scheme.name, label.call) if operation in COLLECTIVE else ""
         return self._begun(self.channel, call, tensor, label, operation, how, part)
 
@@ -269,7 +265,7 @@ class InaProcessGroup(GlooGroup):
         part = Part(tensor, 0, 1) if opts.rootRank == self.rank() else Gathered([])
         assert self.channel is not None
         operation = Operation.REDUCE if self.channel.has(Operation.REDUCE) else Operation.SUM
-        return self._summed(tensor, how, replace(label_of(tensor, how, how.reduced), root=opts.rootRank), operation, part)
+        return self._summed(tensor, how, label_of(tensor, how, how.reduced, opts.rootRank), operation, part)
 
     def _kept(self, output: torch.Tensor, whole: torch.Tensor, how: Reduction) -> Any:
         """Sum all workers' parts, and keep this worker's."""
@@ -358,9 +354,9 @@ def _drawn(store: Any, rank: int) -> str:
     return str(store.get("drawn").decode())
 
 
-def label_of(tensor: torch.Tensor, how: Reduction, call: Call) -> Label:
+def label_of(tensor: torch.Tensor, how: Reduction, call: Call, root: int = 0) -> Label:
     """What tells a script's call from others."""
-    return Label(call=call, floats=tensor.numel() if how.exactly else 0)
+    return Label(call=call, root=root, floats=tensor.numel() if how.exactly else 0)
 
 
 def copying(call: Call, tensor: torch.Tensor, root: int = 0) -> Label:

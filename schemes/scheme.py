@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from inalab.hosts.collective import Collective, Operation
+from inalab.hosts.collective import Collective, Membership, Operation
 from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
@@ -164,6 +164,10 @@ class Scheme:
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         """Raise ValueError for jobs of this scheme that cannot run on the network: a sentence that says what to change."""
+
+    def operations_in(self, membership: Membership) -> tuple[Operation, ...]:
+        """Those of `operations` that a job with these workers has."""
+        return self.operations
 
     @abstractmethod
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:

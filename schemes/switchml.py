@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inalab.hosts.collective import Collective
+from inalab.hosts.collective import Collective, Membership, Operation
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.switchml import wire
-from inalab.hosts.switchml.worker import SwitchML
+from inalab.hosts.switchml.worker import SwitchML, operations_in
 from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation
 from inalab.schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
 from inalab.switches import switchml
@@ -40,6 +40,9 @@ class SwitchMLScheme(Streaming):
         total = sum(job.settings.slots for job in jobs)
         if total > MOST_SLOTS:
             raise ValueError(f"slots is {total}: from 1 to {MOST_SLOTS} fit in the switch's pool, all jobs together")
+
+    def operations_in(self, membership: Membership) -> tuple[Operation, ...]:
+        return operations_in(membership)
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         s, m = place.settings, place.membership

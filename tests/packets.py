@@ -73,7 +73,7 @@ class TestJob:
     switches: frozenset[int] = frozenset()
 
     def commands(self, after: Sequence[str] = ()) -> list[str]:
-        """What the switch is told, `after` all this."""
+        """What admits it, in a switch that has carried out the commands `after` which these come."""
         children = [Child(w, w, worker_station(w), ranks=self.ranks(w), switch=w in self.switches) for w in range(self.workers)]
         parent = Parent(PARENT_PORT, PARENT, 0) if self.has_parent else None
         commands = Commands(nodes=sum(line.startswith("mc_node_create") for line in after))

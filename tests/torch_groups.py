@@ -85,7 +85,10 @@ class GlooCalls:
 
 def place(rank: int = 0, size: int = 1, native: bool = False, join: Any = None) -> Any:
     scheme = SimpleNamespace(
-        name="doubling", native=native, operations=(Operation.SUM,), join=join or (lambda place, epoch, pulse: Doubling())
+        name="doubling",
+        native=native,
+        operations_in=lambda membership: (Operation.SUM,),
+        join=join or (lambda place, epoch, pulse: Doubling()),
     )
     return SimpleNamespace(scheme=scheme, membership=Membership(0, rank, size), driver=SOCKETS)
 

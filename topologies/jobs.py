@@ -42,11 +42,6 @@ class JobPlan:
             found[host.rack].append(rank)
         return found
 
-    @property
-    def in_one_rack(self) -> bool:
-        """Whether the sums of its workers can stay below one switch."""
-        return len({host.rack for host in self.hosts}) == 1
-
     def ranks_below(self, plan: NetworkPlan, name: str) -> tuple[int, ...]:
         """The ranks of the workers that a node is, or has below it."""
         lower = [rank for child in (plan.below(name) if name in plan.switches else ()) for rank in self.ranks_below(plan, child)]

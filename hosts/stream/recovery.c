@@ -143,7 +143,7 @@ static void overdue(Stream *s, const int32_t *rows, int count, double now) {
 
 /* A timeout, doubled the more often waiting so long has been in vain. */
 static double longer(double timeout, int64_t vain) {
-    return timeout * (double)(1 << least(most(vain - 1, 0), LONGEST_BACKOFF));
+    return fmin(timeout * (double)(1 << least(most(vain - 1, 0), LONGEST_BACKOFF)), LONGEST_WAIT);
 }
 
 /* Do not ask about these rows for a timeout, doubled the more often that has been in vain.
@@ -160,7 +160,7 @@ static void wait_longer(Stream *s, const int32_t *rows, int count, double now) {
             wait = fmin(wait, soon);
         else if (row->pressed == 0)
             vain = most(vain, s->silence);
-        stream_set_deadline(s, row, now + fmin(longer(wait, vain), LONGEST_WAIT));
+        stream_set_deadline(s, row, now + longer(wait, vain));
     }
 }
 
@@ -262,7 +262,7 @@ static void asking_settled(Stream *s, const int32_t *rows, const bool *once, int
    on, and a row that this worker alone can ask about would never have its turn. */
 static void in_silence(Stream *s, Path *path, const int32_t *rows, int count, double now) {
     int32_t unanswered[count + 1], others[count + 1];
-    int n = 0, m = 0;
+    int n = 0, m = 0, tried = 0;
     for (int i = 0; i < count; i++)
         if (s->rows[rows[i]].asked > 0 && s->rows[rows[i]].informed <= s->rows[rows[i]].asked)
             unanswered[n++] = rows[i];
@@ -270,18 +270,18 @@ static void in_silence(Stream *s, Path *path, const int32_t *rows, int count, do
             others[m++] = rows[i];
     query(s, unanswered, n, now, true);
     if (m && path->quiet_until <= now) {
-        int first = first_of(s, others, m), known = 0;
-        while (known < first && s->rows[others[known]].asked == 0)
-            known++; /* behind these */
-        query(s, others, known, now, false);
-        query(s, others + known, first - known, now, true);
+        int unknown = 0; /* those that were never asked about come first */
+        tried = first_of(s, others, m);
+        while (unknown < tried && s->rows[others[unknown]].asked == 0)
+            unknown++;
+        query(s, others, unknown, now, false);
+        query(s, others + unknown, tried - unknown, now, true);
         if (s->silence)
             go_on(s);
         s->silence++;
-        path->quiet_until = now + fmin(longer(path->timer.timeouts[0], s->silence), LONGEST_WAIT);
-        memmove(others, others + first, (m -= first) * sizeof *others);
+        path->quiet_until = now + longer(path->timer.timeouts[0], s->silence);
     }
-    for (int i = 0; i < m; i++)
+    for (int i = tried; i < m; i++)
         stream_set_deadline(s, &s->rows[others[i]], path->quiet_until);
 }
 

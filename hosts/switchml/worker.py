@@ -19,6 +19,9 @@ BITS = 32  # of a switch's bitmap
 PARENT = BITS - 1  # that of the switch above, in the tree of an owner below
 
 
+OWNED = (Operation.REDUCE, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)  # whose chunks have owners
+
+
 class SwitchML(Stream):
     """All-reduce by the switches of the network; see hosts.stream.stream for `patience`.
 
@@ -27,7 +30,7 @@ class SwitchML(Stream):
     `recovery` is "ask" or "paper" (recovery.c).
     """
 
-    operations: tuple[Operation, ...] = (Operation.SUM, Operation.REDUCE, Operation.SCATTER, Operation.GATHER, Operation.BROADCAST)
+    operations: tuple[Operation, ...] = (Operation.SUM, *OWNED)
 
     def __init__(
         self, membership: Membership, epoch: int, slots: int, k: int, patience: float = 30.0, scaling: float | None = None,
@@ -43,8 +46,7 @@ class SwitchML(Stream):
         self._set_up(ffi.gc(core, library().switchml_free))
         library().switchml_join(self.core, m.job, m.rank, epoch, m.worker, m.size, len(m.racks) > 1)
         self.slots = values(self.core.slots, slots)
-        if _crowded(m):
-            self.operations = (Operation.SUM,)
+        self.operations = operations_in(m)
 
     # --- the collective
 
@@ -117,19 +119,22 @@ class SwitchML(Stream):
         near, above, top = map(int, self.slots["seen"][row])
         m = self.membership
         if (owner := self._owner(row)) is not None:
-            at_root = near >= 0 and (owner in m.racks[m.rack] or bool(_missing(near, m.racks[m.rack])))
-            return at_root or above >= 0 or top >= 0 or bool(self.slots["newer"][row])
+            at_root = near >= 0 and owner in m.racks[m.rack]
+            return at_root or self._near_lacks(near) or above >= 0 or top >= 0 or bool(self.slots["newer"][row])
         if (top >= 0 and m.pods) or self.slots["newer"][row]:
             return True
-        return (near >= 0 and bool(_missing(near, m.racks[m.rack]))) or (above >= 0 and self._pod_lacks(above))
+        return self._near_lacks(near) or (above >= 0 and self._pod_lacks(above))
 
     def _absence(self, row: int) -> Absence:
         near, above, top = map(int, self.slots["seen"][row])
         newer, owner = bool(self.slots["newer"][row]), self._owner(row)
-        near_lacks = near >= 0 and bool(_missing(near, self.membership.racks[self.membership.rack]))
-        if owner is None or newer or near_lacks or near == above == top == -1:
+        if owner is None or newer or self._near_lacks(near) or near == above == top == -1:
             return self._described(near, above, top, newer)
         return self._of_owner(owner, near, above, top)
+
+    def _near_lacks(self, near: int) -> bool:
+        """Whether the switch next to this worker has answered, and lacks some of its workers."""
+        return near >= 0 and bool(_missing(near, self.membership.racks[self.membership.rack]))
 
     def _owner(self, row: int) -> int | None:
         """Whose a row's chunk is, by rank; None where it is everybody's."""
@@ -195,9 +200,10 @@ class SwitchML(Stream):
         return Absence(f"{who} has not seen {named}", Outlook.without(own), tuple(rank for rack in racks for rank in members[rack]))
 
 
-def _crowded(m: Membership) -> bool:
-    """Whether a switch with a parent has a child at the parent's bit, so that no owner has a tree there."""
-    return (len(m.racks) > 1 and max(map(len, m.racks)) > PARENT) or (bool(m.pods) and len(m.racks) > PARENT)
+def operations_in(m: Membership) -> tuple[Operation, ...]:
+    """What such a job has. Where a switch with a parent has a child at the parent's bit, no owner has a tree."""
+    crowded = (len(m.racks) > 1 and max(map(len, m.racks)) > PARENT) or (bool(m.pods) and len(m.racks) > PARENT)
+    return (Operation.SUM,) if crowded else SwitchML.operations
 
 
 def _missing(seen: int, numbered: list[int]) -> list[int]:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from inalab.hosts.atp import wire as atp_wire
+from inalab.hosts.collective import Membership, Operation
+from inalab.hosts.switchml import worker
 from inalab.schemes import atp as atp_scheme
 from inalab.schemes import switchml as switchml_scheme
 from inalab.schemes.atp import PACE
@@ -40,6 +42,10 @@ def test_jobs_beyond_what_the_program_holds_are_refused() -> None:
         switchml.admit(commands, 0, Pool(0, 4), HERE, owners, Parent(40, HERE, 0))
         assert sum("admit_worker" in line for line in commands.lines) == 32  # the parent is among those that are not crowded
     assert [any("ownership" in line for line in commands.lines) for commands in (crowded, roomy)] == [False, True]
+    racks = [[[*range(32)], [32]], [[*range(31)], [31]]]
+    memberships = [Membership(0, 0, sum(map(len, each)), each) for each in racks]
+    assert [worker.operations_in(m) for m in memberships] == [(Operation.SUM,), worker.SwitchML.operations]
+    assert worker.PARENT == switchml.PARENT
     for number in (-1, 16):
         with pytest.raises(ValueError, match=f"job {number}: the program holds jobs 0 to 15"):
             switchml.admit(Commands(), number, Pool(0, 4), HERE, children[:1], None)
