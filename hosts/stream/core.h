@@ -64,7 +64,8 @@ typedef struct {
     double asked_at;  /* when the last query was sent, if that was urgent, else 0 */
     int32_t path;     /* number of the peer that it goes to */
     int32_t tries;    /* how often it was sent again */
-    int32_t overtaken; /* results since then of chunks that were sent later, and once */
+    int32_t overtaken; /* results since then of chunks that were sent later, and once, and whose results come later */
+    int32_t passed;   /* and of those whose results may come before */
     int32_t asked;    /* queries since it was sent, or sent again */
     int32_t pressed;  /* those of them for which results had overtaken it */
     int32_t informed; /* which query was the next one when the last status came, 0: none has come */
@@ -74,7 +75,7 @@ typedef struct {
     int32_t before, after; /* the rows that were sent before and after it, of those that wait; -1: none */
 } Row;
 
-/* Chunks to one peer take one path: order holds there, and it has round trips of its own. */
+/* Chunks to one peer take one path, which has round trips of its own. */
 typedef struct {
     Timer timer;
     double heard_at;   /* when a result came of a chunk that no worker sent again */

@@ -29,7 +29,7 @@ static bool pull(Stream *s, double now) {
     s->latest = 0;
     for (int32_t i = s->first; i >= 0; i = s->rows[i].after) {
         Row *row = &s->rows[i];
-        s->gaps |= row->overtaken > 0;
+        s->gaps |= row->overtaken > 0 || row->passed > 0;
         double deadline = now + timer_of(s, i)->timeouts[0];
         stream_set_deadline(s, row, row->pressed ? row->deadline : fmin(row->deadline, deadline));
     }
@@ -208,15 +208,20 @@ static void paths_of(const Stream *s, const int32_t *rows, int count, bool *on_p
 
 /* Whether results have overtaken a row for long enough: GAP, and once it has been asked about for that, a window, two, and so on.
 
-   At the end of what is under way fewer are enough, where no more than that can come. */
+   At the end of what is under way fewer are enough, where no more than that can come. Results that may come before a row's tell that
+   it is late when half a window of them has. */
 static bool late(const Stream *s, const Row *row) {
-    if (row->chunk < 0 || row->overtaken == 0)
+    if (row->chunk < 0)
+        return false;
+    if (row->pressed == 0 && row->passed >= most(s->count / 2, GAP))
+        return true;
+    if (row->overtaken == 0)
         return false;
     if (row->pressed > 0)
         return row->overtaken >= (int64_t)s->count << least(row->pressed - 1, LONGEST_BACKOFF);
     int64_t later = row->overtaken;
     for (int32_t i = 0; i < s->count && later < GAP; i++)
-        later += s->rows[i].chunk >= 0 && s->rows[i].path == row->path && s->rows[i].order > row->order;
+        later += s->rows[i].chunk >= 0 && in_order(&s->rows[i], row) && s->rows[i].order > row->order;
     return row->overtaken >= GAP || later < GAP;
 }
 

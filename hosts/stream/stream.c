@@ -146,7 +146,7 @@ static void send_alike(Stream *s, const int32_t *rows, int count, double now, bo
         row->sent_at = now;
         row->order = s->sent++;
         stream_set_deadline(s, row, now + s->paths[row->path].timer.timeouts[row->tries < MOST_BACKOFF ? row->tries : MOST_BACKOFF]);
-        row->overtaken = row->asked = row->pressed = row->informed = 0;
+        row->overtaken = row->passed = row->asked = row->pressed = row->informed = 0;
     }
     s->counters.sent += count;
 }
@@ -183,37 +183,48 @@ void stream_retransmit(Stream *s, const int32_t *rows, int count, double now, bo
 
 /* --- receiving */
 
+/* A row whose result has come, as far as that tells of others. */
+typedef struct {
+    int32_t path;
+    int64_t order;
+    uint32_t part;
+} Settled;
+
 static int ascending(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    const Settled *x = a, *y = b;
+    return x->path != y->path ? x->path - y->path : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Count results for the rows that were sent before them on the same path. `come` are their numbers, by path one after the other,
-   `ends` where each path's end. */
-static void overtake(Stream *s, int64_t *come, const int *ends) {
+/* How many of these, in order, are before one. */
+static int before(const Settled *settled, int count, Settled one) {
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (ascending(&settled[middle], &one) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Count results for the rows that were sent before them on the same path. */
+static void overtake(Stream *s, Settled *settled, int count) {
     int64_t newest = -1;
-    for (int i = 0; i < ends[s->paths_count - 1]; i++)
-        newest = come[i] > newest ? come[i] : newest;
+    for (int i = 0; i < count; i++)
+        newest = settled[i].order > newest ? settled[i].order : newest;
     if (s->first < 0 || s->rows[s->first].order > newest)
         return; /* as nearly always */
     s->gaps = true;
-    for (int32_t path = 0, first = 0; path < s->paths_count; first = ends[path++]) {
-        int count = ends[path] - first;
-        qsort(come + first, count, sizeof *come, ascending);
-        for (int32_t i = s->first; i >= 0; i = s->rows[i].after) {
-            Row *row = &s->rows[i];
-            if (row->path != path)
-                continue;
-            int low = 0, high = count; /* those before `low` were sent before the row */
-            while (low < high) {
-                int middle = (low + high) / 2;
-                if (come[first + middle] < row->order)
-                    low = middle + 1;
-                else
-                    high = middle;
-            }
-            row->overtaken += count - low;
-        }
+    qsort(settled, count, sizeof *settled, ascending);
+    for (int32_t i = s->first; i >= 0; i = s->rows[i].after) {
+        Row *row = &s->rows[i];
+        int first = before(settled, count, (Settled){row->path, row->order}), end = before(settled, count, (Settled){row->path, INT64_MAX});
+        int in_order = end - first;
+        for (int later = first; from_owner(row) && later < end; later++)
+            in_order -= settled[later].part != row->part;
+        row->overtaken += in_order;
+        row->passed += end - first - in_order;
     }
 }
 
@@ -221,8 +232,8 @@ static void overtake(Stream *s, int64_t *come, const int *ends) {
 
    What waited through a timeout, of this worker or of others at the same time, tells nothing of the network. */
 void stream_settled(Stream *s, const int32_t *rows, const bool *once, int count, double now) {
-    int64_t come[count + 1]; /* what can overtake others */
-    int ends[s->paths_count], n = 0;
+    Settled come[count + 1]; /* what can overtake others */
+    int n = 0;
     double telling[count + 1], waited = 0;
     s->heard_at = now;
     for (int i = 0; i < count; i++)
@@ -233,12 +244,11 @@ void stream_settled(Stream *s, const int32_t *rows, const bool *once, int count,
             const Row *row = &s->rows[rows[i]];
             if (row->path != path || !once[i] || row->tries)
                 continue;
-            come[n++] = row->order;
+            come[n++] = (Settled){path, row->order, row->part};
             s->paths[path].heard_at = now;
             if (row->sent_at > s->timed_out_at && !(row->bare && row->answer_bare)) /* a header's round trip is shorter than a vector's */
                 telling[tells++] = now - row->sent_at;
         }
-        ends[path] = n;
         if (tells)
             s->paths[path].sampled_at = now;
         timer_sample(&s->paths[path].timer, telling, tells);
@@ -250,7 +260,7 @@ void stream_settled(Stream *s, const int32_t *rows, const bool *once, int count,
     }
     s->counters.waited += waited;
     s->counters.results += count;
-    overtake(s, come, ends);
+    overtake(s, come, n);
     recovery_settled(s, rows, once, count, now);
 }
 

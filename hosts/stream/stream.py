@@ -92,7 +92,8 @@ class UnderWay:
 class Stream(ABC):
     """The sending half of a worker, with a number of chunks outstanding, of any number of tensors.
 
-    Chunks to different peers take different paths: each has round trips of its own, and order holds on each alone.
+    Chunks to different peers take different paths: each has round trips of its own, and order holds on each alone, among chunks of
+    one owner where they have owners.
     `epoch` is that of the group; what comes from another is refused.
     `patience` is how long, in seconds, the oldest chunk may wait for its result before giving up, whatever else arrives. Where
     the driver has a pulse the workers are `watched`: a worker that is alive may take as long as it likes.

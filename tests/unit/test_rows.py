@@ -124,3 +124,34 @@ def test_rows_stay_in_the_order_in_which_they_were_sent() -> None:
         order.append(row)
         row = made.rows["after"][row]
     assert order == [2, 1, 0] and made.stream.outstanding == 3 and made.stream.last == 0
+
+
+def owned(count: int, recovery: str = "ask", way: int = 0x02000000) -> Rows:
+    """Each row's chunk is one of three workers', in turn (hosts/switchml/worker.c): who gives it, or who gets its sum."""
+    made = Rows(count, [1.0, 2.0, 4.0], recovery=recovery)
+    made.rows["part"] = (way + np.arange(count) % 3).astype(">u4").view("<u4")
+    return made
+
+
+def test_a_result_overtakes_what_its_owner_gave_before_and_passes_what_others_did() -> None:
+    made = owned(6, "paper")
+    made.settled([5], NOW)
+    assert (made["overtaken"], made["passed"]) == ([0, 0, 1, 0, 0, 0], [1, 1, 0, 1, 1, 0])
+    made = owned(6, "paper", way=0x01000000)  # sums that workers get come in the order of all
+    made.settled([5], NOW)
+    assert (made["overtaken"], made["passed"]) == ([1] * 5 + [0], [0] * 6)
+
+
+def test_a_chunk_is_late_when_its_owners_next_one_comes_or_half_a_window_of_others() -> None:
+    made = owned(16)
+    made.settled([2, 3], NOW)  # row 0 is overtaken, and no more of its owner's can be before the next window
+    assert made["asked"] == [0] * 16
+    made.settled([1, 4, 5], NOW)
+    assert made["asked"] == [0] * 16
+    made.settled([15, 12, 9], NOW)  # three of that owner's have overtaken rows 0 and 6; eight results have passed none yet
+    assert [row for row, asked in enumerate(made["asked"]) if asked] == [0, 6]
+    made = owned(16)
+    made.settled([1, 2, 4, 5, 7, 8, 10], NOW)
+    assert made["asked"] == [0] * 16
+    made.settled([11], NOW)
+    assert [row for row, asked in enumerate(made["asked"]) if asked] == [0]
