@@ -45,7 +45,7 @@ class Settings(SweepSettings):
     schemes: Words = Field(("switchml", "ring", "gloo", "ps", "ps-sharded"), description="what is compared")
     k: int = 256
     slots: int = 32
-    workload: str = "tensor-24000"
+    workload: str = "tensor-48000"
     steps: int = 3
 
 

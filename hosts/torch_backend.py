@@ -54,6 +54,7 @@ PLACE = "INALAB_PLACE"
 log = logging.getLogger("inalab")
 joined: list[InaProcessGroup] = []  # the groups of this process that have the scheme
 stores: list[Any] = []  # of all groups so far
+told: list[Options] = []  # to the last group, and so to those that are made without any
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
 ENDING = 5.0  # seconds that sums under way may take when a group is destroyed
 
@@ -383,6 +384,7 @@ def create(given: Any, options: Options | None) -> InaProcessGroup:
     made[identity] += 1
     stores.append(given.store)
     store = PrefixStore(f"{made[identity]}", given.store)
-    options = options or Options.from_environment()
+    options = options or (told[0] if told else Options.from_environment())
+    told[:] = [options]
     name = f"{given.group_id} {made[identity]} {ranks}"
     return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options, ranks, name)

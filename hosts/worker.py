@@ -5,25 +5,29 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
-from inalab.hosts.collective import AggregationError
+from inalab.hosts.collective import AggregationError, Counters
 from inalab.hosts.coordination import LOST, connect
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.gloo import explain
+from inalab.hosts.groups import LaunchedGroups
+from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.messages import Abort, Done, Failure, Hello, Start
 from inalab.hosts.place import Place, serve
 from inalab.hosts.stream.timeline import Timeline
 from inalab.hosts.torch_backend import InaProcessGroup, Options
 from inalab.hosts.training.asynchronous import AsynchronousTrainer
-from inalab.hosts.training.pipeline import ASYNCHRONOUS
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, OF_TORCH
 from inalab.hosts.training.trainer import Trainer, TrainingSettings
 
 JOIN_PATIENCE = timedelta(seconds=30)
@@ -48,6 +52,7 @@ class WorkerSettings:
     secret: bytes
     training: TrainingSettings
     timeline: bool = False  # note packets in bins of time
+    folder: Path | None = None  # where workers form groups (hosts.groups) and note their calls, if the training has such
 
 
 def run_worker(settings: WorkerSettings) -> int:
@@ -61,33 +66,30 @@ def run_worker(settings: WorkerSettings) -> int:
         print(f"inalab: worker {rank} does not reach the coordinator: {error}", file=sys.stderr)
         return LOST
 
-    def pulse() -> str | None:
-        """Why to give up, if the coordinator said so."""
-        try:
-            if connection.poll():
-                received = connection.recv()
-                return received.reason if isinstance(received, Abort) else None
-        except (EOFError, OSError):
-            return "the coordinator cannot be reached"
-        return None
+    pulse, before = _Pulse(connection), Counters()
+
+    def counters() -> Counters:
+        """Since the start."""
+        return group.counters() - before
 
     def wait_for_start() -> None:
+        nonlocal before
         connection.send(Hello(job, rank, trainer.elements, trainer.replica.data.sha256))
         received: Start | Abort = connection.recv()
         if isinstance(received, Abort):
             raise AggregationError(f"worker {rank} was not started: {received.reason}")
+        before = group.counters()
         time.sleep(max(0.0, received.at - time.monotonic()))
 
     try:
-        kind = AsynchronousTrainer if settings.training.pipeline == ASYNCHRONOUS else Trainer
-        trainer = kind(settings.training, rank, place.membership.size)
+        trainer = _trainer(settings.training.pipeline)(settings.training, rank, place.membership.size)
         group = _meet(settings, pulse)
         timeline = Timeline()
         if settings.timeline and group.channel and isinstance(group.channel.collective, StreamDriver):
             group.channel.collective.core.timeline = timeline
-        for step in trainer.run(group.sum, group.counters, wait_for_start):
+        for step in trainer.run(group.sum, counters, wait_for_start):
             connection.send(step)
-        connection.send(Done(rank, trainer.digest(), group.counters(), timeline.since(0.0)))
+        connection.send(Done(rank, trainer.digest(), trainer.counted, timeline.since(0.0)))
         return 0
     except EOFError:
         return 1  # the coordinator is gone
@@ -101,6 +103,32 @@ def run_worker(settings: WorkerSettings) -> int:
         if dist.is_initialized():
             dist.destroy_process_group()
         connection.close()
+
+
+class _Pulse:
+    """Tells why to give up, if the coordinator has said so. Threads may ask."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection, self.lock = connection, threading.Lock()
+        self.reason: str | None = None
+
+    def __call__(self) -> str | None:
+        with self.lock:
+            try:
+                if self.reason is None and self.connection.poll():
+                    received = self.connection.recv()
+                    self.reason = received.reason if isinstance(received, Abort) else None
+            except (EOFError, OSError):
+                return "the coordinator cannot be reached"
+            return self.reason
+
+
+def _trainer(pipeline: str) -> type[Trainer]:
+    if pipeline in OF_TORCH:
+        from inalab.hosts.training.parallel import ParallelTrainer  # which loads much of PyTorch
+
+        return ParallelTrainer
+    return AsynchronousTrainer if pipeline == ASYNCHRONOUS else Trainer
 
 
 def _failure(error: Exception, place: Place) -> Failure:
@@ -125,6 +153,8 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
         meeting.address, meeting.port, size, is_master=rank == 0, timeout=JOIN_PATIENCE
     )
     options: Any = Options(settings.place, pulse)
+    if settings.folder:
+        options = Options(settings.place, pulse, LaunchFiles(settings.folder), groups=LaunchedGroups(settings.folder))
     dist.init_process_group("ina", store=store, rank=rank, world_size=size, pg_options=options)
     group = dist.group.WORLD
     assert isinstance(group, InaProcessGroup)

@@ -87,6 +87,7 @@ class AsynchronousTrainer(Trainer):
             replica.take(_given_back(begin, weights, Operation.FETCH).tensor)
             if self._all_have_the_same(begin):
                 break
+        self._counted(counters)
 
     def _all_have_the_same(self, begin: BeginSum) -> bool:
         """Whether all workers' models are equal, by the first bits of their digests; all workers are told the same.

@@ -8,6 +8,8 @@ cross-barrier   likewise, and a layer's next forward pass waits for its own sum 
 asynchronous    no sums of gradients: a worker adds its change to the weights that the scheme keeps, and takes what they are then
                 (hosts.training.asynchronous)
 
+ddp, fsdp2, hsdp    PyTorch begins the collectives (hosts.training.parallel)
+
 A worker computes one layer at a time: the forward pass front to back, the backward pass back to front. All times are in seconds
 of one clock, all lists are by layer, front first.
 """
@@ -20,7 +22,10 @@ from itertools import accumulate
 
 BLOCKING, BARRIER, CROSS_BARRIER, ASYNCHRONOUS = "blocking", "barrier", "cross-barrier", "asynchronous"
 LAYERED = (BARRIER, CROSS_BARRIER)  # with a sum for each layer
-PIPELINES = (BLOCKING, *LAYERED, ASYNCHRONOUS)
+DDP, FSDP2, HSDP = "ddp", "fsdp2", "hsdp"
+OF_TORCH = (DDP, FSDP2, HSDP)  # which begins the collectives
+UNBOUNDED = (ASYNCHRONOUS, *OF_TORCH)  # whose sums have no bound: with whom they share a link, and when, is not the scheme's
+PIPELINES = (BLOCKING, *LAYERED, ASYNCHRONOUS, *OF_TORCH)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +15,14 @@ from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.sampling import Sample, Sampling
 from inalab.hosts.training.exchange import Exchange
 from inalab.hosts.training.layers import Layer, layers_of, whole
+from inalab.hosts.training.pipeline import BLOCKING, LAYERED, OF_TORCH
 from inalab.hosts.training.workloads import find
 
 MOMENTUM = 0.9
 
 
-def preload(workload: str, layered: bool = False) -> None:
-    """Load a workload's libraries and data now, so that processes forked later share them.
+def preload(workload: str, pipeline: str = BLOCKING) -> None:
+    """Load what a pipeline needs to train a workload now, libraries and data, so that processes forked later share them.
 
     No backward pass: autograd must not have run before a fork. And one thread: torch would wait for ever, in a forked process, for
     the other threads of the process that it was forked from.
@@ -27,8 +30,10 @@ def preload(workload: str, layered: bool = False) -> None:
     torch.set_num_threads(1)
     found = find(workload)
     found.data()
-    if layered:
+    if pipeline in (*LAYERED, *OF_TORCH):
         layers_of(found, found.model())
+    if pipeline in OF_TORCH:
+        importlib.import_module("inalab.hosts.training.parallel")
     parameter = torch.nn.Parameter(torch.zeros(1))
     parameter.grad = torch.zeros(1)
     torch.optim.SGD([parameter], lr=0.1, momentum=MOMENTUM).step()  # the first optimizer of a process imports a lot
@@ -76,15 +81,19 @@ class Replica:
     def gradient(self, step: int) -> Gradient:
         """Of this worker's batch in a step, with the parameters after the step before; raises what went wrong with its sums."""
         begun, self.waited = self.driver.monotonic(), 0.0
-        rng = np.random.default_rng([self.seed, self.rank, step, 1])
-        x, y = self.workload.sample(self.data, self.batch, rng)
-        loss = self.workload.loss(self.model, x, y)
+        loss = self.loss(self.model, step)
         self.model.zero_grad()
         torch.autograd.backward(loss)
         found = [_flat([p.grad.reshape(-1) for p in layer.parameters if p.grad is not None]) for layer in self.layers]
         sample = self.sampling.before(step, found) if self.sampling else None
         done = self.driver.monotonic()
         return Gradient(found, float(loss.detach()), done - begun - self.waited, done, sample)
+
+    def loss(self, model: torch.nn.Module, step: int) -> torch.Tensor:
+        """A model's, of this worker's batch in a step."""
+        rng = np.random.default_rng([self.seed, self.rank, step, 1])
+        x, y = self.workload.sample(self.data, self.batch, rng)
+        return self.workload.loss(model, x, y)
 
     def follow(self, exchange: Exchange) -> None:
         """Let the next step take these sums of all layers."""
@@ -146,10 +155,15 @@ class Replica:
 
     def digest(self) -> str:
         """SHA-256 over all parameters: equal models have equal digests."""
-        everything = hashlib.sha256()
-        for p in self.parameters:
-            everything.update(p.detach().numpy().tobytes())
-        return everything.hexdigest()
+        return digest_of(self.parameters)
+
+
+def digest_of(parameters: Iterable[torch.Tensor]) -> str:
+    """SHA-256 over these, one after another."""
+    everything = hashlib.sha256()
+    for p in parameters:
+        everything.update(p.detach().numpy().tobytes())
+    return everything.hexdigest()
 
 
 def _flat(gradients: list[torch.Tensor]) -> torch.Tensor:

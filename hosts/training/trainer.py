@@ -16,7 +16,7 @@ from inalab.hosts.sampling import Sample, Sampling
 from inalab.hosts.training.exchange import BeginSum, Exchange
 from inalab.hosts.training.layers import FORWARD
 from inalab.hosts.training.pace import Pace, padded_sleep
-from inalab.hosts.training.pipeline import BLOCKING, LAYERED, Pass, ready, scheduled
+from inalab.hosts.training.pipeline import BLOCKING, LAYERED, OF_TORCH, Pass, ready, scheduled
 from inalab.hosts.training.replica import MOMENTUM, Replica
 from inalab.hosts.training.stragglers import Straggler
 
@@ -39,6 +39,7 @@ class TrainingSettings:
     pipeline: str = BLOCKING
     forward: float = FORWARD  # share of a layer's compute time
     momentum: float = MOMENTUM
+    racks: int = 1  # between which models are whole, in pipeline hsdp
 
 
 @dataclass
@@ -67,13 +68,14 @@ class Trainer:
         torch.set_num_threads(1)
         self.settings, self.rank, self.driver, self.all_reduce = settings, rank, driver, all_reduce
         self.pace = Pace(settings.compute_ms, settings.seed, rank, settings.straggler, driver)
-        layered = settings.pipeline in LAYERED
+        layered = settings.pipeline in (*LAYERED, *OF_TORCH)
         s = settings
         self.replica = Replica(s.workload, s.seed, rank, workers, layered, s.batch, s.learning_rate, s.momentum, driver)
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
         self.replica.sampling = Sampling(s.seed, s.steps, self.elements)
         self.waited, self.results = 0.0, 0  # what the counters said after the step before
+        self.counted = Counters()  # what they said when the last sums were over
 
     def run(
         self, begin: BeginSum, counters: Callable[[], Counters] = Counters, on_ready: Callable[[], None] = lambda: None
@@ -125,7 +127,7 @@ class Trainer:
 
     def _counted(self, counters: Callable[[], Counters]) -> tuple[int, float]:
         """The retransmissions so far, and the mean round trip since the step before."""
-        counted = counters()
+        counted = self.counted = counters()
         waited, results = counted.waited - self.waited, counted.results - self.results
         self.waited, self.results = counted.waited, counted.results
         return counted.retransmissions, waited / max(results, 1)

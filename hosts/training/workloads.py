@@ -141,6 +141,7 @@ WORKLOADS = {
     for w in (
         Workload("digits-mlp", lambda: mlp((224,)), digits, learning_rate=0.1, batch=16),  # 16,810 parameters
         Workload("digits-mlp-large", lambda: mlp((512, 512)), digits, learning_rate=0.1, batch=16),  # 301,066
+        Workload("digits-mlp-deep", lambda: mlp((192,) * 3), digits, learning_rate=0.1, batch=16),  # 88,522
         Workload("digits-cnn", cnn, digits, learning_rate=0.05, batch=16),  # 13,706
         Workload("characters", CharacterModel, text, learning_rate=1.0, batch=8, sequences=True),  # 31,232
     )

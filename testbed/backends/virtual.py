@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from inalab.hosts.training.pipeline import LAYERED
+from inalab.hosts.training.pipeline import OF_TORCH
 from inalab.hosts.training.replica import preload
 from inalab.switches.embedded.build import build
 from inalab.switches.embedded.errors import CompileError
@@ -40,6 +40,10 @@ class Virtual(Backend):
                     f"scheme {job.scheme} does not run in virtual time, because its nodes use sockets of their own: choose another "
                     "scheme, or target embedded"
                 )
+            if job.pipeline in OF_TORCH:
+                raise SettingsError(
+                    f"pipeline {job.pipeline} is PyTorch's own, which knows real time alone: choose target embedded"
+                )
         try:
             costs.of(settings.costs)
         except ValueError as error:
@@ -52,7 +56,7 @@ class Virtual(Backend):
     def start(self, settings: TrialSettings, seed: int, capture: Capture | None = None) -> Apart:
         settings.check()
         for job in settings.each():
-            preload(job.workload, job.pipeline in LAYERED)
+            preload(job.workload, job.pipeline)
         library = self._library(settings)
 
         def trial(sender: Connection) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from pydantic import BaseModel, ConfigDict, Field
 
 from inalab.hosts.training.layers import FORWARD
-from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, PIPELINES
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, OF_TORCH, PIPELINES
 from inalab.hosts.training.replica import MOMENTUM
 from inalab.hosts.training.stragglers import KINDS, PARAMETERS, Straggler
 from inalab.hosts.training.workloads import PROFILES, WORKLOADS
@@ -77,10 +77,12 @@ class WorkSettings(Group):
 
     def idle(self) -> dict[str, str]:
         found = {} if self.workload in WORKLOADS else {"batch": f"workload {self.workload} has no samples"}
-        if self.pipeline not in LAYERED:
+        if self.pipeline not in (*LAYERED, *OF_TORCH):
             found["forward_share"] = f"pipeline {self.pipeline} exchanges once, after both passes; set pipeline, too"
         if self.pipeline == ASYNCHRONOUS:
             found["measure_error"] = f"pipeline {ASYNCHRONOUS} has no sums of gradients"
+        if self.pipeline in OF_TORCH:
+            found["measure_error"] = f"pipeline {self.pipeline} keeps no gradient as it was before its sum"
         return found
 
 

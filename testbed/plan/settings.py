@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from inalab.hosts.plugins import is_file
-from inalab.hosts.training.pipeline import ASYNCHRONOUS, PIPELINES
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, HSDP, OF_TORCH, PIPELINES
 from inalab.hosts.training.workloads import find
 from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted, Scheme
@@ -291,6 +291,8 @@ class TrialSettings(
             raise SettingsError(f"job {sizes.index(0)} has no workers: give it at least one")
         if not 0 <= self.straggler_rank < min(sizes):
             raise SettingsError(f"straggler_rank is {self.straggler_rank}: the ranks are 0 to {min(sizes) - 1}")
+        if self.jobs and self.pipeline in OF_TORCH:
+            raise SettingsError(f"pipeline {self.pipeline} is of one job alone: leave jobs out, or choose another pipeline")
         if len(sizes) > MOST_JOBS:
             raise SettingsError(f"there are {len(sizes)} jobs: packets tell {MOST_JOBS} apart")
         if self.background and self.racks < 2:
@@ -323,6 +325,8 @@ class TrialSettings(
             )
         if self.pipeline != ASYNCHRONOUS and not scheme.sums:
             raise SettingsError(f"scheme {self.scheme} trains asynchronously alone: set pipeline={ASYNCHRONOUS}")
+        if self.pipeline == HSDP and self.racks < 2:
+            raise SettingsError(f"pipeline {HSDP} keeps a whole model in each rack: set racks to 2 or more, or pipeline=fsdp2")
         try:
             find(self.workload)
         except ValueError as error:

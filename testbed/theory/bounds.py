@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from inalab.hosts.plugins import is_file
-from inalab.hosts.training.pipeline import ASYNCHRONOUS, LAYERED
+from inalab.hosts.training.pipeline import LAYERED, UNBOUNDED
 from inalab.schemes.streaming import Streaming
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.theory import pipelines
@@ -21,20 +21,20 @@ def seconds(settings: TrialSettings, elements: int) -> float:
 def of_trial(trial: dict[str, Any]) -> float:
     """The bound in seconds of a trial's sums, from its entry in trials.jsonl: of those of a step, where layers are summed apart.
 
-    NaN for asynchronous training: who shares a link with whom is chance.
+    NaN where it has none (hosts.training.pipeline.UNBOUNDED).
     """
     if "bounds" in trial:
         return _number(trial["bounds"]["sum"])
     settings = TrialSettings(**trial["settings"])
     if settings.pipeline in LAYERED:
         return pipelines.least_exchange(settings)
-    if settings.pipeline == ASYNCHRONOUS:
+    if settings.pipeline in UNBOUNDED:
         return math.nan
     return seconds(settings, trial["metrics"]["elements"])
 
 
 def of_step(trial: dict[str, Any]) -> float:
-    """The least seconds of a step of a trial, without a straggler, from its entry; NaN where steps are asynchronous."""
+    """The least seconds of a step of a trial, without a straggler, from its entry; NaN where it has no bound."""
     return _number(trial["bounds"]["step"]) if "bounds" in trial else pipelines.bound(TrialSettings(**trial["settings"]))
 
 

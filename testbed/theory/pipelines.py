@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from inalab.hosts.training.layers import layers_of, whole
-from inalab.hosts.training.pipeline import ASYNCHRONOUS, LAYERED, Pass, ready, scheduled
+from inalab.hosts.training.pipeline import LAYERED, UNBOUNDED, Pass, ready, scheduled
 from inalab.hosts.training.workloads import find
 from inalab.testbed.plan.settings import TrialSettings
 
@@ -76,8 +76,8 @@ def of_settings(settings: TrialSettings) -> tuple[list[float], list[float], list
 
 
 def bound(settings: TrialSettings) -> float:
-    """The least seconds of a step, without a straggler; NaN where steps are asynchronous (testbed.theory.bounds)."""
-    if settings.pipeline == ASYNCHRONOUS:
+    """The least seconds of a step, without a straggler; NaN where it has none (testbed.theory.bounds)."""
+    if settings.pipeline in UNBOUNDED:
         return math.nan
     return period(settings.pipeline, *of_settings(settings))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
 import time
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from inalab.hosts import background
 from inalab.hosts.ethernet import PHYSICAL_BYTES
-from inalab.hosts.training.pipeline import LAYERED
+from inalab.hosts.training.pipeline import OF_TORCH
 from inalab.hosts.training.replica import preload
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
@@ -20,6 +22,7 @@ from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.deployment import Deployment, deployed
 from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.groups import Groups, GroupService
 from inalab.testbed.trial.job_run import runs_of
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.outage import Outage
@@ -43,7 +46,7 @@ def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Cap
     settings.check()
     settings.check_switches()
     for job in settings.each():
-        preload(job.workload, job.pipeline in LAYERED)
+        preload(job.workload, job.pipeline)
 
     def trial(sender: Connection) -> dict[str, Any]:
         return _Trial(settings, seed, sender).run(target, files)
@@ -78,11 +81,12 @@ class _Trial:
     def _on(self, deployment: Deployment, began: float) -> dict[str, Any]:
         """The trial on its network, which has been under construction since `began`."""
         network = deployment.network
+        groups = self._groups(network)
         with Rendezvous((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size) as joining:
             servers = deployment.spawn_servers()
-            self.workers.fork(network, deployment.places, joining, self.seed)
+            self.workers.fork(network, deployment.places, joining, self.seed, groups.folder if groups else None)
             watch = deployment.watch(servers)
-            self.workers.join(joining, watch)
+            self.workers.join(joining, watch, groups.answer_all if groups else lambda: None)
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter.of(network)
@@ -97,6 +101,8 @@ class _Trial:
         def look() -> None:
             load.sample()
             self._look_after_servers(watch)
+            if groups:
+                groups.answer_all()
 
         self.workers.follow(look)
         if self.workers.failed():
@@ -112,6 +118,13 @@ class _Trial:
         measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
         measured["death"] = self.death.at - started if self.death and self.death.at else None
         return outcome(self.settings, self.jobs, counted, started, {"setup": setup} | measured)
+
+    def _groups(self, network: Network) -> GroupService | None:
+        """Who admits the groups that workers form, if the training has such."""
+        if self.settings.pipeline not in OF_TORCH:
+            return None
+        folder = Path(tempfile.mkdtemp(dir="/run", prefix="inalab-"))  # it ends with the namespaces
+        return GroupService(Groups(self.plan, self.admitted[0], network.controls), folder)
 
     def _start_background(self, network: Network) -> dict[int, str]:
         """From the last host of the last rack to that of the first: neither is in a job. What each process is."""

@@ -98,7 +98,7 @@ class GroupService:
     """Answers the workers' requests over a Unix socket in a folder."""
 
     def __init__(self, groups: Groups, folder: Path) -> None:
-        self.groups = groups
+        self.groups, self.folder = groups, folder
         self.listener = Listener(str(folder / SOCKET), "AF_UNIX", backlog=256)
 
     def register(self, selector: selectors.BaseSelector) -> None:
@@ -108,6 +108,13 @@ class GroupService:
     def close(self) -> None:
         """Answer no more."""
         self.listener.close()
+
+    def answer_all(self) -> None:
+        """Answer whoever waits for an answer now."""
+        with selectors.DefaultSelector() as waiting:
+            self.register(waiting)
+            while waiting.select(0):
+                self.answer()
 
     def answer(self) -> None:
         """Answer one request. A worker that has ended meanwhile gets none."""

@@ -185,4 +185,5 @@ def training(settings: TrialSettings, seed: int) -> TrainingSettings:
         s.pipeline,
         s.forward_share,
         s.momentum,
+        s.racks,
     )

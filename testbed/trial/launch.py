@@ -122,7 +122,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed
     The workers meet on the management network. What Gloo carries is on the data network, as what the scheme carries is.
     """
     (job,) = settings.admitted(plan)
-    meeting = rendezvous(job.plan, host, job.scheme)
+    meeting = rendezvous(job.plan, host, gloo_measured=True)
     place = place_of(plan, job, host)
     pace = {"compute_ms": settings.compute_ms, "seed": seed, "rank": host.rank, "straggler": asdict(settings.straggler_model())}
     return {

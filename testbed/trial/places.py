@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from inalab.hosts.collective import Membership
 from inalab.hosts.place import Place
 from inalab.hosts.worker import Rendezvous
-from inalab.schemes.scheme import Admitted, Scheme
+from inalab.schemes.scheme import Admitted
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import HostPlan, NetworkPlan
 
@@ -33,7 +33,7 @@ def places_of(plan: NetworkPlan, admitted: Iterable[Admitted]) -> dict[str, Plac
     return {host.name: place_of(plan, job, host) for job in admitted for host in job.plan.everyone}
 
 
-def rendezvous(job: JobPlan, host: HostPlan, scheme: Scheme) -> Rendezvous:
-    """Workers meet on the management network, where no fault reaches them. In a trial Gloo stays there unless it is the scheme."""
-    interface = host.data_interface if scheme.native else host.management_interface
+def rendezvous(job: JobPlan, host: HostPlan, gloo_measured: bool) -> Rendezvous:
+    """Workers meet on the management network, where no fault reaches them. Gloo stays there unless it is measured, too."""
+    interface = host.data_interface if gloo_measured else host.management_interface
     return Rendezvous(job.hosts[0].management_ip, RENDEZVOUS_PORT, interface)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
 from inalab.hosts.collective import workers
 from inalab.hosts.coordination import LOST
 from inalab.hosts.messages import Abort, Failure, Forked, FromWorker, Hello, Lost, Start
 from inalab.hosts.place import Place
+from inalab.hosts.training.pipeline import OF_TORCH
 from inalab.hosts.worker import WorkerSettings, run_worker
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.job_run import JobRun, training
@@ -45,19 +47,19 @@ class Workers:
         """Why they failed, in a sentence."""
         return "; ".join(job.why() for job in self.blamed if job.failures)
 
-    def fork(self, network: Network, places: dict[str, Place], joining: Rendezvous, seed: int) -> None:
-        """Have every worker begin on its host; `joining` is where it connects."""
+    def fork(self, network: Network, places: dict[str, Place], joining: Rendezvous, seed: int, folder: Path | None) -> None:
+        """Have every worker begin on its host; `joining` is where it connects, and `folder` is for groups that workers form."""
         for job in self.jobs:
             s, trained = job.settings, training(job.settings, seed)
             for rank, host in enumerate(job.plan.hosts):
-                meeting = rendezvous(job.plan, host, s.of_scheme())
-                settings = WorkerSettings(places[host.name], meeting, joining.address, joining.secret, trained, s.timeline)
+                meeting = rendezvous(job.plan, host, s.of_scheme().native or s.pipeline in OF_TORCH)
+                settings = WorkerSettings(places[host.name], meeting, joining.address, joining.secret, trained, s.timeline, folder)
                 pid = network.spawn(host.rank, partial(run_worker, settings))
                 self.pids[pid] = (job.plan.number, rank)
                 self.sender.send(Forked(job.plan.number, rank, pid))
 
-    def join(self, joining: Rendezvous, watch: Watch) -> None:
-        """Wait until every worker has said hello; TrialError names those that did not.
+    def join(self, joining: Rendezvous, watch: Watch, look: Callable[[], None]) -> None:
+        """Wait until every worker has said hello, and `look` often; TrialError names those that did not.
 
         One that died is to blame before one that failed: the others' connections to it fail first, and are heard of first.
         """
@@ -69,6 +71,7 @@ class Workers:
         while missing := sorted(expected - set(self.connections)):
             dead |= self._reap()  # before the last words, which may have come meanwhile
             waiting += joining.look(WINDOW)
+            look()
             for connection in wait(waiting, 0):
                 assert isinstance(connection, Connection)
                 waiting.remove(connection)

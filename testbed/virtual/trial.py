@@ -249,7 +249,7 @@ class VirtualTrial:
 
         for step in trainer.run(sums.sum, lambda: collective.counters, wait_for_start):
             self._hear(run, step)
-        self._hear(run, Done(trainer.rank, trainer.digest(), collective.counters, timeline.since(0.0)))
+        self._hear(run, Done(trainer.rank, trainer.digest(), trainer.counted, timeline.since(0.0)))
         sums.end(0.0)
 
     def _hear(self, run: JobRun, message: FromWorker) -> None:

@@ -1,7 +1,9 @@
 """Ways of training that PyTorch has, on the backend named in argv[1]; prints a JSON object of what each worker had."""
 
 import json
+import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -9,12 +11,15 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed import checkpoint
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook, powerSGD_hook
 from torch.distributed.algorithms.join import Join
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.nn.functional import all_reduce
-from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, Partial, Shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -57,6 +62,34 @@ def hooked(state: object, hook: Callable[..., object]) -> list[float]:
     return trained(wrap)
 
 
+def averaged() -> list[float]:
+    """Gradients are averaged by all at first, and then in pairs; parameters, every second step, by all."""
+    pair, _ = dist.new_subgroups(2)
+    state = post_localSGD_hook.PostLocalSGDState(process_group=None, subgroup=pair, start_localSGD_iter=1)
+    model = net()
+    replica = DistributedDataParallel(model)
+    replica.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
+    averager = PeriodicModelAverager(period=2, warmup_steps=1)
+    steps(replica, PostLocalSGDOptimizer(torch.optim.SGD(replica.parameters(), lr=0.1), averager))
+    return sums(model.parameters())
+
+
+def checkpointed(mesh: object) -> list[float]:
+    """What a sharded model has that took its parameters from another one's checkpoint."""
+    first, second = (sharded(net(), mesh) for _ in range(2))
+    steps(first, torch.optim.SGD(first.parameters(), lr=0.1))
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder)
+    checkpoint.save({"model": get_model_state_dict(first)}, checkpoint_id=folder[0])
+    kept = {"model": get_model_state_dict(second)}
+    checkpoint.load(kept, checkpoint_id=folder[0])
+    set_model_state_dict(second, kept["model"])
+    dist.barrier()
+    if rank == 0:
+        shutil.rmtree(folder[0])
+    return sums(p.full_tensor() for p in second.parameters())
+
+
 def sharded(model: nn.Sequential, mesh: object) -> nn.Module:
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for layer in model:
@@ -86,6 +119,9 @@ had["fp16 hook"] = hooked(None, default_hooks.fp16_compress_hook)
 had["power sgd"] = hooked(
     powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook
 )
+had["post-local sgd"] = averaged()
+had["compiled"] = trained(lambda model: torch.compile(DistributedDataParallel(model), backend="eager"))
+had["checkpoint"] = checkpointed(row)
 had["fsdp2"] = trained(lambda model: sharded(model, row), clip=True)
 both = init_device_mesh("cpu", (2, size // 2), mesh_dim_names=("replicated", "sharded"))
 had["hsdp"] = trained(lambda model: sharded(model, both), clip=True)

@@ -109,7 +109,7 @@ from inalab.hosts.training.replica import preload
 torch.set_num_threads(2)
 torch.zeros(1_000_000).add_(1)  # by both threads
 if not (pid := os.fork()):
-    preload("vgg-like", layered=True)
+    preload("vgg-like", "barrier")
     os._exit(0)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """

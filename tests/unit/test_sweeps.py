@@ -121,7 +121,7 @@ def _measured(planned: Trial, number: int, case: str) -> dict[str, Any]:
         "elements": 20_000, "tat_mean": 0.11, "compute_mean": 0.05, "waiting_mean": 0.01, "communication_mean": 0.1, "rtt": 0.003,
         "error_median": 1e-8, "loss_packets": 1000, "outage": [0.5, 0.55],
         "queue_drops": 0, "jobs": [{"elements": 20_000, "tat_mean": 0.1}] * len(planned.settings.each()),
-        "server_bytes": [{"up": 400_000, "down": 400_000}] * 2, "distance_max": 0.4, "death": 0.25,
+        "server_bytes": [{"up": 400_000, "down": 400_000}] * 2, "worker_bytes": [{"up": 90_000, "down": 80_000}] * 2, "distance_max": 0.4, "death": 0.25,
         "uplink_bytes": [{"up": 400_000, "down": 400_000}] * planned.settings.racks if planned.settings.racks > 1 else [],
     }  # fmt: skip
     entry["workers"] = [{"timeline": [[0.01 * i, 1, 0, 1, 4] for i in range(150)]} for _ in range(4)]

@@ -13,7 +13,7 @@ from inalab.hosts.training.datasets import VOCABULARY, digits, noise, text
 from inalab.hosts.training.stragglers import Straggler
 from inalab.hosts.training.workloads import CONTEXT, MOST_ELEMENTS, TEST_SEQUENCES, WORKLOADS, Aggregation, find
 
-SIZES = {"digits-mlp": 16_810, "digits-mlp-large": 301_066, "digits-cnn": 13_706, "characters": 31_232}
+SIZES = {"digits-mlp": 16_810, "digits-mlp-large": 301_066, "digits-mlp-deep": 88_522, "digits-cnn": 13_706, "characters": 31_232}
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -1,0 +1,168 @@
+"""Training as PyTorch splits it, over SwitchML, a ring and Gloo: DistributedDataParallel, FSDP2 and its hybrid form.
+
+DistributedDataParallel sums whole gradients. FSDP2 gathers each layer's parameters twice a step and scatters the sums of its
+gradients; its hybrid form does so within racks, and sums the scattered parts between them. Switches add a gradient on its way, so
+a sum passes a worker's link once in each direction. They have nothing to add where parameters are gathered: these have to come to
+every worker by any scheme. So sharded training has less to gain from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Any
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from inalab.hosts.collective import Operation
+from inalab.hosts.training.pipeline import DDP, FSDP2, HSDP, OF_TORCH
+from inalab.schemes import registry
+from inalab.schemes.streaming import Streaming
+from inalab.testbed.draw.curves import estimate, look_of, matching, not_valid, ratio, words
+from inalab.testbed.draw.plots import named, new_figure
+from inalab.testbed.measures import Measure, Record, metric
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError
+from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
+from inalab.testbed.record.runs import Run
+
+RUNS_ON = "embedded"  # PyTorch knows real time alone
+LABELS = {DDP: "DDP", FSDP2: "FSDP2", HSDP: "hybrid FSDP2"}
+STEP = metric("step_median", 1000)  # ms
+
+
+class Settings(SweepSettings):
+    """Two racks of four, which train a network of four layers."""
+
+    schemes: Words = Field(("switchml", "ring", "gloo"), description="what is compared")
+    pipelines: Words = Field(OF_TORCH, description="how the training is split: ddp, fsdp2, hsdp")
+    k: int = 256
+    workload: str = "digits-mlp-deep"
+    steps: int = 10
+    compute_ms: float = 250.0
+    evaluate_every: int = 1000
+
+
+QUICK: dict[str, Any] = {"schemes": ("switchml", "gloo"), "pipelines": (DDP, FSDP2), "seeds": 1, "steps": 4}
+
+
+def trials(settings: Settings, seed: int) -> list[Trial]:
+    """Every way to split the training over every scheme. SettingsError for pipelines that are not PyTorch's."""
+    if others := [p for p in settings.pipelines if p not in OF_TORCH]:
+        raise SettingsError(f"pipelines has {others[0]}: choose from {', '.join(OF_TORCH)}")
+    points = [
+        Point(f"{pipeline}, {scheme}", {"pipeline": pipeline, "scheme": scheme}, {"pipeline": pipeline, "scheme": scheme})
+        for pipeline in settings.pipelines
+        for scheme in settings.schemes
+    ]
+    return paired(points, settings, seed)
+
+
+def carried(direction: str) -> Measure:
+    """Bytes `up` from a worker or `down` to it in a step, headers included, in sizes of the model: the mean over workers."""
+
+    def measure(trial: Record) -> float:
+        metrics, steps = trial["metrics"], trial["settings"]["steps"]
+        return float(fmean(link[direction] for link in metrics["worker_bytes"]) / steps / (4 * metrics["elements"]))
+
+    return measure
+
+
+def in_closed_form(trial: Record, direction: str) -> float:
+    """The same without headers.
+
+    A switch gives a sum to whom it belongs, and multicasts what is gathered. A ring's blocks go once round to be summed and once
+    to be gathered. Gloo sums whole tensors where it has to scatter sums, and so do other schemes here; what is to be gathered they
+    leave to Gloo. The model is gathered once more, for its evaluation.
+    """
+    s = trial["settings"]
+    racks, scheme = int(s["racks"]), registry.find(s["scheme"])
+    n = racks * int(s["workers"])
+
+    def gathered(members: int) -> float:
+        return 1 / members if Operation.GATHER in scheme.operations and direction == "up" else (members - 1) / members
+
+    def summed(members: int) -> float:
+        return 1.0 if isinstance(scheme, Streaming) else 2 * (members - 1) / members
+
+    def scattered(members: int) -> float:
+        return 1 / members if Operation.SCATTER in scheme.operations and direction == "down" else summed(members)
+
+    if s["pipeline"] == DDP:
+        return summed(n)
+    gathers, members = 2 + 1 / int(s["steps"]), n if s["pipeline"] == FSDP2 else n // racks
+    between = summed(racks) / members if s["pipeline"] == HSDP else 0.0
+    return gathers * gathered(members) + scattered(members) + between
+
+
+def _least(trial: Record) -> float:
+    """ms that the busier direction of a worker's link is busy in a step, with what it carried."""
+    most = max(carried("up")(trial), carried("down")(trial))
+    return float(1000 * most * 32e-6 * trial["metrics"]["elements"] / trial["settings"]["host_rate"])
+
+
+def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
+    """Time of a step, and bytes on a worker's link, for each way to split the training."""
+    figure, (time, link) = new_figure(2)
+    schemes, pipelines = run.record["settings"]["schemes"], run.record["settings"]["pipelines"]
+    width = 0.8 / len(schemes)
+    for j, scheme in enumerate(schemes):
+        look = look_of(scheme)
+        for i, pipeline in enumerate(pipelines):
+            at, here = i + (j - (len(schemes) - 1) / 2) * width, {"pipeline": pipeline, "scheme": scheme}
+            _bar(time, run, STEP, at, 0.9 * width, {"color": look.colour, "label": look.label if i == 0 else None}, here)
+            _bar(link, run, carried("up"), at - 0.22 * width, 0.42 * width, {"color": look.colour}, here)
+            _bar(link, run, carried("down"), at + 0.22 * width, 0.42 * width, {"color": look.colour, "alpha": 0.5}, here)
+            for trial in matching(run, **here)[:1]:
+                for shift, direction in ((-0.22, "up"), (0.22, "down")):
+                    middle, form = at + shift * width, in_closed_form(trial, direction)
+                    link.plot([middle - 0.2 * width, middle + 0.2 * width], [form] * 2, "k-", linewidth=1.5)
+            least = estimate(run, _least, **here)
+            if least.n:
+                time.plot([at - 0.45 * width, at + 0.45 * width], [least.median] * 2, "k:", linewidth=1.6)
+    time.axhline(run.record["settings"]["compute_ms"], color="grey", linewidth=0.8, linestyle="--", label="compute")
+    time.plot([], [], "k:", linewidth=1.6, label="the link's bytes at its rate")
+    link.plot([], [], "k-", linewidth=1.5, label="closed forms, without headers")
+    time.set_ylabel("step in ms")
+    link.set_ylabel("models over a worker's link in a step\n(left: up, pale: down)")
+    for ax in (time, link):
+        ax.set_xticks(range(len(pipelines)), [LABELS[pipeline] for pipeline in pipelines])
+        ax.set_ylim(bottom=0)
+    link.legend(loc="upper left")
+    named(figure, (time,))
+    n = matching(run)[0]["settings"]["racks"] * matching(run)[0]["settings"]["workers"] if matching(run) else 0
+    caption = (
+        f"{n} workers: the time of a step, and what a worker's link carries in a step in sizes of the model. Dotted: how long the "
+        "busier direction of the link takes for that. Medians with intervals."
+    )
+    yield "fsdp", caption, figure
+
+
+def _bar(ax: Any, run: Run, measure: Measure, at: float, width: float, look: dict[str, Any], here: dict[str, Any]) -> None:
+    found = estimate(run, measure, **here)
+    if not found.n:
+        ax.annotate("no valid trial", (at, 0), rotation=90, ha="center", va="bottom", fontsize=7)
+        return
+    ax.bar(at, found.median, width, **look)
+    if found.known:
+        ax.errorbar(at, found.median, [[found.median - found.low], [found.high - found.median]], color="black", capsize=2)
+
+
+def findings(run: Run) -> list[str]:
+    """Each step's time beside Gloo's, and its bytes beside their closed forms."""
+    sentences = not_valid(run)
+    schemes = run.record["settings"]["schemes"]
+    for pipeline in run.record["settings"]["pipelines"]:
+        for scheme in schemes:
+            here = {"pipeline": pipeline, "scheme": scheme}
+            sentence = f"{LABELS[pipeline]} over {look_of(scheme).label}: {words(estimate(run, STEP, **here), '.0f')} ms a step"
+            if scheme != "gloo" and "gloo" in schemes:
+                faster = ratio(run, STEP, {"pipeline": pipeline, "scheme": "gloo"}, here)
+                sentence += f", Gloo takes {words(faster)} times as long"
+            over = {
+                way: estimate(run, lambda t, way=way: carried(way)(t) / in_closed_form(t, way), **here)  # type: ignore[misc]
+                for way in ("up", "down")
+            }
+            sentences.append(f"{sentence}; up {words(over['up'])} and down {words(over['down'])} times the closed form.")
+    return sentences
