@@ -19,7 +19,7 @@ from inalab.hosts.collective import Operation
 from inalab.hosts.training.pipeline import DDP, FSDP2, HSDP, OF_TORCH
 from inalab.schemes import registry
 from inalab.schemes.streaming import Streaming
-from inalab.testbed.draw.curves import estimate, look_of, matching, not_valid, ratio, words
+from inalab.testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
 from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import Measure, Record, metric
 from inalab.testbed.plan.experiment import Trial
@@ -30,6 +30,7 @@ from inalab.testbed.record.runs import Run
 RUNS_ON = "embedded"  # PyTorch knows real time alone
 LABELS = {DDP: "DDP", FSDP2: "FSDP2", HSDP: "hybrid FSDP2"}
 STEP = metric("step_median", 1000)  # ms
+OF_TURN = Tolerance(0.85, 1.25)  # of a step's closed form
 
 
 class Settings(SweepSettings):
@@ -69,8 +70,8 @@ def carried(direction: str) -> Measure:
     return measure
 
 
-def in_closed_form(trial: Record, direction: str) -> float:
-    """The same without headers.
+def _calls(trial: Record) -> list[tuple[float, float]]:
+    """What a step's collectives take up and down a worker's link, all of a kind together, in models and without headers.
 
     A switch gives a sum to whom it belongs, and multicasts what is gathered. A ring's blocks go once round to be summed and once
     to be gathered. Gloo sums whole tensors where it has to scatter sums, and so do other schemes here; what is to be gathered they
@@ -80,26 +81,49 @@ def in_closed_form(trial: Record, direction: str) -> float:
     racks, scheme = int(s["racks"]), registry.find(s["scheme"])
     n = racks * int(s["workers"])
 
-    def gathered(members: int) -> float:
-        return 1 / members if Operation.GATHER in scheme.operations and direction == "up" else (members - 1) / members
+    def gathered(members: int) -> tuple[float, float]:
+        others = (members - 1) / members
+        return 1 / members if Operation.GATHER in scheme.operations else others, others
 
     def summed(members: int) -> float:
         return 1.0 if isinstance(scheme, Streaming) else 2 * (members - 1) / members
 
-    def scattered(members: int) -> float:
-        return 1 / members if Operation.SCATTER in scheme.operations and direction == "down" else summed(members)
+    def scattered(members: int) -> tuple[float, float]:
+        return summed(members), 1 / members if Operation.SCATTER in scheme.operations else summed(members)
 
     if s["pipeline"] == DDP:
-        return summed(n)
+        return [(summed(n), summed(n))]
     gathers, members = 2 + 1 / int(s["steps"]), n if s["pipeline"] == FSDP2 else n // racks
+    up, down = gathered(members)
     between = summed(racks) / members if s["pipeline"] == HSDP else 0.0
-    return gathers * gathered(members) + scattered(members) + between
+    return [(gathers * up, gathers * down), scattered(members), (between, between)]
 
 
-def _least(trial: Record) -> float:
+def in_closed_form(trial: Record, direction: str) -> float:
+    """What `carried` is without headers."""
+    return sum(call[direction == "down"] for call in _calls(trial))
+
+
+def in_turn(trial: Record) -> float:
+    """ms of a step that computes, and then calls one collective after another, without headers.
+
+    All workers of a rack sum their parts with the other racks at once, over one uplink.
+    """
+    s = trial["settings"]
+    *within, between = [max(call) for call in _calls(trial)]
+    if s["pipeline"] == HSDP:
+        between *= max(1.0, s["workers"] * s["host_rate"] / s["uplink_rate"])
+    return float(s["compute_ms"] + 1000 * (sum(within) + between) * _seconds(trial))
+
+
+def _seconds(trial: Record) -> float:
+    """That a model takes over a worker's link."""
+    return float(32e-6 * trial["metrics"]["elements"] / trial["settings"]["host_rate"])
+
+
+def least(trial: Record) -> float:
     """ms that the busier direction of a worker's link is busy in a step, with what it carried."""
-    most = max(carried("up")(trial), carried("down")(trial))
-    return float(1000 * most * 32e-6 * trial["metrics"]["elements"] / trial["settings"]["host_rate"])
+    return 1000 * max(carried("up")(trial), carried("down")(trial)) * _seconds(trial)
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
@@ -109,32 +133,30 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     width = 0.8 / len(schemes)
     for j, scheme in enumerate(schemes):
         look = look_of(scheme)
+        time.bar(0, 0, color=look.colour, label=look.label)
         for i, pipeline in enumerate(pipelines):
             at, here = i + (j - (len(schemes) - 1) / 2) * width, {"pipeline": pipeline, "scheme": scheme}
-            _bar(time, run, STEP, at, 0.9 * width, {"color": look.colour, "label": look.label if i == 0 else None}, here)
+            _bar(time, run, STEP, at, 0.9 * width, {"color": look.colour}, here)
             _bar(link, run, carried("up"), at - 0.22 * width, 0.42 * width, {"color": look.colour}, here)
             _bar(link, run, carried("down"), at + 0.22 * width, 0.42 * width, {"color": look.colour, "alpha": 0.5}, here)
             for trial in matching(run, **here)[:1]:
+                time.plot([at - 0.45 * width, at + 0.45 * width], [in_turn(trial)] * 2, "k-", linewidth=1.5)
+                time.plot([at - 0.45 * width, at + 0.45 * width], [least(trial)] * 2, "k:", linewidth=1.6)
                 for shift, direction in ((-0.22, "up"), (0.22, "down")):
                     middle, form = at + shift * width, in_closed_form(trial, direction)
                     link.plot([middle - 0.2 * width, middle + 0.2 * width], [form] * 2, "k-", linewidth=1.5)
-            least = estimate(run, _least, **here)
-            if least.n:
-                time.plot([at - 0.45 * width, at + 0.45 * width], [least.median] * 2, "k:", linewidth=1.6)
-    time.axhline(run.record["settings"]["compute_ms"], color="grey", linewidth=0.8, linestyle="--", label="compute")
+    time.plot([], [], "k-", linewidth=1.5, label="closed forms, without headers")
     time.plot([], [], "k:", linewidth=1.6, label="the link's bytes at its rate")
-    link.plot([], [], "k-", linewidth=1.5, label="closed forms, without headers")
     time.set_ylabel("step in ms")
-    link.set_ylabel("models over a worker's link in a step\n(left: up, pale: down)")
+    link.set_ylabel("models over a worker's link\nin a step (left: up, pale: down)")
     for ax in (time, link):
         ax.set_xticks(range(len(pipelines)), [LABELS[pipeline] for pipeline in pipelines])
         ax.set_ylim(bottom=0)
-    link.legend(loc="upper left")
     named(figure, (time,))
-    n = matching(run)[0]["settings"]["racks"] * matching(run)[0]["settings"]["workers"] if matching(run) else 0
     caption = (
-        f"{n} workers: the time of a step, and what a worker's link carries in a step in sizes of the model. Dotted: how long the "
-        "busier direction of the link takes for that. Medians with intervals."
+        "The time of a step, and what a worker's link carries in a step in sizes of the model: medians with intervals. Lines: a "
+        "step that computes, and then calls one collective after another; and what these carry. Dotted: how long the busier "
+        "direction of the link takes for what it carried."
     )
     yield "fsdp", caption, figure
 
@@ -150,19 +172,24 @@ def _bar(ax: Any, run: Run, measure: Measure, at: float, width: float, look: dic
 
 
 def findings(run: Run) -> list[str]:
-    """Each step's time beside Gloo's, and its bytes beside their closed forms."""
+    """Each step's time beside Gloo's and its closed form, and its bytes beside theirs."""
     sentences = not_valid(run)
     schemes = run.record["settings"]["schemes"]
     for pipeline in run.record["settings"]["pipelines"]:
         for scheme in schemes:
             here = {"pipeline": pipeline, "scheme": scheme}
-            sentence = f"{LABELS[pipeline]} over {look_of(scheme).label}: {words(estimate(run, STEP, **here), '.0f')} ms a step"
+            time, turn = estimate(run, STEP, **here), estimate(run, lambda t: STEP(t) / in_turn(t), **here)
+            up, down = (estimate(run, _over_form(direction), **here) for direction in ("up", "down"))
+            sentence = f"{LABELS[pipeline]} over {look_of(scheme).label}: {words(time, '.0f')} ms a step"
             if scheme != "gloo" and "gloo" in schemes:
-                faster = ratio(run, STEP, {"pipeline": pipeline, "scheme": "gloo"}, here)
-                sentence += f", Gloo takes {words(faster)} times as long"
-            over = {
-                way: estimate(run, lambda t, way=way: carried(way)(t) / in_closed_form(t, way), **here)  # type: ignore[misc]
-                for way in ("up", "down")
-            }
-            sentences.append(f"{sentence}; up {words(over['up'])} and down {words(over['down'])} times the closed form.")
+                slower = ratio(run, STEP, {"pipeline": pipeline, "scheme": "gloo"}, here)
+                sentence += f", and Gloo takes {words(slower)} times as long"
+            sentences.append(
+                f"{sentence}. That is {OF_TURN.words(turn, 'of the closed form of one call after another')}. The link carried {words(up)} times its "
+                f"closed form up, and {words(down)} times down."
+            )
     return sentences
+
+
+def _over_form(direction: str) -> Measure:
+    return lambda trial: carried(direction)(trial) / in_closed_form(trial, direction)
