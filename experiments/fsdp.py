@@ -184,10 +184,9 @@ def findings(run: Run) -> list[str]:
             if scheme != "gloo" and "gloo" in schemes:
                 slower = ratio(run, STEP, {"pipeline": pipeline, "scheme": "gloo"}, here)
                 sentence += f", and Gloo takes {words(slower)} times as long"
-            sentences.append(
-                f"{sentence}. That is {OF_TURN.words(turn, 'of the closed form of one call after another')}. The link carried {words(up)} times its "
-                f"closed form up, and {words(down)} times down."
-            )
+            near = OF_TURN.words(turn, "of the closed form of one call after another")
+            over = f"{words(up)} times its closed form up, and {words(down)} times down"
+            sentences.append(f"{sentence}. That is {near}. The link carried {over}.")
     return sentences
 
 
