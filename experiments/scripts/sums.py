@@ -23,12 +23,12 @@ def all_reduce(values: torch.Tensor) -> None:
 
 
 def reduce_scatter(values: torch.Tensor) -> None:
-    dist.reduce_scatter_tensor(torch.empty(len(values) // dist.get_world_size()), values)
+    dist.reduce_scatter_single(torch.empty(len(values) // dist.get_world_size()), values)
 
 
 def all_gather(values: torch.Tensor) -> None:
     """So many elements come together; each worker gives its part."""
-    dist.all_gather_into_tensor(torch.empty_like(values), values[: len(values) // dist.get_world_size()])
+    dist.all_gather_single(torch.empty_like(values), values[: len(values) // dist.get_world_size()])
 
 
 def broadcast(values: torch.Tensor) -> None:
@@ -40,8 +40,8 @@ def broadcast(values: torch.Tensor) -> None:
 def sharded(values: torch.Tensor) -> None:
     """A reduce-scatter and an all-gather at once, as of two layers of a sharded model."""
     part = len(values) // dist.get_world_size()
-    summed = dist.reduce_scatter_tensor(torch.empty(part), values, async_op=True)
-    gathered = dist.all_gather_into_tensor(torch.empty_like(values), values[:part].clone(), async_op=True)
+    summed = dist.reduce_scatter_single(torch.empty(part), values, async_op=True)
+    gathered = dist.all_gather_single(torch.empty_like(values), values[:part].clone(), async_op=True)
     assert summed and gathered
     gathered.wait()
     summed.wait()
