@@ -15,10 +15,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.hosts.collective import Operation
 from inalab.hosts.training.pipeline import DDP, FSDP2, HSDP, OF_TORCH
-from inalab.schemes import registry
-from inalab.schemes.streaming import Streaming
 from inalab.testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
 from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import Measure, Record, metric
@@ -27,7 +24,8 @@ from inalab.testbed.plan.settings import SettingsError
 from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
 
-RUNS_ON = "embedded"  # PyTorch knows real time alone
+RUNS_ON = "embedded"  # PyTorch runs in real time only
+SCHEMES = ("switchml", "ring", "gloo")  # whose closed forms are here
 LABELS = {DDP: "DDP", FSDP2: "FSDP2", HSDP: "hybrid FSDP2"}
 STEP = metric("step_median", 1000)  # ms
 OF_TURN = Tolerance(0.85, 1.25)  # of a step's closed form
@@ -36,7 +34,7 @@ OF_TURN = Tolerance(0.85, 1.25)  # of a step's closed form
 class Settings(SweepSettings):
     """Two racks of four, which train a network of four layers."""
 
-    schemes: Words = Field(("switchml", "ring", "gloo"), description="what is compared")
+    schemes: Words = Field(SCHEMES, description="what is compared")
     pipelines: Words = Field(OF_TORCH, description="how the training is split: ddp, fsdp2, hsdp")
     k: int = 256
     workload: str = "digits-mlp-deep"
@@ -49,9 +47,10 @@ QUICK: dict[str, Any] = {"schemes": ("switchml", "gloo"), "pipelines": (DDP, FSD
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """Every way to split the training over every scheme. SettingsError for pipelines that are not PyTorch's."""
-    if others := [p for p in settings.pipelines if p not in OF_TORCH]:
-        raise SettingsError(f"pipelines has {others[0]}: choose from {', '.join(OF_TORCH)}")
+    """Every way to split the training over every scheme. SettingsError for pipelines that are not PyTorch's, and other schemes."""
+    for name, chosen, known in (("pipelines", settings.pipelines, OF_TORCH), ("schemes", settings.schemes, SCHEMES)):
+        if others := [one for one in chosen if one not in known]:
+            raise SettingsError(f"{name} has {others[0]}: choose from {', '.join(known)}")
     points = [
         Point(f"{pipeline}, {scheme}", {"pipeline": pipeline, "scheme": scheme}, {"pipeline": pipeline, "scheme": scheme})
         for pipeline in settings.pipelines
@@ -70,38 +69,40 @@ def carried(direction: str) -> Measure:
     return measure
 
 
-def _calls(trial: Record) -> list[tuple[float, float]]:
+def _calls(trial: Record, gathers: float = 2) -> list[tuple[float, float]]:
     """What a step's collectives take up and down a worker's link, all of a kind together, in models and without headers.
 
     A switch gives a sum to whom it belongs, and multicasts what is gathered. A ring's blocks go once round to be summed and once
-    to be gathered. Gloo sums whole tensors where it has to scatter sums, and so do other schemes here; what is to be gathered they
-    leave to Gloo. The model is gathered once more, for its evaluation.
+    to be gathered. Gloo sums whole tensors where it has to scatter sums, and so does a ring here; what is to be gathered it leaves
+    to Gloo.
     """
     s = trial["settings"]
-    racks, scheme = int(s["racks"]), registry.find(s["scheme"])
+    racks, switches = int(s["racks"]), s["scheme"] == "switchml"
     n = racks * int(s["workers"])
 
     def gathered(members: int) -> tuple[float, float]:
         others = (members - 1) / members
-        return 1 / members if Operation.GATHER in scheme.operations else others, others
+        return (1 / members if switches and members > 1 else others), others
 
     def summed(members: int) -> float:
-        return 1.0 if isinstance(scheme, Streaming) else 2 * (members - 1) / members
+        return float(members > 1) if switches else 2 * (members - 1) / members
 
     def scattered(members: int) -> tuple[float, float]:
-        return summed(members), 1 / members if Operation.SCATTER in scheme.operations else summed(members)
+        return summed(members), (1 / members if switches and members > 1 else summed(members))
 
     if s["pipeline"] == DDP:
         return [(summed(n), summed(n))]
-    gathers, members = 2 + 1 / int(s["steps"]), n if s["pipeline"] == FSDP2 else n // racks
+    members = n if s["pipeline"] == FSDP2 else n // racks
     up, down = gathered(members)
     between = summed(racks) / members if s["pipeline"] == HSDP else 0.0
     return [(gathers * up, gathers * down), scattered(members), (between, between)]
 
 
 def in_closed_form(trial: Record, direction: str) -> float:
-    """What `carried` is without headers."""
-    return sum(call[direction == "down"] for call in _calls(trial))
+    """What `carried` is without headers. To be evaluated, the model is gathered once more."""
+    s = trial["settings"]
+    calls = _calls(trial, 2 + -(-s["steps"] // s["evaluate_every"]) / s["steps"])
+    return sum(call[direction == "down"] for call in calls)
 
 
 def in_turn(trial: Record) -> float:

@@ -54,7 +54,7 @@ PLACE = "INALAB_PLACE"
 log = logging.getLogger("inalab")
 joined: list[InaProcessGroup] = []  # the groups of this process that have the scheme
 stores: list[Any] = []  # of all groups so far
-told: list[Options] = []  # to the last group, and so to those that are made without any
+told: list[Options] = []  # to the first group, which groups have that are made beside it
 made: Counter[tuple[str, tuple[int, ...]]] = Counter()  # groups by name and ranks
 ENDING = 5.0  # seconds that sums under way may take when a group is destroyed
 
@@ -69,6 +69,7 @@ class Options:
     sampling: ScriptSampling | None = None  # of the sums that are compared with what was given, see hosts.sampling
     simulation: Simulation | None = None  # in virtual time
     groups: GroupControl | None = None  # who admits groups of some workers
+    timeout: timedelta | None = None  # of groups whose own is longer
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -384,7 +385,10 @@ def create(given: Any, options: Options | None) -> InaProcessGroup:
     made[identity] += 1
     stores.append(given.store)
     store = PrefixStore(f"{made[identity]}", given.store)
-    options = options or (told[0] if told else Options.from_environment())
-    told[:] = [options]
+    if options is not None:
+        told[:] = [options]
+    else:
+        options = told[0] if told and dist.is_initialized() else Options.from_environment()
+    timeout = min(given.timeout, options.timeout or given.timeout)
     name = f"{given.group_id} {made[identity]} {ranks}"
-    return InaProcessGroup(store, given.group_rank, given.group_size, given.timeout, options, ranks, name)
+    return InaProcessGroup(store, given.group_rank, given.group_size, timeout, options, ranks, name)

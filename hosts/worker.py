@@ -25,7 +25,7 @@ from inalab.hosts.launch_files import LaunchFiles
 from inalab.hosts.messages import Abort, Done, Failure, Hello, Start
 from inalab.hosts.place import Place, serve
 from inalab.hosts.stream.timeline import Timeline
-from inalab.hosts.torch_backend import InaProcessGroup, Options
+from inalab.hosts.torch_backend import InaProcessGroup, Options, joined
 from inalab.hosts.training.asynchronous import AsynchronousTrainer
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, OF_TORCH
 from inalab.hosts.training.trainer import Trainer, TrainingSettings
@@ -69,16 +69,17 @@ def run_worker(settings: WorkerSettings) -> int:
     pulse, before = _Pulse(connection), Counters()
 
     def counters() -> Counters:
-        """Since the start."""
-        return group.counters() - before
+        """Of all groups, since the start."""
+        return _counted(group) - before
 
     def wait_for_start() -> None:
         nonlocal before
         connection.send(Hello(job, rank, trainer.elements, trainer.replica.data.sha256))
-        received: Start | Abort = connection.recv()
+        with pulse.lock:
+            received: Start | Abort = connection.recv()
         if isinstance(received, Abort):
             raise AggregationError(f"worker {rank} was not started: {received.reason}")
-        before = group.counters()
+        before = _counted(group)
         time.sleep(max(0.0, received.at - time.monotonic()))
 
     try:
@@ -103,6 +104,11 @@ def run_worker(settings: WorkerSettings) -> int:
         if dist.is_initialized():
             dist.destroy_process_group()
         connection.close()
+
+
+def _counted(group: InaProcessGroup) -> Counters:
+    """What the scheme has sent in all groups; for Gloo the segments of this host's connections."""
+    return sum((each.counters() for each in joined), Counters()) if joined else group.counters()
 
 
 class _Pulse:
@@ -153,13 +159,15 @@ def _meet(settings: WorkerSettings, pulse: Any) -> InaProcessGroup:
         meeting.address, meeting.port, size, is_master=rank == 0, timeout=JOIN_PATIENCE
     )
     options: Any = Options(settings.place, pulse)
+    patience = timedelta(seconds=settings.place.settings.patience)
     if settings.folder:
-        options = Options(settings.place, pulse, LaunchFiles(settings.folder), groups=LaunchedGroups(settings.folder))
+        notes, groups = LaunchFiles(settings.folder), LaunchedGroups(settings.folder)
+        options = Options(settings.place, pulse, notes, groups=groups, timeout=patience)
+    elif settings.place.scheme.native:
+        options = Options(settings.place, pulse, timeout=patience)
     dist.init_process_group("ina", store=store, rank=rank, world_size=size, pg_options=options)
     group = dist.group.WORLD
     assert isinstance(group, InaProcessGroup)
-    if settings.place.scheme.native:
-        group.gloo.set_timeout(timedelta(seconds=settings.place.settings.patience))
     return group
 
 

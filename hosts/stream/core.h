@@ -65,7 +65,7 @@ typedef struct {
     int32_t path;     /* number of the peer that it goes to */
     int32_t tries;    /* how often it was sent again */
     int32_t overtaken; /* results since then of chunks that were sent later, and once, and whose results come later */
-    int32_t passed;   /* and of those whose results may come before */
+    int32_t passed;   /* the same, of chunks whose results may come first */
     int32_t asked;    /* queries since it was sent, or sent again */
     int32_t pressed;  /* those of them for which results had overtaken it */
     int32_t informed; /* which query was the next one when the last status came, 0: none has come */

@@ -37,14 +37,12 @@ static inline int64_t elements_of(const Transfer *t, int64_t j, int64_t k) {
 /* A row's packet and its result have a tag in place of a vector, or neither. */
 static inline void set_bare(Row *row, bool bare) { row->bare = row->answer_bare = bare; }
 
-/* Whether a row's result is what one worker gives. It may come before that of a chunk of another owner that was sent earlier: these
-   wait for vectors of two workers, and come by ways of different length. */
-static inline bool from_owner(const Row *row) { return big(row->part) >> 24 == FROM_OWNERS; }
+/* Whether a row's result is one worker's vector, by its part. */
+static inline bool from_owner(uint32_t part) { return big(part) >> 24 == FROM_OWNERS; }
 
-/* Whether results of two rows come in the order in which these were sent, unless packets are lost. */
-static inline bool in_order(const Row *a, const Row *b) {
-    return a->path == b->path && (a->part == b->part || (!from_owner(a) && !from_owner(b)));
-}
+/* Whether results of two rows of a path, by their parts, come in the order in which these were sent, unless packets are lost. One
+   worker's vector may come before that of an earlier chunk of another owner, or before a sum: paths differ in length. */
+static inline bool in_order(uint32_t a, uint32_t b) { return a == b || (!from_owner(a) && !from_owner(b)); }
 
 /* A remainder that is never negative. */
 static inline int64_t modulo(int64_t x, int64_t n) { return (x % n + n) % n; }

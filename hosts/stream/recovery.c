@@ -208,8 +208,8 @@ static void paths_of(const Stream *s, const int32_t *rows, int count, bool *on_p
 
 /* Whether results have overtaken a row for long enough: GAP, and once it has been asked about for that, a window, two, and so on.
 
-   At the end of what is under way fewer are enough, where no more than that can come. Results that may come before a row's tell that
-   it is late when half a window of them has. */
+   At the end of what is under way fewer are enough, where no more than that can come. A row is late,
+   too, once half a window of results has passed it that may come first. */
 static bool late(const Stream *s, const Row *row) {
     if (row->chunk < 0)
         return false;
@@ -221,7 +221,7 @@ static bool late(const Stream *s, const Row *row) {
         return row->overtaken >= (int64_t)s->count << least(row->pressed - 1, LONGEST_BACKOFF);
     int64_t later = row->overtaken;
     for (int32_t i = 0; i < s->count && later < GAP; i++)
-        later += s->rows[i].chunk >= 0 && in_order(&s->rows[i], row) && s->rows[i].order > row->order;
+        later += s->rows[i].chunk >= 0 && s->rows[i].path == row->path && in_order(s->rows[i].part, row->part) && s->rows[i].order > row->order;
     return row->overtaken >= GAP || later < GAP;
 }
 

@@ -190,17 +190,17 @@ typedef struct {
     uint32_t part;
 } Settled;
 
-static int ascending(const void *a, const void *b) {
+static int compare(const void *a, const void *b) {
     const Settled *x = a, *y = b;
     return x->path != y->path ? x->path - y->path : (x->order > y->order) - (x->order < y->order);
 }
 
-/* How many of these, in order, are before one. */
-static int before(const Settled *settled, int count, Settled one) {
+/* How many of these, in order, stand before a place. */
+static int standing_before(const Settled *settled, int count, Settled place) {
     int low = 0, high = count;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (ascending(&settled[middle], &one) < 0)
+        if (compare(&settled[middle], &place) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -211,20 +211,25 @@ static int before(const Settled *settled, int count, Settled one) {
 /* Count results for the rows that were sent before them on the same path. */
 static void overtake(Stream *s, Settled *settled, int count) {
     int64_t newest = -1;
-    for (int i = 0; i < count; i++)
+    bool owned = false; /* some are vectors of owners */
+    for (int i = 0; i < count; i++) {
         newest = settled[i].order > newest ? settled[i].order : newest;
+        owned |= from_owner(settled[i].part);
+    }
     if (s->first < 0 || s->rows[s->first].order > newest)
-        return; /* as nearly always */
+        return; /* as nearly always, but for vectors of owners */
     s->gaps = true;
-    qsort(settled, count, sizeof *settled, ascending);
+    qsort(settled, count, sizeof *settled, compare);
     for (int32_t i = s->first; i >= 0; i = s->rows[i].after) {
         Row *row = &s->rows[i];
-        int first = before(settled, count, (Settled){row->path, row->order}), end = before(settled, count, (Settled){row->path, INT64_MAX});
-        int in_order = end - first;
-        for (int later = first; from_owner(row) && later < end; later++)
-            in_order -= settled[later].part != row->part;
-        row->overtaken += in_order;
-        row->passed += end - first - in_order;
+        int first = standing_before(settled, count, (Settled){row->path, row->order});
+        int end = standing_before(settled, count, (Settled){row->path, INT64_MAX});
+        int ordered = end - first;
+        if (owned || from_owner(row->part))
+            for (int later = first; later < end; later++)
+                ordered -= !in_order(settled[later].part, row->part);
+        row->overtaken += ordered;
+        row->passed += end - first - ordered;
     }
 }
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 import torch._dynamo  # which DistributedDataParallel loads when it is first used: a second for each worker
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -37,7 +38,7 @@ from inalab.hosts.training.pipeline import DDP, HSDP
 from inalab.hosts.training.replica import digest_of
 from inalab.hosts.training.trainer import Trainer
 
-BUCKETS = 4  # of a model's gradients in DistributedDataParallel: a model here is smaller than one of PyTorch's own buckets
+BUCKETS = 4  # of a model's gradients, at most: a model here is smaller than one bucket of DistributedDataParallel's own size
 
 
 class ParallelTrainer(Trainer):
@@ -121,6 +122,7 @@ class ParallelTrainer(Trainer):
             for whole, p in zip(self.plain.parameters(), self.replica.model.parameters(), strict=True):
                 whole.copy_(p.full_tensor() if isinstance(p, DTensor) else p)
         found = self.replica.workload.evaluate(self.plain, self.replica.data) if self.rank == 0 else {}
+        dist.barrier()
         self.mark += _computed() - before
         return found
 

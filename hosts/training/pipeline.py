@@ -24,7 +24,7 @@ BLOCKING, BARRIER, CROSS_BARRIER, ASYNCHRONOUS = "blocking", "barrier", "cross-b
 LAYERED = (BARRIER, CROSS_BARRIER)  # with a sum for each layer
 DDP, FSDP2, HSDP = "ddp", "fsdp2", "hsdp"
 OF_TORCH = (DDP, FSDP2, HSDP)  # which begins the collectives
-UNBOUNDED = (ASYNCHRONOUS, *OF_TORCH)  # whose sums have no bound: with whom they share a link, and when, is not the scheme's
+UNBOUNDED = (ASYNCHRONOUS, *OF_TORCH)  # without a bound: no scheme decides when their sums begin, or what shares their links
 PIPELINES = (BLOCKING, *LAYERED, ASYNCHRONOUS, *OF_TORCH)
 
 

@@ -42,7 +42,7 @@ class Virtual(Backend):
                 )
             if job.pipeline in OF_TORCH:
                 raise SettingsError(
-                    f"pipeline {job.pipeline} is PyTorch's own, which knows real time alone: choose target embedded"
+                    f"pipeline {job.pipeline} is PyTorch's own, which runs in real time only: choose target embedded"
                 )
         try:
             costs.of(settings.costs)

@@ -86,7 +86,7 @@ class _Trial:
             servers = deployment.spawn_servers()
             self.workers.fork(network, deployment.places, joining, self.seed, groups.folder if groups else None)
             watch = deployment.watch(servers)
-            self.workers.join(joining, watch, groups.answer_all if groups else lambda: None)
+            self.workers.join(joining, watch, lambda: _answer(groups))
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter.of(network)
@@ -101,8 +101,7 @@ class _Trial:
         def look() -> None:
             load.sample()
             self._look_after_servers(watch)
-            if groups:
-                groups.answer_all()
+            _answer(groups)
 
         self.workers.follow(look)
         if self.workers.failed():
@@ -150,3 +149,11 @@ class _Trial:
             self.sender.send(lost)
         if why:
             raise TrialError(why)
+
+
+def _answer(groups: GroupService | None) -> None:
+    """Admit the groups that workers ask for. TrialError where one has no room: Gloo would carry what the scheme is measured for."""
+    if groups:
+        groups.answer_all()
+    if groups and groups.groups.refusal:
+        raise TrialError(f"the workers' groups have no room: {groups.groups.refusal}; set fewer workers or slots")

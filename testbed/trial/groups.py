@@ -41,6 +41,7 @@ class Groups:
         self.plan, self.job, self.controls = plan, job, controls
         self.epochs = itertools.count(1)  # of all groups, whose numbers on these switches nobody else has used
         self.groups: dict[str, Group] = {}  # by name
+        self.refusal = ""  # the last, of a scheme that has groups
 
     def form(self, formation: Formation) -> Formed:
         """The place of a member in a group, which the first one to ask for it has admitted."""
@@ -77,6 +78,7 @@ class Groups:
         if number is None:
             full = f"the switches hold {most} jobs and groups at once, and all are in use"
             group.refusal = full if most else f"scheme {scheme.name} has no groups of its own"
+            self.refusal = full if most else ""
             return group
         hosts = tuple(self.job.plan.hosts[rank] for rank in formation.ranks)
         admitted = Admitted(JobPlan(number, hosts, port=FIRST_PORT + number, called=formation.ranks), scheme, settings)
@@ -88,7 +90,7 @@ class Groups:
             for installation in group.installed:
                 with suppress(ControlError):
                     installation.remove()
-            group.refusal = str(error)
+            group.refusal = self.refusal = str(error)
             return group
         group.admitted = admitted
         return group

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inalab.experiments.fsdp import carried, in_closed_form
-from inalab.hosts.training.pipeline import BARRIER, OF_TORCH
+from inalab.hosts.training.pipeline import BARRIER, DDP, OF_TORCH
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from tests.network.running import run_trial
@@ -31,8 +31,10 @@ def test_switches_carry_what_pytorch_calls(target: Target, loss: float) -> None:
         assert trial["metrics"]["model_digest"]
         losses = [[step["train_loss"] for step in of["steps"]] for of in (whole, trial)]
         assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+        chunks = trial["metrics"]["elements"] / 64 * 4 * SETTINGS["steps"]  # of all workers
+        assert trial["metrics"]["packets_sent"] > (1 if pipeline == DDP else 2.5) * chunks  # Gloo's are not among them
         for way in ("up", "down"):
-            assert 1.2 < carried(way)(trial) / in_closed_form(trial, way) < 1.75  # a quarter is headers, and some packets are
+            assert 1.2 < carried(way)(trial) / in_closed_form(trial, way) < 2
 
 
 @pytest.mark.parametrize("scheme", ["gloo", "ring"])
@@ -41,4 +43,4 @@ def test_so_does_gloo_where_a_scheme_has_no_copies(target: Target, scheme: str) 
         trial = measured(target, scheme=scheme, pipeline=pipeline)
         assert trial["metrics"]["model_digest"]
         for way in ("up", "down"):
-            assert 1 < carried(way)(trial) / in_closed_form(trial, way) < 1.3
+            assert 1 < carried(way)(trial) / in_closed_form(trial, way) < 1.6

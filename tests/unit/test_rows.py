@@ -144,14 +144,24 @@ def test_a_result_overtakes_what_its_owner_gave_before_and_passes_what_others_di
 
 def test_a_chunk_is_late_when_its_owners_next_one_comes_or_half_a_window_of_others() -> None:
     made = owned(16)
-    made.settled([2, 3], NOW)  # row 0 is overtaken, and no more of its owner's can be before the next window
+    made.settled([2, 3], NOW)  # row 0 is overtaken once, and four more of its owner's are under way
     assert made["asked"] == [0] * 16
     made.settled([1, 4, 5], NOW)
     assert made["asked"] == [0] * 16
-    made.settled([15, 12, 9], NOW)  # three of that owner's have overtaken rows 0 and 6; eight results have passed none yet
+    made.settled([15, 12, 9], NOW)  # three of that owner's have overtaken rows 0 and 6, and no row was passed by eight
     assert [row for row, asked in enumerate(made["asked"]) if asked] == [0, 6]
     made = owned(16)
     made.settled([1, 2, 4, 5, 7, 8, 10], NOW)
     assert made["asked"] == [0] * 16
     made.settled([11], NOW)
     assert [row for row, asked in enumerate(made["asked"]) if asked] == [0]
+
+
+def test_sums_and_what_owners_give_keep_no_order_between_them() -> None:
+    made = owned(16)
+    made.rows["part"][:8] = 0  # sums of all workers
+    made.settled([8, 11, 14], NOW)  # one owner's, and few more sums are under way
+    assert (made["overtaken"][:8], made["passed"][:8]) == ([0] * 8, [3] * 8)
+    assert made["asked"] == [0] * 16
+    made.settled([7], NOW)
+    assert made["overtaken"][:7] == [1] * 5 + [0] * 2 and [row for row, asked in enumerate(made["asked"]) if asked] == [5, 6]
