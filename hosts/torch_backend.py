@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from secrets import token_hex
 from typing import Any
 
@@ -378,6 +379,14 @@ def leave_tally() -> None:
     tally.leave()
 
 
+@cache
+def leave_uncompiled() -> None:
+    """Have torch.compile pass over what carries collectives: it would trace it in the midst of a model that calls them."""
+    from torch._dynamo import trace_rules  # which the launcher has loaded
+
+    trace_rules.add(__package__)
+
+
 def create(given: Any, options: Options | None) -> InaProcessGroup:
     """A group, for torch: `given` are its DistributedBackendOptions."""
     ranks = tuple(given.global_ranks_in_group)
@@ -389,6 +398,7 @@ def create(given: Any, options: Options | None) -> InaProcessGroup:
         told[:] = [options]
     else:
         options = told[0] if told and dist.is_initialized() else Options.from_environment()
+        leave_uncompiled()
     timeout = min(given.timeout, options.timeout or given.timeout)
     name = f"{given.group_id} {made[identity]} {ranks}"
     return InaProcessGroup(store, given.group_rank, given.group_size, timeout, options, ranks, name)

@@ -222,8 +222,8 @@ static void overtake(Stream *s, Settled *settled, int count) {
     qsort(settled, count, sizeof *settled, compare);
     for (int32_t i = s->first; i >= 0; i = s->rows[i].after) {
         Row *row = &s->rows[i];
-        int first = standing_before(settled, count, (Settled){row->path, row->order});
-        int end = standing_before(settled, count, (Settled){row->path, INT64_MAX});
+        int first = standing_before(settled, count, (Settled){row->path, row->order, 0});
+        int end = standing_before(settled, count, (Settled){row->path, INT64_MAX, 0});
         int ordered = end - first;
         if (owned || from_owner(row->part))
             for (int later = first; later < end; later++)

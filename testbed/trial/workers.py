@@ -58,7 +58,7 @@ class Workers:
                 self.pids[pid] = (job.plan.number, rank)
                 self.sender.send(Forked(job.plan.number, rank, pid))
 
-    def join(self, joining: Rendezvous, watch: Watch, look: Callable[[], None]) -> None:
+    def join(self, joining: Rendezvous, watch: Watch, look: Callable[[], None] = lambda: None) -> None:
         """Wait until every worker has said hello, and `look` often; TrialError names those that did not.
 
         One that died is to blame before one that failed: the others' connections to it fail first, and are heard of first.
