@@ -138,6 +138,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         for i, pipeline in enumerate(pipelines):
             at, here = i + (j - (len(schemes) - 1) / 2) * width, {"pipeline": pipeline, "scheme": scheme}
             _bar(time, run, STEP, at, 0.9 * width, {"color": look.colour}, here)
+            if not any(trial["valid"] for trial in matching(run, **here)):
+                time.annotate("no valid trial", (at, 0), rotation=90, ha="center", va="bottom")
             _bar(link, run, carried("up"), at - 0.22 * width, 0.42 * width, {"color": look.colour}, here)
             _bar(link, run, carried("down"), at + 0.22 * width, 0.42 * width, {"color": look.colour, "alpha": 0.5}, here)
             for trial in matching(run, **here)[:1]:
@@ -164,10 +166,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def _bar(ax: Any, run: Run, measure: Measure, at: float, width: float, look: dict[str, Any], here: dict[str, Any]) -> None:
     found = estimate(run, measure, **here)
-    if not found.n:
-        ax.annotate("no valid trial", (at, 0), rotation=90, ha="center", va="bottom", fontsize=7)
-        return
-    ax.bar(at, found.median, width, **look)
+    if found.n:
+        ax.bar(at, found.median, width, **look)
     if found.known:
         ax.errorbar(at, found.median, [[found.median - found.low], [found.high - found.median]], color="black", capsize=2)
 
