@@ -129,7 +129,7 @@ def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed
         PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.topology.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
         MEETING: f"{meeting.address}:{meeting.port}",
-        "GLOO_SOCKET_IFNAME": host.data_interface, "OMP_NUM_THREADS": "1", VARIABLE: json.dumps(pace),
+        "GLOO_SOCKET_IFNAME": meeting.interface, "OMP_NUM_THREADS": "1", VARIABLE: json.dumps(pace),
         **({SEED: str(seed)} if check_sums else {}),
     }  # fmt: skip
 
