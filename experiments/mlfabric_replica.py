@@ -18,7 +18,7 @@ from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import bar, bound_line, estimate, look_of, matching, not_valid, ratio, values, variant_of, words
 from inalab.testbed.draw.plots import COLOURS, new_figure
-from inalab.testbed.measures import distances, metric, per_update, takeover, when_applied
+from inalab.testbed.measures import distances, fault_times, metric, per_update, takeover, when_applied
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, paired
 from inalab.testbed.record.runs import Run
@@ -70,7 +70,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     for way, look in _looks(settings.bounds).items():
         points.append(Point(look.label, {"way": way, "killed": False}, _changes(way)))
         if way != "none":
-            death = {"death_at": settings.killed_at}
+            death = {"faults": f"die s0 at {settings.killed_at:g}"}
             points.append(Point(f"{look.label}, server killed", {"way": way, "killed": True}, _changes(way) | death))
     return paired(points, settings, seed)
 
@@ -123,7 +123,7 @@ def _draw_updates(ax: Axes, run: Run, looks: dict[str, Look]) -> None:
             times = when_applied(trial)
             count = np.arange(1, len(times) + 1)
             ax.step(times, count, where="post", color=look.colour, linewidth=0.8, alpha=VALID[trial["valid"]])
-            ax.axvline(trial["metrics"]["death"], color=look.colour, linewidth=0.6, linestyle=":")
+            ax.axvline(fault_times(trial, "die")[0], color=look.colour, linewidth=0.6, linestyle=":")
     _from_zero(ax)
     ax.set_ylabel("updates applied")
 

@@ -38,7 +38,7 @@ class Settings(SweepSettings):
     k: int = 256
     workload: str = "tensor-500000"
     steps: int = 2
-    outage_at: float | None = 0.5
+    cut_at: float = Field(0.5, ge=0, description="seconds into the training at which worker 0's link goes down")
     timeline: bool = True
 
 
@@ -49,12 +49,16 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Each length of the outage. SettingsError for fewer than two workers, for one is to wait for the other."""
     if settings.workers < 2:
         raise SettingsError(f"workers is {settings.workers}: the timeline shows a worker that is cut off and one that is not")
-    return paired([Point(f"{ms:g} ms", {"outage": ms}, {"outage_ms": ms}) for ms in settings.outages], settings, seed)
+    begins = settings.cut_at
+    points = [
+        Point(f"{ms:g} ms", {"outage": ms}, {"faults": f"down h0 at {begins:g} for {ms / 1000:g}"}) for ms in settings.outages
+    ]
+    return paired(points, settings, seed)
 
 
 def _bins(trial: dict[str, Any], rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(seconds since the outage began, packets by SERIES) of a worker's bins."""
-    begun = trial["metrics"]["outage"][0]
+    begun = trial["metrics"]["faults"][0]["begun"]
     noted = {round((when - begun) / BIN): counts for when, *counts in trial["workers"][rank]["timeline"]}
     span = range(round(-BEFORE / BIN), round(AFTER / BIN))
     counts = np.array([noted.get(i, [0, 0, 0, np.nan]) for i in span], dtype=float)
@@ -74,7 +78,7 @@ def _back(trial: dict[str, Any]) -> float:
         run = run + 1 if counts[i, 2] == 0 else 0
         if run > longest:
             longest, silent = run, int(i)
-        if counts[i, 2] and longest * BIN >= trial["settings"]["outage_ms"] / 2000:
+        if counts[i, 2] and longest * BIN >= trial["factors"]["outage"] / 2000:
             break
     if not longest:
         return 0.0
@@ -88,7 +92,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     figure, axes = new_figure(max(len(shown), 1), 3, (WIDTH, 6.0), sharex=True, sharey="row")
     grid = np.array(axes).reshape(3, -1)
     for column, trial in enumerate(shown):
-        begun, ended = trial["metrics"]["outage"]
+        begun, ended = (trial["metrics"]["faults"][0][name] for name in ("begun", "ended"))
         full = trial["settings"]["host_rate"] * 1e6 * BIN / wire.bits_on_wire(trial["settings"]["k"])
         for row, rank in enumerate((0, 1)):
             ax = grid[row, column]

@@ -38,6 +38,7 @@ class InTurn:
         self.memory: list[tuple[int, int]] = []  # from where to where theirs is, in order; none meet
         self.over = driver.event()
         self.ending = False  # no more are taken
+        self.given_up = ""  # why what is under way is not waited for
 
     def begin(self) -> None:
         """Begin to take sums."""
@@ -53,13 +54,14 @@ class InTurn:
         `earlier` are calls that somebody else carries: it begins once those are over whose memory it shares."""
         pending = PendingSum(tensor, label, operation, self.driver, reduction, part)
         pending.after = [one for one in earlier if _meet(one.memory, pending.memory)]
-        self.waiting.put(pending)
+        if not self.waiting.put(pending):
+            pending.finish(self._no_more())
         return pending
 
     def run(self) -> None:
         """The thread: ends when it is to, and nothing is under way."""
         under_way, leaving = self.under_way, False
-        while under_way or not leaving:
+        while (under_way or not leaving) and not self.given_up:
             while not leaving and (self.waiting or not under_way):
                 if not self.waiting:
                     self.collective.attend(self.waiting.descriptor)
@@ -73,8 +75,12 @@ class InTurn:
                 self._start(pending)
             if under_way:
                 self._advance(NEVER if leaving else self.waiting.descriptor)
+        for pending in [*under_way, *self.waiting.close()]:
+            pending.finish(self._no_more())
         self.collective.close()
-        self.waiting.close()
+
+    def _no_more(self) -> AggregationError:
+        return AggregationError(self.given_up or "the group has been left", incomplete=True)
 
     def _start(self, pending: PendingSum) -> None:
         with reporting(pending):
@@ -111,6 +117,13 @@ class InTurn:
     def _meets_span(self, begins: int, ends: int) -> bool:
         after = bisect_left(self.memory, (ends, 0))  # the first that begins where it ends, or later
         return after > 0 and self.memory[after - 1][1] > begins
+
+    def give_up(self, reason: str) -> None:
+        """Take no more, and have all that is not over fail for this reason. `end` waits until that is so."""
+        self.given_up = reason
+        if not self.ending:
+            self.waiting.put(None)
+        self.ending = True
 
     def end(self, patience: float) -> bool:
         """Take no more; wait up to `patience` seconds for what is under way. Whether that is over."""

@@ -61,6 +61,8 @@ class Step:
     sample: Sample | None = None
     test_loss: float | None = None
     accuracy: float | None = None
+    members: tuple[int, ...] | None = None  # ranks of those whose gradients were summed, where they change,
+    scheme: str | None = None  # and by which scheme
 
     def since(self, start: float) -> Step:
         """The step with all points in time counted from `start`."""
@@ -120,5 +122,62 @@ class Abort:
     reason: str
 
 
-FromWorker = Hello | Step | Done | Failure
+# --- jobs whose members change (hosts.training.elastic, testbed.trial.roster)
+
+
+@dataclass(frozen=True)
+class Join:
+    """To take part in a generation of the job's members: the place there, as text (hosts.place), and what all are to have first.
+
+    `steps` is how many steps' sums that is. The member `source`, by its rank there, has them; those `behind` lack the last sum,
+    and `newcomers` all. Training began, or begins, at a time of time.monotonic.
+    """
+
+    generation: int
+    epoch: int
+    place: str
+    steps: int = 0
+    source: int = 0
+    behind: tuple[int, ...] = ()
+    newcomers: tuple[int, ...] = ()
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Halt:
+    """To give up what is under way in a generation, and say how far this member has come."""
+
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Leave:
+    """All have ended: to end, too."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A member has all that it needs in a generation, and goes on."""
+
+    rank: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Halted:
+    """A member does nothing more in a generation. It has the sums of so many steps; none (-1) if it lacks a model.
+
+    `text` is why, and `missing` are the ranks of those whose part it lacks, as far as it knows.
+    """
+
+    rank: int
+    generation: int
+    steps: int
+    text: str
+    missing: tuple[int, ...] = ()
+
+
+Order = Join | Halt | Leave
+FromWorker = Hello | Step | Done | Failure | Joined | Halted
 Message = Forked | FromWorker | Lost

@@ -267,16 +267,21 @@ class Waiting:
 
     def __init__(self, signal: Signal) -> None:
         self.sums: queue.SimpleQueue[PendingSum | None] = queue.SimpleQueue()
-        self.signal = signal
+        self.signal, self.closed = signal, False
+        self.turn = threading.Lock()  # whoever puts one in must not meet who closes the signal
 
     @property
     def descriptor(self) -> int:
         """Ends a wait while there are any."""
         return self.signal.descriptor
 
-    def put(self, pending: PendingSum | None) -> None:
-        self.sums.put(pending)
-        self.signal.set()
+    def put(self, pending: PendingSum | None) -> bool:
+        """Put one in; False when it is too late for that."""
+        with self.turn:
+            if not self.closed:
+                self.sums.put(pending)
+                self.signal.set()
+            return not self.closed
 
     def get(self) -> PendingSum | None:
         """The next one, as soon as there is one."""
@@ -286,5 +291,10 @@ class Waiting:
     def __len__(self) -> int:
         return self.sums.qsize()
 
-    def close(self) -> None:
-        self.signal.close()
+    def close(self) -> list[PendingSum]:
+        """Take no more; those that have not been taken out."""
+        with self.turn:
+            self.closed = True
+            self.signal.close()
+            rest = [self.sums.get() for _ in range(self.sums.qsize())]
+        return [pending for pending in rest if pending is not None]

@@ -22,7 +22,7 @@ from inalab.schemes.streaming import P4, Streaming, StreamSettings
 from inalab.switches import atp
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
-from inalab.switches.sizes import MAX_WORKERS
+from inalab.switches.sizes import MAX_JOBS, MAX_WORKERS
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
 from inalab.topologies.topology import Topology
@@ -138,15 +138,28 @@ class Atp(Streaming):
             return 0
         return int(PACE * rate * 1e6 / min(wire.bits_on_wire(job.settings.k) for job in jobs))
 
-    def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
-        """Lifetime, marking and pacing of the switch, and the admission of each job."""
+    def configure(
+        self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions
+    ) -> None:  # fmt: skip
+        """Lifetime, marking and pacing of the switch."""
         commands.add(*atp.settings(AGGREGATOR_LIFETIME, self.marks_from(jobs, conditions)), *atp.trunks(plan.trunks(name)))
         rates = {link.number: link.rate for link in plan.links}
         for a in plan.switches[name].attachments:
             if packets := self.pace(rates[a.link] or 0.0, jobs, conditions):
                 commands.add(f"set_queue_rate {packets} {a.port}")
+
+    def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
+        """Likewise, and the admission of each job."""
+        self.configure(commands, plan, name, jobs, conditions)
         for job in jobs:
-            admit(commands, plan, job.plan, name)
+            self.admit(commands, plan, name, job)
+
+    def most_jobs(self, settings: Any) -> int:
+        """They share the aggregators."""
+        return MAX_JOBS
+
+    def admit(self, commands: Commands, plan: NetworkPlan, name: str, job: Admitted) -> None:
+        admit(commands, plan, job.plan, name)
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """Packets turned away by reason, what became of each job's packets, and the aggregators that are not free."""

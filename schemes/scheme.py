@@ -210,12 +210,22 @@ class Scheme:
         """Packets a second that a switch sends into a link of so many Mbit/s; 0: as many as it carries."""
         return 0
 
+    def configure(
+        self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions
+    ) -> None:  # fmt: skip
+        """Add what configures the switch `name` for this scheme, whichever of these jobs are admitted."""
+
     def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
-        """Add what configures the switch `name` for this scheme's jobs."""
+        """Add what configures the switch `name` for this scheme's jobs, which it admits at once."""
+
+    def elastic(self, settings: Any) -> bool:
+        """Whether the members of its jobs may change: its servers keep nothing from one sum to the next, and the switches, where they
+        have a part in it, admit jobs while packets flow."""
+        admits = self.program is None or type(self).admit is not Scheme.admit
+        return self.sums and self.driven and not self.native and not self.managed and admits
 
     def most_jobs(self, settings: Any) -> int:
-        """How many jobs with these settings the switches hold at once, where workers of a job can form groups, each of which is
-        admitted as a job of its own while the network runs; 0 where they cannot."""
+        """How many jobs with these settings the switches hold at once, where they admit jobs while packets flow; 0 where not."""
         return 0
 
     def admit(self, commands: Commands, plan: NetworkPlan, name: str, job: Admitted) -> None:

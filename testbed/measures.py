@@ -148,9 +148,14 @@ def distances(trial: Record) -> list[tuple[float, float]]:
     return sorted((u["applied"], u["distance"]) for r in trial["steps"] if (u := r["update"]).get("distance") is not None)
 
 
+def fault_times(trial: Record, what: str) -> list[float]:
+    """When faults of this kind have begun, in seconds since the training's start."""
+    return [fault["begun"] for fault in trial["metrics"].get("faults", ()) if fault["what"] == what]
+
+
 def takeover(trial: Record) -> float:
     """Seconds from when the server was killed until its replica applied an update that was sent after that; NaN if it never did."""
-    death = trial["metrics"]["death"]
+    (death,) = fault_times(trial, "die")
     sent = [u["applied"] - death for r in trial["steps"] if ((u := r["update"])["sent"] or 0) > death]
     return min(sent, default=float("nan"))
 

@@ -34,6 +34,7 @@ class Network:
         self._address_hosts()
         self._name_hosts(logs)
         self._connect_management()
+        self.commands = commands
         self.controls: dict[str, Control] = {name: self._control(name, lines) for name, lines in commands.items()}
 
     def _control(self, name: str, lines: list[str]) -> Control:
@@ -43,6 +44,14 @@ class Network:
             if self.switch(name).exit_code() is None:
                 raise
             raise SwitchError(self._ending(name)) from None
+
+    def restart(self, name: str) -> None:
+        """End a switch's process, and begin another one that is told the same. SwitchError where that does not start."""
+        self.controls[name].close()
+        switch = self.switch(name)
+        switch.stop(deleteIntfs=False)
+        switch.start([])
+        self.controls[name] = self._control(name, self.commands[name])
 
     def switch(self, name: str) -> RunningSwitch:
         """A switch's node."""

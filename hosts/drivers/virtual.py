@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from inalab.hosts.collective import NEVER
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.drivers.virtual_connections import Meetings, VirtualConnection, VirtualSelector, Waitable
-from inalab.hosts.drivers.virtual_time import Event, VirtualTime
+from inalab.hosts.drivers.virtual_time import Event, Process, VirtualTime
 from inalab.hosts.stream.datagrams import Datagrams
 
-EPOCH = 1  # of a job's group: there is one in a trial
+EPOCH = 1  # of a job's group, where there is one in a trial
 DESCRIPTORS = 1 << 20  # the first one; none of them is this machine's
 
 
@@ -128,10 +128,10 @@ def _begin(datagrams: Datagrams) -> int:
 class VirtualRequested:
     """A hosts.drivers.driver.Requested: what is requested is answered at once."""
 
-    epoch = EPOCH
     handler: Callable[[bytes], bytes]
 
     def __init__(self, host: VirtualHost, workers: int) -> None:
+        self.epoch = host.epoch
         self.left, self.signal = workers, VirtualSignal(host)
 
     def fileno(self) -> int:
@@ -235,6 +235,8 @@ class VirtualHost:
         self.known: dict[int, Waitable] = {}  # by descriptor
         self.numbers = itertools.count(DESCRIPTORS)
         self.endpoints: dict[int, VirtualEndpoint] = {}  # by port
+        self.processes: list[Process] = []
+        self.epoch = EPOCH  # of the group that a server on it serves
         self.monotonic, self.sleep = time.monotonic, time.sleep
         self.meet, self.reach, self.await_group = meetings.meet, meetings.reach, meetings.await_group
 
@@ -274,8 +276,35 @@ class VirtualHost:
             finally:
                 over.set()
 
-        self.time.start(whole)
+        self.begin(whole)
         return over
+
+    def begin(self, work: Callable[[], object]) -> Process:
+        """A process of this host."""
+        self.processes = [process for process in self.processes if not process.dead]
+        self.processes.append(started := self.time.start(work))
+        return started
+
+    def kill(self) -> None:
+        """All its processes end, and the kernel closes what they had open."""
+        processes, self.processes = self.processes, []
+        for process in processes:
+            self.time.kill(process)
+        self.endpoints.clear()
+        for one in list(self.known.values()):
+            if isinstance(one, VirtualConnection):
+                one.close()
+        self.known.clear()
+
+    def stop(self) -> None:
+        """They take no more turns, until they `go_on`."""
+        for process in self.processes:
+            process.stopped = True
+
+    def go_on(self) -> None:
+        """See `stop`."""
+        for process in self.processes:
+            self.time.go_on(process)
 
     def processor(self) -> VirtualProcessor:
         return VirtualProcessor(self)

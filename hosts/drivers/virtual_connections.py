@@ -13,7 +13,7 @@ from inalab.hosts.drivers.virtual_time import FOR_EVER, Event, VirtualTime
 from inalab.hosts.tcp.connection import Connection, Meeting, MeetingError, Segments
 
 BUFFER = 4 << 20  # bytes that a connection takes and has not sent, or that were not acknowledged: Linux's largest (tcp_wmem)
-Address = tuple[str, int]  # IP and port
+ANY = -1  # epoch
 Connect = Callable[[str, str, int], tuple[Connection, Connection]]
 
 
@@ -182,13 +182,14 @@ class VirtualSelector(BaseSelector):
 class Meetings:
     """Where the nodes of groups meet: connections are made at once, when both ends are there.
 
-    `connect` makes one from an address to another, and a port there: both ends. All groups have the same epoch, because there is
-    one of each job.
+    `connect` makes one from an address to another, and a port there: both ends. Whoever waits is open to the workers of one epoch;
+    servers are to those of any, and have `epoch` themselves, because they have one group.
     """
 
     def __init__(self, time: VirtualTime, epoch: int, connect: Connect) -> None:
         self.time, self.epoch, self.connect = time, epoch, connect
-        self.doors: dict[Address, dict[int, Connection]] = {}  # of those who wait, with those that have come, by rank
+        # of those who wait, for workers of an epoch, with those that have come, by rank
+        self.doors: dict[tuple[str, int, int], dict[int, Connection]] = {}
         self.changed = Event(time)
 
     def meet(
@@ -197,37 +198,42 @@ class Meetings:
         """See hosts.tcp.meeting, as all that follow."""
         wanted = set(partners)
         reached = {rank for rank in wanted if rank < me or rank >= workers}
-        self._open(peers[me], port)
+        self._open(peers[me], port, epoch)
         made = self.reach(me, sorted(reached), peers, port, patience, epoch)
-        made.connections |= self._enter(peers[me], port, wanted - reached, patience)
+        made.connections |= self._enter(peers[me], port, epoch, wanted - reached, patience)
         return made
 
     def reach(self, me: int, ranks: Iterable[int], peers: list[str], port: int, patience: float, epoch: int) -> Meeting:
-        made, end = Meeting(self.epoch), self.time.now + patience
+        made, end = Meeting(epoch), self.time.now + patience
         for rank in ranks:
-            self._wait(lambda rank=rank: (peers[rank], port) in self.doors, end, rank, "cannot be reached")  # type: ignore[misc]
+            self._wait(lambda rank=rank: self._door(peers[rank], port, epoch) is not None, end, rank, "cannot be reached")  # type: ignore[misc]
             made.connections[rank], theirs = self.connect(peers[me], peers[rank], port)
-            self.doors[peers[rank], port][me] = theirs
+            door = self._door(peers[rank], port, epoch)
+            assert door is not None
+            door[me] = theirs
             self._change()
         return made
+
+    def _door(self, address: str, port: int, epoch: int) -> dict[int, Connection] | None:
+        return self.doors.get((address, port, epoch), self.doors.get((address, port, ANY)))
 
     def await_group(
         self, me: int, partners: Iterable[int], peers: list[str], port: int, patience: float, over: Callable[[], bool]
     ) -> Meeting | None:
         """For as long as it takes: there is one group of each job."""
-        self._open(peers[me], port)
-        return Meeting(self.epoch, self._enter(peers[me], port, set(partners), FOR_EVER))
+        self._open(peers[me], port, ANY)
+        return Meeting(self.epoch, self._enter(peers[me], port, ANY, set(partners), FOR_EVER))
 
-    def _open(self, address: str, port: int) -> None:
-        self.doors[address, port] = {}
+    def _open(self, address: str, port: int, epoch: int) -> None:
+        self.doors[address, port, epoch] = {}
         self._change()
 
-    def _enter(self, address: str, port: int, wanted: set[int], patience: float) -> dict[int, Connection]:
+    def _enter(self, address: str, port: int, epoch: int, wanted: set[int], patience: float) -> dict[int, Connection]:
         """Those that are wanted, once all have come."""
-        came, end = self.doors[address, port], self.time.now + patience
+        came, end = self.doors[address, port, epoch], self.time.now + patience
         for rank in sorted(wanted):
             self._wait(lambda rank=rank: rank in came, end, rank, "did not connect")  # type: ignore[misc]
-        del self.doors[address, port]
+        del self.doors[address, port, epoch]
         return came
 
     def _change(self) -> None:

@@ -26,9 +26,14 @@ class StuckError(RuntimeError):
 
 
 class Process(greenlet):
-    """A process of the simulation. `turn` is its wait's number: a wake-up for an earlier wait is void."""
+    """A process of the simulation. `turn` is its wait's number: a wake-up for an earlier wait is void.
+
+    One that is `stopped` takes no turn; what would have woken it does so when it goes on.
+    """
 
     turn = 0
+    stopped = False
+    missed: Callable[[], None] | None = None
 
 
 class VirtualTime:
@@ -84,6 +89,9 @@ class VirtualTime:
     def _wake(self, process: Process, turn: int) -> None:
         if process.dead or process.turn != turn:
             return
+        if process.stopped:
+            process.missed = lambda: self._wake(process, turn)
+            return
         process.turn += 1
         self._running = process
         process.switch()
@@ -99,9 +107,16 @@ class VirtualTime:
             self.now = max(self.now, moment)
             call(*arguments)
 
+    def go_on(self, process: Process) -> None:
+        """A process that was stopped takes its turns again."""
+        process.stopped = False
+        if (missed := process.missed) is not None:
+            process.missed = None
+            self.after(0.0, missed)
+
     def kill(self, process: Process) -> None:
         """End a process that waits."""
-        if process and not process.dead:
+        if not process.dead:
             self._running = process
             with suppress(EndedError):
                 process.throw(EndedError)

@@ -134,6 +134,44 @@ class Replica:
             for p, own in zip(self.parameters, torch.split(weights, sizes), strict=True):
                 p.copy_(own.view_as(p))
 
+    def apply(self, total: torch.Tensor, workers: int) -> None:
+        """Take this sum of so many workers' gradients, (elements,), where no sum is under way."""
+        for number, own in enumerate(torch.split(total, [layer.elements for layer in self.layers])):
+            self._step(number, own / workers)
+
+    def drop(self) -> None:
+        """Take none of the sums that are under way."""
+        self.sums = [None] * len(self.layers)
+
+    def state(self) -> torch.Tensor:
+        """All that training goes on from, as int32: parameters, the optimizers' momenta, and torch's random state."""
+        kept = [self._momentum(p) for p in self.parameters]
+        begun = torch.tensor([int(all(m is not None for m in kept))], dtype=torch.int32)
+        momenta = [torch.zeros_like(p) if m is None else m for p, m in zip(self.parameters, kept, strict=True)]
+        floats = torch.cat([t.detach().reshape(-1) for t in [*self.parameters, *momenta]])
+        return torch.cat([begun, floats.view(torch.int32), _padded(torch.get_rng_state())])
+
+    def restore(self, state: torch.Tensor) -> None:
+        """Go on from what another replica's `state` was."""
+        self.drop()
+        elements = sum(p.numel() for p in self.parameters)
+        floats = state[1 : 1 + 2 * elements].view(torch.float32)
+        self.take(floats[:elements])
+        sizes = [p.numel() for p in self.parameters]
+        for p, own in zip(self.parameters, torch.split(floats[elements:], sizes), strict=True):
+            if state[0]:
+                self._optimizer(p).state[p]["momentum_buffer"] = own.view_as(p).clone()
+            else:
+                self._optimizer(p).state.pop(p, None)
+        torch.set_rng_state(state[1 + 2 * elements :].view(torch.uint8)[: len(torch.get_rng_state())].clone())
+
+    def _optimizer(self, p: torch.nn.Parameter) -> torch.optim.Optimizer:
+        return next(o for o, layer in zip(self.optimizers, self.layers, strict=True) if any(q is p for q in layer.parameters))
+
+    def _momentum(self, p: torch.nn.Parameter) -> torch.Tensor | None:
+        found: torch.Tensor | None = self._optimizer(p).state.get(p, {}).get("momentum_buffer")
+        return found
+
     def evaluate(self) -> dict[str, float]:
         """test_loss and accuracy after the last step, where the workload has them."""
         return self.workload.evaluate(self.model, self.data)
@@ -146,7 +184,10 @@ class Replica:
         with torch.enable_grad():  # in virtual time other workers go on meanwhile, in this thread
             exchange.wait(number)
         self.waited += self.driver.monotonic() - begun
-        mean = exchange.tensors[number] / self.workers
+        self._step(number, exchange.tensors[number] / self.workers)
+
+    def _step(self, number: int, mean: torch.Tensor) -> None:
+        """Update a layer with the mean of its gradients, (elements,)."""
         offset = 0
         for p in self.layers[number].parameters:
             p.grad = mean[offset : offset + p.numel()].view_as(p)
@@ -164,6 +205,11 @@ def digest_of(parameters: Iterable[torch.Tensor]) -> str:
     for p in parameters:
         everything.update(p.detach().numpy().tobytes())
     return everything.hexdigest()
+
+
+def _padded(octets: torch.Tensor) -> torch.Tensor:
+    """As int32, filled up with zeros."""
+    return torch.cat([octets, octets.new_zeros(-len(octets) % 4)]).view(torch.int32)
 
 
 def _flat(gradients: list[torch.Tensor]) -> torch.Tensor:

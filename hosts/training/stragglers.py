@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,3 +58,32 @@ class Straggler:
             "lognormal": lambda: math.exp(self.sigma * rng.standard_normal()),
         }
         return float(draw[self.kind]())
+
+
+@dataclass(frozen=True)
+class Slowing:
+    """A worker's steps take `factor` times as long, from some seconds into the training or from its step of that number (from 1)
+    on, for so many seconds."""
+
+    rank: int
+    factor: float
+    at: float | None
+    step: int | None
+    lasts: float = math.inf
+
+
+class Slowness:
+    """The slowings of one worker."""
+
+    def __init__(self, slowings: Iterable[Slowing], rank: int) -> None:
+        self.begun = {slowing: slowing.at for slowing in slowings if slowing.rank == rank}  # when each has; None: not yet
+
+    def factor(self, step: int, now: float) -> float:
+        """Of the step of this number, from 0, that begins so many seconds into the training."""
+        found = 1.0
+        for slowing, begun in self.begun.items():
+            if begun is None and slowing.step is not None and step + 1 >= slowing.step:
+                begun = self.begun[slowing] = now
+            if begun is not None and begun <= now < begun + slowing.lasts:
+                found *= slowing.factor
+        return found

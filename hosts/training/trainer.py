@@ -18,7 +18,7 @@ from inalab.hosts.training.layers import FORWARD
 from inalab.hosts.training.pace import Pace, padded_sleep
 from inalab.hosts.training.pipeline import BLOCKING, LAYERED, OF_TORCH, Pass, ready, scheduled
 from inalab.hosts.training.replica import MOMENTUM, Replica
-from inalab.hosts.training.stragglers import Straggler
+from inalab.hosts.training.stragglers import Slowing, Slowness, Straggler
 
 AllReduce = Callable[[torch.Tensor], object]
 
@@ -40,6 +40,7 @@ class TrainingSettings:
     forward: float = FORWARD  # share of a layer's compute time
     momentum: float = MOMENTUM
     racks: int = 1  # between which models are whole, in pipeline hsdp
+    slowings: tuple[Slowing, ...] = ()
 
 
 @dataclass
@@ -74,8 +75,10 @@ class Trainer:
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
         self.replica.sampling = Sampling(s.seed, s.steps, self.elements)
+        self.slowness, self.began = Slowness(s.slowings, rank), 0.0  # when the training did
         self.waited, self.results = 0.0, 0  # what the counters said after the step before
         self.counted = Counters()  # what they said when the last sums were over
+        self.computing: Computing | None = None  # the last gradient
 
     def run(
         self, begin: BeginSum, counters: Callable[[], Counters] = Counters, on_ready: Callable[[], None] = lambda: None
@@ -94,11 +97,16 @@ class Trainer:
     ) -> Iterator[Step]:
         self._warm_up(processor)
         on_ready()
+        self.began = self.driver.monotonic()
+        yield from self._steps_from(0, processor, begin, counters)
+
+    def _steps_from(self, first: int, processor: Processor, begin: BeginSum, counters: Callable[[], Counters]) -> Iterator[Step]:
+        """The steps from this number on. A step's gradient is computed while the sums of the one before may be under way."""
         free = self.driver.monotonic()
         due = [free] * len(self.layers)
         before: _Step | None = None
-        for number in range(self.settings.steps):
-            computing = processor.submit(self.replica.gradient, number)
+        for number in range(first, self.settings.steps):
+            computing = self.computing = processor.submit(self.replica.gradient, number)
             if before is not None:
                 summed, ended = self._concluded(before, counters)
                 yield ended
@@ -111,7 +119,7 @@ class Trainer:
             padding = plan.first_release - gradient.done
             plan = plan.delayed(max(0.0, -padding))
             for layer in reversed(range(len(self.layers))):
-                padded_sleep(plan.backward[layer], self.driver)
+                self._sleep(plan.backward[layer])
                 exchange.release(layer, gradient.layers[layer])
             self.replica.follow(exchange)
             evaluation = processor.submit(self.replica.evaluate) if self._evaluates(number) and self.rank == 0 else None
@@ -119,6 +127,10 @@ class Trainer:
         if before is not None:
             yield self._concluded(before, counters)[1]
         processor.submit(self.replica.update).result()
+
+    def _sleep(self, until: float) -> None:
+        """Until a layer's gradient is due."""
+        padded_sleep(until, self.driver)
 
     def _warm_up(self, processor: Processor) -> None:
         """The first passes of a process are slow: let them happen before the clock runs."""
@@ -137,7 +149,7 @@ class Trainer:
 
     def _plan(self, number: int, free: float, due: list[float]) -> Pass:
         """When a step's layers compute, in virtual time."""
-        takes, forward = self.pace.seconds(number), self.settings.forward
+        takes, forward = self.pace.seconds(number) * self.slowness.factor(number, free - self.began), self.settings.forward
         shares = [layer.share for layer in self.layers]
         return scheduled(free, due, [forward * takes * s for s in shares], [(1 - forward) * takes * s for s in shares])
 

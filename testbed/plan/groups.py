@@ -1,14 +1,14 @@
 """The settings of a trial in groups, each with what is made of it.
 
-A setting may be written with its group's name: `loss.burst` is `burst`, `outage.at` is `outage_at`, and `straggler.kind` is
-`straggler`.
+A setting may be written with its group's name: `loss.burst` is `burst`, and `straggler.kind` is `straggler`.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from inalab.hosts.training.layers import FORWARD
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, OF_TORCH, PIPELINES
@@ -16,6 +16,7 @@ from inalab.hosts.training.replica import MOMENTUM
 from inalab.hosts.training.stragglers import KINDS, PARAMETERS, Straggler
 from inalab.hosts.training.workloads import PROFILES, WORKLOADS
 from inalab.switches.loss import Loss
+from inalab.testbed.plan.faults import Fault, faults_of
 from inalab.topologies.catalog import TOPOLOGIES, find, own_fields
 from inalab.topologies.topology import Topology, TopologyError
 
@@ -101,26 +102,44 @@ class LossSettings(Group):
         return Loss.bernoulli(self.loss) if self.burst == 1 else Loss.gilbert_elliott(self.loss, self.burst)
 
 
-class OutageSettings(Group):
-    """A link that loses everything for a while."""
-
-    outage_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: worker 0's link loses all")
-    outage_ms: float = Field(50.0, gt=0, le=60_000, description="how long it does, in ms")
-
-    def idle(self) -> dict[str, str]:
-        return {} if self.outage_at is not None else {"outage_ms": "there is no outage; set outage.at, too"}
-
-
 class SimulationSettings(Group):
     """What a trial whose times are computed depends on, besides."""
 
     costs: str = Field("embedded", description="targets virtual and simulated: whose costs hosts and switches have, or none")
 
 
-class DeathSettings(Group):
-    """A server that dies."""
+class FaultSettings(Group):
+    """What fails in the midst of the training, and whether it goes on."""
 
-    death_at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training: job 0's first server is killed")
+    faults: tuple[Fault, ...] = Field((), description="what happens to whom, and when: `die h3 at 2; down h0-tor0 at 1 for 0.05`")
+    fallback: str | None = Field(None, description="elastic: the scheme that sums while a switch has restarted and admits no job")
+    elastic: bool = Field(False, description="go on without workers that are lost, and with those that come (again)")
+
+    def idle(self) -> dict[str, str]:
+        return {} if self.elastic else {"fallback": "members do not change; set elastic=yes, too"}
+
+    @field_validator("faults", mode="before")
+    @classmethod
+    def _of_text(cls, given: Any) -> Any:
+        return faults_of(given) if isinstance(given, str) else given
+
+    @field_serializer("faults")
+    def _as_text(self, faults: tuple[Fault, ...]) -> list[str]:
+        return [str(fault) for fault in faults]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_records(cls, values: Any) -> Any:
+        """Before 0.6 they have an outage of worker 0's link, and the death of the first server."""
+        if not isinstance(values, dict) or not {"outage_at", "outage_ms", "death_at"} & values.keys():
+            return values
+        kept = {key: value for key, value in values.items() if key not in ("outage_at", "outage_ms", "death_at")}
+        faults = list(kept.get("faults", ()))
+        if values.get("outage_at") is not None:
+            faults.append(f"down h0 at {values['outage_at']} for {values.get('outage_ms', 50.0) / 1000}")
+        if values.get("death_at") is not None:
+            faults.append(f"die s0 at {values['death_at']}")
+        return kept | {"faults": faults}
 
 
 class StragglerSettings(Group):
@@ -154,8 +173,7 @@ GROUPS: dict[str, type[Group]] = {
     "network": NetworkSettings,
     "work": WorkSettings,
     "loss": LossSettings,
-    "outage": OutageSettings,
-    "death": DeathSettings,
+    "faults": FaultSettings,
     "straggler": StragglerSettings,
     "simulation": SimulationSettings,
 }

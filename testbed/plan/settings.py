@@ -20,18 +20,18 @@ from pydantic import (
 )
 
 from inalab.hosts.plugins import is_file
-from inalab.hosts.training.pipeline import ASYNCHRONOUS, HSDP, OF_TORCH, PIPELINES
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, HSDP, OF_TORCH, PIPELINES, UNBOUNDED
 from inalab.hosts.training.workloads import find
 from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted, Scheme
 from inalab.schemes.streaming import StreamSettings
 from inalab.switches.sizes import MAX_JOBS
+from inalab.testbed.plan.faults import refuse_unknown
 from inalab.testbed.plan.groups import (
     GROUPS,
-    DeathSettings,
+    FaultSettings,
     LossSettings,
     NetworkSettings,
-    OutageSettings,
     SimulationSettings,
     StragglerSettings,
     WorkSettings,
@@ -145,9 +145,7 @@ class JobSettings(WithSchemes):
         return given | ({"workers": self.workers[0]} if len(self.workers) == 1 else {})
 
 
-class TrialSettings(
-    WithSchemes, SimulationSettings, StragglerSettings, DeathSettings, OutageSettings, LossSettings, WorkSettings, NetworkSettings
-):
+class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSettings, LossSettings, WorkSettings, NetworkSettings):
     """Everything that one trial depends on, besides its seed."""
 
     @field_validator("jobs", mode="before")
@@ -269,6 +267,13 @@ class TrialSettings(
             Admitted(own, job.of_scheme(), job.scheme_settings()) for own, job in zip(self.plans(plan), self.each(), strict=True)
         ]
 
+    def fallen_back(self, plan: NetworkPlan) -> Admitted | None:
+        """The only job with the scheme to which it falls back; None where there is none."""
+        if self.fallback is None:
+            return None
+        (job,) = self.changed(scheme=self.fallback, fallback=None, faults=()).admitted(plan)
+        return job
+
     def check(self) -> None:
         """Raise SettingsError for a combination that cannot run."""
         each = self.each()
@@ -297,12 +302,58 @@ class TrialSettings(
             raise SettingsError(f"there are {len(sizes)} jobs: packets tell {MOST_JOBS} apart")
         if self.background and self.racks < 2:
             raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
-        if self.outage_at is not None and jobs[0].plan.hosts[0].name != "h0":
-            raise SettingsError("outage_at is about the link of job 0's worker 0 in the first rack: give job 0 a worker there")
-        if self.death_at is not None and not jobs[0].scheme.spare_servers(jobs[0].settings):
-            raise SettingsError("death_at kills job 0's first server: choose a scheme with a replica of it, as mlfabric.distance=1")
-        if self.outage_at is not None and self.loss:
-            raise SettingsError("outage_at and loss cannot be set together: both are decided by the loss of worker 0's link")
+        self._check_faults(plan, jobs)
+
+    def _check_faults(self, plan: NetworkPlan, jobs: list[Admitted]) -> None:
+        """Raise SettingsError for faults that cannot be, or that no job survives."""
+        try:
+            refuse_unknown(self.faults, plan)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+        if self.loss and any(fault.what in ("down", "loss") for fault in self.faults):
+            raise SettingsError("loss and faults of links cannot be set together: both are decided by the link's switch")
+        if len(jobs) > 1 and any(fault.what == "slow" for fault in self.faults):
+            raise SettingsError("slow is a fault of one job alone: leave jobs out, or set straggler")
+        if self.pipeline in UNBOUNDED and any(fault.what == "slow" for fault in self.faults):
+            raise SettingsError(f"slow is not a fault of pipeline {self.pipeline}: set straggler")
+        if self.elastic:
+            self._check_elastic(jobs)
+        elif any(fault.what == "restart" for fault in self.faults):
+            raise SettingsError(
+                "what restarts takes part again in jobs whose members change alone: set elastic=yes, or leave it out"
+            )
+        for fault in self.faults if not self.elastic else ():
+            outlived = [host.name for job in jobs for host in job.plan.hosts if job.scheme.outlives_workers]
+            if fault.what not in ("die", "hang") or fault.lasts is not None or fault.whom in outlived:
+                continue
+            if fault.whom == "any server" or fault.whom in [host.name for host in plan.servers]:
+                if not jobs[0].scheme.spare_servers(jobs[0].settings):
+                    replica = "choose a scheme with a replica of its server, as mlfabric.distance=1"
+                    raise SettingsError(f"fault `{fault}` ends the job: set elastic=yes, or {replica}")
+            else:
+                raise SettingsError(f"fault `{fault}` ends the job: set elastic=yes, so that the others go on")
+
+    def _check_elastic(self, jobs: list[Admitted]) -> None:
+        """Raise SettingsError where members cannot change."""
+        (job, *others) = jobs
+        if others:
+            raise SettingsError("elastic is of one job alone: leave jobs out")
+        if self.pipeline != BLOCKING:
+            raise SettingsError(f"elastic has no pipeline {self.pipeline}: set pipeline={BLOCKING}")
+        if self.fallback is not None:
+            other = registry.find(named_scheme(self.fallback))
+            if other.program or other.servers(other.Settings()) or not other.elastic(other.Settings()):
+                raise SettingsError(
+                    f"fallback is {self.fallback}: choose a scheme that needs neither switches nor servers, as ring"
+                )
+            if not job.scheme.program:
+                raise SettingsError(f"scheme {job.scheme.name} needs no switch: leave fallback out")
+        if self.measure_error:
+            raise SettingsError("elastic has no measure_error: leave it out")
+        if not job.scheme.elastic(job.settings):
+            raise SettingsError(f"the members of a job of scheme {job.scheme.name} do not change: choose another scheme")
+        if job.scheme.program and job.scheme.most_jobs(job.settings) < 2:
+            raise SettingsError(f"slots is {self.chosen_slots()}: a change of members needs memory for two jobs: set fewer")
 
     def check_switches(self) -> None:
         """Raise SettingsError for what can be computed, and switches do not hold."""

@@ -77,7 +77,6 @@ DETAIL = (
     Metric("delay_max", "largest delay", "changes", 1, ".4g", "likewise, the largest"),
     Metric("distance_max", "largest distance", "", 1, ".3g", "of the server's replica: norms of the updates that it lacks"),
     Metric("single_from", "no replica", "s", 1, ".2f", "from when on updates were applied that no replica was to have"),
-    Metric("death", "server killed", "s", 1, ".2f", "after the beginning of the training, on request"),
     Metric("diverged", "diverged", "", 1, ".0f", "the first step whose loss is no finite number"),
     Metric("sampled", "sums compared", "", 1, ",.0f", "elements of sums that were compared with what the workers gave"),
     Metric("error_median", "error", "", 1, ".2e", "of the sum, relative to that in float64"),

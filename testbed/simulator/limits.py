@@ -11,7 +11,7 @@ STREAM = ("k", "slots", "scaling", "recovery")
 NEEDED = {Simulation.POOL: STREAM, Simulation.AGGREGATORS: (*STREAM, "aggregators", "congestion")}  # settings
 MOST_OF_ALL_TO_ALL = 512  # workers of schemes whose messages grow with the square of their number
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
-    "outage_at": None, "death_at": None, "background": 0.0, "latency": 0.0, "timeline": False,
+    "faults": (), "elastic": False, "background": 0.0, "latency": 0.0, "timeline": False,
     "measure_error": False,
 }  # fmt: skip
 

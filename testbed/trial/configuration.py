@@ -17,24 +17,26 @@ QUEUE_DEPTH = 1024  # packets of a port, at least; BMv2 has 64 and drops in sile
 def commands_for(settings: TrialSettings, plan: NetworkPlan, seed: int) -> dict[str, list[str]]:
     """What each switch of a trial's network is told."""
     conditions = Conditions(settings.queue, settings.background > 0)
-    return network_commands(plan, settings.admitted(plan), settings.loss_model(), seed, conditions, settings.latency)
+    jobs, later = settings.admitted(plan), settings.elastic
+    return network_commands(plan, jobs, settings.loss_model(), seed, conditions, settings.latency, later)
 
 
 def network_commands(
     plan: NetworkPlan, jobs: Sequence[Admitted], loss: Loss | None, seed: int, conditions: Conditions | None = None,
-    latency: float = 0.0,
+    latency: float = 0.0, later: bool = False,
 ) -> dict[str, list[str]]:  # fmt: skip
     """What each switch of a network is told: see switch_commands."""
-    return {name: switch_commands(plan, name, jobs, loss, seed, conditions, latency) for name in plan.switches}
+    return {name: switch_commands(plan, name, jobs, loss, seed, conditions, latency, later) for name in plan.switches}
 
 
 def switch_commands(
     plan: NetworkPlan, name: str, jobs: Sequence[Admitted], loss: Loss | None, seed: int, conditions: Conditions | None = None,
-    latency: float = 0.0,
+    latency: float = 0.0, later: bool = False,
 ) -> list[str]:  # fmt: skip
     """Queues, forwarding, the jobs that the switch takes part in, and the loss of the links whose upper end it is.
 
-    The ports' queues hold all that can come unless their depth is set. `latency` is in ms, of what leaves a port.
+    The ports' queues hold all that can come unless their depth is set. `latency` is in ms, of what leaves a port. Jobs that are
+    admitted `later` are so while packets flow (testbed.trial.admission).
     """
     schemes = list(dict.fromkeys(job.scheme for job in jobs))
     conditions = replace(conditions or Conditions(), mixed=len(schemes) > 1)
@@ -46,7 +48,8 @@ def switch_commands(
     if latency:
         commands.add(f"set_queue_delay {round(1000 * latency)}")
     for scheme in schemes:
-        scheme.commands(commands, plan, name, [job for job in jobs if job.scheme is scheme], conditions)
+        tell = scheme.configure if later else scheme.commands
+        tell(commands, plan, name, [job for job in jobs if job.scheme is scheme], conditions)
     for a in plan.switches[name].attachments if loss else []:
         for direction in (0, 1) if a.upper else ():
             assert loss is not None

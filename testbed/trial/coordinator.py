@@ -15,20 +15,22 @@ from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.training.pipeline import OF_TORCH
 from inalab.hosts.training.replica import preload
 from inalab.switches.target import Target
+from inalab.testbed.plan.faults import drawn
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import discovery
 from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture, Files, capturing, opened
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.deployment import Deployment, deployed
+from inalab.testbed.trial.elastic import ElasticWorkers
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.groups import Groups, GroupService
+from inalab.testbed.trial.injection import Injection
 from inalab.testbed.trial.job_run import runs_of
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
-from inalab.testbed.trial.outage import Outage
 from inalab.testbed.trial.outcome import count, outcome, watched_links
+from inalab.testbed.trial.processes import TrialProcesses
 from inalab.testbed.trial.rendezvous import Rendezvous
-from inalab.testbed.trial.server_kill import ServerKill
 from inalab.testbed.trial.watch import Watch
 from inalab.testbed.trial.workers import Workers
 from inalab.topologies import isolation
@@ -63,8 +65,11 @@ class _Trial:
         self.plan = settings.plan()
         self.admitted, self.running = settings.admitted(self.plan), settings.running()
         self.jobs = runs_of(settings, self.admitted)
-        self.death: ServerKill | None = None
-        self.workers = Workers(self.jobs, sender)
+        self.processes = TrialProcesses(self._pids, self._restart, self._return)
+        self.workers: Workers | ElasticWorkers = Workers(self.jobs, sender)
+        if settings.elastic:
+            requested = self.processes.requested.__contains__
+            self.workers = ElasticWorkers(self.jobs[0], self.admitted[0], settings.fallen_back(self.plan), sender, requested)
 
     def run(self, target: Target, files: Files) -> dict[str, Any]:
         """The measurements; the packets of some links go to their files."""
@@ -82,41 +87,64 @@ class _Trial:
         """The trial on its network, which has been under construction since `began`."""
         network = deployment.network
         groups = self._groups(network)
-        with Rendezvous((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size) as joining:
-            servers = deployment.spawn_servers()
-            self.workers.fork(network, deployment.places, joining, self.seed, groups.folder if groups else None)
-            watch = deployment.watch(servers)
-            self.workers.join(joining, watch, lambda: _answer(groups))
+        joining = Rendezvous((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size)
+        self.deployment = deployment
+        servers = deployment.spawn_servers() if not self.settings.elastic else {}
+        self.workers.fork(network, deployment.places, joining, self.seed, groups.folder if groups else None)
+        self.watch = watch = deployment.watch(servers, self.settings.elastic)
+        self.workers.join(joining, watch, lambda: _answer(groups))
+        if not self.settings.elastic:
+            joining.close()
         watch.background = self._start_background(network)
         started = time.monotonic() + START_DELAY
         load = LoadMeter.of(network)
         carried = LinkBytes(network, watched_links(self.plan, self.jobs))
-        outage = Outage(network.controls["tor0"], started, self.settings) if self.settings.outage_at is not None else None
-        if self.settings.death_at is not None:
-            first = next(pid for pid, member in watch.members.items() if member == (0, self.jobs[0].plan.size))
-            self.death = ServerKill(first, started + self.settings.death_at)
+        faults = drawn(self.settings.faults, self.plan, self.seed)
+        injection = Injection(faults, self.plan, self.seed, started, network.controls, self.processes)
         self.workers.start(started)
         setup = time.monotonic() - began
 
         def look() -> None:
+            injection.look(time.monotonic(), max((step.number for step in self.jobs[0].steps), default=-1))
             load.sample()
             self._look_after_servers(watch)
             _answer(groups)
 
-        self.workers.follow(look)
+        self.workers.follow(look, injection.next)
         if self.workers.failed():
             raise TrialError(watch.look(time.monotonic()) or self.workers.why())
-        if outage and (why := outage.stop()):
-            raise TrialError(why)
-        job = self.jobs[0]
-        if self.death and not job.servers_lost and not 0 < self.death.at < max(step.ended for step in job.steps):
-            raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
+        if left := injection.unfinished():
+            raise TrialError(f"the training ended before the fault `{left}` did: let it happen earlier, or set steps higher")
         measured: dict[str, Any] = load.metrics() | carried.metrics()
         deployment.end_servers(watch.servers, watch.cut)
         counted = count(self.settings, self.plan, self.admitted, network.controls)
-        measured["outage"] = [outage.begun - started, outage.ended - started] if outage else []
-        measured["death"] = self.death.at - started if self.death and self.death.at else None
+        measured["faults"] = [happened.recorded() for happened in injection.happened]
+        if isinstance(self.workers, ElasticWorkers):
+            measured["changes"] = [change.since(started) for change in self.workers.members.changes]
         return outcome(self.settings, self.jobs, counted, started, {"setup": setup} | measured)
+
+    def _pids(self, node: str) -> list[int]:
+        """Of the processes on a node that run."""
+        if isinstance(self.workers, ElasticWorkers):
+            running = {pid: (0, rank) for rank, pid in self.workers.pids.items()}
+        else:
+            running = self.workers.pids
+        found = running | self.watch.members
+        return [pid for pid, (job, rank) in found.items() if self.admitted[job].plan.everyone[rank].name == node]
+
+    def _restart(self, node: str) -> None:
+        """A worker begins again, or a switch, with nothing."""
+        assert isinstance(self.workers, ElasticWorkers)
+        if node in self.plan.switches:
+            self.deployment.network.restart(node)
+            self.workers.members.switch_lost(node)
+            return
+        self.workers.begin_again(next(rank for rank, host in enumerate(self.jobs[0].plan.hosts) if host.name == node))
+
+    def _return(self, node: str) -> None:
+        """A switch that has restarted admits jobs again."""
+        assert isinstance(self.workers, ElasticWorkers)
+        self.workers.members.switch_back(node)
 
     def _groups(self, network: Network) -> GroupService | None:
         """Who admits the groups that workers form, if the training has such."""
@@ -139,14 +167,13 @@ class _Trial:
 
     def _look_after_servers(self, watch: Watch) -> None:
         """Raises TrialError if something has ended that no worker can do without."""
-        if self.death and self.death.pid in watch.servers:
-            self.death.look()
         why = watch.trouble()
         for lost in watch.losses():
-            on_request = self.death and self.death.at and (lost.job, lost.rank) == (0, self.jobs[0].plan.size)
-            if not on_request:
+            if self.admitted[lost.job].plan.everyone[lost.rank].name not in self.processes.requested:
                 self.jobs[lost.job].servers_lost.append(lost.text)
             self.sender.send(lost)
+            if isinstance(self.workers, ElasticWorkers):
+                self.workers.members.change(lost.text)
         if why:
             raise TrialError(why)
 

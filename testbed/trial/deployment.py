@@ -33,10 +33,10 @@ class Deployment:
         """Start all servers of the jobs, by pid."""
         return spawn_servers(self.network, lambda host: self.places[host.name], beside(self.admitted))
 
-    def watch(self, servers: dict[int, Server]) -> Watch:
-        """Who notices the end of these servers, of switches and of management links."""
+    def watch(self, servers: dict[int, Server], elastic: bool = False) -> Watch:
+        """Who notices the end of these servers, of switches and of management links; see Watch for `elastic`."""
         spare = [job.scheme.spare_servers(job.settings) for job in self.admitted]
-        return Watch(self.network, [job.plan for job in self.admitted], servers, spare)
+        return Watch(self.network, [job.plan for job in self.admitted], servers, spare, elastic)
 
     def end_servers(self, pids: Iterable[int], why: Callable[[], str] = lambda: "") -> None:
         """Have servers end once their workers have left. TrialError if some do not; it says `why`, if that is known."""

@@ -13,13 +13,10 @@ from pathlib import Path
 from inalab.hosts.groups import SOCKET, Departure, Formation, Formed
 from inalab.hosts.place import Place
 from inalab.schemes.scheme import Admitted
-from inalab.switches.control import Control, ControlError
-from inalab.switches.installation import Installation
+from inalab.switches.control import Control
+from inalab.testbed.trial.admission import Admission, AdmissionError, Admissions
 from inalab.testbed.trial.places import place_of
-from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
-
-FIRST_PORT = 49152  # of UDP, for groups by their numbers: a host may be in several, and in the job (RFC 6335's dynamic ports)
 
 
 @dataclass
@@ -28,9 +25,8 @@ class Group:
 
     ranks: tuple[int, ...]
     epoch: int
-    admitted: Admitted | None = None
+    admission: Admission | None = None
     refusal: str = ""
-    installed: list[Installation] = field(default_factory=list)
     left: set[int] = field(default_factory=set)  # members, by their ranks in the group
 
 
@@ -38,7 +34,8 @@ class Groups:
     """The groups of a job. `controls` are of the switches, by name."""
 
     def __init__(self, plan: NetworkPlan, job: Admitted, controls: Mapping[str, Control]) -> None:
-        self.plan, self.job, self.controls = plan, job, controls
+        self.plan, self.job = plan, job
+        self.admissions = Admissions(plan, job, controls, taken=[job.plan.number])
         self.epochs = itertools.count(1)  # of all groups, whose numbers on these switches nobody else has used
         self.groups: dict[str, Group] = {}  # by name
         self.refusal = ""  # the last, of a scheme that has groups
@@ -48,15 +45,15 @@ class Groups:
         group = self.groups.get(formation.name)
         if group is None:
             group = self.groups[formation.name] = self._admit(formation)
-        if group.admitted is None:
+        if group.admission is None:
             return Formed(refusal=group.refusal)
         return Formed(self.place(formation).dumps(), group.epoch)
 
     def place(self, formation: Formation) -> Place:
         """A member's, of a group that was admitted."""
-        admitted = self.groups[formation.name].admitted
-        assert admitted is not None
-        return place_of(self.plan, admitted, admitted.plan.hosts[formation.rank])
+        admission = self.groups[formation.name].admission
+        assert admission is not None
+        return place_of(self.plan, admission.job, admission.job.plan.hosts[formation.rank])
 
     def depart(self, formation: Formation) -> None:
         """Once all members have left, the group's number and memory may be another one's."""
@@ -66,33 +63,20 @@ class Groups:
         group.left.add(formation.rank)
         if len(group.left) == len(group.ranks):
             del self.groups[formation.name]
-            for installation in group.installed:
-                installation.remove()
+            if group.admission is not None:
+                self.admissions.remove(group.admission)
 
     def _admit(self, formation: Formation) -> Group:
         group = Group(formation.ranks, next(self.epochs))
         scheme, settings = self.job.scheme, self.job.settings
-        taken = {self.job.plan.number} | {other.admitted.plan.number for other in self.groups.values() if other.admitted}
-        most = scheme.most_jobs(settings)
-        number = next((n for n in range(most) if n not in taken), None)
-        if number is None:
-            full = f"the switches hold {most} jobs and groups at once, and all are in use"
-            group.refusal = full if most else f"scheme {scheme.name} has no groups of its own"
-            self.refusal = full if most else ""
+        if not scheme.most_jobs(settings) or scheme.servers(settings):
+            group.refusal = f"scheme {scheme.name} has no groups of its own"
             return group
-        hosts = tuple(self.job.plan.hosts[rank] for rank in formation.ranks)
-        admitted = Admitted(JobPlan(number, hosts, port=FIRST_PORT + number, called=formation.ranks), scheme, settings)
+        hosts = [self.job.plan.hosts[rank] for rank in formation.ranks]
         try:
-            for name, control in self.controls.items():
-                group.installed.append(Installation(control))
-                scheme.admit(group.installed[-1], self.plan, name, admitted)
-        except ControlError as error:
-            for installation in group.installed:
-                with suppress(ControlError):
-                    installation.remove()
+            group.admission = self.admissions.admit(hosts, formation.ranks)
+        except AdmissionError as error:
             group.refusal = self.refusal = str(error)
-            return group
-        group.admitted = admitted
         return group
 
 

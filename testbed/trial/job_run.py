@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import mean, median
 from typing import Any
 
 from inalab.hosts.messages import Done, Failure, FromWorker, Hello, Step
+from inalab.hosts.training.stragglers import Slowing
 from inalab.hosts.training.trainer import TrainingSettings
 from inalab.schemes.scheme import Admitted
+from inalab.testbed.plan.faults import drawn
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.record import steps
 from inalab.testbed.trial.sampled import Sampled, compared
@@ -84,15 +86,29 @@ class JobRun:
         others.sort(key=lambda f: (dead.isdisjoint(f.missing), f.rank in f.missing, len(f.missing) or self.plan.size))
         return self.named("; ".join(dict.fromkeys(failure.text for failure in [*died, *others[:1]])))
 
+    def conclude(self, members: Sequence[int]) -> None:
+        """The members have changed, and these were the last. A step that was begun anew without some counts as it was at last."""
+        last = {step.number: step.members for step in self.steps}
+        self.steps = [step for step in self.steps if step.members == last[step.number]]
+        self.done = {rank: done for rank, done in self.done.items() if rank in members}
+
     def finish(self, started: float) -> None:
         """Order the steps, compare what was sampled of their sums, and count all times from the trial's start."""
-        scheme = self.settings.of_scheme()
-        samples = [Sampled(step.number, step.rank, step.sample) for step in self.steps if step.sample]
-        _, self.sampled, self.wrong = compared(samples, self.plan.size, scheme, self.settings.scheme_settings())
+        for scheme in {step.scheme or self.settings.scheme for step in self.steps}:
+            self._compare(scheme)
         self.steps = sorted((step.since(started) for step in self.steps), key=lambda step: (step.number, step.rank))
         for rank, done in self.done.items():
             timeline = [[round(when - started, 3), *counts] for when, *counts in done.timeline]
             self.done[rank] = replace(done, timeline=timeline)
+
+    def _compare(self, scheme: str) -> None:
+        """What was sampled of the sums by this scheme."""
+        settings = self.settings.changed(scheme=scheme, faults=(), fallback=None, elastic=False)
+        steps = [step for step in self.steps if (step.scheme or self.settings.scheme) == scheme]
+        samples = [Sampled(step.number, step.rank, step.sample) for step in steps if step.sample]
+        sizes = {step.number: len(step.members) for step in steps if step.members is not None}
+        _, sampled, wrong = compared(samples, sizes or self.plan.size, settings.of_scheme(), settings.scheme_settings())
+        self.sampled, self.wrong = self.sampled + sampled, self.wrong or wrong
 
     @cached_property
     def records(self) -> list[dict[str, Any]]:
@@ -186,4 +202,16 @@ def training(settings: TrialSettings, seed: int) -> TrainingSettings:
         s.forward_share,
         s.momentum,
         s.racks,
+        tuple(slowings(s, seed)),
     )
+
+
+def slowings(settings: TrialSettings, seed: int) -> Iterator[Slowing]:
+    """Those among the faults of a trial of one job."""
+    if any(fault.what == "slow" for fault in settings.faults):
+        plan = settings.plan()
+        ranks = {host.name: rank for rank, host in enumerate(plan.hosts)}
+        for fault in drawn(settings.faults, plan, seed):
+            if fault.what == "slow":
+                assert fault.value is not None
+                yield Slowing(ranks[fault.whom], fault.value, fault.at, fault.step, fault.lasts or math.inf)

@@ -47,8 +47,8 @@ from inalab.topologies.errors import NetworkError
 from inalab.topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
-    "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "outage_at", "outage_ms", "timeline", "jobs",
-    "background", "pipeline", "forward_share", "death_at",
+    "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "faults", "timeline", "jobs",
+    "background", "pipeline", "forward_share", "elastic",
 )  # fmt: skip
 OF_DDP = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended

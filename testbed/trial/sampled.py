@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +33,10 @@ class Comparison(NamedTuple):
     wrong: str
 
 
-def compared(sampled: Iterable[Sampled], workers: int, scheme: Scheme, settings: Any, what: str = "step") -> Comparison:
-    """Compare what all workers have sampled.
+def compared(
+    sampled: Iterable[Sampled], workers: int | Mapping[int, int], scheme: Scheme, settings: Any, what: str = "step"
+) -> Comparison:
+    """Compare what all `workers` have sampled; how many those are, or in each step, where that changes.
 
     A sum is wrong where it is farther from the one in float64 than the scheme states; one of integers where it is not equal to
     it, unless it wraps. Steps (or `what` a sample is of) that not all workers tell of are left out, as are those with a number
@@ -47,7 +49,7 @@ def compared(sampled: Iterable[Sampled], workers: int, scheme: Scheme, settings:
     wrong = ""
     for step, samples in sorted(steps.items()):
         largest = float(np.max([sample.largest for sample in samples.values()]))  # NaN where any is
-        if len(samples) < workers or not np.isfinite(largest):
+        if len(samples) < (workers if isinstance(workers, int) else workers[step]) or not np.isfinite(largest):
             continue
         if _sizes_differ(samples):
             wrong = wrong or f"in {what} {step + 1} the workers gave tensors of different sizes"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from inalab.hosts.place import Place
 from inalab.hosts.worker import run_server
 from inalab.schemes.scheme import Admitted
+from inalab.testbed.trial.places import place_of
 from inalab.topologies.plan import HostPlan
 
 if TYPE_CHECKING:  # in virtual time there is no Mininet
@@ -45,6 +46,19 @@ def spawn_servers(network: Network, place: Callable[[HostPlan], Place], others: 
     """Start the dedicated servers, and these others, by pid."""
     servers = [*(Server(host) for host in network.plan.servers), *others]
     return {network.spawn(s.host.rank, partial(run_server, place(s.host), s.manages)): s for s in servers}
+
+
+def spawn_servers_of(network: Network, job: Admitted) -> dict[int, Server]:
+    """Start those of one job, by pid."""
+    servers = [*(Server(host) for host in job.plan.servers), *beside([job])]
+    return {network.spawn(s.host.rank, partial(run_server, place_of(network.plan, job, s.host), s.manages)): s for s in servers}
+
+
+def kill_servers(pids: Iterable[int]) -> None:
+    """End servers at once, whatever they do."""
+    for pid in list(pids):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def end_servers(pids: Iterable[int], seconds: float) -> list[int]:

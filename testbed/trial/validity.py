@@ -94,7 +94,7 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[Problem]:
         found(Reason.PAUSED, "`inalab watch` paused a switch: run again without `inalab watch --pace`")
     problems += queue_problems(metrics, settings)
     again, sent = metrics["retransmissions"], metrics["packets_sent"]
-    faultless = not settings.loss and settings.straggler == "none" and settings.outage_at is None
+    faultless = not settings.loss and settings.straggler == "none" and not settings.faults
     faultless = faultless and not any(job.of_scheme().resends_without_loss for job in settings.each())
     if faultless and again > MOST_NEEDLESS * sent:
         needless = f"{again} of {sent} packets were retransmitted although none was to be lost"
@@ -106,10 +106,17 @@ def judge(metrics: dict[str, Any], settings: TrialSettings) -> list[Problem]:
     if off > SIGMAS * loss_deviation(settings, metrics["loss_packets"]):
         found(Reason.LOSS, f"loss was {100 * metrics['loss_achieved']:.3f} % where {100 * settings.loss:g} % was requested")
     for job, measured in zip(settings.each(), metrics.get("jobs", [metrics]), strict=True):
-        problems += _of_job(job, measured, metrics.get("death", math.inf))
+        problems += _of_job(job, measured, _death(metrics))
     if not metrics["model_digest"]:
         found(Reason.MODELS, "the workers ended with different models")
     return problems
+
+
+def _death(metrics: dict[str, Any]) -> float:
+    """When a server was killed on request, in seconds; infinite if none was."""
+    return min(
+        (f["begun"] for f in metrics.get("faults", ()) if f["what"] == "die" and f["whom"].startswith("s")), default=math.inf
+    )
 
 
 def _of_job(job: TrialSettings, measured: dict[str, Any], death: float) -> list[Problem]:

@@ -26,25 +26,33 @@ def ended(pid: int) -> int | None:
 class Watch:
     """Look often; a look costs something only once in EVERY seconds."""
 
-    def __init__(self, network: Network, jobs: list[JobPlan], servers: dict[int, Server], spare: Sequence[int] = ()) -> None:
-        """`servers` are by pid; they run until SIGTERM. `spare` is how many hosts' of a job may die without ending it."""
+    def __init__(
+        self, network: Network, jobs: list[JobPlan], servers: dict[int, Server], spare: Sequence[int] = (), elastic: bool = False
+    ) -> None:  # fmt: skip
+        """`servers` are by pid; they run until SIGTERM. `spare` is how many hosts' of a job may die without ending it; of one that
+        is elastic all may."""
         self.network = network
         self.names = {host.name: f"host {host.name}" for host in network.plan.everyone}
         for job in jobs:
             whose = f" of job {job.number}" if len(jobs) > 1 else ""
             self.names |= {h.name: f"{node_name(job.rank(h), job.size)}{whose} (host {h.name})" for h in job.everyone}
-        self.servers = {pid: server.name.format(self.names[server.host.name]) for pid, server in servers.items()}  # that run
+        self.jobs, self.elastic = jobs, elastic
         self.spare = dict(enumerate(spare))  # by job: how many more
-        self.members = {
-            pid: (job.number, job.size + job.servers.index(s.host))
-            for pid, s in servers.items()
-            for job in jobs
-            if s.host in job.servers and not s.manages
-        }
+        self.follow(servers)
         self.lost: list[Lost] = []  # servers without which their jobs have gone on
         self.background: dict[int, str] = {}  # processes of traffic of no job; they run until the network ends
         self.down: dict[str, float] = {}  # since when each management link is
         self.due = 0.0
+
+    def follow(self, servers: dict[int, Server]) -> None:
+        """These servers, by pid, and no others."""
+        self.servers = {pid: server.name.format(self.names[server.host.name]) for pid, server in servers.items()}  # that run
+        self.members = {
+            pid: (job.number, job.rank(s.host))
+            for pid, s in servers.items()
+            for job in self.jobs
+            if s.host in job.everyone and not s.manages and (s.host in job.servers or self.elastic)
+        }
 
     def trouble(self) -> str:
         """What has ended that must not, in a sentence; empty if nothing has."""
@@ -71,8 +79,8 @@ class Watch:
                     del running[pid]
                     text = f"{name} {isolation.ending(code)}"
                     job, rank = self.members.get(pid, (-1, -1))
-                    if self.spare.get(job, 0):
-                        self.spare[job] -= 1
+                    if self.spare.get(job, 0) or (self.elastic and job >= 0):
+                        self.spare[job] = self.spare.get(job, 0) - 1
                         self.lost.append(Lost(job, rank, text))
                     else:
                         dead.append(text)

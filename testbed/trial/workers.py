@@ -102,15 +102,15 @@ class Workers:
         for (job, _), connection in self.connections.items():
             _send(connection, Start(at + self.jobs[job].start))
 
-    def follow(self, look: Callable[[], None]) -> None:
+    def follow(self, look: Callable[[], None], due: Callable[[], float] = lambda: float("inf")) -> None:
         """Collect what the workers say until all are done, or until one is dead and the others have explained.
 
-        Meanwhile `look`, often. Raises TrialError at once if the management network is cut.
+        Meanwhile `look`, often, and at the times that are `due`. Raises TrialError at once if the management network is cut.
         """
         open_ = dict(self.connections)
         give_up, failed = float("inf"), self.jobs
         while open_ and time.monotonic() < give_up:
-            for connection in wait(list(open_.values()), WINDOW):
+            for connection in wait(list(open_.values()), max(0.0, min(WINDOW, due() - time.monotonic()))):
                 key = next(k for k, c in open_.items() if c is connection)
                 try:
                     assert isinstance(connection, Connection)

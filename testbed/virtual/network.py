@@ -11,6 +11,7 @@ from inalab.hosts.drivers.driver import Address
 from inalab.hosts.drivers.virtual import EPOCH, VirtualHost, VirtualRequested
 from inalab.hosts.drivers.virtual_connections import Meetings, VirtualConnection
 from inalab.hosts.drivers.virtual_time import START, VirtualTime
+from inalab.switches.control import Control
 from inalab.switches.embedded.offline import LoadedSwitch
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.virtual import frames
@@ -61,11 +62,17 @@ class VirtualSwitch:
 
     def __init__(self, time: VirtualTime, library: Path, ports: list[int], seed: int, cost: float) -> None:
         self.time, self.cost = time, cost
-        self.program = LoadedSwitch(library, ports, seed)
-        self.program.at(_nanoseconds(time.now))
+        self.load = partial(LoadedSwitch, library, ports, seed)
+        self.boot()
         self.out: dict[int, Link] = {}  # by port
         self.busy = 0.0
         self.due: int | None = None  # when its queues have something to send
+
+    def boot(self) -> None:
+        """Begin with nothing."""
+        self.program = self.load()
+        self.program.at(_nanoseconds(self.time.now))
+        self.due = None
 
     def arrive(self, port: int, frame: bytes) -> None:
         """A frame has come; switches handle one after another."""
@@ -125,9 +132,19 @@ class VirtualNetwork:
                 self.links[planned.number, True] = self.wires[planned.lower].link = HostLink(time, planned.rate, costs, up)
             self.links[planned.number, False] = Link(time, planned.rate, costs, down)
             self.switches[planned.upper].out[planned.upper_port] = self.links[planned.number, False]
-        for name, lines in commands.items():
-            for line in lines:
-                self.switches[name].program.command(line)
+        self.commands, self.controls = commands, dict[str, Control]()
+        for name in commands:
+            self._tell(name)
+
+    def restart(self, name: str) -> None:
+        """A switch begins again with nothing, and is told the same."""
+        self.switches[name].boot()
+        self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        self.controls[name] = program = self.switches[name].program
+        for line in self.commands[name]:
+            program.command(line)
 
     def _to_host(self, name: str, frame: bytes) -> None:
         wire = self.wires[name]

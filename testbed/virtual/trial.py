@@ -28,18 +28,19 @@ from inalab.hosts.training.asynchronous import AsynchronousTrainer
 from inalab.hosts.training.pipeline import ASYNCHRONOUS
 from inalab.hosts.training.trainer import Trainer
 from inalab.schemes.scheme import Admitted
-from inalab.switches.loss import DIRECTIONS, Loss, prepare_loss, switch_loss
+from inalab.testbed.plan.faults import drawn
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.trial.capture import Files
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.injection import Injection
 from inalab.testbed.trial.job_run import JobRun, runs_of, training
-from inalab.testbed.trial.outage import PORT
 from inalab.testbed.trial.outcome import count, outcome, watched_links
 from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.servers import Server, beside
+from inalab.testbed.virtual.elastic import NOTICE, ElasticJob
 from inalab.testbed.virtual.frames import HEADERS
 from inalab.testbed.virtual.network import HostEnd, VirtualNetwork
 from inalab.testbed.virtual.tap import Tap
@@ -48,6 +49,7 @@ from inalab.topologies.plan import HostPlan
 Report = Callable[[Message], None]
 BEGINS = 0.2  # seconds from when all workers are ready until the trial starts
 ENDS = 60.0  # seconds that servers may take to end after the workers
+LOOK = 0.001  # seconds between two looks at which step the workers are in
 GRACE = 5.0  # seconds that workers have to explain themselves after one has failed
 
 
@@ -114,9 +116,8 @@ class VirtualTrial:
         commands = commands_for(settings, self.plan, seed)
         self.network = VirtualNetwork(self.time, self.plan, library, commands, taken, seed)
         self.started = self.time.now + BEGINS
-        self.outage: list[float] = []  # when it began and ended, in seconds since the start
-        self.death: float | None = None  # when the first server was killed
         self.servers: dict[str, Process] = {}  # by name
+        self.elastic: ElasticJob | None = None
         self.working = self.serving = 0  # processes that have not ended
         self.failing_until = float("inf")  # the others may explain themselves until then
         self.before: dict[str, list[dict[str, int]]] = {}  # bytes on links when the trial starts
@@ -124,31 +125,43 @@ class VirtualTrial:
     def run(self) -> dict[str, Any]:
         """The measurements."""
         for job, run in zip(self.admitted, self.jobs, strict=True):
+            if self.settings.elastic:
+                fallback, trained = self.settings.fallen_back(self.plan), training(run.settings, self.seed)
+                self.elastic = ElasticJob(self.network, run, job, fallback, trained, self.report, self._serve_anew)
+                self.elastic.begin(self.started)
+                break
             for server in self.serving_on(job):
                 self._begin_serving(job, server)
             exact = _Exact(self.time, job.plan.size)
             for host in job.plan.hosts:
                 self._start(job, host, partial(self._work, run, exact))
-        self.working = sum(job.plan.size for job in self.admitted)
-        self._plan_faults()
+        self.working = sum(job.plan.size for job in self.admitted) if self.elastic is None else 0
+        injection = self._plan_faults()
         self.time.at(self.started, lambda: self.before.update(self._octets()))
-        self.time.run(until=lambda: not self.working or self.time.now > self.failing_until)
+        self.time.run(until=lambda: not self._under_way() or self.time.now > self.failing_until)
         if why := self.why():
             raise TrialError(why)
+        if self.elastic is not None:
+            self.jobs[0].conclude(self.elastic.members.roster.current.members)
         if any(not any(step.tat for step in run.steps) for run in self.jobs):
             raise TrialError("what a worker alone sums takes no time: set workers to 2 or more, or choose target embedded")
         carried = self.carried()
-        if self.settings.outage_at is not None and len(self.outage) < 2:
-            raise TrialError("the training ended before the outage did: set outage_at lower, or steps higher")
-        if self.settings.death_at is not None and self.death is None:
-            raise TrialError("the training ended before the server was to die: set death_at lower, or steps higher")
+        if left := injection.unfinished():
+            raise TrialError(f"the training ended before the fault `{left}` did: let it happen earlier, or set steps higher")
         end = self.time.now + ENDS
         self.time.run(until=lambda: not self.serving or self.time.now > end)
         if self.serving:
             raise TrialError(f"{self.serving} servers have not ended {ENDS:g} s after the workers")
-        controls = {name: switch.program for name, switch in self.network.switches.items()}
+        controls = self.network.controls
         counted = count(self.settings, self.plan, self.admitted, controls)
-        return outcome(self.settings, self.jobs, counted, self.started, carried | {"outage": self.outage, "death": self.death})
+        faults: dict[str, Any] = {"faults": [happened.recorded() for happened in injection.happened]}
+        if self.elastic is not None:
+            faults["changes"] = [change.since(self.started) for change in self.elastic.members.changes]
+        return outcome(self.settings, self.jobs, counted, self.started, carried | faults)
+
+    def _under_way(self) -> bool:
+        """Whether workers train."""
+        return not self.elastic.members.over if self.elastic is not None else self.working > 0
 
     def serving_on(self, job: Admitted) -> list[Server]:
         """The job's servers, on hosts of their own and on workers'."""
@@ -158,27 +171,26 @@ class VirtualTrial:
         """Why workers have failed; empty if none has."""
         return "; ".join(run.why() for run in self.jobs if run.failures)
 
-    def _plan_faults(self) -> None:
-        """Worker 0's link loses every packet for a while (testbed.trial.outage); traffic of no job (hosts.background)."""
-        s, switch = self.settings, self.network.switches["tor0"].program
-        if s.outage_at is not None:
-            for direction in range(len(DIRECTIONS)):
-                for line in prepare_loss(direction, PORT, Loss(good=1.0), seed=0):
-                    switch.command(line)
-            self.time.at(self.started + s.outage_at, self._switch_outage, True)
-            self.time.at(self.started + s.outage_at + s.outage_ms / 1000, self._switch_outage, False)
-        if s.death_at is not None:
-            self.time.at(self.started + s.death_at, self._kill_server)
+    def _plan_faults(self) -> Injection:
+        """Those of the schedule, and traffic of no job (hosts.background)."""
+        s = self.settings
+        faults = drawn(s.faults, self.plan, self.seed)
+        injection = Injection(faults, self.plan, self.seed, self.started, self.network.controls, self)
+        self._await_fault(injection)
         if s.background:
             source, sink = (self.plan.hosts[self.plan.topology.members[rack][-1]] for rack in (-1, 0))
             frame = s.running().bits_on_wire(s.k) // 8 - PHYSICAL_BYTES
             self._send_background(self.network.wires[source.name], source.station.ip, sink.station.ip, frame)
+        return injection
 
-    def _switch_outage(self, on: bool) -> None:
-        if self.working:
-            for direction in range(len(DIRECTIONS)):
-                self.network.switches["tor0"].program.command(switch_loss(direction, PORT, on))
-            self.outage.append(self.time.now - self.started)
+    def _await_fault(self, injection: Injection) -> None:
+        """Until the next one is due; where one depends on a step, often."""
+        if self.time.now > self.started and not self._under_way():
+            return
+        injection.look(self.time.now, max((step.number for step in self.jobs[0].steps), default=-1))
+        soon = self.time.now + LOOK if injection.of_step else float("inf")
+        if (due := min(injection.next(), soon)) < float("inf"):
+            self.time.at(due, self._await_fault, injection)
 
     def _send_background(self, wire: HostEnd, source: str, sink: str, frame: int) -> None:
         if not self.working:
@@ -187,20 +199,62 @@ class VirtualTrial:
         seconds = 8 * (frame + PHYSICAL_BYTES) / (self.settings.background * 1e6)
         self.time.after(seconds, self._send_background, wire, source, sink, frame)
 
-    def _kill_server(self) -> None:
-        """The first one of the first job."""
-        if not self.working:
-            return
-        self.death = self.time.now - self.started
-        job = self.admitted[0]
-        self.time.kill(self.servers[job.plan.servers[0].name])
-        text = f"{node_name(job.plan.size, job.plan.size)} was killed on request"
-        self.report(Lost(job.plan.number, job.plan.size, text))
+    # --- faults (testbed.trial.injection.Processes)
+
+    def kill(self, node: str) -> None:
+        """A worker, or a server."""
+        if (process := self.servers.get(node)) is not None:
+            self.time.kill(process)
+            (number, rank), *_ = (
+                (job.plan.number, job.plan.rank(host)) for job in self.admitted for host in job.plan.servers if host.name == node
+            )
+            size = self.admitted[number].plan.size
+            how = f"{node_name(rank, size)} was killed on request"
+            self.report(Lost(number, rank, how))
+            if self.elastic is not None:
+                self.time.after(NOTICE, self.elastic.members.change, how)
+        elif self.elastic is not None:
+            self.elastic.kill(self._rank(node))
+
+    def stop(self, node: str) -> None:
+        """Likewise."""
+        self.network.hosts[node].stop()
+
+    def go_on(self, node: str) -> None:
+        """Likewise."""
+        self.network.hosts[node].go_on()
+
+    def restart(self, node: str) -> None:
+        """A worker, or a switch."""
+        assert self.elastic is not None
+        if node in self.plan.switches:
+            self.network.restart(node)
+            self.elastic.members.switch_lost(node)
+        else:
+            self.elastic.restart(self._rank(node))
+
+    def come_back(self, node: str) -> None:
+        """A switch that has restarted."""
+        assert self.elastic is not None
+        self.elastic.members.switch_back(node)
+
+    def _serve_anew(self, job: Admitted, epoch: int) -> None:
+        """See testbed.trial.members.Processes.serve."""
+        for process in self.servers.values():
+            self.time.kill(process)
+        self.servers.clear()
+        for driver in self.network.hosts.values():
+            driver.epoch = epoch
+        for server in self.serving_on(job):
+            self._begin_serving(job, server)
+
+    def _rank(self, node: str) -> int:
+        return next(rank for rank, host in enumerate(self.admitted[0].plan.hosts) if host.name == node)
 
     def _start(self, job: Admitted, host: HostPlan, work: Callable[[Place, VirtualHost], None]) -> Process:
         driver = self.network.hosts[host.name]
         place = replace(place_of(self.plan, job, host), driver=driver)
-        return self.time.start(lambda: work(place, driver))
+        return driver.begin(lambda: work(place, driver))
 
     def _begin_serving(self, job: Admitted, server: Server) -> None:
         process = self._start(job, server.host, lambda place, driver: self._serve(place, server.manages))

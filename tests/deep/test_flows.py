@@ -186,7 +186,7 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
         ({"scheme": "ring", "jobs": '[{"workers": 2}, {"workers": 2}]'}, "jobs are not simulated of scheme ring"),
         ({"scheme": "byteps", "assignment": "hash"}, "byteps.assignment is not simulated"),
         ({"scheme": "ring", "racks": 1, "workers": 1}, "a worker alone is not simulated"),
-        ({"scheme": "switchml", "outage_at": 1.0}, "outage_at is not simulated"),
+        ({"scheme": "switchml", "faults": "down h0 at 1"}, "faults is not simulated"),
         ({"scheme": "switchml", "costs": "mine"}, "costs mine are unknown: choose one of none, dpdk, embedded"),
     ],
 )

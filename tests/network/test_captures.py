@@ -81,7 +81,7 @@ def test_losses_on_the_way_up_are_in_the_file_and_on_the_way_down_are_not(target
 
 def test_a_trial_that_fails_keeps_its_packets(target: Target, tmp_path: Path) -> None:
     with pytest.raises(TrialError, match="job 0, slot"):
-        captured(target, "h0", tmp_path, steps=400, outage_at=0.2, outage_ms=20_000, patience=1)
+        captured(target, "h0", tmp_path, steps=400, faults="down h0 at 0.2", patience=1)
     assert len(list(RawPcapNgReader(str(tmp_path / "h0-tor0.pcapng")))) > 10
 
 

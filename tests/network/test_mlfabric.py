@@ -13,6 +13,7 @@ import pytest
 from inalab.hosts.messages import Lost, Message, Step
 from inalab.schemes.tcp import TCP_OVERHEAD
 from inalab.switches.target import Target
+from inalab.testbed.measures import fault_times
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.errors import TrialError
 from tests.network.running import run_trial
@@ -83,17 +84,18 @@ def test_workers_go_on_with_the_replica_of_a_server_that_is_killed(target: Targe
         if isinstance(message, Lost):
             heard.append((time.monotonic(), message.text))
 
-    change = SETTINGS | own | {"steps": 40, "death_at": at}
+    change = SETTINGS | own | {"steps": 40, "faults": f"die s0 at {at:g}"}
     result = run_trial(TrialSettings(**SMALL | change), 1, target, on_event)
     ((_, text),) = heard
     metrics, found = result["metrics"], updates(result["steps"])
+    (death,) = fault_times(result, "die")
     assert text == "server 0 (host s0) was killed by SIGKILL" and text not in result["problems"]
     assert len(found) == 160 and all(u["applied_at"] is not None for u in found) and metrics["model_digest"]
     assert metrics["distance_max"] <= own.get("mlfabric.distance", 0.0) * (1 + 1e-9)
     direct = [u for u in found if u["way"].startswith("server")]
-    assert {u["way"] for u in direct if u["sent"] < metrics["death"] - 0.2} <= {"server 0"}
-    after = [u for u in direct if u["sent"] > metrics["death"] + 0.2]
-    assert {u["way"] for u in after} == {"server 1"} and min(u["sent"] for u in after) < metrics["death"] + 5
+    assert {u["way"] for u in direct if u["sent"] < death - 0.2} <= {"server 0"}
+    after = [u for u in direct if u["sent"] > death + 0.2]
+    assert {u["way"] for u in after} == {"server 1"} and min(u["sent"] for u in after) < death + 5
 
 
 def test_others_train_on_while_a_worker_hangs(target: Target) -> None:
@@ -116,7 +118,7 @@ def test_others_train_on_while_a_worker_hangs(target: Target) -> None:
     assert result["metrics"]["distance_max"] <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("later", [{}, {"death_at": 3.0}])
+@pytest.mark.parametrize("later", [{}, {"faults": "die s0 at 3"}])
 def test_a_server_that_dies_unasked_makes_the_trial_not_valid(target: Target, later: dict[str, Any]) -> None:
     """Also if its death was asked for at a later time."""
     killed: list[int] = []
@@ -133,12 +135,19 @@ def test_a_server_that_dies_unasked_makes_the_trial_not_valid(target: Target, la
 
 
 def test_a_death_after_the_training_is_none(target: Target) -> None:
-    with pytest.raises(TrialError, match="the training ended before the server was to die: set death_at lower, or steps higher"):
-        run_trial(TrialSettings(**SMALL | SETTINGS | {"mlfabric.distance": 0.5, "death_at": 60}), 1, target, lambda message: None)
+    with pytest.raises(
+        TrialError, match="the training ended before the fault `die s0 at 60` did: let it happen earlier, or set steps"
+    ):
+        run_trial(
+            TrialSettings(**SMALL | SETTINGS | {"mlfabric.distance": 0.5, "faults": "die s0 at 60"}),
+            1,
+            target,
+            lambda message: None,
+        )
 
 
 def test_a_server_without_a_replica_cannot_be_killed_on_request() -> None:
     with pytest.raises(SettingsError, match="choose a scheme with a replica of it"):
-        TrialSettings(**SMALL | SETTINGS | {"death_at": 1.0}).check()
+        TrialSettings(**SMALL | SETTINGS | {"faults": "die s0 at 1"}).check()
     with pytest.raises(SettingsError, match="chain replication leaves no distance"):
         TrialSettings(**SMALL | SETTINGS | {"mlfabric.chain": True, "mlfabric.distance": 1.0}).check()

@@ -73,8 +73,8 @@ def test_a_fixed_factor_learns_on_its_plateau_and_not_beyond(target: Target) -> 
 def test_an_outage_costs_time_and_no_bit_of_the_model(target: Target) -> None:
     long = {"workload": "tensor-1000000", "steps": 2}  # so that the outage falls into a sum
     plain = trial(target, **long)["metrics"]
-    cut = trial(target, **long, outage_at=0.2, outage_ms=100, timeline=True)
-    begun, ended = cut["metrics"]["outage"]
+    cut = trial(target, **long, faults="down h0 at 0.2 for 0.1", timeline=True)
+    begun, ended = (cut["metrics"]["faults"][0][name] for name in ("begun", "ended"))
     assert begun >= 0.2 and ended - begun >= 0.1
     assert cut["metrics"]["model_digest"] == plain["model_digest"]
     # it has to ask at least: if all of its packets were in the switch when the outage began, none needs to be sent again

@@ -238,7 +238,8 @@ def test_jobs_have_what_differs_and_hosts_of_their_own() -> None:
         ({"jobs": '[{"scaling": -1}]'}, "scaling is -1"),
         ({"jobs": '[{"workers": [-1]}, {}]'}, "greater than or equal to 0"),
         ({"scheme": "atp", "workers": "32"}, "do not fit into 32 bits"),
-        ({"jobs": '[{"workers": [0, 2]}, {"workers": 1}]', "outage_at": "0.1"}, "give job 0 a worker there"),
+        ({"jobs": '[{"workers": 1}, {"workers": 1}]', "faults": "slow h0 2 at 1"}, "slow is a fault of one job alone"),
+        ({"jobs": '[{"workers": 1}, {"workers": 1}]', "elastic": "yes"}, "elastic is of one job alone"),
         ({"background": "1", "racks": "1"}, "set racks to 2"),
     ],
 )

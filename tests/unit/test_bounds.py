@@ -155,7 +155,7 @@ def test_achieved_loss_may_be_five_deviations_off(sigmas: float, valid: bool) ->
         ({}, False),
         ({"straggler": "slow"}, True),
         ({"scheme": "atp"}, True),
-        ({"outage_at": 1.0}, True),
+        ({"faults": "down h0 at 1"}, True),
         ({"scheme": "ring"}, False),
     ],
 )

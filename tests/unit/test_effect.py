@@ -25,7 +25,7 @@ def refuse(name: str, *words: str, quick: bool = False) -> None:
         ("workers", ("schemes=switchml", "sizes=2")),
         ("workers", ("seeds=2", "k=256", "patience=10")),
         ("atp_memory", ("slots=32",)),
-        ("workers", ("burst=1", "outage_ms=50")),  # as they are anyway
+        ("workers", ("burst=1", "straggler.mean=1")),  # as they are anyway
         ("workers", ("topology=leaf-spine", "racks=2", "spines=3")),  # which need each other
     ],
 )
@@ -38,7 +38,7 @@ def test_what_counts_is_taken(name: str, words: tuple[str, ...]) -> None:
     [
         ("workers", ("loss.burst=4",), "burst would change nothing: there is no loss; set loss.rate, too"),
         ("quickstart", ("loss.burst=4",), "burst would change nothing here"),
-        ("workers", ("outage.ms=5",), "outage_ms would change nothing: there is no outage; set outage.at, too"),
+        ("workers", ("fallback=ring",), "fallback would change nothing: members do not change; set elastic=yes, too"),
         ("workers", ("straggler.mean=2",), "straggler_mean .* none has no mean; leave it out, or set straggler=exponential"),
         (
             "workers",

@@ -151,8 +151,8 @@ def test_an_update_that_is_later_than_its_bound_makes_a_trial_invalid(largest: i
         ({"distance_max": 0.5}, ""),
         ({"distance_max": 0.51}, "the replica lacked updates with norms of 0.51, where mlfabric allows 0.5"),
         ({"single_from": 2.0}, "from 2.00 s on the server had no replica"),
-        ({"single_from": 2.0, "death": 1.9}, ""),
-        ({"single_from": 2.0, "death": 2.1}, "from 2.00 s on the server had no replica"),
+        ({"single_from": 2.0, "faults": [{"what": "die", "whom": "s0", "begun": 1.9}]}, ""),
+        ({"single_from": 2.0, "faults": [{"what": "die", "whom": "s0", "begun": 2.1}]}, "from 2.00 s on the server had no replica"),
     ],
 )
 def test_a_replica_beyond_its_bound_or_lost_makes_a_trial_invalid(measured: dict[str, Any], problem: str) -> None:

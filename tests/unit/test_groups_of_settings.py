@@ -16,7 +16,7 @@ from inalab.topologies.topology import Topology
     ("named", "plain"),
     [
         ("straggler.factor", "straggler_factor"), ("straggler.kind", "straggler"), ("loss.rate", "loss"), ("loss.burst", "burst"),
-        ("outage.at", "outage_at"), ("network.spines", "spines"), ("work.steps", "steps"), ("steps", "steps"),
+        ("faults.elastic", "elastic"), ("network.spines", "spines"), ("work.steps", "steps"), ("steps", "steps"),
         ("atp.aggregators", "atp.aggregators"), ("loss.nothing", "loss.nothing"), ("loss.steps", "loss.steps"),
     ],
 )  # fmt: skip

@@ -119,9 +119,10 @@ def _measured(planned: Trial, number: int, case: str) -> dict[str, Any]:
     entry |= {"factors": planned.factors, "settings": planned.settings.model_dump()}
     entry["metrics"] |= {
         "elements": 20_000, "tat_mean": 0.11, "compute_mean": 0.05, "waiting_mean": 0.01, "communication_mean": 0.1, "rtt": 0.003,
-        "error_median": 1e-8, "loss_packets": 1000, "outage": [0.5, 0.55],
+        "error_median": 1e-8, "loss_packets": 1000,
+        "faults": [{"what": what, "whom": whom, "begun": 0.25, "ended": 0.3} for what, whom in (("down", "h0"), ("die", "s0"))],
         "queue_drops": 0, "jobs": [{"elements": 20_000, "tat_mean": 0.1}] * len(planned.settings.each()),
-        "server_bytes": [{"up": 400_000, "down": 400_000}] * 2, "worker_bytes": [{"up": 90_000, "down": 80_000}] * 2, "distance_max": 0.4, "death": 0.25,
+        "server_bytes": [{"up": 400_000, "down": 400_000}] * 2, "worker_bytes": [{"up": 90_000, "down": 80_000}] * 2, "distance_max": 0.4,
         "uplink_bytes": [{"up": 400_000, "down": 400_000}] * planned.settings.racks if planned.settings.racks > 1 else [],
     }  # fmt: skip
     entry["workers"] = [{"timeline": [[0.01 * i, 1, 0, 1, 4] for i in range(150)]} for _ in range(4)]
@@ -353,8 +354,8 @@ def test_a_run_that_is_still_going_is_not_resumed(
 
 
 def test_an_outage_and_loss_exclude_each_other() -> None:
-    with pytest.raises(SettingsError, match="outage_at and loss cannot be set together"):
-        QuickstartSettings(loss=0.1, outage_at=1.0).check()
+    with pytest.raises(SettingsError, match="loss and faults of links cannot be set together"):
+        QuickstartSettings(loss=0.1, faults="down h0 at 1").check()
 
 
 def test_progress_tells_how_long_a_run_still_takes(monkeypatch: pytest.MonkeyPatch) -> None:

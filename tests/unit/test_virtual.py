@@ -112,7 +112,7 @@ def test_a_connection_that_gives_up_ends_the_trial() -> None:
 
 
 def test_a_server_that_gives_up_leaves_its_workers_to_say_so() -> None:
-    outage = {"patience": 1.3, "outage_at": 0.06, "outage_ms": 1310}
+    outage = {"patience": 1.3, "faults": "down h0 at 0.06 for 1.31"}
     with pytest.raises(TrialError, match=r"worker \d: job 0 cannot be completed: step \d+: server 0 is gone"):
         virtual(scheme="ps", racks=1, workers=2, steps=40, workload="tensor-20000", **outage)
 
@@ -126,12 +126,12 @@ def test_asynchronous_training_is_the_same_every_time() -> None:
 def test_training_goes_on_with_the_replica_of_a_server_that_was_killed() -> None:
     chosen = {"scheme": "mlfabric", "pipeline": "asynchronous", "mlfabric.distance": 5.0, "workload": "digits-mlp", "steps": 8}
     heard: list[Any] = []
-    found = virtual(heard=heard, **chosen, death_at=0.7)
+    found = virtual(heard=heard, **chosen, faults="die s0 at 0.7")
     assert found["valid"], found["problems"]
-    assert found["metrics"]["death"] == pytest.approx(0.7) and found["metrics"]["single_from"] > 0.7
+    assert found["metrics"]["faults"][0]["begun"] == pytest.approx(0.7) and found["metrics"]["single_from"] > 0.7
     assert [message.text for message in heard if type(message).__name__ == "Lost"] == ["server 0 was killed on request"]
-    with pytest.raises(TrialError, match="the training ended before the server was to die"):
-        virtual(**chosen, death_at=500)
+    with pytest.raises(TrialError, match="the training ended before the fault `die s0 at 500` did"):
+        virtual(**chosen, faults="die s0 at 500")
 
 
 def test_latency_and_costs_lengthen_sums() -> None:
@@ -142,11 +142,12 @@ def test_latency_and_costs_lengthen_sums() -> None:
 
 
 def test_an_outage_is_survived_and_recorded() -> None:
-    found = metrics(outage_at=0.03, outage_ms=40)
-    assert found["outage"] == pytest.approx([0.03, 0.07]) and found["retransmissions"] > 0
+    found = metrics(faults="down h0 at 0.03 for 0.04")
+    (outage,) = found["faults"]
+    assert [outage["begun"], outage["ended"]] == pytest.approx([0.03, 0.07]) and found["retransmissions"] > 0
     assert found["duration"] > metrics()["duration"] + 0.02
-    with pytest.raises(TrialError, match="the training ended before the outage did"):
-        virtual(outage_at=5)
+    with pytest.raises(TrialError, match="the training ended before the fault `down h0-tor0 at 5 for 1` did"):
+        virtual(faults="down h0 at 5 for 1")
 
 
 def test_background_traffic_takes_its_share_of_the_links() -> None:
@@ -179,7 +180,7 @@ def test_a_sum_that_cannot_be_completed_ends_the_trial_with_who_is_missing() -> 
 def test_whoever_waits_for_a_worker_that_has_failed_ends_likewise() -> None:
     """Also outside its sums: where the error of a sum is measured, all wait for all."""
     with pytest.raises(TrialError, match=r"worker 0: job 0, slot \d+, chunk \d+ cannot be completed"):
-        virtual(measure_error=True, evaluate_every=1, outage_at=0.053, outage_ms=60_000, patience=0.5, background=0.5)
+        virtual(measure_error=True, evaluate_every=1, faults="down h0 at 0.053", patience=0.5, background=0.5)
 
 
 def test_bytes_on_links_are_those_of_the_training() -> None:

@@ -1,0 +1,130 @@
+"""The faults of a trial (testbed.plan.faults) when their time comes: what is done about each, whatever the target is."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from inalab.switches.control import Control
+from inalab.switches.loss import DIRECTIONS, Loss, link_seed, prepare_loss, switch_loss
+from inalab.testbed.plan.faults import Fault
+from inalab.topologies.plan import NetworkPlan
+
+
+class Processes(Protocol):
+    """Of a trial's nodes, by their names."""
+
+    def kill(self, node: str) -> None: ...
+
+    def stop(self, node: str) -> None: ...
+
+    def go_on(self, node: str) -> None: ...
+
+    def restart(self, node: str) -> None: ...
+
+    def come_back(self, node: str) -> None:
+        """A switch that has restarted admits jobs."""
+        ...
+
+
+@dataclass
+class Happened:
+    """A fault as it has happened: when it began and ended, in seconds since the start."""
+
+    fault: Fault
+    begun: float
+    ended: float | None = None
+
+    def recorded(self) -> dict[str, Any]:
+        """As trials.jsonl has it."""
+        kept = {name: value for name, value in self.fault.model_dump().items() if value is not None}
+        return kept | {"begun": self.begun} | ({"ended": self.ended} if self.ended is not None else {})
+
+
+class Injection:
+    """The schedule of a trial that starts at `started`, of the clock that `look` gets its times of."""
+
+    def __init__(
+        self, faults: Sequence[Fault], plan: NetworkPlan, seed: int, started: float, controls: Mapping[str, Control],
+        processes: Processes,
+    ) -> None:  # fmt: skip
+        self.faults, self.plan, self.seed, self.started, self.controls, self.processes = (
+            faults,
+            plan,
+            seed,
+            started,
+            controls,
+            processes,
+        )
+        self.order = itertools.count()
+        self.due: list[tuple[float, int, Callable[[float], None]]] = []
+        self.of_step = [fault for fault in faults if fault.step is not None]
+        self.happened: list[Happened] = []
+        for fault in faults:
+            if fault.at is not None:
+                self._plan(started + fault.at, fault)
+
+    def next(self) -> float:
+        """When the next one is due; infinite where none is."""
+        return self.due[0][0] if self.due else float("inf")
+
+    def look(self, now: float, ended: int) -> None:
+        """Do what is due; workers have `ended` the step of this number (-1: none). ControlError where a switch refuses it."""
+        for fault in [fault for fault in self.of_step if fault.step is not None and ended + 2 >= fault.step]:
+            self.of_step.remove(fault)
+            self._plan(now, fault)
+        while self.due and self.due[0][0] <= now:
+            heapq.heappop(self.due)[2](now)
+
+    def unfinished(self) -> str:
+        """The first fault that has not happened to its end; empty if all have."""
+        left = [fault for fault in self.faults if all(h.fault is not fault for h in self.happened)]
+        left += [h.fault for h in self.happened if h.fault.lasts is not None and h.ended is None]
+        return str(left[0]) if left else ""
+
+    def _plan(self, at: float, fault: Fault) -> None:
+        heapq.heappush(self.due, (at, next(self.order), lambda now: self._begin(fault, now)))
+
+    def _begin(self, fault: Fault, now: float) -> None:
+        self.happened.append(happened := Happened(fault, now - self.started))
+        self._do(fault)
+        if fault.lasts is not None:
+            heapq.heappush(self.due, (now + fault.lasts, next(self.order), lambda now: self._end(happened, now)))
+
+    def _do(self, fault: Fault) -> None:
+        match fault.what:
+            case "die":
+                self.processes.kill(fault.whom)
+            case "hang":
+                self.processes.stop(fault.whom)
+            case "restart":
+                self.processes.restart(fault.whom)
+                if fault.whom in self.plan.switches and fault.lasts is None:
+                    self.processes.come_back(fault.whom)
+            case "down":
+                self._lose(fault.whom, Loss(good=1.0))
+            case "loss":
+                self._lose(fault.whom, Loss.bernoulli(fault.value or 0.0))
+
+    def _end(self, happened: Happened, now: float) -> None:
+        happened.ended = now - self.started
+        if happened.fault.what == "hang":
+            self.processes.go_on(happened.fault.whom)
+        elif happened.fault.what == "restart":
+            self.processes.come_back(happened.fault.whom)
+        elif happened.fault.what in ("down", "loss"):
+            self._lose(happened.fault.whom, None)
+
+    def _lose(self, name: str, loss: Loss | None) -> None:
+        """Have the switch at a link's upper end lose its packets, or no more."""
+        link = next(link for link in self.plan.links if link.name == name)
+        control = self.controls[link.upper]
+        for direction in range(len(DIRECTIONS)):
+            if loss is not None:
+                for line in prepare_loss(direction, link.upper_port, loss, link_seed(self.seed, link.number, direction)):
+                    control.command(line)
+        for direction in range(len(DIRECTIONS)):
+            control.command(switch_loss(direction, link.upper_port, loss is not None))

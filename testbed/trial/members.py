@@ -1,0 +1,219 @@
+"""A job whose members change, as the coordinator conducts it: who is in (testbed.trial.roster), what the switches are told of that,
+and the orders to the workers. It has no connection and no clock of its own.
+
+A change takes two phases. First the switches admit the next generation, beside the one before, with another number and memory of
+its own. Then the members join it, and once all have, the one before is removed. So no packet of either meets the other, and none of
+the new one comes before it is admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from inalab.hosts.messages import Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order
+from inalab.hosts.place import Place
+from inalab.schemes.scheme import Admitted
+from inalab.switches.control import Control
+from inalab.testbed.trial.admission import Admission, AdmissionError, Admissions
+from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.places import place_of
+from inalab.testbed.trial.roster import Generation, Roster, RosterError
+from inalab.topologies.plan import NetworkPlan
+
+HALTING = 1.5  # seconds in which a member has to answer a halt; one that is still joining has its patience, too
+FIRST_EPOCH = 1
+
+
+@dataclass
+class Change:
+    """From one generation to the next: why, and when each part of it was over, in seconds of the coordinator's clock."""
+
+    generation: int
+    why: str
+    noticed: float  # that it is necessary
+    members: tuple[int, ...] = ()
+    scheme: str = ""  # by which they sum
+    agreed: float = 0.0  # all have said how far they are
+    installed: float = 0.0  # the switches have the new members
+    joined: float = 0.0  # all have what all have
+    steps: int = 0  # whose sums all have then
+
+    def since(self, start: float) -> dict[str, object]:
+        """As trials.jsonl has it: seconds since the training's start."""
+        times = {name: round(getattr(self, name) - start, 6) for name in ("noticed", "agreed", "installed", "joined")}
+        return asdict(self) | times
+
+
+class Processes(Protocol):
+    """Of a job's workers and servers."""
+
+    def tell(self, rank: int, order: Order) -> None:
+        """Send an order to a worker. One that does not come through is of a worker that is found out to be lost."""
+        ...
+
+    def expel(self, rank: int) -> None:
+        """End a worker that hangs."""
+        ...
+
+    def serve(self, job: Admitted, epoch: int) -> None:
+        """Have the servers of these members take the place of those of others."""
+        ...
+
+
+class Members:
+    """Of one job; `fallback` is the same with a scheme that sums while switches admit no jobs. `clock` is in seconds."""
+
+    def __init__(
+        self, plan: NetworkPlan, job: Admitted, fallback: Admitted | None, controls: Mapping[str, Control],
+        clock: Callable[[], float], processes: Processes,
+    ) -> None:  # fmt: skip
+        self.plan, self.job, self.fallback, self.clock, self.processes = plan, job, fallback, clock, processes
+        self.admissions = Admissions(plan, job, controls)
+        self.away: set[str] = set()  # switches that admit no jobs
+        self.roster = Roster.of(job.plan.size)
+        self.places: dict[int, Place] = {}  # of the current generation, by rank in the job
+        self.current = job  # as the current generation has it
+        self.admitted: list[Admission] = []  # the current generation's, and behind it one that is still in use
+        self.joined: set[int] = set()  # members that are in the current generation
+        self.done: set[int] = set()  # and have ended the training there
+        self.greeted: set[int] = set()  # workers that have said hello, and were not lost
+        self.changes: list[Change] = []
+        self.changing: Change | None = None
+        self.over = False
+        self.began = 0.0  # when the training did, or is to
+        self.halted_at = 0.0
+
+    def begin(self, at: float) -> None:
+        """All workers have said hello: the first generation trains from then on."""
+        self.began = at
+        self._install(self.roster.current)
+        self._order(self.roster.current)
+
+    def hear(self, message: FromWorker) -> None:
+        """A worker has said something."""
+        match message:
+            case Hello(rank=rank):
+                self.greeted.add(rank)
+                if self.places:
+                    self.roster.come(rank)
+            case Joined(rank, generation) if generation == self.roster.current.number:
+                self._join(rank)
+            case Done(rank=rank) if rank in self.joined and not self.roster.halting:
+                self.done.add(rank)
+            case Halted():
+                self.roster.hear(message)
+        self._go_on()
+
+    def lose(self, rank: int, why: str) -> None:
+        """A worker's process has ended."""
+        self.greeted.discard(rank)
+        self.roster.lose(rank, why)
+        self._go_on()
+
+    def change(self, why: str) -> None:
+        """The network, or a server, is not as it was: all begin anew with the same members."""
+        self.roster.change(why)
+        self._go_on()
+
+    def switch_lost(self, name: str) -> None:
+        """A switch has restarted with nothing, and admits no jobs."""
+        self.admissions.forget(name)
+        if self.job.scheme.program:
+            self.away.add(name)
+            self.change(f"switch {name} has restarted")
+
+    def switch_back(self, name: str) -> None:
+        """It admits jobs again."""
+        if name in self.away:
+            self.away.discard(name)
+            self.change(f"switch {name} admits jobs again")
+
+    def look(self) -> None:
+        """Expel members that have not answered in time. To be called often."""
+        if self.changing is None or self.over:
+            return
+        waited = self.clock() - self.halted_at
+        patience = self.job.settings.patience
+        for rank in sorted(self.roster.awaited()):
+            if waited > HALTING + (0.0 if rank in self.joined else patience):
+                self.processes.expel(rank)
+                self.lose(rank, f"worker {rank} hung: it did not answer for {waited:.1f} s")
+
+    def _go_on(self) -> None:
+        """Do what follows from what has happened."""
+        if self.over:
+            return
+        if not self.roster.halting:
+            if self.done >= set(self.roster.current.members):
+                self._end()
+            return
+        if self.changing is None or self.changing.agreed:
+            self.changing = Change(self.roster.current.number + 1, self.roster.halting, self.clock())
+            self.halted_at = self.changing.noticed
+            for rank in sorted(self.roster.awaited()):
+                self.processes.tell(rank, Halt(self.roster.current.number, self.roster.halting))
+        if self.away and self.fallback is None:
+            return
+        try:
+            generation = self.roster.next()
+        except RosterError as error:
+            raise TrialError(f"the job cannot go on: {error}") from None
+        if generation is None:
+            return
+        self.changing.agreed = self.clock()
+        self.changing.members, self.changing.steps = generation.members, generation.steps
+        self._install(generation)
+        self.changing.scheme = self.current.scheme.name
+        self.changing.installed = self.clock()
+        self.changes.append(self.changing)
+        self._order(generation)
+
+    def _install(self, generation: Generation) -> None:
+        """The first phase: the switches admit the generation beside the one before."""
+        job = self.fallback if self.away and self.fallback is not None else self.job
+        hosts = [job.plan.hosts[rank] for rank in generation.members]
+        admitted = replace(job, plan=replace(job.plan, hosts=tuple(hosts), called=generation.members))
+        try:
+            job.scheme.check([admitted], self.plan)
+        except ValueError as error:
+            raise TrialError(f"the job cannot go on with workers {', '.join(map(str, generation.members))}: {error}") from None
+        self._retire(1)  # one that nobody has come to join, where changes follow each other
+        if job.scheme.program:
+            try:
+                self.admitted.insert(0, self.admissions.admit(hosts, generation.members, job.plan.servers))
+            except AdmissionError as error:
+                raise TrialError(f"the job's next members are not admitted: {error}") from None
+            admitted = self.admitted[0].job
+        self.current = admitted
+        self.processes.serve(admitted, FIRST_EPOCH + generation.number)
+        places = [place_of(self.plan, admitted, host) for host in hosts]
+        self.places = dict(zip(generation.members, places, strict=True))
+
+    def _order(self, generation: Generation) -> None:
+        """The second phase: the members join, and have what all are to have."""
+        self.joined, self.done = set(), set()
+        g = generation
+        for rank in g.members:
+            epoch = FIRST_EPOCH + g.number
+            self.processes.tell(
+                rank, Join(g.number, epoch, self.places[rank].dumps(), g.steps, g.source, g.behind, g.newcomers, self.began)
+            )
+
+    def _join(self, rank: int) -> None:
+        self.joined.add(rank)
+        if self.joined >= set(self.roster.current.members):
+            self._retire(1 if self.current.scheme.program else 0)
+            if self.changing is not None and self.changing.agreed:
+                self.changing.joined, self.changing = self.clock(), None
+
+    def _retire(self, kept: int) -> None:
+        """Remove all but so many of the newest from the switches."""
+        while len(self.admitted) > kept:
+            self.admissions.remove(self.admitted.pop())
+
+    def _end(self) -> None:
+        self.over = True
+        for rank in self.roster.current.members:
+            self.processes.tell(rank, Leave())

@@ -1,0 +1,117 @@
+"""The workers of a job whose members change, in virtual time; testbed.trial.elastic has them on real networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from inalab.hosts.drivers.virtual_time import VirtualTime
+from inalab.hosts.messages import FromWorker, Join, Lost, Message, Order
+from inalab.hosts.place import Place
+from inalab.hosts.training.elastic import JOB, ElasticTrainer, Orders
+from inalab.hosts.training.trainer import TrainingSettings
+from inalab.schemes.scheme import Admitted
+from inalab.testbed.trial.job_run import JobRun
+from inalab.testbed.trial.members import Members
+from inalab.testbed.virtual.network import VirtualNetwork
+
+LOOK = 0.1  # seconds between two looks at who does not answer
+NOTICE = 0.001  # seconds in which a process's end is known
+
+
+@dataclass
+class _Worker:
+    """The process of a worker that runs: its orders, and whether it has been killed."""
+
+    orders: Orders
+    killed: bool = False
+
+
+class ElasticJob:
+    """The only job of a trial. `report` gets what its workers say, and `serve` has a job's servers begin anew."""
+
+    def __init__(
+        self, network: VirtualNetwork, run: JobRun, job: Admitted, fallback: Admitted | None, trained: TrainingSettings,
+        report: Callable[[Message], None], serve: Callable[[Admitted, int], None],
+    ) -> None:  # fmt: skip
+        self.network, self.run, self.job, self.trained, self.report, self.serve = network, run, job, trained, report, serve
+        self.time: VirtualTime = network.time
+        self.members = Members(network.plan, job, fallback, network.controls, self.time.monotonic, self)
+        self.workers: dict[int, _Worker] = {}
+        self.requested: set[int] = set()  # whose death was
+
+    def begin(self, at: float) -> None:
+        """Have all workers begin, and train from then on."""
+        for rank in range(self.job.plan.size):
+            self.start(rank, newcomer=False)
+        self.time.at(at - LOOK, self.members.begin, at)
+        self.time.after(LOOK, self._look)
+
+    def start(self, rank: int, newcomer: bool = True) -> None:
+        """Begin the process of a worker; a newcomer gets the model from the others."""
+        driver = self.network.hosts[self.job.plan.hosts[rank].name]
+        worker = self.workers[rank] = _Worker(Orders(driver))
+        trainer = ElasticTrainer(self.trained, rank, self.job.plan.size, driver)
+
+        def place_of(order: Join) -> Place:
+            return replace(Place.loads(order.place), driver=driver)
+
+        def work() -> None:
+            for message in trainer.serve(worker.orders, place_of, newcomer):
+                self.time.after(self.network.moment, self._hear, worker, message)
+
+        driver.begin(work)
+
+    def restart(self, rank: int) -> None:
+        """It dies, if it runs, and another one begins."""
+        if self._end(rank):
+            self._lose(rank)
+        self.start(rank)
+
+    def kill(self, rank: int) -> None:
+        """A worker's process dies."""
+        self.requested.add(rank)
+        if self._end(rank):
+            self.time.after(NOTICE, self._lose, rank)
+
+    def _end(self, rank: int) -> bool:
+        """Whether it has run."""
+        worker = self.workers.pop(rank, None)
+        if worker is not None:
+            worker.killed = True
+            self.network.hosts[self.job.plan.hosts[rank].name].kill()
+        return worker is not None
+
+    def _lose(self, rank: int) -> None:
+        how = f"worker {rank} was killed by SIGKILL"
+        self.report(Lost(JOB, rank, how))
+        if rank not in self.requested:
+            self.run.lost[rank] = how
+        self.members.lose(rank, how)
+
+    def _hear(self, worker: _Worker, message: FromWorker) -> None:
+        if worker.killed:
+            return
+        self.run.hear(message)
+        self.report(message)
+        self.members.hear(message)
+
+    # --- testbed.trial.members.Processes
+
+    def tell(self, rank: int, order: Order) -> None:
+        """An order, over the management network."""
+        if (worker := self.workers.get(rank)) is not None:
+            self.time.after(self.network.moment, self._deliver, worker, order)
+
+    def _deliver(self, worker: _Worker, order: Order) -> None:
+        if not worker.killed:
+            worker.orders.take(order)
+
+    def expel(self, rank: int) -> None:
+        """By SIGKILL."""
+        self._end(rank)
+
+    def _look(self) -> None:
+        self.members.look()
+        if not self.members.over:
+            self.time.after(LOOK, self._look)
