@@ -111,7 +111,7 @@ class ElasticTrainer(Trainer):
         collective = place.scheme.join(place, order.epoch, self._reason)
         sums = InTurn(collective, self.driver)
         now = self.now = _Generation(order.generation, place, sums, collective, place.settings.patience)
-        self.replica.workers = place.membership.size
+        self.replica.workers, (self.evaluator,) = place.membership.size, place.membership.names([0])
         sums.begin()
         self.orders.sums = sums
         try:

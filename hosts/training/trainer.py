@@ -75,6 +75,7 @@ class Trainer:
         self.layers = self.replica.layers
         self.elements = sum(layer.elements for layer in self.layers)
         self.replica.sampling = Sampling(s.seed, s.steps, self.elements)
+        self.evaluator = 0  # the worker who evaluates the model for all
         self.slowness, self.began = Slowness(s.slowings, rank), 0.0  # when the training did
         self.waited, self.results = 0.0, 0  # what the counters said after the step before
         self.counted = Counters()  # what they said when the last sums were over
@@ -122,7 +123,9 @@ class Trainer:
                 self._sleep(plan.backward[layer])
                 exchange.release(layer, gradient.layers[layer])
             self.replica.follow(exchange)
-            evaluation = processor.submit(self.replica.evaluate) if self._evaluates(number) and self.rank == 0 else None
+            evaluation = (
+                processor.submit(self.replica.evaluate) if self._evaluates(number) and self.rank == self.evaluator else None
+            )
             before = _Step(number, plan, gradient.loss, gradient.took, padding, exchange, own, gradient.sample, evaluation)
         if before is not None:
             yield self._concluded(before, counters)[1]

@@ -46,9 +46,9 @@ class Admissions:
         return self.scheme.most_jobs(self.settings)
 
     def admit(self, hosts: Sequence[HostPlan], called: Sequence[int], servers: Sequence[HostPlan] = ()) -> Admission:
-        """A job of these workers, by their ranks in it, and servers. Raises AdmissionError where a switch has no room, or refuses it.
+        """A job of these workers, by their ranks in it, and servers. All switches have its entries when this returns.
 
-        On all switches its entries are added before this returns, and no packet of it is sent before. So none is dropped.
+        Raises AdmissionError where a switch has no room, or refuses it. None has any of its entries then.
         """
         there = self.taken | {each.job.plan.number for each in self.there}
         number = next((n for n in range(self.most) if n not in there), None)

@@ -17,8 +17,8 @@ from inalab.schemes.scheme import Admitted
 from inalab.switches.control import CommandError, ControlError
 from inalab.switches.embedded.offline import OfflineSwitch
 from inalab.switches.installation import Installation
-from inalab.testbed.trial.configuration import network_commands
 from inalab.testbed.trial.admission import FIRST_PORT
+from inalab.testbed.trial.configuration import network_commands
 from inalab.testbed.trial.groups import Groups, GroupService
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
