@@ -246,6 +246,10 @@ class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSet
         """The workers in each rack, of all jobs together."""
         return [sum(of_jobs) for of_jobs in zip(*self._workers(), strict=True)]
 
+    def samples(self) -> int:
+        """Of a worker's step, for a trial of one job."""
+        return self.batch or find(self.workload).batch
+
     def worker_rates(self) -> set[float]:
         """Mbit/s of the workers' links; 0 where it is not limited."""
         shape = self.shape(max(self.workers_by_rack(), default=self.workers), 0)
