@@ -1,8 +1,8 @@
 """What the death of a worker costs, and its return: training goes on without it, and it gets the model from the others.
 
 A worker is killed at a moment that is drawn, and begins again later. Each change costs what was under way, and the time to notice
-it, to agree on where all are, to admit the new members, and to have what all are to have. Beside it, the root restarts and admits no
-jobs for a while: the job waits, or falls back to a ring.
+it, to agree on where all are, to admit the new members, and to have what all are to have. Beside it, the root restarts and admits
+no jobs for a while: the job waits, or falls back to a ring.
 """
 
 from __future__ import annotations

@@ -11,14 +11,15 @@ from multiprocessing.connection import Connection
 from inalab.hosts.tcp.kernel import notice_silence
 
 SILENCE = 6.0  # seconds without an answer after which the kernel ends a connection
+LONG_SILENCE = 60.0  # likewise, of jobs whose members change, which do without the coordinator for as long as nothing changes
 CONNECT_SECONDS = 30.0
 LOST = 75  # exit code of a worker that does not reach its coordinator (EX_TEMPFAIL of sysexits.h)
 
 
-def connect(coordinator: tuple[str, int], secret: bytes) -> Connection:
-    """A worker's end. Raises OSError if the coordinator cannot be reached."""
+def connect(coordinator: tuple[str, int], secret: bytes, silence: float = SILENCE) -> Connection:
+    """A worker's end, which the kernel closes after so many seconds of silence. OSError if the coordinator cannot be reached."""
     made = socket.create_connection(coordinator, timeout=CONNECT_SECONDS)
     made.settimeout(None)
-    notice_silence(made, SILENCE)
+    notice_silence(made, silence)
     made.sendall(secret)
     return Connection(made.detach())

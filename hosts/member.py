@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from inalab.hosts.collective import AggregationError
-from inalab.hosts.coordination import LOST, connect
+from inalab.hosts.coordination import LONG_SILENCE, LOST, connect
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.messages import Failure
 from inalab.hosts.place import Place
@@ -36,7 +36,7 @@ def run_member(settings: MemberSettings) -> int:
     rank = settings.rank
     Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
     try:
-        connection = connect(settings.coordinator, settings.secret)
+        connection = connect(settings.coordinator, settings.secret, LONG_SILENCE)
     except OSError as error:
         print(f"inalab: worker {rank} does not reach the coordinator: {error}", file=sys.stderr)
         return LOST

@@ -219,8 +219,8 @@ class Scheme:
         """Add what configures the switch `name` for this scheme's jobs, which it admits at once."""
 
     def elastic(self, settings: Any) -> bool:
-        """Whether the members of its jobs may change: its servers keep nothing from one sum to the next, and the switches, if they have
-        a part in it, admit jobs while packets flow."""
+        """Whether the members of its jobs may change: its servers keep nothing from one sum to the next, and if it needs switches,
+        they admit jobs while packets flow."""
         admits = self.program is None or type(self).admit is not Scheme.admit
         return self.sums and self.driven and not self.native and not self.managed and admits
 

@@ -47,19 +47,20 @@ def run_all(node: Node, tool: str, commands: Sequence[str]) -> str:
     return str(output)
 
 
-def limit_rate(node: Node, interface: str, rate: float) -> None:
-    """Limit what an interface sends to `rate` Mbit/s by HTB, and read back that it is in force.
+def limit_rate(node: Node, interface: str, rate: float, again: bool = False) -> None:
+    """Limit what an interface sends to `rate` Mbit/s by HTB, and read back that it is in force; `again` if it is limited already.
 
     The queue has Linux's default bands: what a socket marks as interactive (SO_PRIORITY 6) leaves before what it does not.
     """
     bucket = burst(rate)
-    shown = run_all(node, "tc", [
+    limit = f"htb rate {int(rate * 1e6)}bit burst {bucket} cburst {bucket} overhead {PHYSICAL_BYTES} quantum 1600"
+    set_up = [
         f"qdisc add dev {interface} root handle 1: htb default 1",
-        f"class add dev {interface} parent 1: classid 1:1 htb rate {int(rate * 1e6)}bit burst {bucket} cburst {bucket} "
-        f"overhead {PHYSICAL_BYTES} quantum 1600",
+        f"class add dev {interface} parent 1: classid 1:1 {limit}",
         f"qdisc add dev {interface} parent 1:1 pfifo_fast",
-        f"class show dev {interface}",
-    ])  # fmt: skip
+    ]
+    commands = [f"class change dev {interface} parent 1: classid 1:1 {limit}"] if again else set_up
+    shown = run_all(node, "tc", [*commands, f"class show dev {interface}"])
     found = re.search(r"class htb 1:1 .*?\brate (\d+)([KMG]?)bit", shown)
     applied = int(found[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[found[2]] if found else 0
     if abs(applied - rate * 1e6) > 0.01 * rate * 1e6:

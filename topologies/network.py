@@ -13,9 +13,9 @@ from inalab.switches.control import Control, ControlError
 from inalab.switches.target import RunningSwitch, SwitchError, Target, tell
 from inalab.topologies import isolation
 from inalab.topologies.interfaces import Interface
-from inalab.topologies.links import run_all
+from inalab.topologies.links import limit_rate, run_all
 from inalab.topologies.mininet_topo import MininetTopo
-from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 MANAGEMENT_ADDRESS = "192.168.255.254"
 
@@ -67,6 +67,18 @@ class Network:
         assert code is not None
         words = switch.last_words()
         return f"switch {name} {isolation.ending(code)}" + (f"; its log ends: {words}" if words else "")
+
+    def set_rate(self, link: LinkPlan, rate: float) -> None:
+        """Of a link that has one, in Mbit/s."""
+        for name, port in ((link.lower, link.lower_port), (link.upper, link.upper_port)):
+            node = self.mininet.get(name)
+            limit_rate(node, node.intfs[port].name, rate, again=True)
+
+    def cut(self, rank: int, on: bool) -> None:
+        """Have the management network not reach a host, by rank, or reach it again. Its link stays up."""
+        host = self.plan.everyone[rank]
+        where = f"blackhole {host.management_ip}/32" if on else f"{host.management_ip}/32 dev mgmt{rank}"
+        run_all(self.management, "ip", [f"route replace {where}"])
 
     def unreachable(self) -> list[str]:
         """The hosts whose management link is down or gone, by name."""

@@ -71,6 +71,8 @@ class Virtual(Backend):
         from inalab.testbed.virtual.script import launch  # which loads PyTorch
 
         self.refuse(settings)
+        if settings.faults:
+            raise SettingsError("scripts in virtual time have no faults: leave them out, or choose target embedded")
         if torchrun:
             raise SettingsError("torchrun starts processes of its own, which know nothing of virtual time: leave --torchrun out")
         return launch(settings, seed, self._library(settings), list(script), check_sums)

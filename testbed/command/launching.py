@@ -37,7 +37,7 @@ def launch(
         raise SettingsError("the scheme of a launch is chosen by --scheme")
     backend = backends.find(target)
     settings = make_settings(TrialSettings, {**backend.usual} | given | {"scheme": chosen})
-    refuse_training(settings)
+    refuse_training(settings, torchrun)
     settings.check()
     refuse_idle(settings, given)
     settings = with_large_packets(settings, given, backend.largest_k)

@@ -7,6 +7,8 @@ restart  a worker, or a switch, begins again with nothing; what runs is killed b
 slow    a worker's compute takes so many times as long, for a while
 down    a link loses everything, in both directions
 loss    a link loses packets at this rate, in both directions
+rate    a link carries so many Mbit/s, in both directions
+cut     the management network does not reach a worker, for a while
 
 Names are those of `inalab network`: hosts h0, h1, …, servers s0, …, switches tor0, …; a link is named by its two ends, h0-tor0, or
 by its lower one. `any worker`, `any server` and `any switch`, and a time `1..3`, are drawn from the trial's seed.
@@ -30,8 +32,11 @@ WORDS = {
     "slow": "worker",
     "down": "link",
     "loss": "link",
+    "rate": "link",
+    "cut": "worker",
 }  # and to whom it happens
-VALUED, LASTING = ("slow", "loss"), ("hang", "slow", "down", "loss", "restart")
+VALUED, LASTING = ("slow", "loss", "rate"), ("hang", "slow", "down", "loss", "restart", "rate", "cut")
+LEAST, MOST = {"slow": 1.0, "rate": 0.1}, {"loss": 1.0}  # values
 STREAM = 41  # of random numbers that are no other's
 NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 FORM = re.compile(
@@ -47,7 +52,7 @@ class Fault(BaseModel):
 
     what: str
     whom: str
-    value: float | None = Field(None, description="slow: how many times as long; loss: the rate")
+    value: float | None = Field(None, description="slow: how many times as long; loss: the rate; rate: Mbit/s")
     at: float | None = Field(None, ge=0, le=86_400, description="seconds into the training")
     until: float | None = Field(None, ge=0, le=86_400, description="the latest time, where it is drawn")
     step: int | None = Field(None, ge=1, description="once a worker has ended the steps before this one, instead of a time")
@@ -68,12 +73,17 @@ class Fault(BaseModel):
             raise ValueError(f"{self.what} is no fault: choose one of {', '.join(WORDS)}")
         if (self.value is None) == (self.what in VALUED):
             raise ValueError(f"{self.what} {'takes a' if self.what in VALUED else 'has no'} number behind {self.whom}")
-        if (self.what == "loss" and not 0 <= (self.value or 0) <= 1) or (self.what == "slow" and (self.value or 0) < 1):
-            raise ValueError(f"{self.what} {self.value:g} is out of range: a loss rate is from 0 to 1, a slow-down from 1 on")
+        if self.value is not None and not LEAST.get(self.what, 0.0) <= self.value <= MOST.get(self.what, 1e5):
+            bounds = "a loss rate is from 0 to 1, a slow-down from 1 on, and a link's rate from 0.1 Mbit/s on"
+            raise ValueError(f"{self.what} {self.value:g} is out of range: {bounds}")
         if (self.at is None) == (self.step is None):
             raise ValueError(f"{self.what} {self.whom} needs a time, as `at 2`, or a step, as `in step 5`")
         if self.until is not None and (self.at is None or self.until < self.at):
             raise ValueError(f"{self.what} {self.whom}: a drawn time is between a first and a last one, as `at 1..3`")
+        if self.lasts is None and self.what == "cut":
+            raise ValueError(
+                f"cut {self.whom} needs its length, as `for 10`: a job does without the management network for a while"
+            )
         if self.lasts is not None and self.what not in LASTING:
             raise ValueError(f"{self.what} does not end: leave `for` out")
         return self

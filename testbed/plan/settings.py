@@ -20,13 +20,13 @@ from pydantic import (
 )
 
 from inalab.hosts.plugins import is_file
-from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, HSDP, OF_TORCH, PIPELINES, UNBOUNDED
+from inalab.hosts.training.pipeline import ASYNCHRONOUS, HSDP, OF_TORCH, PIPELINES
 from inalab.hosts.training.workloads import find
 from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted, Scheme
 from inalab.schemes.streaming import StreamSettings
 from inalab.switches.sizes import MAX_JOBS
-from inalab.testbed.plan.faults import refuse_unknown
+from inalab.testbed.plan.fault_rules import check_faults
 from inalab.testbed.plan.groups import (
     GROUPS,
     FaultSettings,
@@ -306,58 +306,10 @@ class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSet
             raise SettingsError(f"there are {len(sizes)} jobs: packets tell {MOST_JOBS} apart")
         if self.background and self.racks < 2:
             raise SettingsError("background goes from the last rack into the first: set racks to 2 or more")
-        self._check_faults(plan, jobs)
-
-    def _check_faults(self, plan: NetworkPlan, jobs: list[Admitted]) -> None:
-        """Raise SettingsError for faults that cannot be, or that no job survives."""
         try:
-            refuse_unknown(self.faults, plan)
+            check_faults(self, plan, jobs)
         except ValueError as error:
             raise SettingsError(str(error)) from None
-        if self.loss and any(fault.what in ("down", "loss") for fault in self.faults):
-            raise SettingsError("loss and faults of links cannot be set together: both are decided by the link's switch")
-        if len(jobs) > 1 and any(fault.what == "slow" for fault in self.faults):
-            raise SettingsError("slow is a fault of one job alone: leave jobs out, or set straggler")
-        if self.pipeline in UNBOUNDED and any(fault.what == "slow" for fault in self.faults):
-            raise SettingsError(f"slow is not a fault of pipeline {self.pipeline}: set straggler")
-        if self.elastic:
-            self._check_elastic(jobs)
-        elif any(fault.what == "restart" for fault in self.faults):
-            raise SettingsError(
-                "what restarts takes part again in jobs whose members change alone: set elastic=yes, or leave it out"
-            )
-        for fault in self.faults if not self.elastic else ():
-            outlived = [host.name for job in jobs for host in job.plan.hosts if job.scheme.outlives_workers]
-            if fault.what not in ("die", "hang") or fault.lasts is not None or fault.whom in outlived:
-                continue
-            if fault.whom == "any server" or fault.whom in [host.name for host in plan.servers]:
-                if not jobs[0].scheme.spare_servers(jobs[0].settings):
-                    replica = "choose a scheme with a replica of its server, as mlfabric.distance=1"
-                    raise SettingsError(f"fault `{fault}` ends the job: set elastic=yes, or {replica}")
-            else:
-                raise SettingsError(f"fault `{fault}` ends the job: set elastic=yes, so that the others go on")
-
-    def _check_elastic(self, jobs: list[Admitted]) -> None:
-        """Raise SettingsError where members cannot change."""
-        (job, *others) = jobs
-        if others:
-            raise SettingsError("elastic is of one job alone: leave jobs out")
-        if self.pipeline != BLOCKING:
-            raise SettingsError(f"elastic has no pipeline {self.pipeline}: set pipeline={BLOCKING}")
-        if self.fallback is not None:
-            other = registry.find(named_scheme(self.fallback))
-            if other.program or other.servers(other.Settings()) or not other.elastic(other.Settings()):
-                raise SettingsError(
-                    f"fallback is {self.fallback}: choose a scheme that needs neither switches nor servers, as ring"
-                )
-            if not job.scheme.program:
-                raise SettingsError(f"scheme {job.scheme.name} needs no switch: leave fallback out")
-        if self.measure_error:
-            raise SettingsError("elastic has no measure_error: leave it out")
-        if not job.scheme.elastic(job.settings):
-            raise SettingsError(f"the members of a job of scheme {job.scheme.name} do not change: choose another scheme")
-        if job.scheme.program and job.scheme.most_jobs(job.settings) < 2:
-            raise SettingsError(f"slots is {self.chosen_slots()}: a change of members needs memory for two jobs: set fewer")
 
     def check_switches(self) -> None:
         """Raise SettingsError for what can be computed, and switches do not hold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,9 +22,10 @@ class AdmissionError(Exception):
 
 @dataclass
 class Admission:
-    """A job, and what its admission has added to switches, by their names."""
+    """A job, an epoch for its group that no earlier job of its number has had, and what was added to switches, by their names."""
 
     job: Admitted
+    epoch: int
     installed: dict[str, Installation] = field(default_factory=dict)
 
     def remove(self) -> None:
@@ -39,6 +41,7 @@ class Admissions:
     def __init__(self, plan: NetworkPlan, job: Admitted, controls: Mapping[str, Control], taken: Sequence[int] = ()) -> None:
         self.plan, self.scheme, self.settings, self.controls = plan, job.scheme, job.settings, controls
         self.taken, self.there = set(taken), list[Admission]()
+        self.epochs = itertools.count(1)
 
     @property
     def most(self) -> int:
@@ -56,7 +59,7 @@ class Admissions:
             full = f"the switches hold {self.most} jobs and groups at once, and all are in use"
             raise AdmissionError(full if self.most else f"scheme {self.scheme.name} admits no jobs while packets flow")
         plan = JobPlan(number, tuple(hosts), tuple(servers), port=FIRST_PORT + number, called=tuple(called))
-        made = Admission(Admitted(plan, self.scheme, self.settings))
+        made = Admission(Admitted(plan, self.scheme, self.settings), next(self.epochs))
         try:
             for name, control in self.controls.items():
                 made.installed[name] = Installation(control)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from inalab.hosts import background
+from inalab.hosts.coordination import LONG_SILENCE, SILENCE
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.training.pipeline import OF_TORCH
 from inalab.hosts.training.replica import preload
@@ -65,7 +66,7 @@ class _Trial:
         self.plan = settings.plan()
         self.admitted, self.running = settings.admitted(self.plan), settings.running()
         self.jobs = runs_of(settings, self.admitted)
-        self.processes = TrialProcesses(self._pids, self._restart, self._return)
+        self.processes = TrialProcesses(self._pids, self._restart, self._return, lambda: self.deployment.network)
         self.workers: Workers | ElasticWorkers = Workers(self.jobs, sender)
         if settings.elastic:
             requested = self.processes.requested.__contains__
@@ -87,7 +88,8 @@ class _Trial:
         """The trial on its network, which has been under construction since `began`."""
         network = deployment.network
         groups = self._groups(network)
-        joining = Rendezvous((MANAGEMENT_ADDRESS, COORDINATOR_PORT), secrets.token_bytes(16), self.plan.topology.size)
+        address, silence = (MANAGEMENT_ADDRESS, COORDINATOR_PORT), LONG_SILENCE if self.settings.elastic else SILENCE
+        joining = Rendezvous(address, secrets.token_bytes(16), self.plan.topology.size, silence)
         self.deployment = deployment
         servers = deployment.spawn_servers() if not self.settings.elastic else {}
         self.workers.fork(network, deployment.places, joining, self.seed, groups.folder if groups else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import selectors
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,7 +23,6 @@ class Group:
     """A group of a job's workers on the network, or why there is none."""
 
     ranks: tuple[int, ...]
-    epoch: int
     admission: Admission | None = None
     refusal: str = ""
     left: set[int] = field(default_factory=set)  # members, by their ranks in the group
@@ -33,10 +31,12 @@ class Group:
 class Groups:
     """The groups of a job. `controls` are of the switches, by name."""
 
-    def __init__(self, plan: NetworkPlan, job: Admitted, controls: Mapping[str, Control]) -> None:
+    def __init__(
+        self, plan: NetworkPlan, job: Admitted, controls: Mapping[str, Control], admissions: Admissions | None = None
+    ) -> None:
+        """`admissions` are those that the job is among, if it was admitted while packets flowed."""
         self.plan, self.job = plan, job
-        self.admissions = Admissions(plan, job, controls, taken=[job.plan.number])
-        self.epochs = itertools.count(1)  # of all groups, whose numbers on these switches nobody else has used
+        self.admissions = admissions or Admissions(plan, job, controls, taken=[job.plan.number])
         self.groups: dict[str, Group] = {}  # by name
         self.refusal = ""  # the last, of a scheme that has groups
 
@@ -47,7 +47,7 @@ class Groups:
             group = self.groups[formation.name] = self._admit(formation)
         if group.admission is None:
             return Formed(refusal=group.refusal)
-        return Formed(self.place(formation).dumps(), group.epoch)
+        return Formed(self.place(formation).dumps(), group.admission.epoch)
 
     def place(self, formation: Formation) -> Place:
         """A member's, of a group that was admitted."""
@@ -67,7 +67,7 @@ class Groups:
                 self.admissions.remove(group.admission)
 
     def _admit(self, formation: Formation) -> Group:
-        group = Group(formation.ranks, next(self.epochs))
+        group = Group(formation.ranks)
         scheme, settings = self.job.scheme, self.job.settings
         if not scheme.most_jobs(settings) or scheme.servers(settings):
             group.refusal = f"scheme {scheme.name} has no groups of its own"

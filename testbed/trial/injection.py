@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from inalab.switches.control import Control
 from inalab.switches.loss import DIRECTIONS, Loss, link_seed, prepare_loss, switch_loss
 from inalab.testbed.plan.faults import Fault
-from inalab.topologies.plan import NetworkPlan
+from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 
 class Processes(Protocol):
-    """Of a trial's nodes, by their names."""
+    """Of a trial's nodes, by their names; and what else a target does in its own way."""
 
     def kill(self, node: str) -> None: ...
 
@@ -27,6 +27,14 @@ class Processes(Protocol):
 
     def come_back(self, node: str) -> None:
         """A switch that has restarted admits jobs."""
+        ...
+
+    def cut(self, node: str, on: bool) -> None:
+        """Whether the management network reaches it."""
+        ...
+
+    def set_rate(self, link: LinkPlan, rate: float | None) -> None:
+        """Of a link, in Mbit/s."""
         ...
 
 
@@ -106,21 +114,34 @@ class Injection:
                     self.processes.come_back(fault.whom)
             case "down":
                 self._lose(fault.whom, Loss(good=1.0))
+            case "cut":
+                self.processes.cut(fault.whom, True)
+            case "rate":
+                self.processes.set_rate(self._link(fault.whom), fault.value)
             case "loss":
                 self._lose(fault.whom, Loss.bernoulli(fault.value or 0.0))
 
     def _end(self, happened: Happened, now: float) -> None:
         happened.ended = now - self.started
-        if happened.fault.what == "hang":
-            self.processes.go_on(happened.fault.whom)
-        elif happened.fault.what == "restart":
-            self.processes.come_back(happened.fault.whom)
-        elif happened.fault.what in ("down", "loss"):
-            self._lose(happened.fault.whom, None)
+        whom = happened.fault.whom
+        match happened.fault.what:
+            case "hang":
+                self.processes.go_on(whom)
+            case "restart":
+                self.processes.come_back(whom)
+            case "cut":
+                self.processes.cut(whom, False)
+            case "rate":
+                self.processes.set_rate(self._link(whom), self._link(whom).rate)
+            case "down" | "loss":
+                self._lose(whom, None)
+
+    def _link(self, name: str) -> LinkPlan:
+        return next(link for link in self.plan.links if link.name == name)
 
     def _lose(self, name: str, loss: Loss | None) -> None:
         """Have the switch at a link's upper end lose its packets, or no more."""
-        link = next(link for link in self.plan.links if link.name == name)
+        link = self._link(name)
         control = self.controls[link.upper]
         for direction in range(len(DIRECTIONS)):
             if loss is not None:

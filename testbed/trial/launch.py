@@ -7,18 +7,15 @@ import json
 import os
 import selectors
 import signal
-import statistics
 import sys
 import tempfile
 import time
 import warnings
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from inalab.hosts.collective import workers
 from inalab.hosts.launch_files import FOLDER, LaunchFiles
@@ -27,28 +24,33 @@ from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE
 from inalab.hosts.torch_functions import MEETING
 from inalab.hosts.training.pace import VARIABLE
+from inalab.schemes.scheme import Admitted
 from inalab.schemes.streaming import StreamSettings
 from inalab.switches.control import ControlError
 from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.described import described
+from inalab.testbed.plan.faults import drawn
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.trial import discovery, validity
+from inalab.testbed.trial import discovery, elastic_launch, validity
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.deployment import Deployment, deployed
+from inalab.testbed.trial.elastic_launch import Incarnations
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.groups import Groups, GroupService
 from inalab.testbed.trial.hosted import on_host
+from inalab.testbed.trial.injection import Injection
+from inalab.testbed.trial.launch_summary import checked_sums, summary
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.places import place_of, rendezvous
-from inalab.testbed.trial.sampled import Sampled, compared
+from inalab.testbed.trial.processes import TrialProcesses
 from inalab.testbed.trial.watch import ended
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
 from inalab.topologies.plan import HostPlan, NetworkPlan
 
 OF_TRAINING = (
-    "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "faults", "timeline", "jobs",
-    "background", "pipeline", "forward_share", "elastic",
+    "workload", "steps", "batch", "learning_rate", "evaluate_every", "measure_error", "timeline", "jobs",
+    "background", "pipeline", "forward_share",
 )  # fmt: skip
 OF_DDP = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
@@ -81,8 +83,9 @@ def opening(settings: TrialSettings) -> str:
     return described([settings]) + packets
 
 
-def refuse_training(settings: TrialSettings) -> None:
+def refuse_training(settings: TrialSettings, torchrun: bool = False) -> None:
     """Raise SettingsError for what is of the project's own training."""
+    elastic_launch.refuse(settings, torchrun)
     if unknown := settings.beyond_default(OF_TRAINING):
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
     if not settings.of_scheme().sums:
@@ -116,17 +119,19 @@ def check_script(path: Path) -> None:
         raise SettingsError(f"the script {path} is no Python source: {error}") from None
 
 
-def environment(settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed: int, check_sums: bool = False) -> dict[str, str]:
-    """What a process on a host finds in its environment.
+def environment(
+    settings: TrialSettings, plan: NetworkPlan, host: HostPlan, seed: int, check_sums: bool = False, job: Admitted | None = None
+) -> dict[str, str]:
+    """What a process on a host finds in its environment. `job` is the only one, unless that has other members by now.
 
     The workers meet on the management network. What Gloo carries is on the data network, as what the scheme carries is.
     """
-    (job,) = settings.admitted(plan)
+    job = job or settings.admitted(plan)[0]
     meeting = rendezvous(job.plan, host, gloo_measured=True)
     place = place_of(plan, job, host)
     pace = {"compute_ms": settings.compute_ms, "seed": seed, "rank": host.rank, "straggler": asdict(settings.straggler_model())}
     return {
-        PLACE: place.dumps(), "RANK": str(host.rank), "WORLD_SIZE": str(plan.topology.size), "LOCAL_RANK": "0",
+        PLACE: place.dumps(), "RANK": str(job.plan.rank(host)), "WORLD_SIZE": str(job.plan.size), "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
         MEETING: f"{meeting.address}:{meeting.port}",
         "GLOO_SOCKET_IFNAME": meeting.interface, "OMP_NUM_THREADS": "1", VARIABLE: json.dumps(pace),
@@ -191,8 +196,9 @@ class _Launch:
     def __init__(self, deployment: Deployment, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool) -> None:
         self.deployment, self.network = deployment, deployment.network
         self.settings, self.seed, self.notes, self.check_sums = settings, seed, notes, check_sums
-        (job,) = deployment.admitted
-        self.groups = GroupService(Groups(self.network.plan, job, self.network.controls), notes.folder)
+        self.incarnations = Incarnations(deployment) if settings.elastic else None
+        groups = self.incarnations.groups if self.incarnations else Groups(self.network.plan, self.job, self.network.controls)
+        self.groups = GroupService(groups, notes.folder)
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
         self.failed = 0  # the exit code of what failed first
@@ -200,12 +206,23 @@ class _Launch:
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
         self.failures = Failures(notes, self.network.plan.topology.size)
+        self.processes = TrialProcesses(self._pids, self._begin_again, lambda node: None, lambda: self.network)
+        self.script: tuple[list[str], bool] = [], False  # with its arguments, and whether torchrun starts it
+        self.doubted: tuple[float, str, int] | None = None  # a failure that may follow from another one: when, and how
+
+    @property
+    def job(self) -> Admitted:
+        """With the members that it has now."""
+        return self.incarnations.job if self.incarnations else self.deployment.admitted[0]
 
     def run(self, script: list[str], torchrun: bool, look: Callable[[], None]) -> int:
         """The first exit code that is not 0. It calls `look` several times a second."""
-        watch = self.deployment.watch(self.deployment.spawn_servers())
+        watch = self.watch = self.deployment.watch(self.deployment.spawn_servers(), self.settings.elastic)
+        self.script = script, torchrun
         for host in self.network.plan.hosts:
-            self._start(host, script, torchrun)
+            self._start(host)
+        faults, controls = drawn(self.settings.faults, self.network.plan, self.seed), self.network.controls
+        injection = self.injection = Injection(faults, self.network.plan, self.seed, time.monotonic(), controls, self.processes)
         self.groups.register(self.outputs)
         ended_at = float("inf")
         while (self.ranks or len(self.outputs.get_map()) > 1) and time.monotonic() < ended_at:
@@ -215,14 +232,19 @@ class _Launch:
                 elif not forward(key.fd, key.data):
                     self.outputs.unregister(key.fd)
             look()
+            injection.look(time.monotonic(), -1)
             self.failures.tell()
             if why := watch.trouble():
                 self._fail(why, 1)
+            if lost := [message.text for message in watch.losses()]:
+                self._begin_all_again(lost[0])
             self._reap()
             if not self.ranks:
                 ended_at = min(ended_at, time.monotonic() + LAST_WORDS)
             if time.monotonic() > self.deadline:
                 self._end_survivors()
+        if self.doubted:
+            self._fail(*self.doubted[1:])
         self.failures.conclude()
         self.groups.close()
         return self.failed
@@ -232,21 +254,66 @@ class _Launch:
         found = {host.rank: self.notes.tally(host.rank) for host in self.network.plan.hosts}
         return {rank: Tally.loads(text) for rank, text in found.items() if text is not None}
 
-    def _start(self, host: HostPlan, script: list[str], torchrun: bool) -> None:
+    def _start(self, host: HostPlan) -> None:
         reader, writer = os.pipe()
-        given = environment(self.settings, self.network.plan, host, self.seed, self.check_sums) | {FOLDER: str(self.notes.folder)}
-        self.ranks[self.network.spawn(host.rank, partial(on_host, writer, given, script, torchrun))] = host.rank
+        given = environment(self.settings, self.network.plan, host, self.seed, self.check_sums, self.job)
+        given |= {FOLDER: str(self.notes.folder)}
+        self.ranks[self.network.spawn(host.rank, partial(on_host, writer, given, *self.script))] = host.rank
         os.close(writer)
         self.outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
 
+    def _pids(self, node: str) -> list[int]:
+        """Of all processes of a host's script."""
+        names = {host.rank: host.name for host in self.network.plan.hosts}
+        return [each for pid, rank in self.ranks.items() if names[rank] == node for each in elastic_launch.with_descendants(pid)]
+
+    def _begin_again(self, node: str) -> None:
+        """A worker has come, whether it was there before or not."""
+        assert self.incarnations is not None
+        rank = next(host.rank for host in self.network.plan.hosts if host.name == node)
+        self.incarnations.members.add(rank)
+        self._begin_all_again(f"worker {rank} has come")
+
+    def _begin_all_again(self, why: str) -> None:
+        """End all scripts, and begin them on the hosts of the members as they are now."""
+        assert self.incarnations is not None
+        self.groups.answer_all()
+        elastic_launch.end_all(self.ranks)
+        self.ranks.clear()
+        self.doubted = self.departed = None
+        members = sorted(self.incarnations.members)
+        say(f"{why}: the scripts begin again, on {workers(members)}")
+        self.incarnations.next()
+        self.groups.groups = self.incarnations.groups
+        self.incarnations.serve(self.watch)
+        for rank in members:
+            self._start(self.network.plan.hosts[rank])
+
     def _reap(self) -> None:
+        """Take note of the scripts that have ended."""
+        lost: dict[int, str] = {}  # by rank, those without which the others begin again
         for pid, rank in list(self.ranks.items()):
             if (code := ended(pid)) is not None:
                 del self.ranks[pid]
-                if code:
-                    self._fail(f"worker {rank} {isolation.ending(code)}", code if code > 0 else 128 - code)
+                how = f"worker {rank} {isolation.ending(code)}"
+                if self.incarnations and code < 0:
+                    lost[rank] = how
+                elif self.incarnations and code and not self.doubted:
+                    self.doubted = time.monotonic(), how, code
+                elif code:
+                    self._fail(how, code if code > 0 else 128 - code)
                 elif self.departed is None:
                     self.departed = time.monotonic(), rank
+        if lost and self.incarnations:
+            dead = {host.rank for host in self.network.plan.hosts if host.name in self.processes.dead}
+            self.incarnations.members -= lost.keys() | dead
+            if self.incarnations.members:
+                self._begin_all_again("; ".join(lost.values()))
+            else:
+                self._fail("; ".join(lost.values()), 1)
+        if self.doubted and time.monotonic() - self.doubted[0] > elastic_launch.DOUBT:
+            self._fail(*self.doubted[1:])
+            self.doubted = None
         if self.ranks and self.departed and time.monotonic() - self.departed[0] > MISSED:
             self.notes.give_up(f"worker {self.departed[1]} has ended")
 
@@ -263,93 +330,6 @@ class _Launch:
         for pid in self.ranks:
             os.kill(pid, signal.SIGKILL)
         self.deadline = float("inf")
-
-
-def summary(
-    tallies: list[Tally], settings: TrialSettings, carried: list[dict[str, int]], took: float, busy: str = "",
-    spent: str = ", its imports included",
-) -> list[str]:  # fmt: skip
-    """What a script's collectives used, as sentences; calls and bytes are a worker's, packets all workers'.
-
-    `carried` are the bytes "up" and "down" of each worker's link: whatever the script sent, also where no tally noted it. The
-    script `took` seconds, `spent` as that says, and `busy` says of what the machine had too little.
-    Nothing where no worker left a tally, because its script did not come to the interpreter's end.
-    """
-    if not tallies:
-        return []
-    scheme, whole, sentences = settings.of_scheme(), Tally(), []
-    for tally in tallies:
-        whole.add(tally)
-    n = len(tallies)
-    if whole.sums:
-        resent = f"; {whole.retransmissions:,} of all workers' {whole.sent:,} packets were retransmitted" if whole.sent else ""
-        calls, size = _counted(whole.sums // n, "all-reduce"), _megabytes(whole.sum_bytes / n)
-        sentences.append(f"{scheme.name} summed {calls} of each worker, {size} in all; {_median(whole.seconds)}{resent}")
-    if whole.copies:
-        calls = _counted(whole.copies // n, "all-gather or broadcast", "all-gathers and broadcasts")
-        size = _megabytes(whole.copy_bytes / n)
-        sentences.append(f"{scheme.name} carried {calls} of each worker, {size} in all; {_median(whole.copy_seconds, 'call')}")
-    if whole.gloo_calls:
-        calls, size = _counted(whole.gloo_calls // n, "call"), _megabytes(whole.gloo_bytes / n)
-        sentences.append(
-            f"Gloo carried {calls} of each worker, {size} in all" + "; " * bool(whole.gloo_seconds) + _median(whole.gloo_seconds)
-        )
-    up, down = (_megabytes(statistics.mean(link[way] for link in carried)) for way in ("up", "down"))
-    sentences.append(f"a worker's data link carried {up} up and {down} down on average, headers included")
-    sentences.append(f"the script took {took:.1f} s{spent}" + (f"; {busy}" if busy else ""))
-    if not whole.sums and not whole.copies and not scheme.native:
-        sentences.append(
-            f"nothing was summed by {scheme.name}: all-reduces by SUM use it after "
-            'init_process_group("ina"), see docs/how-to/torch.md'
-        )
-    paced = settings.beyond_default(("compute_ms", "straggler"))
-    if paced and not whole.paced:
-        lacking = "the script has no block of inalab.hosts.training.pace, see docs/how-to/torch.md"
-        sentences.append(f"{' and '.join(paced)} had no effect: {lacking}")
-    if whole.late:
-        sentences.append(f"{whole.late} of {whole.paced} steps computed for longer than their virtual time: raise compute_ms")
-    return sentences
-
-
-class Checked(NamedTuple):
-    """What comparing a script's sums has found, and whether one is wrong."""
-
-    sentence: str
-    wrong: bool
-
-
-def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
-    """Compare what the workers, by rank, have sampled of their sums with what they gave."""
-    scheme, size = settings.of_scheme(), settings.plan().topology.size
-    sampled = [Sampled(number, rank, sample) for rank, tally in tallies.items() for number, sample in tally.samples]
-    workers_of = Counter(one.number for one in sampled)
-    untold = sum(number < size for number in workers_of.values())
-    found = compared(sampled, size, scheme, settings.scheme_settings(), "sum")
-    if found.wrong:
-        return Checked(f"a sum is wrong: {found.wrong}", True)
-    if not sampled:
-        return Checked(f"no sum was checked: none went over {scheme.name} to its end", False)
-    if not found.sums:
-        return Checked(f"no sum was checked: of those that were drawn {scheme.name} states nothing, or not all workers tell", False)
-    elements, sums = _counted(found.elements, "element"), _counted(found.sums, "sum")
-    left = f"; {_counted(untold, 'sum')} left out, of which not all workers tell" if untold else ""
-    return Checked(f"{elements} of {sums} checked: as exact as {scheme.name} states{left}", False)
-
-
-def _median(seconds: list[float], what: str = "all-reduce") -> str:
-    """Of collectives, from the call to the end; empty where there were none."""
-    if not seconds:
-        return ""
-    median = 1000 * statistics.median(seconds)
-    return f"median {what} {median:,.{0 if median >= 100 else 1}f} ms"
-
-
-def _counted(number: int, what: str, several: str = "") -> str:
-    return f"{number:,} {what if number == 1 else several or what + 's'}"
-
-
-def _megabytes(size: float) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def say(sentence: str) -> None:

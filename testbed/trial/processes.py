@@ -6,6 +6,12 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from inalab.topologies.plan import LinkPlan
+
+if TYPE_CHECKING:  # in virtual time there is no Mininet
+    from inalab.topologies.network import Network
 
 
 class TrialProcesses:
@@ -13,14 +19,18 @@ class TrialProcesses:
     the switch admit jobs."""
 
     def __init__(
-        self, pids_of: Callable[[str], list[int]], restart: Callable[[str], None], back: Callable[[str], None]
+        self, pids_of: Callable[[str], list[int]], restart: Callable[[str], None], back: Callable[[str], None],
+        network: Callable[[], Network],
     ) -> None:  # fmt: skip
+        self.network = network
         self.pids_of, self.begin, self.back = pids_of, restart, back
-        self.requested: set[str] = set()  # nodes whose processes were killed on request
+        self.requested: set[str] = set()  # nodes whose processes were killed on request,
+        self.dead: set[str] = set()  # and those that did not begin again
 
     def kill(self, node: str) -> None:
         """By SIGKILL. What is there no more stays so."""
         self.requested.add(node)
+        self.dead.add(node)
         self._send(node, signal.SIGKILL)
 
     def stop(self, node: str) -> None:
@@ -35,11 +45,22 @@ class TrialProcesses:
     def restart(self, node: str) -> None:
         """Kill it, if it is there, and begin another one."""
         self.kill(node)
+        self.dead.discard(node)
         self.begin(node)
 
     def come_back(self, node: str) -> None:
         """A switch that has restarted."""
         self.back(node)
+
+    def cut(self, node: str, on: bool) -> None:
+        """Whether the management network reaches it."""
+        network = self.network()
+        network.cut(next(host.rank for host in network.plan.everyone if host.name == node), on)
+
+    def set_rate(self, link: LinkPlan, rate: float | None) -> None:
+        """Of a link that has one."""
+        assert rate is not None
+        self.network().set_rate(link, rate)
 
     def _send(self, node: str, number: signal.Signals) -> None:
         for pid in self.pids_of(node):

@@ -30,8 +30,9 @@ class Stranger:
 class Rendezvous:
     """A listener on `address` for `expected` workers that know the secret."""
 
-    def __init__(self, address: tuple[str, int], secret: bytes, expected: int) -> None:
-        self.secret, self.room = secret, expected + ROOM
+    def __init__(self, address: tuple[str, int], secret: bytes, expected: int, silence: float = SILENCE) -> None:
+        """`silence` is as for hosts.coordination.connect."""
+        self.secret, self.room, self.silence = secret, expected + ROOM, silence
         self.listener = socket.create_server(address, backlog=BACKLOG)
         self.listener.setblocking(False)
         self.address: tuple[str, int] = self.listener.getsockname()
@@ -86,7 +87,7 @@ class Rendezvous:
             made.close()
             return None
         made.setblocking(True)
-        notice_silence(made, SILENCE)
+        notice_silence(made, self.silence)
         return Connection(made.detach())
 
     def _forget(self, stranger: Stranger) -> socket.socket:

@@ -57,6 +57,7 @@ class Roster:
     def lose(self, rank: int, why: str) -> None:
         """A member, or one that was to be, is there no more."""
         self.coming.discard(rank)
+        self.halted.pop(rank, None)  # what it had, nobody can have from it any more
         if rank in self.living:
             self.living.discard(rank)
             self._halt(why)

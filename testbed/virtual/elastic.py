@@ -23,6 +23,7 @@ NOTICE = 0.001  # seconds in which a process's end is known
 class _Worker:
     """The process of a worker that runs: its orders, and whether it has been killed."""
 
+    rank: int
     orders: Orders
     killed: bool = False
 
@@ -39,6 +40,7 @@ class ElasticJob:
         self.members = Members(network.plan, job, fallback, network.controls, self.time.monotonic, self)
         self.workers: dict[int, _Worker] = {}
         self.requested: set[int] = set()  # whose death was
+        self.held: dict[int, list[Callable[[], None]]] = {}  # messages from and to those whom the management network does not reach
 
     def begin(self, at: float) -> None:
         """Have all workers begin, and train from then on."""
@@ -50,7 +52,7 @@ class ElasticJob:
     def start(self, rank: int, newcomer: bool = True) -> None:
         """Begin the process of a worker; a newcomer gets the model from the others."""
         driver = self.network.hosts[self.job.plan.hosts[rank].name]
-        worker = self.workers[rank] = _Worker(Orders(driver))
+        worker = self.workers[rank] = _Worker(rank, Orders(driver))
         trainer = ElasticTrainer(self.trained, rank, self.job.plan.size, driver)
 
         def place_of(order: Join) -> Place:
@@ -89,8 +91,19 @@ class ElasticJob:
             self.run.lost[rank] = how
         self.members.lose(rank, how)
 
+    def cut(self, rank: int, on: bool) -> None:
+        """Whether the management network reaches a worker. What is sent meanwhile comes later."""
+        if on:
+            self.held.setdefault(rank, [])
+        else:
+            for message in self.held.pop(rank, []):
+                self.time.after(0.0, message)
+
     def _hear(self, worker: _Worker, message: FromWorker) -> None:
         if worker.killed:
+            return
+        if worker.rank in self.held:
+            self.held[worker.rank].append(lambda: self._hear(worker, message))
             return
         self.run.hear(message)
         self.report(message)
@@ -104,7 +117,9 @@ class ElasticJob:
             self.time.after(self.network.moment, self._deliver, worker, order)
 
     def _deliver(self, worker: _Worker, order: Order) -> None:
-        if not worker.killed:
+        if worker.rank in self.held:
+            self.held[worker.rank].append(lambda: self._deliver(worker, order))
+        elif not worker.killed:
             worker.orders.take(order)
 
     def expel(self, rank: int) -> None:

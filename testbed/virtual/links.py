@@ -18,12 +18,16 @@ class Link:
 
     def __init__(self, time: VirtualTime, rate: float | None, costs: Costs, deliver: Callable[[bytes], None]) -> None:
         """`rate` is in Mbit/s."""
-        self.time, self.delay, self.deliver = time, costs.delay, deliver
-        self.seconds = 8 / (rate * 1e6) if rate else 0.0  # of a byte
-        self.bucket = burst(rate) * self.seconds if rate and costs.bursts else 0.0
+        self.time, self.delay, self.deliver, self.bursts = time, costs.delay, deliver, costs.bursts
+        self.set_rate(rate)
         self.free = 0.0  # when the last frame so far would have left without the bucket
         self.octets = 0
         self.seen: Callable[[bytes], None] | None = None  # called with each frame that has left
+
+    def set_rate(self, rate: float | None) -> None:
+        """In Mbit/s, for what is sent from now on."""
+        self.seconds = 8 / (rate * 1e6) if rate else 0.0  # of a byte
+        self.bucket = burst(rate) * self.seconds if rate and self.bursts else 0.0
 
     def put(self, frame: bytes) -> float:
         """Send a frame when those before it have left; when it has."""

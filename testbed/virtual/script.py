@@ -44,13 +44,12 @@ from inalab.testbed.trial.launch import (
     OF_DDP,
     Failures,
     check_script,
-    checked_sums,
     environment,
     forward,
     opening,
     say,
-    summary,
 )
+from inalab.testbed.trial.launch_summary import checked_sums, summary
 from inalab.testbed.trial.watch import ended
 from inalab.testbed.virtual.trial import VirtualTrial
 from inalab.topologies import isolation

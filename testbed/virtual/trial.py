@@ -44,7 +44,7 @@ from inalab.testbed.virtual.elastic import NOTICE, ElasticJob
 from inalab.testbed.virtual.frames import HEADERS
 from inalab.testbed.virtual.network import HostEnd, VirtualNetwork
 from inalab.testbed.virtual.tap import Tap
-from inalab.topologies.plan import HostPlan
+from inalab.topologies.plan import HostPlan, LinkPlan
 
 Report = Callable[[Message], None]
 BEGINS = 0.2  # seconds from when all workers are ready until the trial starts
@@ -237,6 +237,15 @@ class VirtualTrial:
         """A switch that has restarted."""
         assert self.elastic is not None
         self.elastic.members.switch_back(node)
+
+    def cut(self, node: str, on: bool) -> None:
+        """See testbed.trial.injection.Processes, as all that follow."""
+        assert self.elastic is not None
+        self.elastic.cut(self._rank(node), on)
+
+    def set_rate(self, link: LinkPlan, rate: float | None) -> None:
+        for up in (True, False):
+            self.network.links[link.number, up].set_rate(rate)
 
     def _serve_anew(self, job: Admitted, epoch: int) -> None:
         """See testbed.trial.members.Processes.serve."""

@@ -57,6 +57,14 @@ def test_a_switch_that_restarts_costs_no_bit(target: Target) -> None:
     assert [change["scheme"] for change in around["metrics"]["changes"]] == ["ring", "switchml"]
 
 
+def test_a_cut_management_network_and_a_slow_link_end_nothing(target: Target) -> None:
+    plain = trained(target)["metrics"]
+    cut = trained(target, faults="cut h1 at 0.2 for 8; rate h2 3 at 0.3 for 0.5", steps=100)
+    assert "changes" not in cut["metrics"] and cut["metrics"]["duration"] > 8
+    slow = trained(target, faults="rate tor1 3 at 0.1 for 1")["metrics"]
+    assert slow["model_digest"] == plain["model_digest"] and slow["duration"] > plain["duration"]
+
+
 def test_a_server_that_is_killed_is_replaced(target: Target) -> None:
     plain = trained(target, scheme="ps", steps=6)["metrics"]["model_digest"]
     assert trained(target, scheme="ps", steps=6, faults="die s0 at 0.5")["metrics"]["model_digest"] == plain

@@ -147,7 +147,7 @@ def test_a_death_after_the_training_is_none(target: Target) -> None:
 
 
 def test_a_server_without_a_replica_cannot_be_killed_on_request() -> None:
-    with pytest.raises(SettingsError, match="choose a scheme with a replica of it"):
+    with pytest.raises(SettingsError, match="choose a scheme with a replica of its server"):
         TrialSettings(**SMALL | SETTINGS | {"faults": "die s0 at 1"}).check()
     with pytest.raises(SettingsError, match="chain replication leaves no distance"):
         TrialSettings(**SMALL | SETTINGS | {"mlfabric.chain": True, "mlfabric.distance": 1.0}).check()

@@ -139,6 +139,19 @@ def test_a_link_that_is_down_for_a_while_ends_nothing(models: Models) -> None:
     assert not found["metrics"].get("changes") and len(found["metrics"]["faults"]) == 2
 
 
+def test_a_management_network_that_is_cut_ends_nothing_while_data_flows(models: Models) -> None:
+    whole = models.trial()
+    cut = models.trial(faults="cut h1 at 0.03 for 0.2; cut h0 at 0.05 for 0.1")
+    assert not cut["metrics"].get("changes") and cut["metrics"]["model_digest"] == whole["metrics"]["model_digest"]
+    assert cut["metrics"]["duration"] == pytest.approx(whole["metrics"]["duration"])
+
+
+def test_a_link_may_become_slower_and_faster_again(models: Models) -> None:
+    whole = models.trial()["metrics"]
+    slow = models.trial(faults="rate h1 2 at 0.03 for 0.3")["metrics"]
+    assert slow["model_digest"] == whole["model_digest"] and slow["duration"] > whole["duration"] + 0.15
+
+
 def test_faults_are_the_same_again_from_the_seed(models: Models) -> None:
     chosen: dict[str, Any] = {
         "faults": "die any worker at 0.01..0.1; restart any switch at 0.02..0.1; loss h0 0.05 at 0.01",
@@ -167,7 +180,7 @@ def test_whoever_survives_says_why_and_who_was_lost() -> None:
     ("changes", "sentence"),
     [
         ({"faults": "die h3 at 1"}, "fault `die h3 at 1` ends the job: set elastic=yes"),
-        ({"faults": "restart h3 at 1"}, "what restarts takes part again in jobs whose members change alone"),
+        ({"faults": "restart h3 at 1"}, "fault `restart h3 at 1` ends the job: set elastic=yes, so that it goes on meanwhile"),
         ({"elastic": True, "pipeline": "barrier"}, "elastic has no pipeline barrier: set pipeline=blocking"),
         ({"elastic": True, "measure_error": True}, "elastic has no measure_error"),
         ({"elastic": True, "scheme": "gloo"}, "the members of a job of scheme gloo do not change"),

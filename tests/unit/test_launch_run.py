@@ -67,9 +67,9 @@ class Hosts:
         return end[1] if self.passed() >= end[0] else None
 
     def run(self) -> tuple[int, _Launch]:
-        watch = SimpleNamespace(trouble=lambda: self.trouble)
+        watch = SimpleNamespace(trouble=lambda: self.trouble, losses=list)
         jobs = self.settings.admitted(self.plan)
-        deployment: Any = SimpleNamespace(network=self, spawn_servers=dict, watch=lambda servers: watch, admitted=jobs)
+        deployment: Any = SimpleNamespace(network=self, spawn_servers=dict, watch=lambda servers, elastic: watch, admitted=jobs)
         launched = _Launch(deployment, self.settings, 1, self.notes, False)
         return launched.run(["train.py"], False, lambda: None), launched
 

@@ -15,7 +15,7 @@ from inalab.hosts.training import pace as paced
 from inalab.hosts.training.pace import Pace, pace
 from inalab.hosts.training.stragglers import Straggler
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.trial.launch import summary
+from inalab.testbed.trial.launch_summary import summary
 from tests.fake_network import Clock
 
 CARRIED = [{"up": 3_000_000, "down": 1000}, {"up": 1_000_000, "down": 1000}]

@@ -13,7 +13,7 @@ from inalab.hosts.sampling import ELEMENTS, SEED, STEPS, Sample, Sampling, Scrip
 from inalab.hosts.tally import Tally
 from inalab.schemes import registry
 from inalab.testbed.plan.settings import TrialSettings
-from inalab.testbed.trial.launch import checked_sums
+from inalab.testbed.trial.launch_summary import checked_sums
 from inalab.testbed.trial.sampled import Comparison, Sampled, compared
 from tests import floats
 

@@ -1,0 +1,91 @@
+"""Scripts that begin again, on the hosts that are there, when a worker is lost or comes (`inalab launch --set elastic=yes`).
+
+The launcher ends all scripts, admits the job with the workers that are there, and starts the scripts again, each with its rank
+among them. A script goes on from its own checkpoint, as below torchrun. What the processes of before have left on the network is of
+an earlier epoch, or of a job number that is admitted no more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+import psutil
+
+from inalab.schemes.scheme import Admitted
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
+from inalab.testbed.trial.admission import Admissions
+from inalab.testbed.trial.deployment import Deployment
+from inalab.testbed.trial.groups import Groups
+from inalab.testbed.trial.servers import kill_servers, spawn_servers_of
+from inalab.testbed.trial.watch import Watch
+
+OF_LAUNCH = ("die", "hang", "restart", "down", "loss", "rate")  # faults that scripts know nothing of
+DOUBT = 1.0  # seconds after a script's failure in which it may turn out to follow from another one's death
+
+
+def refuse(settings: TrialSettings, torchrun: bool) -> None:
+    """Raise SettingsError for what a launched script cannot have."""
+    for fault in settings.faults:
+        of_switch = fault.whom == "any switch" or fault.whom in settings.plan().switches
+        if fault.what not in OF_LAUNCH or (fault.what == "restart" and of_switch) or fault.step is not None:
+            raise SettingsError(f"fault `{fault}` is of the project's own training: a script that is launched knows nothing of it")
+        if fault.what == "hang" and fault.lasts is None:
+            raise SettingsError(f"fault `{fault}`: a script waits for one that hangs for as long as its groups do; give its length")
+    if settings.fallback is not None:
+        raise SettingsError("fallback is of the project's own training: leave it out")
+    if settings.elastic and torchrun:
+        raise SettingsError("elastic has the launcher start scripts again, which torchrun does otherwise: leave --torchrun out")
+
+
+class Incarnations:
+    """Of a launched job: with which workers, by their ranks among all, it is there now."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.network, (self.whole,) = deployment.network, deployment.admitted
+        self.admissions = Admissions(self.network.plan, self.whole, self.network.controls)
+        self.members = set(range(self.whole.plan.size))
+        self.number = 0
+        self.job, self.groups = self._admitted()
+
+    def next(self) -> None:
+        """Another one, of the members as they are then. No process of the one before is there any more."""
+        for admission in list(self.admissions.there):
+            self.admissions.remove(admission)
+        self.number += 1
+        self.job, self.groups = self._admitted()
+
+    def serve(self, watch: Watch) -> None:
+        """Have its servers take the place of those that are there."""
+        kill_servers(watch.servers)
+        watch.follow(spawn_servers_of(self.network, self.job))
+
+    def _admitted(self) -> tuple[Admitted, Groups]:
+        """The job with the members, as the switches have it, and the groups that these form."""
+        ranks = sorted(self.members)
+        hosts = [self.whole.plan.hosts[rank] for rank in ranks]
+        job = replace(self.whole, plan=replace(self.whole.plan, hosts=tuple(hosts), called=tuple(ranks)))
+        job.scheme.check([job], self.network.plan)
+        if job.scheme.program:
+            job = self.admissions.admit(hosts, ranks, self.whole.plan.servers).job
+        return job, Groups(self.network.plan, job, self.network.controls, self.admissions)
+
+
+def with_descendants(pid: int) -> list[int]:
+    """A process, and those that it has started, and so on; nothing where it has ended."""
+    try:
+        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def end_all(pids: Iterable[int]) -> None:
+    """Kill these children, and what they have started, and wait for their ends."""
+    for pid in pids:
+        for each in with_descendants(pid)[::-1]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        os.waitpid(pid, 0)
