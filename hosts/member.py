@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from inalab.hosts.collective import AggregationError
 from inalab.hosts.coordination import LONG_SILENCE, LOST, connect
 from inalab.hosts.drivers.sockets import SOCKETS
-from inalab.hosts.messages import Failure
+from inalab.hosts.messages import Alive, Failure, FromWorker, Halt
 from inalab.hosts.place import Place
 from inalab.hosts.training.elastic import JOB, ElasticTrainer, Orders
 from inalab.hosts.training.trainer import TrainingSettings
@@ -40,30 +41,37 @@ def run_member(settings: MemberSettings) -> int:
     except OSError as error:
         print(f"inalab: worker {rank} does not reach the coordinator: {error}", file=sys.stderr)
         return LOST
-    orders = Orders(SOCKETS)
+    orders, sending = Orders(SOCKETS), threading.Lock()
+
+    def send(message: FromWorker) -> None:
+        with sending:
+            connection.send(message)
+
     trainer = ElasticTrainer(settings.training, rank, settings.workers)
-    threading.Thread(target=_receive, args=(connection, orders), name="orders", daemon=True).start()
+    threading.Thread(target=_receive, args=(connection, orders, rank, send), name="orders", daemon=True).start()
     try:
         for message in trainer.serve(orders, lambda order: Place.loads(order.place), settings.newcomer):
             try:
-                connection.send(message)
+                send(message)
             except OSError:
                 return LOST
         return 0
     except Exception as error:
         text = str(error) if isinstance(error, AggregationError) else f"unexpected {type(error).__name__}: {error}"
         traceback.print_exception(error)
-        connection.send(Failure(JOB, rank, f"worker {rank}: {text}"))
+        send(Failure(JOB, rank, f"worker {rank}: {text}"))
         return 1
     finally:
         connection.close()
 
 
-def _receive(connection: Connection, orders: Orders) -> None:
-    """Take the orders that come. Without a coordinator there is nothing more to do."""
+def _receive(connection: Connection, orders: Orders, rank: int, send: Callable[[FromWorker], None]) -> None:
+    """Take the orders that come, and confirm at once those to halt. Without a coordinator there is nothing more to do."""
     try:
         while True:
-            orders.take(connection.recv())
+            orders.take(order := connection.recv())
+            if isinstance(order, Halt):
+                send(Alive(rank, order.generation))
     except OSError:
         os._exit(LOST)
     except EOFError:

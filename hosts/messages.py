@@ -165,6 +165,14 @@ class Joined:
 
 
 @dataclass(frozen=True)
+class Alive:
+    """A member's process has received an order to halt, whatever it computes."""
+
+    rank: int
+    generation: int
+
+
+@dataclass(frozen=True)
 class Halted:
     """A member does nothing more in a generation. It has the sums of so many steps; none (-1) if it lacks a model.
 
@@ -179,5 +187,5 @@ class Halted:
 
 
 Order = Join | Halt | Leave
-FromWorker = Hello | Step | Done | Failure | Joined | Halted
+FromWorker = Hello | Step | Done | Failure | Joined | Alive | Halted
 Message = Forked | FromWorker | Lost

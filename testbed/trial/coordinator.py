@@ -69,8 +69,8 @@ class _Trial:
         self.processes = TrialProcesses(self._pids, self._restart, self._return, lambda: self.deployment.network)
         self.workers: Workers | ElasticWorkers = Workers(self.jobs, sender)
         if settings.elastic:
-            requested = self.processes.requested.__contains__
-            self.workers = ElasticWorkers(self.jobs[0], self.admitted[0], settings.fallen_back(self.plan), sender, requested)
+            fallback, asked = settings.fallen_back(self.plan), self.processes.asked
+            self.workers = ElasticWorkers(self.jobs[0], self.admitted[0], fallback, sender, asked)
 
     def run(self, target: Target, files: Files) -> dict[str, Any]:
         """The measurements; the packets of some links go to their files."""

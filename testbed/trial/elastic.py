@@ -27,7 +27,7 @@ from inalab.topologies import isolation
 from inalab.topologies.network import Network
 
 JOIN_SECONDS = 60.0
-ENDS = 10.0  # seconds that workers may take to end once they have been told to
+ENDS = 10.0  # seconds that workers may take to end once they have been told to; then they are killed
 
 
 class ElasticWorkers:
@@ -92,19 +92,24 @@ class ElasticWorkers:
             self._take_in(max(0.0, min(WINDOW, due() - time.monotonic())))
             self._reap()
             look()
+            while self._take_in(0.0):
+                pass
             self.members.look()
         end = time.monotonic() + ENDS
         while self.pids and not self.failed():
             self._take_in(WINDOW)
             self._reap()
-            if time.monotonic() > end:
-                raise TrialError(f"workers {', '.join(map(str, self.pids))} have not ended {ENDS:g} s after the training")
+            if time.monotonic() > end:  # their results are there: they hang, or are not reached
+                for rank in self.pids:
+                    self.expel(rank)
+                end = float("inf")
         self.run.conclude(self.members.roster.current.members)
 
-    def _take_in(self, seconds: float) -> None:
-        """What workers say within so many seconds, and who comes."""
+    def _take_in(self, seconds: float) -> bool:
+        """What workers say within so many seconds, and who comes; whether there was something."""
         self.unknown += self.joining.look(0.0)
-        for connection in wait([*self.unknown, *self.connections.values()], seconds):
+        ready = wait([*self.unknown, *self.connections.values()], seconds)
+        for connection in ready:
             assert isinstance(connection, Connection)
             try:
                 message: FromWorker = connection.recv()
@@ -118,6 +123,7 @@ class ElasticWorkers:
             self.sender.send(message)
             if not isinstance(message, Failure):
                 self.members.hear(message)
+        return bool(ready)
 
     def _forget(self, connection: Connection) -> None:
         """It has ended; how its worker did, its process tells."""
@@ -139,7 +145,7 @@ class ElasticWorkers:
 
     def _lose(self, rank: int, how: str) -> None:
         self.sender.send(Lost(JOB, rank, how))
-        if not self.requested(self.run.plan.hosts[rank].name):
+        if not self.requested(self.run.plan.hosts[rank].name) and not self.members.over:
             self.run.lost[rank] = how
         self.members.lose(rank, how)
 

@@ -12,13 +12,18 @@ import signal
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 
+from inalab.hosts.collective import workers
+from inalab.hosts.groups import SOCKET
+from inalab.hosts.launch_files import LaunchFiles
 from inalab.schemes.scheme import Admitted
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.trial.admission import Admissions
+from inalab.testbed.trial.admission import AdmissionError, Admissions
 from inalab.testbed.trial.deployment import Deployment
+from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.groups import Groups
 from inalab.testbed.trial.servers import kill_servers, spawn_servers_of
 from inalab.testbed.trial.watch import Watch
@@ -44,12 +49,15 @@ def refuse(settings: TrialSettings, torchrun: bool) -> None:
 class Incarnations:
     """Of a launched job: with which workers, by their ranks among all, it is there now."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, folder: Path) -> None:
+        """Each has a folder of its own in that one, for what its scripts leave, and reaches who admits groups there, too."""
+        self.folder = folder
         self.network, (self.whole,) = deployment.network, deployment.admitted
         self.admissions = Admissions(self.network.plan, self.whole, self.network.controls)
         self.members = set(range(self.whole.plan.size))
         self.number = 0
         self.job, self.groups = self._admitted()
+        self.notes = self._notes()
 
     def next(self) -> None:
         """Another one, of the members as they are then. No process of the one before is there any more."""
@@ -57,20 +65,30 @@ class Incarnations:
             self.admissions.remove(admission)
         self.number += 1
         self.job, self.groups = self._admitted()
+        self.notes = self._notes()
 
     def serve(self, watch: Watch) -> None:
         """Have its servers take the place of those that are there."""
         kill_servers(watch.servers)
         watch.follow(spawn_servers_of(self.network, self.job))
 
+    def _notes(self) -> LaunchFiles:
+        own = self.folder / str(self.number)
+        own.mkdir()
+        (own / SOCKET).symlink_to(self.folder / SOCKET)
+        return LaunchFiles(own)
+
     def _admitted(self) -> tuple[Admitted, Groups]:
         """The job with the members, as the switches have it, and the groups that these form."""
         ranks = sorted(self.members)
         hosts = [self.whole.plan.hosts[rank] for rank in ranks]
         job = replace(self.whole, plan=replace(self.whole.plan, hosts=tuple(hosts), called=tuple(ranks)))
-        job.scheme.check([job], self.network.plan)
-        if job.scheme.program:
-            job = self.admissions.admit(hosts, ranks, self.whole.plan.servers).job
+        try:
+            job.scheme.check([job], self.network.plan)
+            if job.scheme.program:
+                job = self.admissions.admit(hosts, ranks, self.whole.plan.servers).job
+        except (ValueError, AdmissionError) as error:
+            raise TrialError(f"the scripts cannot go on, on {workers(ranks)}: {error}") from None
         return job, Groups(self.network.plan, job, self.network.controls, self.admissions)
 
 

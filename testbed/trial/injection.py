@@ -81,6 +81,8 @@ class Injection:
 
     def look(self, now: float, ended: int) -> None:
         """Do what is due; workers have `ended` the step of this number (-1: none). ControlError where a switch refuses it."""
+        if now < self.started:
+            return
         for fault in [fault for fault in self.of_step if fault.step is not None and ended + 2 >= fault.step]:
             self.of_step.remove(fault)
             self._plan(now, fault)
@@ -110,6 +112,7 @@ class Injection:
                 self.processes.stop(fault.whom)
             case "restart":
                 self.processes.restart(fault.whom)
+                self._lose_again(fault.whom)
                 if fault.whom in self.plan.switches and fault.lasts is None:
                     self.processes.come_back(fault.whom)
             case "down":
@@ -138,6 +141,13 @@ class Injection:
 
     def _link(self, name: str) -> LinkPlan:
         return next(link for link in self.plan.links if link.name == name)
+
+    def _lose_again(self, switch: str) -> None:
+        """A switch that has restarted has links that are to lose packets."""
+        for happened in self.happened:
+            fault = happened.fault
+            if happened.ended is None and fault.what in ("down", "loss") and self._link(fault.whom).upper == switch:
+                self._do(fault)
 
     def _lose(self, name: str, loss: Loss | None) -> None:
         """Have the switch at a link's upper end lose its packets, or no more."""

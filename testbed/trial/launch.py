@@ -12,7 +12,7 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -156,7 +156,7 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         for sentence in summary(list(tallies.values()), settings, carried.metrics()["hosts"], took, busy) if code == 0 else ():
             say(sentence)
         if check_sums:
-            found = checked_sums(tallies, settings)
+            found = checked_sums(tallies, settings, launched.job.plan.size)
             say(found.sentence)
             code = code or int(found.wrong)
         return code
@@ -166,11 +166,11 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
 
 
 class Failures:
-    """How scripts failed, by the word that they left of it."""
+    """How scripts failed, by the word that they left of it. `called` is what the ranks among those are called."""
 
-    def __init__(self, notes: LaunchFiles, size: int) -> None:
-        self.notes = notes
-        self.silent = set(range(size))  # ranks whose failure was not told yet, if there is one
+    def __init__(self, notes: LaunchFiles, called: Sequence[int]) -> None:
+        self.notes, self.called = notes, called
+        self.silent = set(range(len(called)))  # ranks whose failure was not told yet, if there is one
         self.ranks_of: dict[str, list[int]] = {}  # by failure
 
     def tell(self) -> None:
@@ -179,8 +179,8 @@ class Failures:
             if (text := self.notes.failure(rank)) is not None:
                 self.silent.remove(rank)
                 if text not in self.ranks_of:
-                    _print(rank, text.encode().split(b"\n"))
-                self.ranks_of.setdefault(text, []).append(rank)
+                    _print(self.called[rank], text.encode().split(b"\n"))
+                self.ranks_of.setdefault(text, []).append(self.called[rank])
 
     def conclude(self) -> None:
         """Likewise, and say who failed in the same way."""
@@ -195,17 +195,18 @@ class _Launch:
 
     def __init__(self, deployment: Deployment, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool) -> None:
         self.deployment, self.network = deployment, deployment.network
-        self.settings, self.seed, self.notes, self.check_sums = settings, seed, notes, check_sums
-        self.incarnations = Incarnations(deployment) if settings.elastic else None
+        self.settings, self.seed, self.check_sums = settings, seed, check_sums
+        self.incarnations = Incarnations(deployment, notes.folder) if settings.elastic else None
         groups = self.incarnations.groups if self.incarnations else Groups(self.network.plan, self.job, self.network.controls)
         self.groups = GroupService(groups, notes.folder)
+        self.notes = self.incarnations.notes if self.incarnations else notes
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
         self.failed = 0  # the exit code of what failed first
         self.cause = ""
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
-        self.failures = Failures(notes, self.network.plan.topology.size)
+        self.failures = Failures(self.notes, range(self.job.plan.size))
         self.processes = TrialProcesses(self._pids, self._begin_again, lambda node: None, lambda: self.network)
         self.script: tuple[list[str], bool] = [], False  # with its arguments, and whether torchrun starts it
         self.doubted: tuple[float, str, int] | None = None  # a failure that may follow from another one: when, and how
@@ -224,8 +225,8 @@ class _Launch:
         faults, controls = drawn(self.settings.faults, self.network.plan, self.seed), self.network.controls
         injection = self.injection = Injection(faults, self.network.plan, self.seed, time.monotonic(), controls, self.processes)
         self.groups.register(self.outputs)
-        ended_at = float("inf")
-        while (self.ranks or len(self.outputs.get_map()) > 1) and time.monotonic() < ended_at:
+        self.ended_at = float("inf")
+        while (self.ranks or len(self.outputs.get_map()) > 1) and time.monotonic() < self.ended_at:
             for key, _ in self.outputs.select(0.1):
                 if key.data is self.groups:
                     self.groups.answer()
@@ -240,18 +241,20 @@ class _Launch:
                 self._begin_all_again(lost[0])
             self._reap()
             if not self.ranks:
-                ended_at = min(ended_at, time.monotonic() + LAST_WORDS)
+                self.ended_at = min(self.ended_at, time.monotonic() + LAST_WORDS)
             if time.monotonic() > self.deadline:
                 self._end_survivors()
         if self.doubted:
             self._fail(*self.doubted[1:])
         self.failures.conclude()
+        if (left := injection.unfinished()) and not self.failed:
+            say(f"the scripts ended before the fault `{left}` did")
         self.groups.close()
         return self.failed
 
     def tallies(self) -> dict[int, Tally]:
         """What the workers' collectives used, by rank, of those that have come to their end."""
-        found = {host.rank: self.notes.tally(host.rank) for host in self.network.plan.hosts}
+        found = {rank: self.notes.tally(rank) for rank in range(self.job.plan.size)}
         return {rank: Tally.loads(text) for rank, text in found.items() if text is not None}
 
     def _start(self, host: HostPlan) -> None:
@@ -263,9 +266,11 @@ class _Launch:
         self.outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
 
     def _pids(self, node: str) -> list[int]:
-        """Of all processes of a host's script."""
-        names = {host.rank: host.name for host in self.network.plan.hosts}
-        return [each for pid, rank in self.ranks.items() if names[rank] == node for each in elastic_launch.with_descendants(pid)]
+        """Of all processes of a host's script, and of servers there."""
+        hosts = self.network.plan.hosts
+        found = {pid: hosts[rank].name for pid, rank in self.ranks.items()}
+        found |= {pid: self.deployment.admitted[job].plan.everyone[rank].name for pid, (job, rank) in self.watch.members.items()}
+        return [each for pid, name in found.items() if name == node for each in elastic_launch.with_descendants(pid)]
 
     def _begin_again(self, node: str) -> None:
         """A worker has come, whether it was there before or not."""
@@ -284,8 +289,10 @@ class _Launch:
         members = sorted(self.incarnations.members)
         say(f"{why}: the scripts begin again, on {workers(members)}")
         self.incarnations.next()
-        self.groups.groups = self.incarnations.groups
+        self.groups.groups, self.notes = self.incarnations.groups, self.incarnations.notes
+        self.failures = Failures(self.notes, members)
         self.incarnations.serve(self.watch)
+        self.ended_at = float("inf")
         for rank in members:
             self._start(self.network.plan.hosts[rank])
 
@@ -296,10 +303,10 @@ class _Launch:
             if (code := ended(pid)) is not None:
                 del self.ranks[pid]
                 how = f"worker {rank} {isolation.ending(code)}"
-                if self.incarnations and code < 0:
+                if self.incarnations and code < 0 and not self.failed:
                     lost[rank] = how
-                elif self.incarnations and code and not self.doubted:
-                    self.doubted = time.monotonic(), how, code
+                elif self.incarnations and code and not self.failed:
+                    self.doubted = self.doubted or (time.monotonic(), how, code)
                 elif code:
                     self._fail(how, code if code > 0 else 128 - code)
                 elif self.departed is None:

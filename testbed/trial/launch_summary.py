@@ -64,9 +64,9 @@ class Checked(NamedTuple):
     wrong: bool
 
 
-def checked_sums(tallies: dict[int, Tally], settings: TrialSettings) -> Checked:
-    """Compare what the workers, by rank, have sampled of their sums with what they gave."""
-    scheme, size = settings.of_scheme(), settings.plan().topology.size
+def checked_sums(tallies: dict[int, Tally], settings: TrialSettings, size: int | None = None) -> Checked:
+    """Compare what the workers, by rank, have sampled of their sums with what they gave. `size`: of how many, if not all."""
+    scheme, size = settings.of_scheme(), size or settings.plan().topology.size
     sampled = [Sampled(number, rank, sample) for rank, tally in tallies.items() for number, sample in tally.samples]
     workers_of = Counter(one.number for one in sampled)
     untold = sum(number < size for number in workers_of.values())

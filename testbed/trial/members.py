@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from inalab.hosts.messages import Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order
+from inalab.hosts.messages import Alive, Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order
 from inalab.hosts.place import Place
 from inalab.schemes.scheme import Admitted
 from inalab.switches.control import Control
@@ -22,7 +22,7 @@ from inalab.testbed.trial.places import place_of
 from inalab.testbed.trial.roster import Generation, Roster, RosterError
 from inalab.topologies.plan import NetworkPlan
 
-HALTING = 1.5  # seconds in which a member has to answer a halt; one that is still joining has its patience, too
+HALTING = 1.5  # seconds in which a member's process has to confirm a halt
 FIRST_EPOCH = 1
 
 
@@ -84,6 +84,8 @@ class Members:
         self.over = False
         self.began = 0.0  # when the training did, or is to
         self.halted_at = 0.0
+        self.alive: set[int] = set()  # members whose processes have confirmed the halt
+        self.ended_at = float("inf")  # when the first member had ended the training
 
     def begin(self, at: float) -> None:
         """All workers have said hello: the first generation trains from then on."""
@@ -94,6 +96,8 @@ class Members:
     def hear(self, message: FromWorker) -> None:
         """A worker has said something."""
         match message:
+            case Hello(rank=rank) if self.over:
+                self.processes.tell(rank, Leave())
             case Hello(rank=rank):
                 self.greeted.add(rank)
                 if self.places:
@@ -102,6 +106,9 @@ class Members:
                 self._join(rank)
             case Done(rank=rank) if rank in self.joined and not self.roster.halting:
                 self.done.add(rank)
+                self.ended_at = min(self.ended_at, self.clock())
+            case Alive(rank, generation) if generation == self.roster.current.number:
+                self.alive.add(rank)
             case Halted():
                 self.roster.hear(message)
         self._go_on()
@@ -131,13 +138,19 @@ class Members:
             self.change(f"switch {name} admits jobs again")
 
     def look(self) -> None:
-        """Expel members that have not answered in time. To be called often."""
-        if self.changing is None or self.over:
+        """Expel members that have not answered in time. To be called often, when all that was said has been heard.
+
+        A process that is stopped confirms nothing. One that computes does, and has its patience to come to an end of that.
+        """
+        if self.over:
             return
-        waited = self.clock() - self.halted_at
-        patience = self.job.settings.patience
+        now, patience = self.clock(), self.job.settings.patience
+        if not self.roster.halting and now - self.ended_at > patience:
+            late = ", ".join(map(str, sorted(set(self.roster.current.members) - self.done)))
+            self.change(f"worker {late} has not ended {patience:g} s after another one")
+        waited = now - self.halted_at
         for rank in sorted(self.roster.awaited()):
-            if waited > HALTING + (0.0 if rank in self.joined else patience):
+            if waited > HALTING + (patience if rank in self.alive else 0.0):
                 self.processes.expel(rank)
                 self.lose(rank, f"worker {rank} hung: it did not answer for {waited:.1f} s")
 
@@ -151,7 +164,7 @@ class Members:
             return
         if self.changing is None or self.changing.agreed:
             self.changing = Change(self.roster.current.number + 1, self.roster.halting, self.clock())
-            self.halted_at = self.changing.noticed
+            self.halted_at, self.alive = self.changing.noticed, set()
             for rank in sorted(self.roster.awaited()):
                 self.processes.tell(rank, Halt(self.roster.current.number, self.roster.halting))
         if self.away and self.fallback is None:
@@ -193,7 +206,7 @@ class Members:
 
     def _order(self, generation: Generation) -> None:
         """The second phase: the members join, and have what all are to have."""
-        self.joined, self.done = set(), set()
+        self.joined, self.done, self.ended_at = set(), set(), float("inf")
         g = generation
         for rank in g.members:
             epoch = FIRST_EPOCH + g.number

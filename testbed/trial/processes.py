@@ -27,6 +27,12 @@ class TrialProcesses:
         self.requested: set[str] = set()  # nodes whose processes were killed on request,
         self.dead: set[str] = set()  # and those that did not begin again
 
+    def asked(self, node: str) -> bool:
+        """Whether the death of its process, which has ended now, was requested. The next one's is not."""
+        found = node in self.requested
+        self.requested.discard(node)
+        return found
+
     def kill(self, node: str) -> None:
         """By SIGKILL. What is there no more stays so."""
         self.requested.add(node)

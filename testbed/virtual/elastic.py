@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from inalab.hosts.drivers.virtual_time import VirtualTime
-from inalab.hosts.messages import FromWorker, Join, Lost, Message, Order
+from inalab.hosts.messages import Alive, FromWorker, Halt, Join, Lost, Message, Order
 from inalab.hosts.place import Place
 from inalab.hosts.training.elastic import JOB, ElasticTrainer, Orders
 from inalab.hosts.training.trainer import TrainingSettings
@@ -26,6 +26,7 @@ class _Worker:
     rank: int
     orders: Orders
     killed: bool = False
+    lost: bool = False  # and that is known
 
 
 class ElasticJob:
@@ -39,7 +40,8 @@ class ElasticJob:
         self.time: VirtualTime = network.time
         self.members = Members(network.plan, job, fallback, network.controls, self.time.monotonic, self)
         self.workers: dict[int, _Worker] = {}
-        self.requested: set[int] = set()  # whose death was
+        self.dying: dict[int, _Worker] = {}  # whose death on request is not known yet
+        self.stopped: set[int] = set()  # who hangs on request
         self.held: dict[int, list[Callable[[], None]]] = {}  # messages from and to those whom the management network does not reach
 
     def begin(self, at: float) -> None:
@@ -66,30 +68,31 @@ class ElasticJob:
 
     def restart(self, rank: int) -> None:
         """It dies, if it runs, and another one begins."""
-        if self._end(rank):
-            self._lose(rank)
+        if (worker := self._end(rank) or self.dying.pop(rank, None)) is not None:
+            self._lose(worker)
         self.start(rank)
 
     def kill(self, rank: int) -> None:
-        """A worker's process dies."""
-        self.requested.add(rank)
-        if self._end(rank):
-            self.time.after(NOTICE, self._lose, rank)
+        """A worker's process dies, on request."""
+        if (worker := self._end(rank)) is not None:
+            self.dying[rank] = worker
+            self.time.after(NOTICE, self._lose, worker)
 
-    def _end(self, rank: int) -> bool:
-        """Whether it has run."""
+    def _end(self, rank: int) -> _Worker | None:
+        """The worker whose process that has ended; None where there was none."""
         worker = self.workers.pop(rank, None)
         if worker is not None:
             worker.killed = True
             self.network.hosts[self.job.plan.hosts[rank].name].kill()
-        return worker is not None
+        return worker
 
-    def _lose(self, rank: int) -> None:
-        how = f"worker {rank} was killed by SIGKILL"
-        self.report(Lost(JOB, rank, how))
-        if rank not in self.requested:
-            self.run.lost[rank] = how
-        self.members.lose(rank, how)
+    def _lose(self, worker: _Worker) -> None:
+        if not worker.lost:
+            worker.lost = True
+            self.dying.pop(worker.rank, None)
+            how = f"worker {worker.rank} was killed by SIGKILL"
+            self.report(Lost(JOB, worker.rank, how))
+            self.members.lose(worker.rank, how)
 
     def cut(self, rank: int, on: bool) -> None:
         """Whether the management network reaches a worker. What is sent meanwhile comes later."""
@@ -121,10 +124,18 @@ class ElasticJob:
             self.held[worker.rank].append(lambda: self._deliver(worker, order))
         elif not worker.killed:
             worker.orders.take(order)
+            stopped = any(process.stopped for process in self.network.hosts[self.job.plan.hosts[worker.rank].name].processes)
+            if isinstance(order, Halt) and not stopped:
+                self.time.after(self.network.moment, self._hear, worker, Alive(worker.rank, order.generation))
 
     def expel(self, rank: int) -> None:
         """By SIGKILL."""
-        self._end(rank)
+        if (worker := self._end(rank)) is not None:
+            worker.lost = True
+            how = f"worker {rank} was killed by SIGKILL"
+            self.report(Lost(JOB, rank, how))
+            if rank not in self.stopped:
+                self.run.lost[rank] = how
 
     def _look(self) -> None:
         self.members.look()

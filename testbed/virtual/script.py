@@ -318,7 +318,7 @@ def _run(settings: TrialSettings, seed: int, library: Path, script: list[str], c
                     os.kill(each.pid, signal.SIGKILL)
         trial.time.end()
         printing.join(LAST_WORDS)  # a process that a script has left may hold its output for longer
-    Failures(notes, len(scripts)).conclude()
+    Failures(notes, range(len(scripts))).conclude()
     texts = [notes.tally(rank) for rank in range(len(scripts))]
     tallies = {rank: Tally.loads(text) for rank, text in enumerate(texts) if text is not None}
     if code == 0:

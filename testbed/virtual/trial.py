@@ -176,7 +176,7 @@ class VirtualTrial:
         s = self.settings
         faults = drawn(s.faults, self.plan, self.seed)
         injection = Injection(faults, self.plan, self.seed, self.started, self.network.controls, self)
-        self._await_fault(injection)
+        self.time.at(self.started, self._await_fault, injection)
         if s.background:
             source, sink = (self.plan.hosts[self.plan.topology.members[rack][-1]] for rack in (-1, 0))
             frame = s.running().bits_on_wire(s.k) // 8 - PHYSICAL_BYTES
@@ -185,7 +185,7 @@ class VirtualTrial:
 
     def _await_fault(self, injection: Injection) -> None:
         """Until the next one is due; where one depends on a step, often."""
-        if self.time.now > self.started and not self._under_way():
+        if not self._under_way():
             return
         injection.look(self.time.now, max((step.number for step in self.jobs[0].steps), default=-1))
         soon = self.time.now + LOOK if injection.of_step else float("inf")
@@ -219,10 +219,14 @@ class VirtualTrial:
     def stop(self, node: str) -> None:
         """Likewise."""
         self.network.hosts[node].stop()
+        if self.elastic is not None and node not in self.servers:
+            self.elastic.stopped.add(self._rank(node))
 
     def go_on(self, node: str) -> None:
         """Likewise."""
         self.network.hosts[node].go_on()
+        if self.elastic is not None and node not in self.servers:
+            self.elastic.stopped.discard(self._rank(node))
 
     def restart(self, node: str) -> None:
         """A worker, or a switch."""

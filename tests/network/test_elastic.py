@@ -15,7 +15,7 @@ from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.errors import TrialError
 from tests.network.running import run_trial
 from tests.network.test_trials import worker_pid
-from tests.replay import members_of, replayed
+from tests.replayed_training import members_of, replayed
 
 ELASTIC: dict[str, Any] = {
     "workload": "digits-mlp", "racks": 2, "workers": 2, "steps": 16, "compute_ms": 30, "slots": 16, "patience": 4, "elastic": True,

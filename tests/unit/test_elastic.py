@@ -14,7 +14,7 @@ from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.virtual.links import Link
 from inalab.testbed.virtual.trial import VirtualTrial
-from tests.replay import members_of, replayed
+from tests.replayed_training import members_of, replayed
 from tests.unit.test_virtual import settings, virtual
 
 ELASTIC: dict[str, Any] = {"elastic": True, "slots": 16, "patience": 1, "steps": 8}
@@ -166,6 +166,32 @@ def test_faults_are_the_same_again_from_the_seed(models: Models) -> None:
 def test_without_faults_elastic_training_is_the_same() -> None:
     plain, elastic = virtual(**ELASTIC | {"elastic": False}), virtual(**ELASTIC)
     assert plain["metrics"]["model_digest"] == elastic["metrics"]["model_digest"]
+
+
+@pytest.mark.parametrize(
+    "faults", ["die h3 at 0.03; restart h3 at 0.03", "die h3 at 0.03; restart h3 at 0.0302", "restart h3 at 0.03"]
+)
+def test_a_worker_may_begin_again_at_once(faults: str, models: Models) -> None:
+    found = models.trial(faults=faults)
+    assert members_of(found["steps"])[-1] == (0, 1, 2, 3) and found["metrics"]["changes"][-1]["members"] == (0, 1, 2, 3)
+
+
+def test_a_fault_in_the_first_step_is_not_before_it(models: Models) -> None:
+    found = models.trial(faults="die h3 in step 1")
+    assert found["metrics"]["faults"][0]["begun"] == 0.0 and set(members_of(found["steps"])) == {(0, 1, 2)}
+    assert min(step["begun"] for step in found["steps"]) > 0
+
+
+def test_a_worker_that_hangs_at_the_very_end_does_not_hold_up_the_others(models: Models) -> None:
+    end = max(step["ended"] for step in models.trial()["steps"])
+    for before in (0.0005, 0.001, 0.002):
+        found = models.trial(faults=f"hang h2 at {end - before}")
+        assert {worker["rank"] for worker in found["workers"]} <= {0, 1, 2, 3} and len(found["workers"]) >= 3
+
+
+def test_a_link_stays_down_when_its_switch_restarts(models: Models) -> None:
+    found = models.trial(faults="down h0 at 0.03 for 0.3; restart tor0 at 0.05", patience=2)
+    assert min(step["ended"] for step in found["steps"] if step["ended"] > 0.06) > 0.33
 
 
 def test_whoever_survives_says_why_and_who_was_lost() -> None:

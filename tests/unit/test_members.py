@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inalab.hosts.collective import Counters
-from inalab.hosts.messages import Done, Halt, Halted, Hello, Join, Joined, Leave, Order
+from inalab.hosts.messages import Alive, Done, Halt, Halted, Hello, Join, Joined, Leave, Order
 from inalab.hosts.place import Place
 from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted
@@ -167,10 +167,11 @@ def test_a_switch_that_has_restarted_gets_what_the_others_have(name: str) -> Non
         switch.close()
 
 
-def test_who_does_not_answer_is_expelled_and_who_still_joins_has_its_patience(job: Conducted) -> None:
+def test_a_process_that_confirms_nothing_is_expelled_and_one_that_computes_has_its_patience(job: Conducted) -> None:
     job.say(lambda rank: Joined(rank, 0), 0, 1, 2)
     job.members.lose(1, "worker 1 was killed")
     job.say(job.halted(0), 0)
+    job.say(lambda rank: Alive(rank, 0), 0, 3)
     job.now += HALTING + 0.1
     job.members.look()
     assert job.expelled == [2]
@@ -178,6 +179,28 @@ def test_who_does_not_answer_is_expelled_and_who_still_joins_has_its_patience(jo
     job.members.look()
     assert job.expelled == [2, 3]
     assert [change.members for change in job.members.changes] == [(0,)]
+
+
+def test_who_hangs_when_all_others_have_ended_is_expelled(job: Conducted) -> None:
+    job.say(lambda rank: Joined(rank, 0), 0, 1, 2, 3)
+    job.say(lambda rank: Done(rank, "", Counters(), []), 0, 1, 2)
+    job.now += job.members.job.settings.patience + 0.1
+    job.members.look()
+    assert set(job.taken()) == {0, 1, 2, 3}
+    job.say(job.halted(0, 5), 0, 1, 2)
+    job.now += HALTING + 0.1
+    job.members.look()
+    assert job.expelled == [3] and job.members.roster.current.members == (0, 1, 2)
+
+
+def test_who_comes_when_all_is_over_is_told_to_leave(job: Conducted) -> None:
+    job.members.lose(3, "worker 3 was killed")
+    job.say(job.halted(0), 0, 1, 2)
+    job.say(lambda rank: Joined(rank, 1), 0, 1, 2)
+    job.say(lambda rank: Done(rank, "", Counters(), []), 0, 1, 2)
+    job.taken()
+    job.members.hear(Hello(0, 3, 1, ""))
+    assert job.members.over and job.taken() == {3: Leave()}
 
 
 def test_memory_for_one_generation_is_too_little() -> None:
