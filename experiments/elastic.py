@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.testbed.draw.curves import by_name, estimate, look_of, matching, not_valid, ratio, variant_of, words
-from inalab.testbed.draw.plots import COLOURS, named, new_figure
+from inalab.testbed.draw.plots import COLOURS, mark_faults, named, new_figure
 from inalab.testbed.measures import Measure, Record, metric
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
+from inalab.testbed.record.metrics import number as recorded
 from inalab.testbed.record.runs import Run
 from inalab.testbed.record.statistics import median_interval
 from inalab.testbed.theory import bounds
@@ -132,13 +133,12 @@ def _over_time(loss: Axes | None, speed: Axes, trial: Record, label: str, colour
     for step in trial["steps"]:
         steps.setdefault(step["step"], []).append(step)
     ends = np.array([max(r["ended"] for r in of_step) for _, of_step in sorted(steps.items())])
-    mean = [float(np.mean([r["train_loss"] for r in of_step])) for _, of_step in sorted(steps.items())]
-    sizes = np.array([len(of_step[0]["members"]) for _, of_step in sorted(steps.items())])
+    mean = [float(np.mean([recorded(r.get("train_loss")) for r in of_step])) for _, of_step in sorted(steps.items())]
+    sizes = np.array([len(of_step[0].get("members", of_step)) for _, of_step in sorted(steps.items())])
     batch = TrialSettings(**trial["settings"]).samples()
     if loss is not None:
         loss.plot(ends, mean, line, color=colour, label=label, linewidth=1.2)
-        for fault in trial["metrics"]["faults"]:
-            loss.axvline(fault["begun"], color=colour, linestyle=":", linewidth=0.8)
+        mark_faults(loss, trial, colour)
     speed.plot(
         ends, batch * sizes / np.diff(ends, prepend=0.0), line, color=colour, label=label, linewidth=1.0, drawstyle="steps-pre"
     )
@@ -175,9 +175,9 @@ def findings(run: Run) -> list[str]:
         if fault == WORKER:
             here = [t for t in measured if t["valid"]]
             for number, what in enumerate(CHANGES):
-                cost = median_interval([1000 * sum(parts(t, number).values()) for t in here])
+                cost = median_interval([s for t in here if np.isfinite(s := 1000 * sum(parts(t, number).values()))])
                 sentence += f"; the {what} costs {words(cost, '.0f')} ms"
-            healing = median_interval([parts(t, 1)["heal"] / least_heal(t) for t in here])
+            healing = median_interval([s / least_heal(t) for t in here if np.isfinite(s := parts(t, 1)["heal"])])
             sentence += f", and the newcomer has the model in {words(healing)} times what such a sum takes at least"
         sentences.append(sentence + ".")
     return sentences

@@ -62,7 +62,7 @@ def _fitted(faults: dict[str, Any], settings: Settings) -> dict[str, Any]:
 
 
 CAPTIONS = {
-    "learning": "Loss (running median of 5 steps) and accuracy against steps, and against seconds",
+    "learning": "Loss (running median of 5 steps) and accuracy against steps, and against seconds; dotted: faults of a schedule",
     "tat": "Tensor aggregation time (TAT) of each step, from when the last worker came to it until the last one had it. A link "
     "may send 1,600 bytes ahead of its rate, so a step can end a millisecond before the line-rate bound",
     "retransmissions": "Retransmitted packets (those with a vector) of all workers together. One lost packet holds up its chunk "

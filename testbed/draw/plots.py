@@ -176,6 +176,14 @@ def by_step(trial: dict[str, Any], value: Callable[[list[dict[str, Any]]], float
     return np.array([value(group) for group in steps.groups(trial["steps"])])
 
 
+def mark_faults(ax: Axes, trial: dict[str, Any], colour: str, at: Callable[[float], float] = float) -> None:
+    """A dotted line where each fault of a trial's schedule has begun, and a band until its end; `at` is where a second is drawn."""
+    for fault in trial["metrics"].get("faults", ()):
+        ax.axvline(at(fault["begun"]), color=colour, linestyle=":", linewidth=0.8, zorder=0)
+        if "ended" in fault:
+            ax.axvspan(at(fault["begun"]), at(fault["ended"]), color=colour, alpha=0.1, linewidth=0, zorder=0)
+
+
 def _smoothed(values: NDArray[np.float64], width: int = 5) -> NDArray[np.float64]:
     """A running median."""
     padded = np.pad(values, width // 2, mode="edge")
@@ -197,6 +205,8 @@ def learning_curves(run: Run) -> Figure:
         )  # equal curves stay visible
         loss_steps.plot(np.arange(1, len(losses) + 1), losses, **wide)
         loss_time.plot(ended, losses, **look)
+        for ax in (loss_time, accuracy_time):
+            mark_faults(ax, trial, look["color"])
         accuracy_steps.plot(at, accuracy, **wide)
         accuracy_time.plot([r["ended"] for r in evaluated], accuracy, marker=MARKERS[place % len(MARKERS)], markersize=3, **look)
     for ax in (loss_steps, loss_time):
@@ -222,6 +232,8 @@ def aggregation_time(run: Run) -> Figure:
         tat = 1000 * np.array([steps.aggregation_time(group) for group in steps.exchanges(trial["steps"])])
         look = style(run, trial)
         series.plot(np.arange(1, len(tat) + 1), tat, linewidth=1.1, **look)
+        ends = [max(r["ended"] for r in group) for group in steps.exchanges(trial["steps"])]
+        mark_faults(series, trial, look["color"], lambda seconds, ends=ends: float(np.searchsorted(ends, seconds)) + 1)  # type: ignore[misc]
         samples.append(np.sort(tat))
         labels.append(look)
     for values, look in zip(samples, labels, strict=True):
