@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from inalab.hosts.collective import Counters
-from inalab.hosts.messages import Alive, Done, Halt, Halted, Hello, Join, Joined, Leave, Order
+from inalab.hosts.messages import Alive, Done, Halt, Halted, Hello, Join, Joined, Leave, Order, Step
 from inalab.hosts.place import Place
 from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted
 from inalab.switches.embedded.offline import OfflineSwitch
+from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial.configuration import network_commands
 from inalab.testbed.trial.errors import TrialError
+from inalab.testbed.trial.job_run import JobRun
 from inalab.testbed.trial.members import HALTING, Members
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan
@@ -210,3 +212,14 @@ def test_memory_for_one_generation_is_too_little() -> None:
         job.say(job.halted(0), 0, 2, 3)
     for switch in job.switches.values():
         switch.close()
+
+
+def test_a_step_counts_as_it_was_at_last() -> None:
+    """Worker 2 has told of a step that the others have begun anew when it had died."""
+    run = JobRun(JobPlan(0, ()), TrialSettings(), 0.0, False)
+    for number, rank, members in ((0, 2, (0, 1, 2)), (0, 0, (0, 1, 2)), (1, 2, (0, 1, 2)), (1, 0, (0, 1)), (1, 1, (0, 1))):
+        times = {"begun": 0.0, "ended": 1.0, "busy": 1.0, "compute": 0.1, "padding": 0.1, "tat": 0.5}
+        run.hear(Step(number=number, rank=rank, elements=1, members=members, **times))
+    run.done = {rank: Done(rank, "", Counters(), []) for rank in range(3)}
+    run.conclude((0, 1))
+    assert [(step.number, step.rank) for step in run.steps] == [(0, 2), (0, 0), (1, 0), (1, 1)] and set(run.done) == {0, 1}
