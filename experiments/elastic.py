@@ -48,7 +48,10 @@ QUICK: dict[str, Any] = {"schemes": ("switchml", "ring"), "seeds": 1, "dies": 0.
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
-    """Each scheme with and without a death, and the first that has a program with a root that restarts. SettingsError."""
+    """Each scheme with and without a death, and the first that has a program with a root that restarts.
+
+    SettingsError where a worker would return before it dies.
+    """
     if settings.returns < settings.dies + SPREAD:
         raise SettingsError(
             f"returns is {settings.returns:g}: a worker that may die until {settings.dies + SPREAD:g} s returns later"
@@ -164,7 +167,7 @@ def _costs(ax: Axes, run: Run, schemes: list[str]) -> None:
 
 
 def findings(run: Run) -> list[str]:
-    """What a death and a return cost, whether all ended with the same model, and what falling back saves."""
+    """What a death and a return cost, and what falling back saves."""
     sentences = not_valid(run)
     for name, measured in by_name(run).items():
         scheme, fault = measured[0]["factors"]["scheme"], measured[0]["factors"]["fault"]

@@ -14,8 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from inalab.hosts.collective import workers
 from inalab.hosts.groups import SOCKET
 from inalab.hosts.launch_files import LaunchFiles
@@ -25,6 +23,7 @@ from inalab.testbed.trial.admission import AdmissionError, Admissions
 from inalab.testbed.trial.deployment import Deployment
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.groups import Groups
+from inalab.testbed.trial.processes import with_descendants
 from inalab.testbed.trial.servers import kill_servers, spawn_servers_of
 from inalab.testbed.trial.watch import Watch
 
@@ -90,14 +89,6 @@ class Incarnations:
         except (ValueError, AdmissionError) as error:
             raise TrialError(f"the scripts cannot go on, on {workers(ranks)}: {error}") from None
         return job, Groups(self.network.plan, job, self.network.controls, self.admissions)
-
-
-def with_descendants(pid: int) -> list[int]:
-    """A process, and those that it has started, and so on; nothing where it has ended."""
-    try:
-        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    except psutil.NoSuchProcess:
-        return []
 
 
 def end_all(pids: Iterable[int]) -> None:

@@ -42,7 +42,7 @@ from inalab.testbed.trial.injection import Injection
 from inalab.testbed.trial.launch_summary import checked_sums, summary
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.places import place_of, rendezvous
-from inalab.testbed.trial.processes import TrialProcesses
+from inalab.testbed.trial.processes import TrialProcesses, with_descendants
 from inalab.testbed.trial.watch import ended
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
@@ -270,7 +270,7 @@ class _Launch:
         hosts = self.network.plan.hosts
         found = {pid: hosts[rank].name for pid, rank in self.ranks.items()}
         found |= {pid: self.deployment.admitted[job].plan.everyone[rank].name for pid, (job, rank) in self.watch.members.items()}
-        return [each for pid, name in found.items() if name == node for each in elastic_launch.with_descendants(pid)]
+        return [each for pid, name in found.items() if name == node for each in with_descendants(pid)]
 
     def _begin_again(self, node: str) -> None:
         """A worker has come, whether it was there before or not."""

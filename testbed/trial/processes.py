@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import psutil
+
 from inalab.topologies.plan import LinkPlan
 
 if TYPE_CHECKING:  # in virtual time there is no Mininet
@@ -72,3 +74,11 @@ class TrialProcesses:
         for pid in self.pids_of(node):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+
+def with_descendants(pid: int) -> list[int]:
+    """A process, and those that it has started, and so on; nothing where it has ended."""
+    try:
+        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return []

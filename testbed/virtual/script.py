@@ -50,6 +50,7 @@ from inalab.testbed.trial.launch import (
     say,
 )
 from inalab.testbed.trial.launch_summary import checked_sums, summary
+from inalab.testbed.trial.processes import with_descendants
 from inalab.testbed.trial.watch import ended
 from inalab.testbed.virtual.trial import VirtualTrial
 from inalab.topologies import isolation
@@ -80,20 +81,11 @@ class Script:
     def sleeps(self) -> bool:
         """Whether none of its threads, nor of its children's, runs or could."""
         states = set()
-        for pid in (self.pid, *_children(self.pid)):
+        for pid in with_descendants(self.pid):
             for task in Path(f"/proc/{pid}/task").glob("*/stat"):
                 with suppress(OSError):
                     states.add(task.read_text().rpartition(")")[2].split()[0])
         return states <= {"S", "Z"}
-
-
-def _children(pid: int) -> list[int]:
-    """Processes that a process has started, and those that they have."""
-    found = []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += [int(child) for child in children.read_text().split()]
-    return found + [grandchild for child in found for grandchild in _children(child)]
 
 
 class ScriptTrial(VirtualTrial):
