@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from inalab.testbed.draw.curves import by_name, estimate, look_of, matching, not_valid, ratio, variant_of, words
-from inalab.testbed.draw.plots import COLOURS, mark_faults, named, new_figure
+from inalab.testbed.draw.plots import COLOURS, by_step, mark_faults, named, new_figure
 from inalab.testbed.measures import Measure, Record, metric
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
@@ -132,12 +132,9 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
 
 def _over_time(loss: Axes | None, speed: Axes, trial: Record, label: str, colour: str, line: str = "-") -> None:
     """A trial's loss and speed at the end of each step, and its faults."""
-    steps: dict[int, list[Record]] = {}
-    for step in trial["steps"]:
-        steps.setdefault(step["step"], []).append(step)
-    ends = np.array([max(r["ended"] for r in of_step) for _, of_step in sorted(steps.items())])
-    mean = [float(np.mean([recorded(r.get("train_loss")) for r in of_step])) for _, of_step in sorted(steps.items())]
-    sizes = np.array([len(of_step[0].get("members", of_step)) for _, of_step in sorted(steps.items())])
+    ends = by_step(trial, lambda of_step: max(r["ended"] for r in of_step))
+    mean = by_step(trial, lambda of_step: float(np.mean([recorded(r.get("train_loss")) for r in of_step])))
+    sizes = by_step(trial, lambda of_step: len(of_step[0].get("members", of_step)))
     batch = TrialSettings(**trial["settings"]).samples()
     if loss is not None:
         loss.plot(ends, mean, line, color=colour, label=label, linewidth=1.2)

@@ -6,7 +6,9 @@ Both ends notice within SILENCE seconds that the network between them is cut.
 from __future__ import annotations
 
 import socket
+import sys
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from inalab.hosts.tcp.kernel import notice_silence
 
@@ -23,3 +25,13 @@ def connect(coordinator: tuple[str, int], secret: bytes, silence: float = SILENC
     notice_silence(made, silence)
     made.sendall(secret)
     return Connection(made.detach())
+
+
+def connect_worker(rank: int, coordinator: tuple[str, int], secret: bytes, silence: float = SILENCE) -> Connection | None:
+    """See `connect`; this process is a worker's, and is called so. It prints why there is no connection."""
+    Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
+    try:
+        return connect(coordinator, secret, silence)
+    except OSError as error:
+        print(f"inalab: worker {rank} does not reach the coordinator: {error}", file=sys.stderr)
+        return None

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from inalab.hosts.collective import AggregationError
-from inalab.hosts.coordination import LONG_SILENCE, LOST, connect
+from inalab.hosts.coordination import LONG_SILENCE, LOST, connect_worker
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.messages import Alive, Failure, FromWorker, Halt
 from inalab.hosts.place import Place
@@ -22,7 +20,7 @@ from inalab.hosts.training.trainer import TrainingSettings
 
 @dataclass(frozen=True)
 class MemberSettings:
-    """All that a worker is told: who it is, how to reach the coordinator, what to train, and whether it begins without a model."""
+    """All that a worker has to know: who it is, how to reach the coordinator, what to train, and whether it begins without a model."""
 
     rank: int
     workers: int
@@ -35,11 +33,7 @@ class MemberSettings:
 def run_member(settings: MemberSettings) -> int:
     """Train and report, until the coordinator says to leave; the exit code is 0, 1 or LOST (hosts.coordination)."""
     rank = settings.rank
-    Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
-    try:
-        connection = connect(settings.coordinator, settings.secret, LONG_SILENCE)
-    except OSError as error:
-        print(f"inalab: worker {rank} does not reach the coordinator: {error}", file=sys.stderr)
+    if (connection := connect_worker(rank, settings.coordinator, settings.secret, LONG_SILENCE)) is None:
         return LOST
     orders, sending = Orders(SOCKETS), threading.Lock()
 

@@ -172,9 +172,12 @@ class Alive:
     generation: int
 
 
+NOTHING = -1  # steps whose sums a member has that lacks a model
+
+
 @dataclass(frozen=True)
 class Halted:
-    """A member does nothing more in a generation. It has the sums of so many steps; none (-1) if it lacks a model.
+    """A member does nothing more in a generation. It has the sums of so many steps, or NOTHING.
 
     `text` is why, and `missing` are the ranks of those whose part it lacks, as far as it knows.
     """

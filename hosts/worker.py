@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -17,7 +16,7 @@ from typing import Any
 import torch.distributed as dist
 
 from inalab.hosts.collective import AggregationError, Counters
-from inalab.hosts.coordination import LOST, connect
+from inalab.hosts.coordination import LOST, connect_worker
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.gloo import explain
 from inalab.hosts.groups import LaunchedGroups
@@ -59,11 +58,7 @@ def run_worker(settings: WorkerSettings) -> int:
     """Train and report: Hello, Step by Step, then Done or a Failure (hosts.messages); the exit code is 0, 1 or LOST."""
     place = settings.place
     job, rank = place.membership.job, place.membership.rank
-    Path("/proc/self/comm").write_text(f"worker{rank}")  # what ps and top call it
-    try:
-        connection = connect(settings.coordinator, settings.secret)
-    except OSError as error:
-        print(f"inalab: worker {rank} does not reach the coordinator: {error}", file=sys.stderr)
+    if (connection := connect_worker(rank, settings.coordinator, settings.secret)) is None:
         return LOST
 
     pulse, before = _Pulse(connection), Counters()

@@ -24,12 +24,11 @@ import torch
 from inalab.hosts.collective import AggregationError, Collective, Counters
 from inalab.hosts.drivers.driver import Driver, Processor, Signal
 from inalab.hosts.in_turn import InTurn
-from inalab.hosts.messages import Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order, Step
+from inalab.hosts.messages import NOTHING, Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order, Step
 from inalab.hosts.place import Place
 from inalab.hosts.training.trainer import Trainer, _Step
 
 JOB = 0  # by number: a network has one whose members change
-NOTHING = -1  # steps that a newcomer has
 LOOK = 0.02  # seconds between two looks at whether a member that sleeps is halted
 ENDING = 5.0  # seconds that what is under way may take to end, once it is given up
 
@@ -38,7 +37,7 @@ class Orders:
     """The coordinator's orders to a member. Who receives them calls `take`; the member waits for the `next`."""
 
     def __init__(self, driver: Driver) -> None:
-        self.driver, self.waiting = driver, deque[Order]()
+        self.waiting = deque[Order]()
         self.came: Signal = driver.signal()
         self.halt: Halt | None = None  # the last
         self.sums: InTurn | None = None  # which it gives up
@@ -70,7 +69,6 @@ class _Generation:
     place: Place
     sums: InTurn
     collective: Collective
-    patience: float
     begun: float | None = None  # when the sum under way was
 
 
@@ -84,7 +82,7 @@ class ElasticTrainer(Trainer):
         self.last: tuple[torch.Tensor, int] | None = None  # the last of these sums, and how many gave to it
         self.spent = Counters()  # in the generations before
         self.now: _Generation | None = None
-        told = NOTHING  # the last generation whose end was told
+        halted: set[int] = set()  # generations in which this member does nothing more
         with self.driver.processor() as processor:
             processor.submit(torch.set_num_threads, 1).result()
             self._warm_up(processor)
@@ -95,11 +93,11 @@ class ElasticTrainer(Trainer):
                     try:
                         yield from self._take_part(order, processor)
                     except AggregationError as error:
-                        told = number
+                        halted.add(number)
                         yield Halted(self.rank, number, self.had, orders.reason(number) or str(error), error.missing)
-                elif order.generation > told:  # it waits already
-                    told = order.generation
-                    yield Halted(self.rank, told, self.had, order.reason)
+                elif order.generation not in halted:  # it waits already
+                    halted.add(order.generation)
+                    yield Halted(self.rank, order.generation, self.had, order.reason)
                     self._leave()
             self._leave()
 
@@ -110,7 +108,7 @@ class ElasticTrainer(Trainer):
         place = self.place_of(order)
         collective = place.scheme.join(place, order.epoch, self._reason)
         sums = InTurn(collective, self.driver)
-        now = self.now = _Generation(order.generation, place, sums, collective, place.settings.patience)
+        now = self.now = _Generation(order.generation, place, sums, collective)
         self.replica.workers, (self.evaluator,) = place.membership.size, place.membership.names([0])
         sums.begin()
         self.orders.sums = sums
@@ -189,8 +187,9 @@ class ElasticTrainer(Trainer):
         now = self.now
         if now is None:
             return None
-        if now.begun is not None and self.driver.monotonic() - now.begun > now.patience:
-            return f"it was not over after {now.patience:g} s"
+        patience = now.place.settings.patience
+        if now.begun is not None and self.driver.monotonic() - now.begun > patience:
+            return f"it was not over after {patience:g} s"
         return self.orders.reason(now.number) or None
 
     def _counters(self) -> Counters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,15 +117,23 @@ class Replica:
 
     def undo(self) -> None:
         """Let the optimizers forget the last change, which was dropped."""
-        (optimizer,) = self.optimizers
-        for p, velocity in zip(self.parameters, self.velocity, strict=True):
-            optimizer.state[p]["momentum_buffer"] = velocity
+        self._go_on_with(self.velocity)
 
     def _velocity(self) -> list[torch.Tensor | None]:
         """A copy of each parameter's momentum; None before its first step."""
-        (optimizer,) = self.optimizers
-        found = [optimizer.state[p].get("momentum_buffer") for p in self.parameters]
+        found = [optimizer.state[p].get("momentum_buffer") for optimizer, p in self._optimized()]
         return [None if velocity is None else velocity.clone() for velocity in found]
+
+    def _go_on_with(self, velocity: list[torch.Tensor | None]) -> None:
+        """Likewise, in the optimizers."""
+        for (optimizer, p), own in zip(self._optimized(), velocity, strict=True):
+            optimizer.state[p]["momentum_buffer"] = own
+
+    def _optimized(self) -> Iterator[tuple[torch.optim.Optimizer, torch.nn.Parameter]]:
+        """Each parameter with its optimizer."""
+        for optimizer, layer in zip(self.optimizers, self.layers, strict=True):
+            for p in layer.parameters:
+                yield optimizer, p
 
     def take(self, weights: torch.Tensor) -> None:
         """Go on with these, (elements,)."""
@@ -145,7 +153,7 @@ class Replica:
 
     def state(self) -> torch.Tensor:
         """All that training goes on from, as int32: parameters, the optimizers' momenta, and torch's random state."""
-        kept = [self._momentum(p) for p in self.parameters]
+        kept = self._velocity()
         begun = torch.tensor([int(all(m is not None for m in kept))], dtype=torch.int32)
         momenta = [torch.zeros_like(p) if m is None else m for p, m in zip(self.parameters, kept, strict=True)]
         floats = torch.cat([t.detach().reshape(-1) for t in [*self.parameters, *momenta]])
@@ -157,20 +165,9 @@ class Replica:
         elements = sum(p.numel() for p in self.parameters)
         floats = state[1 : 1 + 2 * elements].view(torch.float32)
         self.take(floats[:elements])
-        sizes = [p.numel() for p in self.parameters]
-        for p, own in zip(self.parameters, torch.split(floats[elements:], sizes), strict=True):
-            if state[0]:
-                self._optimizer(p).state[p]["momentum_buffer"] = own.view_as(p).clone()
-            else:
-                self._optimizer(p).state.pop(p, None)
+        momenta = torch.split(floats[elements:], [p.numel() for p in self.parameters])
+        self._go_on_with([own.view_as(p).clone() if state[0] else None for p, own in zip(self.parameters, momenta, strict=True)])
         torch.set_rng_state(state[1 + 2 * elements :].view(torch.uint8)[: len(torch.get_rng_state())].clone())
-
-    def _optimizer(self, p: torch.nn.Parameter) -> torch.optim.Optimizer:
-        return next(o for o, layer in zip(self.optimizers, self.layers, strict=True) if any(q is p for q in layer.parameters))
-
-    def _momentum(self, p: torch.nn.Parameter) -> torch.Tensor | None:
-        found: torch.Tensor | None = self._optimizer(p).state.get(p, {}).get("momentum_buffer")
-        return found
 
     def evaluate(self) -> dict[str, float]:
         """test_loss and accuracy after the last step, where the workload has them."""

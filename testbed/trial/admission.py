@@ -43,21 +43,18 @@ class Admissions:
         self.taken, self.there = set(taken), list[Admission]()
         self.epochs = itertools.count(1)
 
-    @property
-    def most(self) -> int:
-        """How many the switches hold at once; 0 where they admit none while packets flow."""
-        return self.scheme.most_jobs(self.settings)
-
     def admit(self, hosts: Sequence[HostPlan], called: Sequence[int], servers: Sequence[HostPlan] = ()) -> Admission:
         """A job of these workers, by their ranks in it, and servers. All switches have its entries when this returns.
 
         Raises AdmissionError where a switch has no room, or refuses it. None has any of its entries then.
         """
         there = self.taken | {each.job.plan.number for each in self.there}
-        number = next((n for n in range(self.most) if n not in there), None)
+        most = self.scheme.most_jobs(self.settings)
+        if not most:
+            raise AdmissionError(f"scheme {self.scheme.name} admits no jobs while packets flow")
+        number = next((n for n in range(most) if n not in there), None)
         if number is None:
-            full = f"the switches hold {self.most} jobs and groups at once, and all are in use"
-            raise AdmissionError(full if self.most else f"scheme {self.scheme.name} admits no jobs while packets flow")
+            raise AdmissionError(f"the switches hold {most} jobs and groups at once, and all are in use")
         plan = JobPlan(number, tuple(hosts), tuple(servers), port=FIRST_PORT + number, called=tuple(called))
         made = Admission(Admitted(plan, self.scheme, self.settings), next(self.epochs))
         try:

@@ -127,11 +127,7 @@ class _Trial:
 
     def _pids(self, node: str) -> list[int]:
         """Of the processes on a node that run."""
-        if isinstance(self.workers, ElasticWorkers):
-            running = {pid: (0, rank) for rank, pid in self.workers.pids.items()}
-        else:
-            running = self.workers.pids
-        found = running | self.watch.members
+        found = self.workers.pids | self.watch.members
         return [pid for pid, (job, rank) in found.items() if self.admitted[job].plan.everyone[rank].name == node]
 
     def _restart(self, node: str) -> None:

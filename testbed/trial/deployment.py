@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 
 from inalab.hosts.place import Place
@@ -14,7 +15,7 @@ from inalab.switches.control import ControlError
 from inalab.switches.target import Target
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.places import places_of
-from inalab.testbed.trial.servers import SERVERS_END, Server, beside, end_servers, spawn_servers
+from inalab.testbed.trial.servers import SERVERS_END, Server, end_servers, spawn_servers
 from inalab.testbed.trial.watch import Watch
 from inalab.topologies.network import Network
 from inalab.topologies.plan import NetworkPlan
@@ -31,12 +32,12 @@ class Deployment:
 
     def spawn_servers(self) -> dict[int, Server]:
         """Start all servers of the jobs, by pid."""
-        return spawn_servers(self.network, lambda host: self.places[host.name], beside(self.admitted))
+        return spawn_servers(self.network, self.admitted)
 
     def watch(self, servers: dict[int, Server], elastic: bool = False) -> Watch:
-        """Who notices the end of these servers, of switches and of management links; see Watch for `elastic`."""
-        spare = [job.scheme.spare_servers(job.settings) for job in self.admitted]
-        return Watch(self.network, [job.plan for job in self.admitted], servers, spare, elastic)
+        """Who notices the end of these servers, of switches and of management links. Of a job that is elastic all may end."""
+        spare = [inf if elastic else job.scheme.spare_servers(job.settings) for job in self.admitted]
+        return Watch(self.network, [job.plan for job in self.admitted], servers, spare)
 
     def end_servers(self, pids: Iterable[int], why: Callable[[], str] = lambda: "") -> None:
         """Have servers end once their workers have left. TrialError if some do not; it says `why`, if that is known."""

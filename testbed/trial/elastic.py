@@ -21,12 +21,11 @@ from inalab.testbed.trial.job_run import JobRun, training
 from inalab.testbed.trial.load import WINDOW
 from inalab.testbed.trial.members import Members
 from inalab.testbed.trial.rendezvous import Rendezvous
-from inalab.testbed.trial.servers import kill_servers, spawn_servers_of
 from inalab.testbed.trial.watch import Watch, ended
+from inalab.testbed.trial.workers import JOIN_SECONDS, Key
 from inalab.topologies import isolation
 from inalab.topologies.network import Network
 
-JOIN_SECONDS = 60.0
 ENDS = 10.0  # seconds that workers may take to end once they have been told to; then they are killed
 
 
@@ -38,7 +37,7 @@ class ElasticWorkers:
     ) -> None:  # fmt: skip
         self.run, self.job, self.fallback, self.sender, self.requested = run, job, fallback, sender, requested
         self.members: Members
-        self.pids: dict[int, int] = {}  # of the processes that run, by rank
+        self.pids: dict[int, Key] = {}  # that run
         self.connections: dict[int, Connection] = {}  # by rank
         self.unknown: list[Connection] = []  # whose worker has not said hello
 
@@ -60,13 +59,15 @@ class ElasticWorkers:
         """Begin the process of a worker; a newcomer gets the model from the others."""
         host = self.run.plan.hosts[rank]
         settings = MemberSettings(rank, self.run.plan.size, self.joining.address, self.joining.secret, self.trained, newcomer)
-        self.pids[rank] = self.network.spawn(host.rank, partial(run_member, settings))
-        self.sender.send(Forked(JOB, rank, self.pids[rank]))
+        pid = self.network.spawn(host.rank, partial(run_member, settings))
+        self.pids[pid] = (JOB, rank)
+        self.sender.send(Forked(JOB, rank, pid))
 
     def begin_again(self, rank: int) -> None:
         """Begin the process of a worker anew, which was killed and may not have ended yet."""
-        if rank in self.pids:
-            os.waitpid(self.pids.pop(rank), 0)
+        for pid in self._pids_of(rank):
+            del self.pids[pid]
+            os.waitpid(pid, 0)
             self._lose(rank, f"worker {rank} was killed by SIGKILL")
         self.begin(rank)
 
@@ -100,7 +101,7 @@ class ElasticWorkers:
             self._take_in(WINDOW)
             self._reap()
             if time.monotonic() > end:  # their results are there: they hang, or are not reached
-                for rank in self.pids:
+                for _, rank in self.pids.values():
                     self.expel(rank)
                 end = float("inf")
         self.run.conclude(self.members.roster.current.members)
@@ -134,10 +135,10 @@ class ElasticWorkers:
     def _reap(self) -> list[str]:
         """Take note of those whose process has ended, and not because it was told to; how."""
         dead = []
-        for rank, pid in list(self.pids.items()):
+        for pid, (_, rank) in list(self.pids.items()):
             if (code := ended(pid)) is None:
                 continue
-            del self.pids[rank]
+            del self.pids[pid]
             if code or not self.members.over:
                 dead.append(f"worker {rank} {isolation.ending(code)}")
                 self._lose(rank, dead[-1])
@@ -158,10 +159,14 @@ class ElasticWorkers:
 
     def serve(self, job: Admitted, epoch: int) -> None:
         """New processes of all servers, which learn the epoch from the workers."""
-        kill_servers(self.watching.servers)
-        self.watching.follow(spawn_servers_of(self.network, job))
+        self.watching.replace(job)
 
     def expel(self, rank: int) -> None:
         """By SIGKILL."""
-        with suppress(ProcessLookupError, KeyError):
-            os.kill(self.pids[rank], signal.SIGKILL)
+        for pid in self._pids_of(rank):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _pids_of(self, rank: int) -> list[int]:
+        """The process of a worker that runs, if one does."""
+        return [pid for pid, (_, its) in self.pids.items() if its == rank]

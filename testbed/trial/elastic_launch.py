@@ -24,8 +24,6 @@ from inalab.testbed.trial.deployment import Deployment
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.groups import Groups
 from inalab.testbed.trial.processes import with_descendants
-from inalab.testbed.trial.servers import kill_servers, spawn_servers_of
-from inalab.testbed.trial.watch import Watch
 
 OF_LAUNCH = ("die", "hang", "restart", "down", "loss", "rate")  # faults that scripts know nothing of
 DOUBT = 1.0  # seconds after a script's failure in which it may turn out to follow from another one's death
@@ -33,8 +31,9 @@ DOUBT = 1.0  # seconds after a script's failure in which it may turn out to foll
 
 def refuse(settings: TrialSettings, torchrun: bool) -> None:
     """Raise SettingsError for what a launched script cannot have."""
+    switches = ["any switch", *settings.plan().switches]
     for fault in settings.faults:
-        of_switch = fault.whom == "any switch" or fault.whom in settings.plan().switches
+        of_switch = fault.whom in switches
         if fault.what not in OF_LAUNCH or (fault.what == "restart" and of_switch) or fault.step is not None:
             raise SettingsError(f"fault `{fault}` is of the project's own training: a script that is launched knows nothing of it")
         if fault.what == "hang" and fault.lasts is None:
@@ -65,11 +64,6 @@ class Incarnations:
         self.number += 1
         self.job, self.groups = self._admitted()
         self.notes = self._notes()
-
-    def serve(self, watch: Watch) -> None:
-        """Have its servers take the place of those that are there."""
-        kill_servers(watch.servers)
-        watch.follow(spawn_servers_of(self.network, self.job))
 
     def _notes(self) -> LaunchFiles:
         own = self.folder / str(self.number)

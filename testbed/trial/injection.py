@@ -14,8 +14,8 @@ from inalab.testbed.plan.faults import Fault
 from inalab.topologies.plan import LinkPlan, NetworkPlan
 
 
-class Processes(Protocol):
-    """Of a trial's nodes, by their names; and what else a target does in its own way."""
+class Nodes(Protocol):
+    """A trial's nodes, by their names: what is done to their processes, and what else a target does in its own way."""
 
     def kill(self, node: str) -> None: ...
 
@@ -57,16 +57,10 @@ class Injection:
 
     def __init__(
         self, faults: Sequence[Fault], plan: NetworkPlan, seed: int, started: float, controls: Mapping[str, Control],
-        processes: Processes,
+        nodes: Nodes,
     ) -> None:  # fmt: skip
-        self.faults, self.plan, self.seed, self.started, self.controls, self.processes = (
-            faults,
-            plan,
-            seed,
-            started,
-            controls,
-            processes,
-        )
+        self.faults, self.plan, self.seed, self.started = faults, plan, seed, started
+        self.controls, self.nodes = controls, nodes
         self.order = itertools.count()
         self.due: list[tuple[float, int, Callable[[float], None]]] = []
         self.of_step = [fault for fault in faults if fault.step is not None]
@@ -107,20 +101,20 @@ class Injection:
     def _do(self, fault: Fault) -> None:
         match fault.what:
             case "die":
-                self.processes.kill(fault.whom)
+                self.nodes.kill(fault.whom)
             case "hang":
-                self.processes.stop(fault.whom)
+                self.nodes.stop(fault.whom)
             case "restart":
-                self.processes.restart(fault.whom)
+                self.nodes.restart(fault.whom)
                 self._lose_again(fault.whom)
                 if fault.whom in self.plan.switches and fault.lasts is None:
-                    self.processes.come_back(fault.whom)
+                    self.nodes.come_back(fault.whom)
             case "down":
                 self._lose(fault.whom, Loss(good=1.0))
             case "cut":
-                self.processes.cut(fault.whom, True)
+                self.nodes.cut(fault.whom, True)
             case "rate":
-                self.processes.set_rate(self._link(fault.whom), fault.value)
+                self.nodes.set_rate(self._link(fault.whom), fault.value)
             case "loss":
                 self._lose(fault.whom, Loss.bernoulli(fault.value or 0.0))
 
@@ -129,13 +123,13 @@ class Injection:
         whom = happened.fault.whom
         match happened.fault.what:
             case "hang":
-                self.processes.go_on(whom)
+                self.nodes.go_on(whom)
             case "restart":
-                self.processes.come_back(whom)
+                self.nodes.come_back(whom)
             case "cut":
-                self.processes.cut(whom, False)
+                self.nodes.cut(whom, False)
             case "rate":
-                self.processes.set_rate(self._link(whom), self._link(whom).rate)
+                self.nodes.set_rate(self._link(whom), self._link(whom).rate)
             case "down" | "loss":
                 self._lose(whom, None)
 

@@ -291,7 +291,7 @@ class _Launch:
         self.incarnations.next()
         self.groups.groups, self.notes = self.incarnations.groups, self.incarnations.notes
         self.failures = Failures(self.notes, members)
-        self.incarnations.serve(self.watch)
+        self.watch.replace(self.incarnations.job)
         self.ended_at = float("inf")
         for rank in members:
             self._start(self.network.plan.hosts[rank])

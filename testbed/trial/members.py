@@ -1,4 +1,4 @@
-"""A job whose members change, as the coordinator conducts it: who is in (testbed.trial.roster), what the switches are told of that,
+"""A job whose members change, as the coordinator conducts it: who is in (testbed.trial.roster), what the switches hold of that,
 and the orders to the workers. It has no connection and no clock of its own.
 
 A change takes two phases. First the switches admit the next generation, beside the one before, with another number and memory of
@@ -75,6 +75,7 @@ class Members:
         self.roster = Roster.of(job.plan.size)
         self.places: dict[int, Place] = {}  # of the current generation, by rank in the job
         self.current = job  # as the current generation has it
+        self.epoch = FIRST_EPOCH  # of the current generation
         self.admitted: list[Admission] = []  # the current generation's, and behind it one that is still in use
         self.joined: set[int] = set()  # members that are in the current generation
         self.done: set[int] = set()  # and have ended the training there
@@ -200,7 +201,8 @@ class Members:
                 raise TrialError(f"the job's next members are not admitted: {error}") from None
             admitted = self.admitted[0].job
         self.current = admitted
-        self.processes.serve(admitted, FIRST_EPOCH + generation.number)
+        self.epoch = FIRST_EPOCH + generation.number
+        self.processes.serve(admitted, self.epoch)
         places = [place_of(self.plan, admitted, host) for host in hosts]
         self.places = dict(zip(generation.members, places, strict=True))
 
@@ -209,10 +211,8 @@ class Members:
         self.joined, self.done, self.ended_at = set(), set(), float("inf")
         g = generation
         for rank in g.members:
-            epoch = FIRST_EPOCH + g.number
-            self.processes.tell(
-                rank, Join(g.number, epoch, self.places[rank].dumps(), g.steps, g.source, g.behind, g.newcomers, self.began)
-            )
+            place = self.places[rank].dumps()
+            self.processes.tell(rank, Join(g.number, self.epoch, place, g.steps, g.source, g.behind, g.newcomers, self.began))
 
     def _join(self, rank: int) -> None:
         self.joined.add(rank)

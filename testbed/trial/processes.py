@@ -1,4 +1,4 @@
-"""The processes of a running network's nodes, for faults on request (testbed.trial.injection.Processes)."""
+"""The processes of a running network's nodes, for faults on request (testbed.trial.injection.Nodes)."""
 
 from __future__ import annotations
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from inalab.hosts.messages import Halted
+from inalab.hosts.messages import NOTHING, Halted
 
-NOTHING = -1  # steps that a newcomer has
 MOST_VAIN = 3  # generations in a row that end before any of them has ended a step, without a change of members
 
 

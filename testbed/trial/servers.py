@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from inalab.hosts.place import Place
 from inalab.hosts.worker import run_server
 from inalab.schemes.scheme import Admitted
 from inalab.testbed.trial.places import place_of
@@ -31,27 +30,23 @@ class Server:
     manages: bool = False  # it is a job's scheduler
 
 
-def beside(jobs: Iterable[Admitted]) -> list[Server]:
-    """The servers that have no host of their own."""
-    found = []
-    for job in jobs:
-        if job.scheme.serves_on_workers:
-            found += [Server(host, "the server of {}") for host in job.plan.hosts]
-        if job.scheme.managed:
-            found.append(Server(job.plan.servers[0], "the scheduler beside {}", manages=True))
+def servers_of(job: Admitted) -> list[Server]:
+    """A job's servers: on hosts of their own, on workers' hosts, and its scheduler."""
+    found = [Server(host) for host in job.plan.servers]
+    if job.scheme.serves_on_workers:
+        found += [Server(host, "the server of {}") for host in job.plan.hosts]
+    if job.scheme.managed:
+        found.append(Server(job.plan.servers[0], "the scheduler beside {}", manages=True))
     return found
 
 
-def spawn_servers(network: Network, place: Callable[[HostPlan], Place], others: Iterable[Server] = ()) -> dict[int, Server]:
-    """Start the dedicated servers, and these others, by pid."""
-    servers = [*(Server(host) for host in network.plan.servers), *others]
-    return {network.spawn(s.host.rank, partial(run_server, place(s.host), s.manages)): s for s in servers}
-
-
-def spawn_servers_of(network: Network, job: Admitted) -> dict[int, Server]:
-    """Start those of one job, by pid."""
-    servers = [*(Server(host) for host in job.plan.servers), *beside([job])]
-    return {network.spawn(s.host.rank, partial(run_server, place_of(network.plan, job, s.host), s.manages)): s for s in servers}
+def spawn_servers(network: Network, jobs: Iterable[Admitted]) -> dict[int, Server]:
+    """Start all servers of these jobs, by pid."""
+    return {
+        network.spawn(server.host.rank, partial(run_server, place_of(network.plan, job, server.host), server.manages)): server
+        for job in jobs
+        for server in servers_of(job)
+    }
 
 
 def kill_servers(pids: Iterable[int]) -> None:

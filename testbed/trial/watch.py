@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from math import inf
 
 from inalab.hosts.collective import node_name
 from inalab.hosts.messages import Lost
-from inalab.testbed.trial.servers import Server
+from inalab.schemes.scheme import Admitted
+from inalab.testbed.trial.servers import Server, kill_servers, spawn_servers
 from inalab.topologies import isolation
 from inalab.topologies.jobs import JobPlan
 from inalab.topologies.network import Network
@@ -27,16 +29,15 @@ class Watch:
     """Look often; a look costs something only once in EVERY seconds."""
 
     def __init__(
-        self, network: Network, jobs: list[JobPlan], servers: dict[int, Server], spare: Sequence[int] = (), elastic: bool = False
+        self, network: Network, jobs: Sequence[JobPlan], servers: dict[int, Server], spare: Sequence[float] = ()
     ) -> None:  # fmt: skip
-        """`servers` are by pid; they run until SIGTERM. `spare` is how many hosts' of a job may die without ending it; of one that
-        is elastic all may."""
+        """`servers` are by pid; they run until SIGTERM. `spare` is how many of each job may die without ending it."""
         self.network = network
         self.names = {host.name: f"host {host.name}" for host in network.plan.everyone}
+        self.jobs = jobs
         for job in jobs:
             whose = f" of job {job.number}" if len(jobs) > 1 else ""
             self.names |= {h.name: f"{node_name(job.rank(h), job.size)}{whose} (host {h.name})" for h in job.everyone}
-        self.jobs, self.elastic = jobs, elastic
         self.spare = dict(enumerate(spare))  # by job: how many more
         self.follow(servers)
         self.lost: list[Lost] = []  # servers without which their jobs have gone on
@@ -51,8 +52,13 @@ class Watch:
             pid: (job.number, job.rank(s.host))
             for pid, s in servers.items()
             for job in self.jobs
-            if s.host in job.everyone and not s.manages and (s.host in job.servers or self.elastic)
+            if s.host in job.everyone and not s.manages and (s.host in job.servers or self.spare.get(job.number) == inf)
         }
+
+    def replace(self, job: Admitted) -> None:
+        """Kill the servers that are there, whatever they do, and start this job's."""
+        kill_servers(self.servers)
+        self.follow(spawn_servers(self.network, [job]))
 
     def trouble(self) -> str:
         """What has ended that must not, in a sentence; empty if nothing has."""
@@ -79,8 +85,8 @@ class Watch:
                     del running[pid]
                     text = f"{name} {isolation.ending(code)}"
                     job, rank = self.members.get(pid, (-1, -1))
-                    if self.spare.get(job, 0) or (self.elastic and job >= 0):
-                        self.spare[job] = self.spare.get(job, 0) - 1
+                    if self.spare.get(job, 0):
+                        self.spare[job] -= 1
                         self.lost.append(Lost(job, rank, text))
                     else:
                         dead.append(text)

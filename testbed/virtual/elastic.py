@@ -41,7 +41,6 @@ class ElasticJob:
         self.members = Members(network.plan, job, fallback, network.controls, self.time.monotonic, self)
         self.workers: dict[int, _Worker] = {}
         self.dying: dict[int, _Worker] = {}  # whose death on request is not known yet
-        self.stopped: set[int] = set()  # who hangs on request
         self.held: dict[int, list[Callable[[], None]]] = {}  # messages from and to those whom the management network does not reach
 
     def begin(self, at: float) -> None:
@@ -124,18 +123,22 @@ class ElasticJob:
             self.held[worker.rank].append(lambda: self._deliver(worker, order))
         elif not worker.killed:
             worker.orders.take(order)
-            stopped = any(process.stopped for process in self.network.hosts[self.job.plan.hosts[worker.rank].name].processes)
-            if isinstance(order, Halt) and not stopped:
+            if isinstance(order, Halt) and not self._hangs(worker.rank):
                 self.time.after(self.network.moment, self._hear, worker, Alive(worker.rank, order.generation))
 
     def expel(self, rank: int) -> None:
         """By SIGKILL."""
+        requested = self._hangs(rank)
         if (worker := self._end(rank)) is not None:
             worker.lost = True
             how = f"worker {rank} was killed by SIGKILL"
             self.report(Lost(JOB, rank, how))
-            if rank not in self.stopped:
+            if not requested:
                 self.run.lost[rank] = how
+
+    def _hangs(self, rank: int) -> bool:
+        """On request."""
+        return any(process.stopped for process in self.network.hosts[self.job.plan.hosts[rank].name].processes)
 
     def _look(self) -> None:
         self.members.look()

@@ -51,6 +51,7 @@ from inalab.testbed.trial.launch import (
 )
 from inalab.testbed.trial.launch_summary import checked_sums, summary
 from inalab.testbed.trial.processes import with_descendants
+from inalab.testbed.trial.servers import servers_of
 from inalab.testbed.trial.watch import ended
 from inalab.testbed.virtual.trial import VirtualTrial
 from inalab.topologies import isolation
@@ -111,7 +112,7 @@ class ScriptTrial(VirtualTrial):
     def follow(self) -> int:
         """Until all scripts have ended; the first exit code that is not 0."""
         (job,) = self.admitted
-        for server in self.serving_on(job):
+        for server in servers_of(job):
             self._begin_serving(job, server)
         for host in job.plan.hosts:
             self._start(job, host, self._attend)

@@ -39,7 +39,7 @@ from inalab.testbed.trial.injection import Injection
 from inalab.testbed.trial.job_run import JobRun, runs_of, training
 from inalab.testbed.trial.outcome import count, outcome, watched_links
 from inalab.testbed.trial.places import place_of
-from inalab.testbed.trial.servers import Server, beside
+from inalab.testbed.trial.servers import Server, servers_of
 from inalab.testbed.virtual.elastic import NOTICE, ElasticJob
 from inalab.testbed.virtual.frames import HEADERS
 from inalab.testbed.virtual.network import HostEnd, VirtualNetwork
@@ -130,7 +130,7 @@ class VirtualTrial:
                 self.elastic = ElasticJob(self.network, run, job, fallback, trained, self.report, self._serve_anew)
                 self.elastic.begin(self.started)
                 break
-            for server in self.serving_on(job):
+            for server in servers_of(job):
                 self._begin_serving(job, server)
             exact = _Exact(self.time, job.plan.size)
             for host in job.plan.hosts:
@@ -162,10 +162,6 @@ class VirtualTrial:
     def _under_way(self) -> bool:
         """Whether workers train."""
         return not self.elastic.members.over if self.elastic is not None else self.working > 0
-
-    def serving_on(self, job: Admitted) -> list[Server]:
-        """The job's servers, on hosts of their own and on workers'."""
-        return [*(Server(host) for host in job.plan.servers), *beside([job])]
 
     def why(self) -> str:
         """Why workers have failed; empty if none has."""
@@ -199,18 +195,15 @@ class VirtualTrial:
         seconds = 8 * (frame + PHYSICAL_BYTES) / (self.settings.background * 1e6)
         self.time.after(seconds, self._send_background, wire, source, sink, frame)
 
-    # --- faults (testbed.trial.injection.Processes)
+    # --- faults (testbed.trial.injection.Nodes)
 
     def kill(self, node: str) -> None:
         """A worker, or a server."""
         if (process := self.servers.get(node)) is not None:
             self.time.kill(process)
-            (number, rank), *_ = (
-                (job.plan.number, job.plan.rank(host)) for job in self.admitted for host in job.plan.servers if host.name == node
-            )
-            size = self.admitted[number].plan.size
-            how = f"{node_name(rank, size)} was killed on request"
-            self.report(Lost(number, rank, how))
+            job, host = next((job.plan, host) for job in self.admitted for host in job.plan.servers if host.name == node)
+            how = f"{node_name(job.rank(host), job.size)} was killed on request"
+            self.report(Lost(job.number, job.rank(host), how))
             if self.elastic is not None:
                 self.time.after(NOTICE, self.elastic.members.change, how)
         elif self.elastic is not None:
@@ -219,14 +212,10 @@ class VirtualTrial:
     def stop(self, node: str) -> None:
         """Likewise."""
         self.network.hosts[node].stop()
-        if self.elastic is not None and node not in self.servers:
-            self.elastic.stopped.add(self._rank(node))
 
     def go_on(self, node: str) -> None:
         """Likewise."""
         self.network.hosts[node].go_on()
-        if self.elastic is not None and node not in self.servers:
-            self.elastic.stopped.discard(self._rank(node))
 
     def restart(self, node: str) -> None:
         """A worker, or a switch."""
@@ -243,7 +232,7 @@ class VirtualTrial:
         self.elastic.members.switch_back(node)
 
     def cut(self, node: str, on: bool) -> None:
-        """See testbed.trial.injection.Processes, as all that follow."""
+        """See testbed.trial.injection.Nodes, as all that follow."""
         assert self.elastic is not None
         self.elastic.cut(self._rank(node), on)
 
@@ -258,7 +247,7 @@ class VirtualTrial:
         self.servers.clear()
         for driver in self.network.hosts.values():
             driver.epoch = epoch
-        for server in self.serving_on(job):
+        for server in servers_of(job):
             self._begin_serving(job, server)
 
     def _rank(self, node: str) -> int:

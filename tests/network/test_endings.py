@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from inalab.hosts.messages import Forked, Hello, Message, Step
-from inalab.hosts.place import Place
 from inalab.hosts.worker import WorkerSettings, run_worker
+from inalab.schemes.scheme import Admitted
 from inalab.switches.target import Target
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.trial import coordinator as trials
@@ -27,7 +27,6 @@ from inalab.testbed.trial import deployment, workers
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.servers import Server, spawn_servers
 from inalab.topologies.network import MANAGEMENT_ADDRESS, Network
-from inalab.topologies.plan import HostPlan
 from tests.command_line import Command
 from tests.network.leftovers import Leftovers
 from tests.network.running import run_trial
@@ -171,10 +170,10 @@ def strange(words: bytes, often: bool) -> int:
     ("words", "often"), [(b"", False), (b"", True), (b"\0\0\0\x10#CHALLENGE#" * 9, False)], ids=["silent", "trickling", "garbage"]
 )
 def test_strangers_hold_no_join_up(target: Target, monkeypatch: pytest.MonkeyPatch, words: bytes, often: bool) -> None:
-    def strangers_first(network: Network, place: Callable[[HostPlan], Place], others: list[Server]) -> dict[int, Server]:
+    def strangers_first(network: Network, jobs: list[Admitted]) -> dict[int, Server]:
         network.spawn(0, partial(strange, words, often))
         time.sleep(0.5)
-        return spawn_servers(network, place, others)
+        return spawn_servers(network, jobs)
 
     monkeypatch.setattr(deployment, "spawn_servers", strangers_first)
     plain = run_trial(TrialSettings(**{**SMALL, "steps": 2}), 1, target, lambda message: None)
