@@ -20,7 +20,7 @@ from inalab.hosts.training.trainer import TrainingSettings
 
 @dataclass(frozen=True)
 class MemberSettings:
-    """All that a worker has to know: who it is, how to reach the coordinator, what to train, and whether it begins without a model."""
+    """All that a worker has to know: who it is, how to reach the coordinator, what to train, whether it begins without a model."""
 
     rank: int
     workers: int
