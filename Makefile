@@ -27,7 +27,7 @@ $(READY): requirements.lock pyproject.toml setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh setup.sh
 	@touch $@
 
-$(READY_EXTRAS): requirements.lock requirements-extras.lock pyproject.toml setup.sh
+$(READY_EXTRAS): requirements.lock requirements-extras.lock requirements-torchft.lock pyproject.toml setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) EXTRAS=1 sh setup.sh
 	@touch $@ $(READY)
 

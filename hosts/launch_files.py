@@ -6,10 +6,18 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-FOLDER = "INALAB_NOTES"  # the environment variable that names the folder
+FOLDER = "INALAB_NOTES"  # the environment variable that names the folder,
+WORKER = "INALAB_WORKER"  # and the one that has the rank of the script's worker
 REASON = "reason"
 FAILURE = "failure-"  # and the rank
 TALLY = "tally-"  # and the rank
+BROKEN = "broken-"  # and the epoch
+ENDS = "ends"
+
+
+def own_rank() -> int:
+    """Of the worker whose script this process is."""
+    return int(os.environ[WORKER])
 
 
 class LaunchFiles:
@@ -47,6 +55,22 @@ class LaunchFiles:
     def tally(self, rank: int) -> str | None:
         """What the collectives of a rank used, if its script has come to its end."""
         return self._read(f"{TALLY}{rank}")
+
+    def break_group(self, epoch: int, reason: str) -> None:
+        """Leave word for the members of a group why their sums cannot be completed any more."""
+        self._leave(f"{BROKEN}{epoch}", reason)
+
+    def broken(self, epoch: int) -> str | None:
+        """Why not, if there is a reason."""
+        return self._read(f"{BROKEN}{epoch}")
+
+    def leave_ends(self, number: int) -> None:
+        """Leave word of how many workers have ended so far, where the others go on."""
+        self._leave(ENDS, str(number))
+
+    def ends(self) -> int:
+        """How many those are."""
+        return int(self._read(ENDS) or 0)
 
     def _leave(self, name: str, text: str) -> None:
         aside = self.folder / f"{name}.{os.getpid()}"

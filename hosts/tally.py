@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from inalab.hosts.collective import Counters
-from inalab.hosts.launch_files import LaunchFiles
+from inalab.hosts.launch_files import LaunchFiles, own_rank
 from inalab.hosts.sampling import Sample
 
 
@@ -73,7 +72,7 @@ class Tally:
         """Leave it for the launcher, where there is one."""
         notes = LaunchFiles.from_environment()
         if notes.folder.is_dir():
-            notes.leave_tally(int(os.environ["RANK"]), json.dumps(asdict(self)))
+            notes.leave_tally(own_rank(), json.dumps(asdict(self)))
 
 
 def _bytes(tensors: Any) -> int:

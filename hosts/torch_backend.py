@@ -71,6 +71,7 @@ class Options:
     simulation: Simulation | None = None  # in virtual time
     groups: GroupControl | None = None  # who admits groups of some workers
     timeout: timedelta | None = None  # of groups whose own is longer
+    apart: bool = False  # no group has the job's part of the switches
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -110,12 +111,12 @@ class InaProcessGroup(GlooGroup):
         if self._has_job(store) or self._has_own(name):
             self._join(name)
         if options.notes is not None and name:
-            self.by_gloo = Calls(options.notes.folder, f"gloo-{_drawn(PrefixStore('notes', store), rank)}", rank, self.ranks)
+            self.by_gloo = Calls(options.notes.folder, f"gloo-{drawn(PrefixStore('notes', store), rank)}", rank, self.ranks)
 
     def _has_job(self, store: Any) -> bool:
         """Whether it is a group of all workers while no other has the job's part of the switches."""
         member, rank, size = self.place.membership, self.rank(), self.size()
-        if size != member.size:
+        if size != member.size or self.options.apart:
             return False
         if rank != member.rank:
             raise RuntimeError(f"rank {rank} was given to the worker whose place in the network is {member.rank}")
@@ -166,6 +167,8 @@ class InaProcessGroup(GlooGroup):
     def _reason(self) -> str | None:
         """A reason to give up: somebody's, calls that differ, or a sum longer than the group's timeout, which Gloo keeps itself."""
         if self.options.pulse and (reason := self.options.pulse()):
+            return reason
+        if self.own and self.options.notes and (reason := self.options.notes.broken(self.epoch)):
             return reason
         if (calls := self.calls) and (difference := calls.difference()):
             return difference
@@ -333,6 +336,13 @@ class InaProcessGroup(GlooGroup):
             self.by_gloo.close()
             self.by_gloo = None
 
+    def abort(self) -> None:
+        """Give up what is under way, and end."""
+        for channel in self._channels():
+            channel.leaving = "the group was aborted"
+        self.shutdown()
+        self.gloo.abort()
+
     def _leave(self) -> None:
         """The job's part of the switches may be another group's."""
         joined.remove(self)
@@ -350,7 +360,7 @@ def _agree(store: Any, rank: int, size: int, free: bool) -> int:
     return int(store.get("epoch"))
 
 
-def _drawn(store: Any, rank: int) -> str:
+def drawn(store: Any, rank: int) -> str:
     """What no other group of the launch is called, whichever process made it; the same on all workers."""
     if rank == 0:
         store.set("drawn", token_hex(8))

@@ -13,6 +13,7 @@ import gc
 import os
 import select
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+CLONE_NEWUTS = 0x04000000
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_PDEATHSIG = 1
@@ -42,6 +44,12 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     """mount(2). Raises OSError."""
     words = source.encode(), target.encode(), kind.encode() if kind else None, flags, options.encode() or None
     check(_libc.mount(*words), f"mount {target}")
+
+
+def call_host(name: str) -> None:
+    """Have this process's host be called so, for it and for what it starts."""
+    check(_libc.unshare(CLONE_NEWUTS), "unshare")
+    socket.sethostname(name)
 
 
 def enter_network(pid: int) -> None:

@@ -11,6 +11,7 @@ from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.apart import Apart, followed
 from inalab.testbed.trial.capture import Capture
+from inalab.testbed.trial.hosted import Runner
 
 Report = Callable[[Message], None]
 
@@ -45,7 +46,7 @@ class Backend:
         """Begin a trial. Raises TrialError, or SettingsError for what `refuse` has not seen."""
         raise NotImplementedError
 
-    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:
+    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], runner: Runner, check_sums: bool) -> int:
         """Run a PyTorch script for every worker (testbed.trial.launch); the exit code. SettingsError where it cannot."""
         raise SettingsError(f"target {self.name} computes trials, and runs no scripts: choose another target")
 

@@ -18,6 +18,7 @@ from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture
+from inalab.testbed.trial.hosted import Runner
 from inalab.topologies import isolation
 
 MOST_HOSTS = 256  # of a network on one machine
@@ -62,11 +63,11 @@ class Networks(Backend):
 
         return start_trial(settings, seed, self.target(settings.running(), settings.k), capture)
 
-    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:
+    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], runner: Runner, check_sums: bool) -> int:
         from inalab.testbed.trial.launch import launch  # which loads PyTorch
 
         self.refuse(settings)
-        return launch(settings, seed, self.target(settings.running(), settings.k), list(script), torchrun, check_sums)
+        return launch(settings, seed, self.target(settings.running(), settings.k), list(script), runner, check_sums)
 
     def versions(self) -> dict[str, str]:
         return next(iter(self.targets.values())).versions() if self.targets else {}

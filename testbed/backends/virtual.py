@@ -17,6 +17,7 @@ from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
 from inalab.testbed.trial.apart import Apart
 from inalab.testbed.trial.capture import Capture, opened
+from inalab.testbed.trial.hosted import Runner
 from inalab.topologies import isolation
 
 MOST_WORKERS, MOST_RACKS = 1024, 256
@@ -67,14 +68,15 @@ class Virtual(Backend):
         with opened(capture, settings.plan()) as files:
             return Apart(isolation.fork, trial)
 
-    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], torchrun: bool, check_sums: bool) -> int:
+    def launch(self, settings: TrialSettings, seed: int, script: Sequence[str], runner: Runner, check_sums: bool) -> int:
         from inalab.testbed.virtual.script import launch  # which loads PyTorch
 
         self.refuse(settings)
         if settings.faults:
             raise SettingsError("scripts in virtual time have no faults: leave them out, or choose target embedded")
-        if torchrun:
-            raise SettingsError("torchrun starts processes of its own, which know nothing of virtual time: leave --torchrun out")
+        if runner.value:
+            what = f"{runner.value} starts processes of its own, which know nothing of virtual time"
+            raise SettingsError(f"{what}: leave --{runner.value} out")
         return launch(settings, seed, self._library(settings), list(script), check_sums)
 
     def versions(self) -> dict[str, str]:

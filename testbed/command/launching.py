@@ -20,7 +20,10 @@ def launch(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="racks, workers (in each rack), host_rate, k, loss, ...")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="of losses and stragglers")] = 1,
-    torchrun: Annotated[bool, typer.Option(help="start the script by torchrun on each host")] = False,
+    torchrun: Annotated[bool, typer.Option("--torchrun", help="start the script by torchrun on each host")] = False,
+    torchft: Annotated[
+        bool, typer.Option("--torchft", help="each worker is one of torchft's replica groups: the others go on when it dies")
+    ] = False,
     check_sums: Annotated[
         bool, typer.Option("--check-sums", help="compare samples of the scheme's sums with what the workers gave")
     ] = False,
@@ -29,6 +32,7 @@ def launch(
     from inalab.testbed import backends
     from inalab.testbed.plan.effect import refuse_idle
     from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings, named_scheme, parse_overrides
+    from inalab.testbed.trial.hosted import Runner
     from inalab.testbed.trial.launch import refuse_training, with_large_packets
 
     chosen = named_scheme(scheme)
@@ -36,11 +40,15 @@ def launch(
     if "scheme" in given:
         raise SettingsError("the scheme of a launch is chosen by --scheme")
     backend = backends.find(target)
-    settings = make_settings(TrialSettings, {**backend.usual} | given | {"scheme": chosen})
-    refuse_training(settings, torchrun)
+    if torchrun and torchft:
+        raise SettingsError("torchrun and torchft each start the script in their own way: leave one of them out")
+    runner = Runner.TORCHRUN if torchrun else Runner.TORCHFT if torchft else Runner.ITSELF
+    elastic = {"elastic": True} if torchft else {}
+    settings = make_settings(TrialSettings, {**backend.usual} | given | {"scheme": chosen} | elastic)
+    refuse_training(settings, runner)
     settings.check()
     refuse_idle(settings, given)
     settings = with_large_packets(settings, given, backend.largest_k)
     settings.check()
     backend.require()
-    raise typer.Exit(backend.launch(settings, seed, script, torchrun, check_sums))
+    raise typer.Exit(backend.launch(settings, seed, script, runner, check_sums))

@@ -23,13 +23,14 @@ from inalab.testbed.trial.admission import AdmissionError, Admissions
 from inalab.testbed.trial.deployment import Deployment
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.groups import Groups
+from inalab.testbed.trial.hosted import Runner
 from inalab.testbed.trial.processes import with_descendants
 
 OF_LAUNCH = ("die", "hang", "restart", "down", "loss", "rate")  # faults that scripts know nothing of
 DOUBT = 1.0  # seconds after a script's failure in which it may turn out to follow from another one's death
 
 
-def refuse(settings: TrialSettings, torchrun: bool) -> None:
+def refuse(settings: TrialSettings, runner: Runner) -> None:
     """Raise SettingsError for what a launched script cannot have."""
     switches = ["any switch", *settings.plan().switches]
     for fault in settings.faults:
@@ -40,7 +41,7 @@ def refuse(settings: TrialSettings, torchrun: bool) -> None:
             raise SettingsError(f"fault `{fault}`: a script waits for one that hangs for as long as its groups do; give its length")
     if settings.fallback is not None:
         raise SettingsError("fallback is of the project's own training: leave it out")
-    if settings.elastic and torchrun:
+    if settings.elastic and runner is Runner.TORCHRUN:
         raise SettingsError("elastic has the launcher start scripts again, which torchrun does otherwise: leave --torchrun out")
 
 

@@ -28,6 +28,11 @@ class Group:
     left: set[int] = field(default_factory=set)  # members, by their ranks in the group
 
 
+def forms_groups(job: Admitted) -> bool:
+    """Whether the switches admit groups of a job's workers, which have no servers of their own."""
+    return bool(job.scheme.most_jobs(job.settings)) and not job.scheme.servers(job.settings)
+
+
 class Groups:
     """The groups of a job. `controls` are of the switches, by name."""
 
@@ -66,10 +71,20 @@ class Groups:
             if group.admission is not None:
                 self.admissions.remove(group.admission)
 
+    def lose(self, rank: int) -> list[int]:
+        """A worker has ended, and has left all its groups. The epochs of those whose other members are still there."""
+        lacking = []
+        for name, group in list(self.groups.items()):
+            if rank in group.ranks:
+                self.depart(Formation(name, group.ranks, group.ranks.index(rank)))
+                if name in self.groups and group.admission is not None:
+                    lacking.append(group.admission.epoch)
+        return lacking
+
     def _admit(self, formation: Formation) -> Group:
         group = Group(formation.ranks)
-        scheme, settings = self.job.scheme, self.job.settings
-        if not scheme.most_jobs(settings) or scheme.servers(settings):
+        scheme = self.job.scheme
+        if not forms_groups(self.job):
             group.refusal = f"scheme {scheme.name} has no groups of its own"
             return group
         hosts = [self.job.plan.hosts[rank] for rank in formation.ranks]

@@ -15,27 +15,40 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from inalab.hosts.launch_files import LaunchFiles
+from inalab.hosts.launch_files import LaunchFiles, own_rank
 
 CAUSE_SECONDS = 1.0
 GLOO_THREADS = "pt_gloo"  # how their names begin
 IDLE_CHECKS, IDLE_TIMEOUT = 3, 5.0  # in a row; seconds
 
 
-def on_host(writer: int, given: dict[str, str], script: list[str], torchrun: bool) -> int:
+class Runner(Enum):
+    """What runs a script on each host."""
+
+    ITSELF = ""
+    TORCHRUN = "torchrun"  # which starts an interpreter of its own
+    TORCHFT = "torchft"  # as a replica group of its own (hosts.torchft_group)
+
+
+def on_host(writer: int, given: dict[str, str], script: list[str], runner: Runner = Runner.ITSELF) -> int:
     """Run the script with its output in the pipe `writer` and `given` in its environment; the exit code.
 
-    torch is loaded already, except below torchrun, which starts an interpreter of its own.
+    torch is loaded already, except below torchrun.
     """
     os.dup2(writer, 1)
     os.dup2(writer, 2)
     os.environ.update(given)
-    if torchrun:
+    if runner is Runner.TORCHRUN:
         return _below_torchrun(given, script)
+    if runner is Runner.TORCHFT:
+        from inalab.testbed.trial import torchft_launch  # which loads torchft
+
+        torchft_launch.begin()
     return _to_the_end(script)
 
 
@@ -127,7 +140,7 @@ def run(script: list[str]) -> int:
     else:
         return 0
     sys.stdout.flush()
-    LaunchFiles.from_environment().fail(int(os.environ["RANK"]), wording)
+    LaunchFiles.from_environment().fail(own_rank(), wording)
     return 1
 
 
@@ -144,7 +157,7 @@ def _told(error: BaseException, script: str) -> str:
         return f"{where}AggregationError: {error}"
     if (place := os.environ.get(PLACE)) and (reason := explain(error, Place.loads(place))):
         cause = f" ({found})" if (found := _cause()) else ""
-        return f"{where}worker {os.environ['RANK']}: a collective over Gloo cannot be completed: {reason}{cause}"
+        return f"{where}worker {own_rank()}: a collective over Gloo cannot be completed: {reason}{cause}"
     return "".join(traceback.format_exception(type(error), error, _from(script, error.__traceback__))).rstrip()
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from inalab.hosts.collective import workers
-from inalab.hosts.launch_files import FOLDER, LaunchFiles
+from inalab.hosts.launch_files import FOLDER, WORKER, LaunchFiles
 from inalab.hosts.sampling import SEED
 from inalab.hosts.tally import Tally
 from inalab.hosts.torch_backend import PLACE
@@ -31,13 +31,13 @@ from inalab.switches.target import SwitchError, Target
 from inalab.testbed.plan.described import described
 from inalab.testbed.plan.faults import drawn
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.testbed.trial import discovery, elastic_launch, validity
+from inalab.testbed.trial import discovery, elastic_launch, torchft_launch, validity
 from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.trial.deployment import Deployment, deployed
 from inalab.testbed.trial.elastic_launch import Incarnations
 from inalab.testbed.trial.errors import TrialError
 from inalab.testbed.trial.groups import Groups, GroupService
-from inalab.testbed.trial.hosted import on_host
+from inalab.testbed.trial.hosted import Runner, on_host
 from inalab.testbed.trial.injection import Injection
 from inalab.testbed.trial.launch_summary import checked_sums, summary
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
@@ -58,16 +58,18 @@ GRACE = 10.0  # seconds that the others have to end after one has failed
 MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum with it then gives up
 
 
-def launch(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool, check_sums: bool) -> int:
+def launch(settings: TrialSettings, seed: int, target: Target, script: list[str], runner: Runner, check_sums: bool) -> int:
     """Run a script with its arguments on every host; what they print comes with their ranks. The first exit code that is not 0.
 
     With `check_sums` it is 1, too, if the script ended well and the scheme gave a worker a sum that is none: see hosts.sampling.
     """
     check_script(Path(script[0]))
     say(opening(settings))
-    if not torchrun:
+    if runner is not Runner.TORCHRUN:
         importlib.import_module(OF_DDP)
-    pid = isolation.start(partial(_inside, settings, seed, target, script, torchrun, check_sums))
+    if runner is Runner.TORCHFT:
+        torchft_launch.require(settings.admitted(settings.plan())[0])
+    pid = isolation.start(partial(_inside, settings, seed, target, script, runner, check_sums))
     try:
         return isolation.wait(pid)
     except BaseException:
@@ -83,9 +85,9 @@ def opening(settings: TrialSettings) -> str:
     return described([settings]) + packets
 
 
-def refuse_training(settings: TrialSettings, torchrun: bool = False) -> None:
+def refuse_training(settings: TrialSettings, runner: Runner = Runner.ITSELF) -> None:
     """Raise SettingsError for what is of the project's own training."""
-    elastic_launch.refuse(settings, torchrun)
+    elastic_launch.refuse(settings, runner)
     if unknown := settings.beyond_default(OF_TRAINING):
         raise SettingsError(f"{', '.join(unknown)} is of the project's own training: a script that is launched knows nothing of it")
     if not settings.of_scheme().sums:
@@ -128,18 +130,19 @@ def environment(
     """
     job = job or settings.admitted(plan)[0]
     meeting = rendezvous(job.plan, host, gloo_measured=True)
-    place = place_of(plan, job, host)
+    place, rank = place_of(plan, job, host), str(job.plan.rank(host))
     pace = {"compute_ms": settings.compute_ms, "seed": seed, "rank": host.rank, "straggler": asdict(settings.straggler_model())}
     return {
-        PLACE: place.dumps(), "RANK": str(job.plan.rank(host)), "WORLD_SIZE": str(job.plan.size), "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
+        PLACE: place.dumps(), WORKER: rank, "RANK": rank, "WORLD_SIZE": str(job.plan.size),
+        "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": meeting.address, "MASTER_PORT": str(meeting.port),
         MEETING: f"{meeting.address}:{meeting.port}",
         "GLOO_SOCKET_IFNAME": meeting.interface, "OMP_NUM_THREADS": "1", VARIABLE: json.dumps(pace),
         **({SEED: str(seed)} if check_sums else {}),
     }  # fmt: skip
 
 
-def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str], torchrun: bool, check_sums: bool) -> int:
+def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str], runner: Runner, check_sums: bool) -> int:
     """The first process of the network's namespaces."""
     plan = settings.plan()
     commands = commands_for(settings, plan, seed)
@@ -147,10 +150,10 @@ def _inside(settings: TrialSettings, seed: int, target: Target, script: list[str
         discovery.announce(settings)
         notes = LaunchFiles(Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")))  # it ends with the namespaces
         with deployed(plan, settings.admitted(plan), target, commands, seed) as deployment:
-            launched = _Launch(deployment, settings, seed, notes, check_sums)
+            launched = _Launch(deployment, settings, seed, notes, check_sums, runner)
             carried = LinkBytes(deployment.network, {"hosts": plan.links_above(host.name for host in plan.hosts)})
             load, begun = LoadMeter.of(deployment.network), time.monotonic()
-            code = launched.run(script, torchrun, load.sample)
+            code = launched.run(script, load.sample)
             took, busy = time.monotonic() - begun, validity.saturation(load.metrics())
         tallies = launched.tallies()
         for sentence in summary(list(tallies.values()), settings, carried.metrics()["hosts"], took, busy) if code == 0 else ():
@@ -193,22 +196,27 @@ class Failures:
 class _Launch:
     """A script under way on all hosts, seen from inside the network's namespaces."""
 
-    def __init__(self, deployment: Deployment, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool) -> None:
+    def __init__(
+        self, deployment: Deployment, settings: TrialSettings, seed: int, notes: LaunchFiles, check_sums: bool,
+        runner: Runner = Runner.ITSELF,
+    ) -> None:  # fmt: skip
         self.deployment, self.network = deployment, deployment.network
         self.settings, self.seed, self.check_sums = settings, seed, check_sums
-        self.incarnations = Incarnations(deployment, notes.folder) if settings.elastic else None
+        self.runner, self.script = runner, list[str]()  # the latter with its arguments
+        begins_again = settings.elastic and runner is not Runner.TORCHFT
+        self.incarnations = Incarnations(deployment, notes.folder) if begins_again else None
         groups = self.incarnations.groups if self.incarnations else Groups(self.network.plan, self.job, self.network.controls)
         self.groups = GroupService(groups, notes.folder)
         self.notes = self.incarnations.notes if self.incarnations else notes
         self.ranks: dict[int, int] = {}  # of the workers that run, by pid
         self.outputs = selectors.DefaultSelector()
         self.failed = 0  # the exit code of what failed first
+        self.ended_badly = 0  # likewise, of a worker without which the others have gone on
         self.cause = ""
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
         self.failures = Failures(self.notes, range(self.job.plan.size))
         self.processes = TrialProcesses(self._pids, self._begin_again, lambda node: None, lambda: self.network)
-        self.script: tuple[list[str], bool] = [], False  # with its arguments, and whether torchrun starts it
         self.doubted: tuple[float, str, int] | None = None  # a failure that may follow from another one: when, and how
 
     @property
@@ -216,10 +224,12 @@ class _Launch:
         """With the members that it has now."""
         return self.incarnations.job if self.incarnations else self.deployment.admitted[0]
 
-    def run(self, script: list[str], torchrun: bool, look: Callable[[], None]) -> int:
+    def run(self, script: list[str], look: Callable[[], None]) -> int:
         """The first exit code that is not 0. It calls `look` several times a second."""
         watch = self.watch = self.deployment.watch(self.deployment.spawn_servers(), self.settings.elastic)
-        self.script = script, torchrun
+        self.script = script
+        if self.runner is Runner.TORCHFT:
+            watch.background[torchft_launch.start_lighthouse()] = "torchft's lighthouse"
         for host in self.network.plan.hosts:
             self._start(host)
         faults, controls = drawn(self.settings.faults, self.network.plan, self.seed), self.network.controls
@@ -250,7 +260,7 @@ class _Launch:
         if (left := injection.unfinished()) and not self.failed:
             say(f"the scripts ended before the fault `{left}` did")
         self.groups.close()
-        return self.failed
+        return self.failed or self.ended_badly
 
     def tallies(self) -> dict[int, Tally]:
         """What the workers' collectives used, by rank, of those that have come to their end."""
@@ -261,7 +271,9 @@ class _Launch:
         reader, writer = os.pipe()
         given = environment(self.settings, self.network.plan, host, self.seed, self.check_sums, self.job)
         given |= {FOLDER: str(self.notes.folder)}
-        self.ranks[self.network.spawn(host.rank, partial(on_host, writer, given, *self.script))] = host.rank
+        if self.runner is Runner.TORCHFT:
+            given = torchft_launch.environment(given, host.management_ip)
+        self.ranks[self.network.spawn(host.rank, partial(on_host, writer, given, self.script, self.runner))] = host.rank
         os.close(writer)
         self.outputs.register(reader, selectors.EVENT_READ, [host.rank, b""])
 
@@ -274,8 +286,11 @@ class _Launch:
 
     def _begin_again(self, node: str) -> None:
         """A worker has come, whether it was there before or not."""
-        assert self.incarnations is not None
         rank = next(host.rank for host in self.network.plan.hosts if host.name == node)
+        if self.incarnations is None:
+            say(f"worker {rank} has come")
+            self._start(self.network.plan.hosts[rank])
+            return
         self.incarnations.members.add(rank)
         self._begin_all_again(f"worker {rank} has come")
 
@@ -303,7 +318,9 @@ class _Launch:
             if (code := ended(pid)) is not None:
                 del self.ranks[pid]
                 how = f"worker {rank} {isolation.ending(code)}"
-                if self.incarnations and code < 0 and not self.failed:
+                if self.runner is Runner.TORCHFT and not self.failed:
+                    self._go_on_without(rank, how, code)
+                elif self.incarnations and code < 0 and not self.failed:
                     lost[rank] = how
                 elif self.incarnations and code and not self.failed:
                     self.doubted = self.doubted or (time.monotonic(), how, code)
@@ -323,6 +340,18 @@ class _Launch:
             self.doubted = None
         if self.ranks and self.departed and time.monotonic() - self.departed[0] > MISSED:
             self.notes.give_up(f"worker {self.departed[1]} has ended")
+
+    def _go_on_without(self, rank: int, how: str, code: int) -> None:
+        """A replica group has ended. Its death counts as a failure unless it was requested, or nobody is left."""
+        self.notes.leave_ends(self.notes.ends() + 1)
+        for epoch in self.groups.groups.lose(rank):
+            self.notes.break_group(epoch, how)
+        requested = self.processes.asked(self.network.plan.hosts[rank].name)
+        if code and not self.ranks:
+            self._fail(how, code if code > 0 else 128 - code)
+        elif code:
+            say(f"{how}: the others go on")
+            self.ended_badly = self.ended_badly or (0 if requested else code if code > 0 else 128 - code)
 
     def _fail(self, cause: str, code: int) -> None:
         """Tell the first failure, also to the survivors, who have some time to say what they saw. The others follow from it."""

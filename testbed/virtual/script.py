@@ -77,7 +77,7 @@ class Script:
     def _run(self, connection: Connection, writer: int, given: dict[str, str], script: list[str]) -> int:
         self.connection.close()
         virtual_script.begin(connection)
-        return on_host(writer, given, script, torchrun=False)
+        return on_host(writer, given, script)
 
     def sleeps(self) -> bool:
         """Whether none of its threads, nor of its children's, runs or could."""

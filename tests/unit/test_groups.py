@@ -119,6 +119,18 @@ def test_nothing_is_left_of_a_group_once_all_members_have_gone(net: Net) -> None
     assert {p.membership.job for p in formed(net, "c", (0, 1))} == {1}
 
 
+def test_a_worker_that_ends_has_left_its_groups_and_leaves_them_broken(net: Net) -> None:
+    before = net.entries()
+    epochs = {
+        name: net.groups.form(Formation(name, ranks, 0)).epoch for name, ranks in {"a": (0, 1), "b": (1, 3), "c": (0, 2)}.items()
+    }
+    assert net.groups.lose(1) == [epochs["a"], epochs["b"]]
+    net.groups.depart(Formation("a", (0, 1), 0))
+    assert net.groups.lose(3) == [] and net.groups.lose(1) == []
+    leave(net, "c", (0, 2))
+    assert net.entries() == before
+
+
 def test_what_the_switches_cannot_hold_is_refused_on_all_members_alike(net: Net) -> None:
     for number in range(1, 16):
         formed(net, f"{number}", (0, 1))

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from inalab.hosts import torch_backend
 from inalab.hosts.collective import AggregationError, Counters, Membership
-from inalab.hosts.launch_files import FOLDER, LaunchFiles
+from inalab.hosts.launch_files import FOLDER, WORKER, LaunchFiles
 from inalab.hosts.place import Place
 from inalab.hosts.sampling import SEED
 from inalab.hosts.tally import Tally
@@ -31,6 +31,7 @@ from inalab.testbed.backends.networks import Networks
 from inalab.testbed.command import cli
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial import hosted, launch
+from inalab.testbed.trial.hosted import Runner
 from inalab.testbed.trial.launch import check_script, refuse_training
 from inalab.testbed.trial.places import RENDEZVOUS_PORT
 from tests.fake_network import Clock
@@ -117,8 +118,8 @@ def test_the_command_hands_on_what_it_was_given(monkeypatch: pytest.MonkeyPatch)
         "3",
     ]
     done = CliRunner().invoke(cli.application, words)
-    ((settings, seed, _, script, torchrun, check_sums),) = launched
-    assert (done.exit_code, settings.scheme, settings.workers, seed, torchrun, check_sums) == (7, "gloo", 2, 5, True, True)
+    ((settings, seed, _, script, runner, check_sums),) = launched
+    assert (done.exit_code, settings.scheme, settings.workers, seed, runner, check_sums) == (7, "gloo", 2, 5, Runner.TORCHRUN, True)
     assert script == ["x.py", "--seed", "3"]
 
 
@@ -138,10 +139,10 @@ def test_a_network_ends_with_the_command(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(launch.isolation, "wait", wait)
     monkeypatch.setattr(launch.os, "kill", lambda pid, how: done.append((how, pid)))
     target: Any = None
-    assert launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True, check_sums=False) == 3
+    assert launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], runner=Runner.TORCHRUN, check_sums=False) == 3
     assert done.pop() == ("wait", 4711)
     with pytest.raises(KeyboardInterrupt):
-        launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], torchrun=True, check_sums=False)
+        launch.launch(TrialSettings(), 1, target, [str(tmp_path / "x.py")], runner=Runner.TORCHRUN, check_sums=False)
     assert done == [("wait", 4711), (signal.SIGKILL, 4711), ("wait", 4711)]
 
 
@@ -170,7 +171,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchFil
     folder.mkdir()
     monkeypatch.setenv(FOLDER, str(folder))
     monkeypatch.setenv(PLACE, PLACED.dumps())
-    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv(WORKER, "1")
     monkeypatch.setattr(hosted, "CAUSE_SECONDS", 0.0)
     yield LaunchFiles(folder)
 

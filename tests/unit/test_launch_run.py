@@ -71,7 +71,7 @@ class Hosts:
         jobs = self.settings.admitted(self.plan)
         deployment: Any = SimpleNamespace(network=self, spawn_servers=dict, watch=lambda servers, elastic: watch, admitted=jobs)
         launched = _Launch(deployment, self.settings, 1, self.notes, False)
-        return launched.run(["train.py"], False, lambda: None), launched
+        return launched.run(["train.py"], lambda: None), launched
 
 
 Make = Callable[..., Hosts]
