@@ -207,6 +207,11 @@ def _exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
+def of_shell(code: int) -> int:
+    """An exit code as a shell has it: a signal, which is a negative number in Python, is 128 and more."""
+    return code if code >= 0 else 128 - code
+
+
 def ending(code: int) -> str:
     """An exit code in words. A signal is a negative number, as Python has it, or 128 and more, as a shell has it."""
     number = -code if code < 0 else code - 128

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from inalab.hosts.launch_files import LaunchFiles, own_rank
+from inalab.topologies import isolation
 
 CAUSE_SECONDS = 1.0
 GLOO_THREADS = "pt_gloo"  # how their names begin
@@ -64,7 +65,7 @@ def _below_torchrun(given: dict[str, str], script: list[str]) -> int:
         torchrun.run(torchrun.parse_args([*where, "-m", "inalab.testbed.trial.hosted", *script]))  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
         code = error.get_first_failure()[1].exitcode
-        return code if code >= 0 else 128 - code
+        return isolation.of_shell(code)
     return 0
 
 

@@ -325,7 +325,7 @@ class _Launch:
                 elif self.incarnations and code and not self.failed:
                     self.doubted = self.doubted or (time.monotonic(), how, code)
                 elif code:
-                    self._fail(how, code if code > 0 else 128 - code)
+                    self._fail(how, isolation.of_shell(code))
                 elif self.departed is None:
                     self.departed = time.monotonic(), rank
         if lost and self.incarnations:
@@ -348,10 +348,10 @@ class _Launch:
             self.notes.break_group(epoch, how)
         requested = self.processes.asked(self.network.plan.hosts[rank].name)
         if code and not self.ranks:
-            self._fail(how, code if code > 0 else 128 - code)
+            self._fail(how, isolation.of_shell(code))
         elif code:
             say(f"{how}: the others go on")
-            self.ended_badly = self.ended_badly or (0 if requested else code if code > 0 else 128 - code)
+            self.ended_badly = self.ended_badly or (0 if requested else isolation.of_shell(code))
 
     def _fail(self, cause: str, code: int) -> None:
         """Tell the first failure, also to the survivors, who have some time to say what they saw. The others follow from it."""

@@ -270,7 +270,7 @@ class ScriptTrial(VirtualTrial):
         self.working -= 1
         if script.code and not self.failed:
             rank, code = self._first_failure(script.rank, script.code)
-            self.failed = code if code > 0 else 128 - code
+            self.failed = isolation.of_shell(code)
             self.why_ended = f"worker {rank} {isolation.ending(code)}"
             self.deadline = time.monotonic() + GRACE
             self.notes.give_up(self.why_ended)
