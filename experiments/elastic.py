@@ -90,7 +90,7 @@ def parts(trial: Record, number: int) -> dict[str, float]:
         "notice": noticed - max(fault, done),
         "agree": change["agreed"] - noticed,
         "reconfigure": change["installed"] - change["agreed"],
-        "heal": change["joined"] - change["installed"],
+        "heal": change.get("joined", float("nan")) - change["installed"],
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -46,20 +48,28 @@ class Network:
             raise SwitchError(self._ending(name)) from None
 
     def restart(self, name: str) -> None:
-        """End a switch's process, and begin another one that is told the same. SwitchError where that does not start."""
-        self.controls[name].close()
-        switch = self.switch(name)
-        switch.stop(deleteIntfs=False)
-        switch.start([])
+        """End a switch's process, if it runs, and begin one that is told the same. SwitchError where that does not start."""
+        if name in self.controls:
+            self.controls.pop(name).close()
+            self.switch(name).stop(deleteIntfs=False)
+        self.switch(name).start([])
         self.controls[name] = self._control(name, self.commands[name])
+
+    def kill(self, name: str) -> None:
+        """End a switch's process for good, or until it is restarted. Nothing controls it then."""
+        self.controls.pop(name).close()
+        switch = self.switch(name)
+        if (pid := switch.dataplane()) is not None:
+            os.kill(pid, signal.SIGKILL)
+        switch.stop(deleteIntfs=False)
 
     def switch(self, name: str) -> RunningSwitch:
         """A switch's node."""
         return self.mininet.get(name)  # type: ignore[no-any-return]
 
     def dead_switches(self) -> list[str]:
-        """A sentence for each switch that has ended: how, and its last words."""
-        return [self._ending(name) for name in self.plan.switches if self.switch(name).exit_code() is not None]
+        """A sentence for each switch that has ended, and was not killed: how, and its last words."""
+        return [self._ending(name) for name in self.controls if self.switch(name).exit_code() is not None]
 
     def _ending(self, name: str) -> str:
         switch = self.switch(name)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inalab.hosts.collective import AggregationError, Counters, Membership, Sum, Summing, node_name
+from inalab.hosts.collective import NEVER, AggregationError, Counters, Membership, Sum, Summing, node_name
 from inalab.hosts.floats import add
 from inalab.hosts.tcp.connection import Meeting, MeetingError, count_segments
 from inalab.hosts.tcp.group import Group
@@ -38,6 +38,7 @@ class Node:
         self.counters = Counters()
         self.connections = meeting.connections
         self.unannounced: set[int] = set()  # partners that have not announced what they sum
+        self.interrupt = NEVER  # a descriptor that is readable when there may be a reason to give up
         if self.pulse is not None:
             for made in self.connections.values():
                 made.notice_silence(self.patience)
@@ -98,9 +99,14 @@ class Node:
         self.counters.bytes_received += sum(len(part) for parts in coming.values() for part in parts)
         heard_at = self.driver.monotonic()
         with self.driver.selector() as waiting:
+            if self.interrupt != NEVER:
+                waiting.register(self.interrupt, selectors.EVENT_READ, NEVER)
             while leaving or coming:
                 self._watch(waiting, leaving, coming)
-                if ready := waiting.select(min(PULSE, self.patience)):
+                ready = [
+                    (key, events) for key, events in waiting.select(min(PULSE, self.patience)) if not self._interrupts(waiting, key)
+                ]
+                if ready:
                     heard_at = self.driver.monotonic()
                 elif reason := self._out_of_patience(self.driver.monotonic() - heard_at):
                     silent = ", ".join(map(self._name, sorted(coming or leaving)))
@@ -114,9 +120,16 @@ class Node:
                     except OSError as error:
                         raise self._error(f"step {number}: {self._name(key.data)} is gone: {error}") from None
 
+    def _interrupts(self, waiting: selectors.BaseSelector, key: selectors.SelectorKey) -> bool:
+        """Whether it is the interrupt that is ready, which then has been noticed."""
+        if key.data == NEVER:
+            waiting.unregister(self.interrupt)
+            self.interrupt = NEVER
+        return bool(key.data == NEVER)
+
     def _watch(self, waiting: selectors.BaseSelector, leaving: dict[int, Parts], coming: dict[int, Parts]) -> None:
         """Wait for what there still is to send to or to receive from each partner, and for no other."""
-        for rank in {key.data for key in waiting.get_map().values()} - leaving.keys() - coming.keys():
+        for rank in {key.data for key in waiting.get_map().values()} - leaving.keys() - coming.keys() - {NEVER}:
             waiting.unregister(self.connections[rank])
         for rank in leaving.keys() | coming.keys():
             wanted = selectors.EVENT_WRITE * (rank in leaving) | selectors.EVENT_READ * (rank in coming)
@@ -173,6 +186,7 @@ class Pairwise(Node, Summing):
         """Nothing: a sum has the connections for itself."""
 
     def _advance(self, started: Sum, interrupt: int) -> None:
+        self.interrupt = interrupt
         started.end(self._sum(started.flat, started.empties))
 
     def _sum(self, flat: NDArray[Any], empties: int) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """Faults as data: what happens to whom, and when. `die h3 at 2; restart h3 at 4` is a schedule of two.
 
-die     the process of a worker's host, or of a server (s0), gets SIGKILL
+die     the process of a worker's host, of a server (s0) or of a switch gets SIGKILL. Nothing crosses a switch that has died
 hang    likewise SIGSTOP, and SIGCONT after `for` seconds, if that is set
 restart  a worker, or a switch, begins again with nothing; what runs is killed before. A switch forwards packets at once, and admits
          jobs after `for` seconds, if that is set
@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from inalab.topologies.plan import NetworkPlan
 
 WORDS = {
-    "die": "worker server",
+    "die": "worker server switch",
     "hang": "worker server",
     "restart": "worker switch",
     "slow": "worker",

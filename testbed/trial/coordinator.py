@@ -66,7 +66,7 @@ class _Trial:
         self.plan = settings.plan()
         self.admitted, self.running = settings.admitted(self.plan), settings.running()
         self.jobs = runs_of(settings, self.admitted)
-        self.processes = TrialProcesses(self._pids, self._restart, self._return, lambda: self.deployment.network)
+        self.processes = TrialProcesses(self._pids, self._restart, self._return, self._die, lambda: self.deployment.network)
         self.workers: Workers | ElasticWorkers = Workers(self.jobs, sender)
         if settings.elastic:
             fallback, asked = settings.fallen_back(self.plan), self.processes.asked
@@ -138,6 +138,12 @@ class _Trial:
             self.workers.members.switch_lost(node)
             return
         self.workers.begin_again(next(rank for rank, host in enumerate(self.jobs[0].plan.hosts) if host.name == node))
+
+    def _die(self, switch: str) -> None:
+        """Nothing crosses it any more."""
+        assert isinstance(self.workers, ElasticWorkers)
+        self.deployment.network.kill(switch)
+        self.workers.members.switch_died(switch)
 
     def _return(self, node: str) -> None:
         """A switch that has restarted admits jobs again."""

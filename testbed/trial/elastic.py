@@ -38,6 +38,7 @@ class ElasticWorkers:
         self.run, self.job, self.fallback, self.sender, self.requested = run, job, fallback, sender, requested
         self.members: Members
         self.pids: dict[int, Key] = {}  # that run
+        self.excused: set[int] = set()  # ranks of those who were killed because of a fault of the schedule
         self.connections: dict[int, Connection] = {}  # by rank
         self.unknown: list[Connection] = []  # whose worker has not said hello
 
@@ -146,7 +147,9 @@ class ElasticWorkers:
 
     def _lose(self, rank: int, how: str) -> None:
         self.sender.send(Lost(JOB, rank, how))
-        if not self.requested(self.run.plan.hosts[rank].name) and not self.members.over:
+        requested = self.requested(self.run.plan.hosts[rank].name) or rank in self.excused
+        self.excused.discard(rank)
+        if not requested and not self.members.over:
             self.run.lost[rank] = how
         self.members.lose(rank, how)
 
@@ -161,8 +164,10 @@ class ElasticWorkers:
         """New processes of all servers, which learn the epoch from the workers."""
         self.watching.replace(job)
 
-    def expel(self, rank: int) -> None:
+    def expel(self, rank: int, requested: bool = False) -> None:
         """By SIGKILL."""
+        if requested:
+            self.excused.add(rank)
         for pid in self._pids_of(rank):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

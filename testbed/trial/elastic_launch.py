@@ -35,7 +35,7 @@ def refuse(settings: TrialSettings, runner: Runner) -> None:
     switches = ["any switch", *settings.plan().switches]
     for fault in settings.faults:
         of_switch = fault.whom in switches
-        if fault.what not in OF_LAUNCH or (fault.what == "restart" and of_switch) or fault.step is not None:
+        if fault.what not in OF_LAUNCH or (fault.what in ("die", "restart") and of_switch) or fault.step is not None:
             raise SettingsError(f"fault `{fault}` is of the project's own training: a script that is launched knows nothing of it")
         if fault.what == "hang" and fault.lasts is None:
             raise SettingsError(f"fault `{fault}`: a script waits for one that hangs for as long as its groups do; give its length")

@@ -146,7 +146,8 @@ class Injection:
     def _lose(self, name: str, loss: Loss | None) -> None:
         """Have the switch at a link's upper end lose its packets, or no more."""
         link = self._link(name)
-        control = self.controls[link.upper]
+        if (control := self.controls.get(link.upper)) is None:
+            return  # it has died: nothing crosses it anyway
         for direction in range(len(DIRECTIONS)):
             if loss is not None:
                 for line in prepare_loss(direction, link.upper_port, loss, link_seed(self.seed, link.number, direction)):

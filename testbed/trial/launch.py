@@ -216,7 +216,7 @@ class _Launch:
         self.deadline = float("inf")  # for the survivors
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
         self.failures = Failures(self.notes, range(self.job.plan.size))
-        self.processes = TrialProcesses(self._pids, self._begin_again, lambda node: None, lambda: self.network)
+        self.processes = TrialProcesses(self._pids, self._begin_again, lambda node: None, lambda node: None, lambda: self.network)
         self.doubted: tuple[float, str, int] | None = None  # a failure that may follow from another one: when, and how
 
     @property

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
+import networkx as nx
+
 from inalab.hosts.messages import Alive, Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order
 from inalab.hosts.place import Place
 from inalab.schemes.scheme import Admitted
@@ -41,9 +43,11 @@ class Change:
     steps: int = 0  # whose sums all have then
 
     def since(self, start: float) -> dict[str, object]:
-        """As trials.jsonl has it: seconds since the training's start."""
-        times = {name: round(getattr(self, name) - start, 6) for name in ("noticed", "agreed", "installed", "joined")}
-        return asdict(self) | times
+        """As trials.jsonl has it: seconds since the training's start, of what has happened. A next change may come before all have
+        joined."""
+        kept = asdict(self)
+        times = {name: kept.pop(name) for name in ("noticed", "agreed", "installed", "joined")}
+        return kept | {name: round(at - start, 6) for name, at in times.items() if at}
 
 
 class Processes(Protocol):
@@ -53,8 +57,8 @@ class Processes(Protocol):
         """Send an order to a worker. One that does not come through is of a worker that is found out to be lost."""
         ...
 
-    def expel(self, rank: int) -> None:
-        """End a worker that hangs."""
+    def expel(self, rank: int, requested: bool = False) -> None:
+        """End a worker that hangs, or that a fault on request has cut off."""
         ...
 
     def serve(self, job: Admitted, epoch: int) -> None:
@@ -71,7 +75,10 @@ class Members:
     ) -> None:  # fmt: skip
         self.plan, self.job, self.fallback, self.clock, self.processes = plan, job, fallback, clock, processes
         self.admissions = Admissions(plan, job, controls)
-        self.away: set[str] = set()  # switches that admit no jobs
+        self.away: set[str] = set()  # switches that admit no jobs,
+        self.dead: set[str] = set()  # and those that nothing crosses
+        self.links = nx.Graph([(link.lower, link.upper) for link in plan.links])
+        self.outside: set[int] = set()  # newcomers that the others cannot reach
         self.roster = Roster.of(job.plan.size)
         self.places: dict[int, Place] = {}  # of the current generation, by rank in the job
         self.current = job  # as the current generation has it
@@ -102,7 +109,7 @@ class Members:
             case Hello(rank=rank):
                 self.greeted.add(rank)
                 if self.places:
-                    self.roster.come(rank)
+                    self._come(rank)
             case Joined(rank, generation) if generation == self.roster.current.number:
                 self._join(rank)
             case Done(rank=rank) if rank in self.joined and not self.roster.halting:
@@ -117,6 +124,7 @@ class Members:
     def lose(self, rank: int, why: str) -> None:
         """A worker's process has ended."""
         self.greeted.discard(rank)
+        self.outside.discard(rank)
         self.roster.lose(rank, why)
         self._go_on()
 
@@ -125,9 +133,43 @@ class Members:
         self.roster.change(why)
         self._go_on()
 
+    def switch_died(self, name: str) -> None:
+        """Nothing crosses a switch any more. The part of the network goes on that has most members; of equal ones, the first."""
+        self.dead.add(name)
+        self.admissions.forget(name)
+        part = self._part()
+        for rank in sorted(rank for rank in self.roster.living if self.job.plan.hosts[rank].name not in part):
+            self.processes.expel(rank, requested=True)
+            self.lose(rank, f"switch {name} has died, and worker {rank} is cut off")
+        if lost := [host.name for host in self.job.plan.servers if host.name not in part]:
+            raise TrialError(f"the job cannot go on: switch {name} has died, and server {lost[0]} is cut off")
+        self.change(f"switch {name} has died")
+
+    def _part(self) -> set[str]:
+        """The nodes of the part of the network that goes on."""
+        there = self.links.subgraph(set(self.links) - self.dead)
+        names = {self.job.plan.hosts[rank].name: rank for rank in self.roster.living}
+
+        def members(part: set[str]) -> tuple[int, int]:
+            ranks = [names[node] for node in part if node in names]
+            return len(ranks), -min(ranks, default=0)
+
+        return max(nx.connected_components(there), key=members)
+
+    def _come(self, rank: int) -> None:
+        """A newcomer waits, at least until the others reach it."""
+        if self.job.plan.hosts[rank].name in self._part():
+            self.roster.come(rank)
+        else:
+            self.outside.add(rank)
+
     def switch_lost(self, name: str) -> None:
         """A switch has restarted with nothing, and admits no jobs."""
         self.admissions.forget(name)
+        self.dead.discard(name)
+        waiting, self.outside = self.outside, set()
+        for rank in sorted(waiting):
+            self._come(rank)
         if self.job.scheme.program:
             self.away.add(name)
             self.change(f"switch {name} has restarted")

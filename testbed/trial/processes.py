@@ -17,15 +17,15 @@ if TYPE_CHECKING:  # in virtual time there is no Mininet
 
 
 class TrialProcesses:
-    """`pids_of` has the processes on a node, a worker's and servers'. `restart` begins a worker or a switch again, and `back` has
-    the switch admit jobs."""
+    """`pids_of` has the processes on a node, a worker's and servers'. `restart` begins a worker or a switch again, `back` has the
+    switch admit jobs, and `die` is the end of one."""
 
     def __init__(
         self, pids_of: Callable[[str], list[int]], restart: Callable[[str], None], back: Callable[[str], None],
-        network: Callable[[], Network],
+        die: Callable[[str], None], network: Callable[[], Network],
     ) -> None:  # fmt: skip
         self.network = network
-        self.pids_of, self.begin, self.back = pids_of, restart, back
+        self.pids_of, self.begin, self.back, self.die = pids_of, restart, back, die
         self.requested: set[str] = set()  # nodes whose processes were killed on request,
         self.dead: set[str] = set()  # and those that did not begin again
 
@@ -37,6 +37,9 @@ class TrialProcesses:
 
     def kill(self, node: str) -> None:
         """By SIGKILL. What is there no more stays so."""
+        if node in self.network().plan.switches:
+            self.die(node)
+            return
         self.requested.add(node)
         self.dead.add(node)
         self._send(node, signal.SIGKILL)
@@ -52,8 +55,9 @@ class TrialProcesses:
 
     def restart(self, node: str) -> None:
         """Kill it, if it is there, and begin another one."""
-        self.kill(node)
-        self.dead.discard(node)
+        if node not in self.network().plan.switches:
+            self.kill(node)
+            self.dead.discard(node)
         self.begin(node)
 
     def come_back(self, node: str) -> None:

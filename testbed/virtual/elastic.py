@@ -126,9 +126,9 @@ class ElasticJob:
             if isinstance(order, Halt) and not self._hangs(worker.rank):
                 self.time.after(self.network.moment, self._hear, worker, Alive(worker.rank, order.generation))
 
-    def expel(self, rank: int) -> None:
+    def expel(self, rank: int, requested: bool = False) -> None:
         """By SIGKILL."""
-        requested = self._hangs(rank)
+        requested = requested or self._hangs(rank)
         if (worker := self._end(rank)) is not None:
             worker.lost = True
             how = f"worker {rank} was killed by SIGKILL"

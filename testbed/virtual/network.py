@@ -70,7 +70,7 @@ class VirtualSwitch:
 
     def boot(self) -> None:
         """Begin with nothing."""
-        self.program = self.load()
+        self.program, self.dead = self.load(), False
         self.program.at(_nanoseconds(self.time.now))
         self.due = None
 
@@ -83,6 +83,8 @@ class VirtualSwitch:
             self._turn((port, frame))
 
     def _turn(self, *arriving: tuple[int, bytes]) -> None:
+        if self.dead:
+            return
         sent, due = self.program.at(_nanoseconds(self.time.now), *arriving)
         for port, frame in sent:
             self.out[port].put(frame)
@@ -135,6 +137,11 @@ class VirtualNetwork:
         self.commands, self.controls = commands, dict[str, Control]()
         for name in commands:
             self._tell(name)
+
+    def kill(self, name: str) -> None:
+        """Nothing crosses a switch any more, and nothing controls it."""
+        self.switches[name].dead = True
+        del self.controls[name]
 
     def restart(self, name: str) -> None:
         """A switch begins again with nothing, and is told the same."""

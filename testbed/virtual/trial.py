@@ -198,8 +198,12 @@ class VirtualTrial:
     # --- faults (testbed.trial.injection.Nodes)
 
     def kill(self, node: str) -> None:
-        """A worker, or a server."""
-        if (process := self.servers.get(node)) is not None:
+        """A worker, a server, or a switch."""
+        if node in self.plan.switches:
+            assert self.elastic is not None
+            self.network.kill(node)
+            self.elastic.members.switch_died(node)
+        elif (process := self.servers.get(node)) is not None:
             self.time.kill(process)
             job, host = next((job.plan, host) for job in self.admitted for host in job.plan.servers if host.name == node)
             how = f"{node_name(job.rank(host), job.size)} was killed on request"

@@ -57,6 +57,12 @@ def test_a_switch_that_restarts_costs_no_bit(target: Target) -> None:
     assert [change["scheme"] for change in around["metrics"]["changes"]] == ["ring", "switchml"]
 
 
+def test_workers_below_a_switch_that_dies_are_lost_and_may_come_after_it(target: Target) -> None:
+    result = trained(target, faults="die tor1 at 0.3; restart h3 at 0.5; restart tor1 at 0.8", steps=24)
+    members = [change["members"] for change in result["metrics"]["changes"]]
+    assert members[0] == (0, 1) and members[-1] == (0, 1, 3)
+
+
 def test_a_cut_management_network_and_a_slow_link_end_nothing(target: Target) -> None:
     plain = trained(target)["metrics"]
     cut = trained(target, faults="cut h1 at 0.2 for 8; rate h2 3 at 0.3 for 0.5", steps=100)

@@ -52,9 +52,10 @@ def test_what_is_no_fault_is_one_sentence(text: str, why: str) -> None:
         ("die h8 at 1", "h8 is not one of h0, h1"),
         ("down h0-h1 at 1", "h0-h1 is not one of h0-tor0, h0"),
         ("down tor9 at 1", "tor9 is not one of"),
-        ("die tor0 at 1", "tor0 is not one of h0"),
+        ("hang tor0 at 1", "tor0 is not one of h0"),
         ("die any server at 1", "there is no server to die"),
-        ("die any switch at 1", "there is no switch to die"),
+        ("hang any switch at 1", "there is no switch to hang"),
+        ("die tor0 at 1", "fault `die tor0 at 1` ends the job: set elastic=yes"),
         ("cut h0 at 1 for 5", "ends the job: set elastic=yes"),
     ],
 )
