@@ -1,8 +1,9 @@
 """What the death of a worker costs, and its return: training goes on without it, and it gets the model from the others.
 
 A worker is killed at a moment that is drawn, and begins again later. Each change costs what was under way, and the time to notice
-it, to agree on where all are, to admit the new members, and to have what all are to have. Beside it, the root restarts and admits
-no jobs for a while: the job waits, or falls back to a ring.
+it, to agree on where all are, to admit the new members, and to have what all are to have. Gloo does what torchrun has scripts do:
+all processes begin again, from a checkpoint. Beside it, the root restarts and admits no jobs for a while: the job waits, or falls
+back to a ring.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Settings(SweepSettings):
     """Two racks of four. A step takes 50 ms of compute, and a sum some 60 ms over SwitchML."""
 
     schemes: Words = Field(("switchml", "atp", "ring"), description="whose jobs lose a worker")
+    checkpointed: Words = Field(("gloo",), description="likewise, and all begin again from a checkpoint")
+    every: int = Field(5, ge=1, description="steps between their checkpoints")
     dies: float = Field(1.5, ge=0, description="seconds into the training, and up to a second more: a worker is killed")
     returns: float = Field(3.0, ge=0, description="likewise: it begins again")
     away: float = Field(1.0, gt=0, description="seconds in which the root admits no jobs, once it has restarted")
@@ -44,7 +47,15 @@ class Settings(SweepSettings):
     patience: float = 10.0
 
 
-QUICK: dict[str, Any] = {"schemes": ("switchml", "ring"), "seeds": 1, "dies": 0.2, "returns": 1.3, "steps": 25, "away": 0.5}
+QUICK: dict[str, Any] = {
+    "schemes": ("switchml", "ring"),
+    "checkpointed": (),
+    "seeds": 1,
+    "dies": 0.2,
+    "returns": 1.3,
+    "steps": 25,
+    "away": 0.5,
+}
 
 
 def trials(settings: Settings, seed: int) -> list[Trial]:
@@ -60,8 +71,9 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     dies, returns = (f"{at:g}..{at + SPREAD:g}" for at in (settings.dies, settings.returns))
     death = f"die {last} at {dies}; restart {last} at {returns}"
     points = []
-    for scheme in settings.schemes:
-        own = {"scheme": scheme, "elastic": True}
+    for scheme in (*settings.schemes, *settings.checkpointed):
+        saved = {"checkpoint": settings.every} if scheme in settings.checkpointed else {}
+        own = {"scheme": scheme, "elastic": True, **saved}
         points.append(Point(f"{scheme}, no fault", {"scheme": scheme, "fault": NONE}, own))
         points.append(Point(f"{scheme}, a worker dies and returns", {"scheme": scheme, "fault": WORKER}, own | {"faults": death}))
     switched = [scheme for scheme in settings.schemes if settings.changed(scheme=scheme).of_scheme().program]
@@ -125,7 +137,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     caption = (
         "Left: training loss of the first seed; dotted: a worker dies, and returns. Middle: samples that steps have used, over the "
         "time until their ends. Right: the parts of what each change costs, medians; lines: the least time of a sum of a model's "
-        "and its momenta's size, which is how a newcomer gets them."
+        "and its momenta's size, which is how a newcomer gets them. Gloo's processes begin again from a checkpoint: what is "
+        "repeated is all since that, and what heals is the group that meets anew."
     )
     yield "elastic", caption, figure
 
@@ -144,6 +157,11 @@ def _over_time(loss: Axes | None, speed: Axes, trial: Record, label: str, colour
     )
 
 
+def checkpointed(run: Run, scheme: str) -> bool:
+    """Whether the scheme's jobs begin again from a checkpoint."""
+    return any(trial["settings"].get("checkpoint") for trial in matching(run, scheme=scheme, fault=WORKER))
+
+
 def _costs(ax: Axes, run: Run, schemes: list[str]) -> None:
     """Bars of the parts, for each scheme's death and return."""
     labels = []
@@ -154,7 +172,7 @@ def _costs(ax: Axes, run: Run, schemes: list[str]) -> None:
             width = found.median if found.n else 0.0
             ax.barh(row, width, left=left, color=colour, label=name if row == 0 else None)
             left += width
-        if number == 1:
+        if number == 1 and not checkpointed(run, scheme):
             least = [1000 * least_heal(t) for t in matching(run, scheme=scheme, fault=WORKER)]
             ax.plot([left, left - least[0]], [row + 0.48] * 2, "k-", linewidth=1.4, solid_capstyle="butt")
         labels.append(f"{look_of(scheme).label}: {CHANGES[number]}")
@@ -177,6 +195,9 @@ def findings(run: Run) -> list[str]:
             for number, what in enumerate(CHANGES):
                 cost = median_interval([s for t in here if np.isfinite(s := 1000 * sum(parts(t, number).values()))])
                 sentence += f"; the {what} costs {words(cost, '.0f')} ms"
+            if measured[0]["settings"].get("checkpoint"):
+                sentences.append(sentence + ".")
+                continue
             healing = median_interval([s / least_heal(t) for t in here if np.isfinite(s := parts(t, 1)["heal"])])
             sentence += f", and the newcomer has the model in {words(healing)} times what such a sum takes at least"
         sentences.append(sentence + ".")

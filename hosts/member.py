@@ -14,6 +14,7 @@ from inalab.hosts.coordination import LONG_SILENCE, LOST, connect_worker
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.messages import Alive, Failure, FromWorker, Halt
 from inalab.hosts.place import Place
+from inalab.hosts.training.checkpoint import Checkpoint
 from inalab.hosts.training.elastic import JOB, ElasticTrainer, Orders
 from inalab.hosts.training.trainer import TrainingSettings
 
@@ -28,6 +29,7 @@ class MemberSettings:
     secret: bytes
     training: TrainingSettings
     newcomer: bool = False
+    checkpoint: Checkpoint | None = None
 
 
 def run_member(settings: MemberSettings) -> int:
@@ -44,7 +46,7 @@ def run_member(settings: MemberSettings) -> int:
     trainer = ElasticTrainer(settings.training, rank, settings.workers)
     threading.Thread(target=_receive, args=(connection, orders, rank, send), name="orders", daemon=True).start()
     try:
-        for message in trainer.serve(orders, lambda order: Place.loads(order.place), settings.newcomer):
+        for message in trainer.serve(orders, lambda order: Place.loads(order.place), settings.newcomer, settings.checkpoint):
             try:
                 send(message)
             except OSError:

@@ -22,12 +22,13 @@ class Forked:
 
 @dataclass(frozen=True)
 class Hello:
-    """A worker is ready: how many elements its gradient has, and SHA-256 of what it trains on."""
+    """A worker is ready: how many elements its gradient has, SHA-256 of what it trains on, and how many steps' sums it has."""
 
     job: int
     rank: int
     elements: int
     data: str
+    steps: int = 0
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from inalab.hosts.drivers.driver import Driver, Processor, Signal
 from inalab.hosts.in_turn import InTurn
 from inalab.hosts.messages import NOTHING, Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order, Step
 from inalab.hosts.place import Place
+from inalab.hosts.training.checkpoint import Checkpoint
 from inalab.hosts.training.trainer import Trainer, _Step
 
 JOB = 0  # by number: a network has one whose members change
@@ -75,9 +76,12 @@ class _Generation:
 class ElasticTrainer(Trainer):
     """Trains for as long as it has orders."""
 
-    def serve(self, orders: Orders, place_of: Callable[[Join], Place], newcomer: bool = False) -> Iterator[FromWorker]:
-        """What is to be told the coordinator, until it says to leave. `place_of` is the place that an order names."""
-        self.orders, self.place_of = orders, place_of
+    def serve(
+        self, orders: Orders, place_of: Callable[[Join], Place], newcomer: bool = False, checkpoint: Checkpoint | None = None
+    ) -> Iterator[FromWorker]:
+        """What is to be told the coordinator, until it says to leave. `place_of` is the place that an order names. A newcomer goes
+        on from the checkpoint, where there is to be one."""
+        self.orders, self.place_of, self.checkpoint = orders, place_of, checkpoint
         self.had = NOTHING if newcomer else 0  # steps whose sums this member has
         self.last: tuple[torch.Tensor, int] | None = None  # the last of these sums, and how many gave to it
         self.spent = Counters()  # in the generations before
@@ -85,8 +89,13 @@ class ElasticTrainer(Trainer):
         halted: set[int] = set()  # generations in which this member does nothing more
         with self.driver.processor() as processor:
             processor.submit(torch.set_num_threads, 1).result()
+            self.processor = processor
             self._warm_up(processor)
-            yield Hello(JOB, self.rank, self.elements, self.replica.data.sha256)
+            if newcomer and checkpoint is not None:
+                state, self.had = checkpoint.load() or (None, 0)
+                if state is not None:
+                    self.replica.restore(state)
+            yield Hello(JOB, self.rank, self.elements, self.replica.data.sha256, self.had)
             while not isinstance(order := orders.next(), Leave):
                 if isinstance(order, Join):
                     number = order.generation
@@ -169,7 +178,15 @@ class ElasticTrainer(Trainer):
         self.now.begun = None
         self.had, self.last = step.number + 1, (step.exchange.tensors[0].clone(), self.now.place.membership.size)
         m = self.now.place.membership
+        ends = self.had == self.settings.steps
+        if self.checkpoint is not None and m.rank == 0 and self.had % self.checkpoint.every == 0 and not ends:
+            self.processor.submit(self._save, self.had)
         return found[0], replace(found[1], members=tuple(m.names(range(m.size))), scheme=self.now.place.scheme.name)
+
+    def _save(self, steps: int) -> None:
+        """The next gradient has been computed just before, and so these steps' sums have been taken, and no more."""
+        assert self.checkpoint is not None
+        self.checkpoint.save(self.replica.state(), steps)
 
     def _sleep(self, until: float) -> None:
         """Likewise; a member that is halted wakes up."""

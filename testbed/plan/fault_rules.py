@@ -62,12 +62,12 @@ def _inelastic(settings: TrialSettings, jobs: Sequence[Admitted]) -> Iterator[st
     (job, *others) = jobs
     if others:
         yield "elastic is of one job alone: leave jobs out"
+    if not job.scheme.elastic(job.settings):
+        yield f"the members of a job of scheme {job.scheme.name} do not change: choose another scheme"
     if settings.pipeline != BLOCKING:
         yield f"elastic has no pipeline {settings.pipeline}: set pipeline={BLOCKING}"
     if settings.measure_error:
         yield "elastic has no measure_error: leave it out"
-    if not job.scheme.elastic(job.settings):
-        yield f"the members of a job of scheme {job.scheme.name} do not change: choose another scheme"
     if job.scheme.program and job.scheme.most_jobs(job.settings) < 2:
         yield f"slots is {settings.chosen_slots()}: a change of members needs memory for two jobs: set fewer"
     if settings.fallback is not None:

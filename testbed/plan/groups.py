@@ -113,10 +113,15 @@ class FaultSettings(Group):
 
     faults: tuple[Fault, ...] = Field((), description="what happens to whom, and when: `die h3 at 2; down h0-tor0 at 1 for 0.05`")
     fallback: str | None = Field(None, description="elastic: the scheme that sums while a switch has restarted and admits no job")
+    checkpoint: int | None = Field(
+        None,
+        ge=1,
+        description="elastic: steps between checkpoints, from which all begin again in new processes when members change",
+    )
     elastic: bool = Field(False, description="go on without workers that are lost, and with those that come (again)")
 
     def idle(self) -> dict[str, str]:
-        return {} if self.elastic else {"fallback": "members do not change; set elastic=yes, too"}
+        return {} if self.elastic else dict.fromkeys(("fallback", "checkpoint"), "members do not change; set elastic=yes, too")
 
     @field_validator("faults", mode="before")
     @classmethod

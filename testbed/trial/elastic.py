@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -14,6 +15,7 @@ from pathlib import Path
 from inalab.hosts.member import MemberSettings, run_member
 from inalab.hosts.messages import Failure, Forked, FromWorker, Hello, Lost, Order
 from inalab.hosts.place import Place
+from inalab.hosts.training.checkpoint import Checkpoint, CheckpointFile
 from inalab.hosts.training.elastic import JOB
 from inalab.schemes.scheme import Admitted
 from inalab.testbed.trial.errors import TrialError
@@ -37,6 +39,7 @@ class ElasticWorkers:
     ) -> None:  # fmt: skip
         self.run, self.job, self.fallback, self.sender, self.requested = run, job, fallback, sender, requested
         self.members: Members
+        self.checkpoint: Checkpoint | None = None
         self.pids: dict[int, Key] = {}  # that run
         self.excused: set[int] = set()  # ranks of those who were killed because of a fault of the schedule
         self.connections: dict[int, Connection] = {}  # by rank
@@ -52,14 +55,19 @@ class ElasticWorkers:
     def fork(self, network: Network, places: dict[str, Place], joining: Rendezvous, seed: int, folder: Path | None) -> None:
         """Have every worker begin on its host. `joining` is where it connects, and where others will, too."""
         self.network, self.joining, self.trained = network, joining, training(self.run.settings, seed)
-        self.members = Members(network.plan, self.job, self.fallback, network.controls, time.monotonic, self)
+        if (every := self.run.settings.checkpoint) is not None:
+            self.checkpoint = CheckpointFile(Path(tempfile.mkdtemp(dir="/run", prefix="inalab-")) / "checkpoint", every)
+        renews = self.checkpoint is not None
+        self.members = Members(network.plan, self.job, self.fallback, network.controls, time.monotonic, self, renews)
         for rank in range(self.run.plan.size):
             self.begin(rank, newcomer=False)
 
     def begin(self, rank: int, newcomer: bool = True) -> None:
         """Begin the process of a worker; a newcomer gets the model from the others."""
         host = self.run.plan.hosts[rank]
-        settings = MemberSettings(rank, self.run.plan.size, self.joining.address, self.joining.secret, self.trained, newcomer)
+        settings = MemberSettings(
+            rank, self.run.plan.size, self.joining.address, self.joining.secret, self.trained, newcomer, self.checkpoint
+        )
         pid = self.network.spawn(host.rank, partial(run_member, settings))
         self.pids[pid] = (JOB, rank)
         self.sender.send(Forked(JOB, rank, pid))
@@ -159,6 +167,20 @@ class ElasticWorkers:
         """An order. One that does not come through is of a worker that is found out to be lost."""
         with suppress(OSError, KeyError):
             self.connections[rank].send(order)
+
+    def renew(self, ranks: Sequence[int]) -> None:
+        """See testbed.trial.members.Processes."""
+        time.sleep(WINDOW)  # the kernel closes a killed process's connections before its parent can know of it
+        self._reap()
+        killed = {pid: rank for pid, (_, rank) in self.pids.items() if rank in ranks}
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        for pid, rank in killed.items():
+            os.waitpid(pid, 0)
+            del self.pids[pid]
+            self.connections.pop(rank, None)
+        for rank in killed.values():
+            self.begin(rank)
 
     def serve(self, job: Admitted, epoch: int) -> None:
         """New processes of all servers, which learn the epoch from the workers."""

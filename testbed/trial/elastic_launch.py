@@ -39,8 +39,9 @@ def refuse(settings: TrialSettings, runner: Runner) -> None:
             raise SettingsError(f"fault `{fault}` is of the project's own training: a script that is launched knows nothing of it")
         if fault.what == "hang" and fault.lasts is None:
             raise SettingsError(f"fault `{fault}`: a script waits for one that hangs for as long as its groups do; give its length")
-    if settings.fallback is not None:
-        raise SettingsError("fallback is of the project's own training: leave it out")
+    for name in ("fallback", "checkpoint"):
+        if getattr(settings, name) is not None:
+            raise SettingsError(f"{name} is of the project's own training: leave it out")
     if settings.elastic and runner is Runner.TORCHRUN:
         raise SettingsError("elastic has the launcher start scripts again, which torchrun does otherwise: leave --torchrun out")
 

@@ -89,7 +89,8 @@ class JobRun:
     def conclude(self, members: Sequence[int]) -> None:
         """The members have changed, and these were the last. A step that was begun anew without some counts as it was at last."""
         last = {step.number: step.members for step in self.steps}
-        self.steps = [step for step in self.steps if step.members == last[step.number]]
+        latest = {(step.number, step.rank): step for step in self.steps if step.members == last[step.number]}
+        self.steps = list(latest.values())
         self.done = {rank: done for rank, done in self.done.items() if rank in members}
 
     def finish(self, started: float) -> None:

@@ -8,7 +8,7 @@ the new one comes before it is admitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
@@ -61,24 +61,32 @@ class Processes(Protocol):
         """End a worker that hangs, or that a fault on request has cut off."""
         ...
 
+    def renew(self, ranks: Sequence[int]) -> None:
+        """End the processes of these workers, and begin others from a checkpoint. Who has ended by itself is lost."""
+        ...
+
     def serve(self, job: Admitted, epoch: int) -> None:
         """Have the servers of these members take the place of those of others."""
         ...
 
 
 class Members:
-    """Of one job; `fallback` is the same with a scheme that sums while switches admit no jobs. `clock` is in seconds."""
+    """Of one job; `fallback` is the same with a scheme that sums while switches admit no jobs. `clock` is in seconds.
+
+    Where a change `renews` all, each member begins again, in another process and from a checkpoint.
+    """
 
     def __init__(
         self, plan: NetworkPlan, job: Admitted, fallback: Admitted | None, controls: Mapping[str, Control],
-        clock: Callable[[], float], processes: Processes,
+        clock: Callable[[], float], processes: Processes, renews: bool = False,
     ) -> None:  # fmt: skip
         self.plan, self.job, self.fallback, self.clock, self.processes = plan, job, fallback, clock, processes
+        self.renews = renews
         self.admissions = Admissions(plan, job, controls)
         self.away: set[str] = set()  # switches that admit no jobs,
         self.dead: set[str] = set()  # and those that nothing crosses
         self.links = nx.Graph([(link.lower, link.upper) for link in plan.links])
-        self.outside: set[int] = set()  # newcomers that the others cannot reach
+        self.outside: dict[int, int] = {}  # newcomers that the others cannot reach, and their steps
         self.roster = Roster.of(job.plan.size)
         self.places: dict[int, Place] = {}  # of the current generation, by rank in the job
         self.current = job  # as the current generation has it
@@ -106,10 +114,12 @@ class Members:
         match message:
             case Hello(rank=rank) if self.over:
                 self.processes.tell(rank, Leave())
-            case Hello(rank=rank):
+            case Hello(rank=rank, steps=steps):
                 self.greeted.add(rank)
-                if self.places:
-                    self._come(rank)
+                if rank in self.roster.living and self.places:
+                    self.roster.hear(Halted(rank, self.roster.current.number, steps, "it has begun again"))
+                elif self.places:
+                    self._come(rank, steps)
             case Joined(rank, generation) if generation == self.roster.current.number:
                 self._join(rank)
             case Done(rank=rank) if rank in self.joined and not self.roster.halting:
@@ -117,14 +127,16 @@ class Members:
                 self.ended_at = min(self.ended_at, self.clock())
             case Alive(rank, generation) if generation == self.roster.current.number:
                 self.alive.add(rank)
-            case Halted():
+            case Halted() if not self.renews:
                 self.roster.hear(message)
+            case Halted(generation=generation) if generation == self.roster.current.number:
+                self.roster.change(message.text)
         self._go_on()
 
     def lose(self, rank: int, why: str) -> None:
         """A worker's process has ended."""
         self.greeted.discard(rank)
-        self.outside.discard(rank)
+        self.outside.pop(rank, None)
         self.roster.lose(rank, why)
         self._go_on()
 
@@ -156,20 +168,20 @@ class Members:
 
         return max(nx.connected_components(there), key=members)
 
-    def _come(self, rank: int) -> None:
+    def _come(self, rank: int, steps: int) -> None:
         """A newcomer waits, at least until the others reach it."""
         if self.job.plan.hosts[rank].name in self._part():
-            self.roster.come(rank)
+            self.roster.come(rank, steps)
         else:
-            self.outside.add(rank)
+            self.outside[rank] = steps
 
     def switch_lost(self, name: str) -> None:
         """A switch has restarted with nothing, and admits no jobs."""
         self.admissions.forget(name)
         self.dead.discard(name)
-        waiting, self.outside = self.outside, set()
-        for rank in sorted(waiting):
-            self._come(rank)
+        waiting, self.outside = self.outside, {}
+        for rank, steps in waiting.items():
+            self._come(rank, steps)
         if self.job.scheme.program:
             self.away.add(name)
             self.change(f"switch {name} has restarted")
@@ -208,8 +220,14 @@ class Members:
         if self.changing is None or self.changing.agreed:
             self.changing = Change(self.roster.current.number + 1, self.roster.halting, self.clock())
             self.halted_at, self.alive = self.changing.noticed, set()
-            for rank in sorted(self.roster.awaited()):
-                self.processes.tell(rank, Halt(self.roster.current.number, self.roster.halting))
+            awaited = sorted(self.roster.awaited())
+            if self.renews:
+                self.greeted.difference_update(awaited)
+                self.alive.update(awaited)
+                self.processes.renew(awaited)
+            else:
+                for rank in awaited:
+                    self.processes.tell(rank, Halt(self.roster.current.number, self.roster.halting))
         if self.away and self.fallback is None:
             return
         try:

@@ -44,7 +44,7 @@ class Roster:
     halting: str = ""
     halted: dict[int, Halted] = field(default_factory=dict)  # by rank, of the current generation
     living: set[int] = field(default_factory=set)
-    coming: set[int] = field(default_factory=set)  # newcomers, which are in no generation yet
+    coming: dict[int, int] = field(default_factory=dict)  # newcomers, which are in no generation yet, and their steps
     vain: int = 0
 
     @classmethod
@@ -55,15 +55,15 @@ class Roster:
 
     def lose(self, rank: int, why: str) -> None:
         """A member, or one that was to be, is there no more."""
-        self.coming.discard(rank)
+        self.coming.pop(rank, None)
         self.halted.pop(rank, None)  # what it had, nobody can have from it any more
         if rank in self.living:
             self.living.discard(rank)
             self._halt(why)
 
-    def come(self, rank: int) -> None:
-        """A worker of this rank waits to be a member."""
-        self.coming.add(rank)
+    def come(self, rank: int, steps: int = NOTHING) -> None:
+        """A worker of this rank waits to be a member. It may have the sums of some steps, from a checkpoint."""
+        self.coming[rank] = steps
         self._halt(f"worker {rank} has come")
 
     def hear(self, said: Halted) -> None:
@@ -88,12 +88,13 @@ class Roster:
         if not self.halting or self.awaited():
             return None
         steps = {rank: said.steps for rank, said in self.halted.items()}
-        most = max(steps.values(), default=NOTHING)
+        most = max([*steps.values(), *self.coming.values()], default=NOTHING)
         if most == NOTHING:
             raise RosterError(f"no member is left that has the model: {self.halting}")
         if wrong := [rank for rank, had in steps.items() if had not in (NOTHING, most, most - 1)]:
             raise RosterError(f"worker {wrong[0]} has the sums of {steps[wrong[0]]} steps, and another one those of {most}")
-        members = tuple(sorted(self.living | self.coming))
+        steps |= {rank: had for rank, had in self.coming.items() if had == most}
+        members = tuple(sorted(self.living | self.coming.keys()))
         same = members == self.current.members and most == self.current.steps
         self.vain = self.vain + 1 if same else 0
         if self.vain >= MOST_VAIN:
@@ -109,5 +110,5 @@ class Roster:
             tuple(place[rank] for rank in members if steps.get(rank, NOTHING) == NOTHING),
             self.halting,
         )
-        self.living, self.coming, self.halted, self.halting = set(members), set(), {}, ""
+        self.living, self.coming, self.halted, self.halting = set(members), {}, {}, ""
         return self.current

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+
+import torch
 
 from inalab.hosts.drivers.virtual_time import VirtualTime
 from inalab.hosts.messages import Alive, FromWorker, Halt, Join, Lost, Message, Order
 from inalab.hosts.place import Place
+from inalab.hosts.training.checkpoint import Saved
 from inalab.hosts.training.elastic import JOB, ElasticTrainer, Orders
 from inalab.hosts.training.trainer import TrainingSettings
 from inalab.schemes.scheme import Admitted
@@ -29,6 +32,20 @@ class _Worker:
     lost: bool = False  # and that is known
 
 
+@dataclass
+class _Checkpoint:
+    """A hosts.training.checkpoint.Checkpoint; saving and loading take no time."""
+
+    every: int
+    saved: Saved | None = None
+
+    def save(self, state: torch.Tensor, steps: int) -> None:
+        self.saved = state, steps
+
+    def load(self) -> Saved | None:
+        return self.saved
+
+
 class ElasticJob:
     """The only job of a trial. `report` gets what its workers say, and `serve` has a job's servers begin anew."""
 
@@ -38,7 +55,9 @@ class ElasticJob:
     ) -> None:  # fmt: skip
         self.network, self.run, self.job, self.trained, self.report, self.serve = network, run, job, trained, report, serve
         self.time: VirtualTime = network.time
-        self.members = Members(network.plan, job, fallback, network.controls, self.time.monotonic, self)
+        every = run.settings.checkpoint
+        self.checkpoint = _Checkpoint(every) if every is not None else None
+        self.members = Members(network.plan, job, fallback, network.controls, self.time.monotonic, self, every is not None)
         self.workers: dict[int, _Worker] = {}
         self.dying: dict[int, _Worker] = {}  # whose death on request is not known yet
         self.held: dict[int, list[Callable[[], None]]] = {}  # messages from and to those whom the management network does not reach
@@ -60,7 +79,7 @@ class ElasticJob:
             return replace(Place.loads(order.place), driver=driver)
 
         def work() -> None:
-            for message in trainer.serve(worker.orders, place_of, newcomer):
+            for message in trainer.serve(worker.orders, place_of, newcomer, self.checkpoint):
                 self.time.after(self.network.moment, self._hear, worker, message)
 
         driver.begin(work)
@@ -135,6 +154,13 @@ class ElasticJob:
             self.report(Lost(JOB, rank, how))
             if not requested:
                 self.run.lost[rank] = how
+
+    def renew(self, ranks: Sequence[int]) -> None:
+        """See testbed.trial.members.Processes."""
+        ended = [worker for rank in ranks if (worker := self._end(rank)) is not None]
+        for worker in ended:
+            worker.lost = True
+            self.start(worker.rank)
 
     def _hangs(self, rank: int) -> bool:
         """On request."""

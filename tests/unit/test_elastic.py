@@ -114,6 +114,20 @@ def test_a_newcomer_may_die_while_it_gets_the_model(models: Models) -> None:
         assert members_of(found["steps"])[-1] == (0, 1, 2, 3)
 
 
+@pytest.mark.parametrize("scheme", ["switchml", "ring"])
+def test_all_may_begin_again_from_a_checkpoint(scheme: str, models: Models) -> None:
+    given: dict[str, Any] = {"scheme": scheme, "steps": 12, "checkpoint": 3}
+    whole = models.trial(**given)
+    assert not whole["metrics"].get("changes")
+    for at in moments(whole):
+        for faults in (f"die h3 at {at}", f"die h0 at {at}; restart h0 at {at + 0.15}", f"die h2 at {at}; die h1 at {at + 0.0013}"):
+            found = models.trial(**given, faults=faults)
+            assert all(change["steps"] % 3 == 0 for change in found["metrics"]["changes"])
+            assert len(found["steps"]) == len({(step["step"], step["rank"]) for step in found["steps"]})
+    hung = models.trial(**given, faults="hang h1 at 0.2")
+    assert members_of(hung["steps"])[-1] == (0, 1, 2, 3) and len(hung["metrics"]["changes"]) == 1  # in another process
+
+
 @pytest.mark.parametrize("scheme", ["atp", "ps", "byteps"])
 def test_a_server_that_dies_or_hangs_is_replaced(scheme: str, models: Models) -> None:
     whole = models.trial(scheme=scheme, servers=1)["metrics"]["model_digest"]
@@ -235,7 +249,10 @@ def test_whoever_survives_says_why_and_who_was_lost() -> None:
         ({"faults": "restart h3 at 1"}, "fault `restart h3 at 1` ends the job: set elastic=yes, so that it goes on meanwhile"),
         ({"elastic": True, "pipeline": "barrier"}, "elastic has no pipeline barrier: set pipeline=blocking"),
         ({"elastic": True, "measure_error": True}, "elastic has no measure_error"),
-        ({"elastic": True, "scheme": "gloo"}, "the members of a job of scheme gloo do not change"),
+        (
+            {"elastic": True, "scheme": "mlfabric", "pipeline": "asynchronous"},
+            "the members of a job of scheme mlfabric do not change",
+        ),
         ({"elastic": True, "slots": 2048}, "slots is 2048: a change of members needs memory for two jobs"),
         ({"elastic": True, "fallback": "atp"}, "fallback is atp: choose a scheme that needs neither switches nor servers"),
         ({"elastic": True, "scheme": "ring", "fallback": "tree"}, "scheme ring needs no switch: leave fallback out"),
