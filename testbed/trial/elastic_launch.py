@@ -37,7 +37,7 @@ def refuse(settings: TrialSettings, runner: Runner) -> None:
         of_switch = fault.whom in switches
         if fault.what not in OF_LAUNCH or (fault.what in ("die", "restart") and of_switch) or fault.step is not None:
             raise SettingsError(f"fault `{fault}` is of the project's own training: a script that is launched knows nothing of it")
-        if fault.what == "hang" and fault.lasts is None:
+        if fault.what == "hang" and fault.lasts is None and (runner is Runner.TORCHFT or not settings.elastic):
             raise SettingsError(f"fault `{fault}`: a script waits for one that hangs for as long as its groups do; give its length")
     for name in ("fallback", "checkpoint"):
         if getattr(settings, name) is not None:

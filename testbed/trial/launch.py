@@ -42,7 +42,7 @@ from inalab.testbed.trial.injection import Injection
 from inalab.testbed.trial.launch_summary import checked_sums, summary
 from inalab.testbed.trial.load import LinkBytes, LoadMeter
 from inalab.testbed.trial.places import place_of, rendezvous
-from inalab.testbed.trial.processes import TrialProcesses, with_descendants
+from inalab.testbed.trial.processes import TrialProcesses, hangs, with_descendants
 from inalab.testbed.trial.watch import ended
 from inalab.topologies import isolation
 from inalab.topologies.errors import NetworkError
@@ -55,6 +55,7 @@ OF_TRAINING = (
 OF_DDP = "torch._dynamo"  # what DistributedDataParallel would load in every worker, for a second each
 LAST_WORDS = 1.0  # seconds for what is still in the pipes when all workers have ended
 GRACE = 10.0  # seconds that the others have to end after one has failed
+LOOK = 0.5  # seconds between two looks at who hangs
 MISSED = 5.0  # seconds after a worker's end in order; who still waits for a sum with it then gives up
 
 
@@ -217,6 +218,7 @@ class _Launch:
         self.departed: tuple[float, int] | None = None  # when the first worker ended in order, and which
         self.failures = Failures(self.notes, range(self.job.plan.size))
         self.processes = TrialProcesses(self._pids, self._begin_again, lambda node: None, lambda node: None, lambda: self.network)
+        self.hung, self.looks_at = dict[int, float](), 0.0  # since when processes are stopped, by pid; when that is looked at next
         self.doubted: tuple[float, str, int] | None = None  # a failure that may follow from another one: when, and how
 
     @property
@@ -250,6 +252,7 @@ class _Launch:
             if lost := [message.text for message in watch.losses()]:
                 self._begin_all_again(lost[0])
             self._reap()
+            self._look_for_hung()
             if not self.ranks:
                 self.ended_at = min(self.ended_at, time.monotonic() + LAST_WORDS)
             if time.monotonic() > self.deadline:
@@ -340,6 +343,16 @@ class _Launch:
             self.doubted = None
         if self.ranks and self.departed and time.monotonic() - self.departed[0] > MISSED:
             self.notes.give_up(f"worker {self.departed[1]} has ended")
+
+    def _look_for_hung(self) -> None:
+        """Have all begin again where a process has been stopped for as long as patience."""
+        now = time.monotonic()
+        if self.incarnations is None or self.failed or now < self.looks_at:
+            return
+        self.looks_at = now + LOOK
+        self.hung = {pid: self.hung.get(pid, now) for pid in self.ranks if hangs(pid)}
+        if late := [self.ranks[pid] for pid, since in self.hung.items() if now - since > self.settings.patience]:
+            self._begin_all_again(f"{workers(late)} hung")
 
     def _go_on_without(self, rank: int, how: str, code: int) -> None:
         """A replica group has ended. Its death counts as a failure unless it was requested, or nobody is left."""

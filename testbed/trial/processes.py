@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -78,6 +79,18 @@ class TrialProcesses:
         for pid in self.pids_of(node):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+
+def hangs(pid: int) -> bool:
+    """Whether a process is stopped, or one that it has started."""
+    return any("T" in _state(each) for each in with_descendants(pid))
+
+
+def _state(pid: int) -> str:
+    """proc(5)'s letter; none where it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 def with_descendants(pid: int) -> list[int]:

@@ -33,6 +33,11 @@ def test_also_without_the_first_and_with_one_that_comes(tmp_path: Path) -> None:
     assert "the last on 4 workers" in told and "as exact as switchml states" in told
 
 
+def test_a_script_that_hangs_is_begun_again_once_others_have_missed_it(tmp_path: Path) -> None:
+    told = launched(tmp_path, "hang h2 at 2", "--set", "patience=2")
+    assert "worker 2 hung: the scripts begin again, on workers 0, 1, 2, 3" in told and "the last on 4 workers" in told
+
+
 def test_a_script_that_fails_by_itself_fails(tmp_path: Path) -> None:
     script = tmp_path / "x.py"
     script.write_text("import os, sys\nif os.environ['RANK'] == '1':\n    sys.exit('no')\n")

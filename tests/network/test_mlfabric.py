@@ -17,7 +17,7 @@ from inalab.testbed.measures import fault_times
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.trial.errors import TrialError
 from tests.network.running import run_trial
-from tests.network.test_endings import called
+from tests.network.test_endings import called, fails, kill
 from tests.network.test_trials import SMALL
 
 STEPS = 8
@@ -116,6 +116,33 @@ def test_others_train_on_while_a_worker_hangs(target: Target) -> None:
     found = updates(result["steps"])
     assert len(found) == 32 and all(u["applied_at"] is not None for u in found) and result["metrics"]["model_digest"]
     assert result["metrics"]["distance_max"] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (signal.SIGKILL, "the scheduler beside server 0 (host s0) was killed by SIGKILL"),
+        (signal.SIGSTOP, "the scheduler has not answered"),
+    ],
+    ids=["dies", "hangs"],
+)
+def test_a_scheduler_that_dies_or_hangs_ends_the_trial_by_name(target: Target, number: signal.Signals, why: str) -> None:
+    """There is one, and it alone knows what is reserved on which link."""
+    change = {"patience": 3, "mlfabric.distance": 1.0}
+    assert why in fails(target, Step, lambda: kill(lambda: called("scheduler"), number), **SETTINGS | change)
+
+
+def test_a_replica_that_dies_is_done_without(target: Target) -> None:
+    killed: list[int] = []
+
+    def on_event(message: Message) -> None:
+        if isinstance(message, Step) and message.number == 3 and not killed:
+            killed.append(called("server1"))
+            os.kill(killed[0], signal.SIGKILL)
+
+    result = run_trial(TrialSettings(**SMALL | SETTINGS | {"mlfabric.distance": 0.5, "steps": 20}), 1, target, on_event)
+    assert "server 1 (host s1) was killed by SIGKILL" in result["problems"] and len(result["steps"]) == 80
+    assert result["metrics"]["model_digest"]
 
 
 @pytest.mark.parametrize("later", [{}, {"faults": "die s0 at 3"}])

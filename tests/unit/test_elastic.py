@@ -156,7 +156,7 @@ def test_workers_below_a_switch_that_dies_are_lost_and_come_back_after_it(scheme
     )
     members = [c["members"] for c in found["metrics"]["changes"]]
     assert members[0] == (0, 1) and members[-1] == (0, 1, 2, 3) and not found["metrics"].get("lost")
-    assert found["metrics"]["changes"][-1]["noticed"] >= 0.1
+    assert all(c["members"] == (0, 1) for c in found["metrics"]["changes"] if c["noticed"] < 0.1)  # h2 is there, and cut off
 
 
 def test_without_the_root_one_part_goes_on(models: Models) -> None:
