@@ -41,7 +41,8 @@ class TrialProcesses:
         if node in self.network().plan.switches:
             self.die(node)
             return
-        self.requested.add(node)
+        if self.pids_of(node):  # else nobody's death is to be told from others
+            self.requested.add(node)
         self.dead.add(node)
         self._send(node, signal.SIGKILL)
 
