@@ -86,7 +86,7 @@ export UV_INDEX_STRATEGY=unsafe-best-match UV_PYTHON_DOWNLOADS=never # as pip do
 echo "installing Python packages into $VENV"
 if [ "${EXTRAS:-0}" = 1 ]; then
     install -r requirements.lock -r requirements-extras.lock || fail "the packages of requirements.lock and requirements-extras.lock could not be installed"
-    install --target "$VENV/torchft" --no-deps -r requirements-torchft.lock || echo "inalab setup: torchft is not to be had: its test is skipped"
+    install --target "$VENV/torchft" --no-deps -r requirements-torchft.lock || echo "inalab setup: torchft could not be installed: its tests are skipped"
 else
     install -r requirements.lock || fail "the packages of requirements.lock could not be installed"
 fi

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import AllreduceOptions
 
 from inalab.hosts.collective import NEVER, AggregationError, Counters, Sum, Summing
 from inalab.hosts.gloo import explain
@@ -17,7 +18,8 @@ from inalab.hosts.tcp.connection import count_segments
 from inalab.hosts.tcp.kernel import connections_from
 
 PORT, PORTS = 29600, 1000  # of the store where a group's members meet, by its epoch
-MEETING = timedelta(seconds=10)  # in which all members have to come
+MEETING = 10.0  # seconds in which all members have to come, or half of patience
+LONGEST = timedelta(days=1)  # of a sum: the pulse ends it sooner
 PULSE = 0.5  # seconds between two looks at whether there is a reason to give up
 
 
@@ -30,11 +32,11 @@ class GlooSums(Summing):
         self.counters, m = Counters(), place.membership
         self.own = place.peers[m.rank]  # address
         kind: Any = dist.ProcessGroupGloo
-        options = kind._Options()
-        options._devices, options._timeout = [kind.create_device(hostname=self.own)], MEETING
+        options, meeting = kind._Options(), timedelta(seconds=min(MEETING, place.settings.patience / 2))
         try:
+            options._devices, options._timeout = [kind.create_device(hostname=self.own)], meeting
             self.store = dist.TCPStore(  # type: ignore[attr-defined]
-                place.control[0], PORT + epoch % PORTS, m.size, is_master=m.rank == 0, timeout=MEETING
+                place.control[0], PORT + epoch % PORTS, m.size, is_master=m.rank == 0, timeout=meeting
             )
             self.gloo = kind(self.store, m.rank, m.size, options)
         except (RuntimeError, dist.DistError) as error:
@@ -46,7 +48,9 @@ class GlooSums(Summing):
 
     def _advance(self, started: Sum, interrupt: int) -> None:
         tensor = torch.from_numpy(started.flat.copy())
-        work = self.gloo.allreduce([tensor])
+        given = AllreduceOptions()
+        given.timeout = LONGEST
+        work = self.gloo.allreduce([tensor], given)
         work.get_future().add_done_callback(self._ended)
         with self.driver.selector() as waiting:
             waiting.register(self.over.descriptor, EVENT_READ)

@@ -108,10 +108,10 @@ class InaProcessGroup(GlooGroup):
         self.copying: Channel | None = None  # for all-gathers and broadcasts, which no sum holds up
         if self.place.scheme.native:
             return
-        if self._has_job(store) or self._has_own(name):
-            self._join(name)
         if options.notes is not None and name:
             self.by_gloo = Calls(options.notes.folder, f"gloo-{drawn(PrefixStore('notes', store), rank)}", rank, self.ranks)
+        if self._has_job(store) or self._has_own(name):
+            self._join(name)
 
     def _has_job(self, store: Any) -> bool:
         """Whether it is a group of all workers while no other has the job's part of the switches."""
@@ -161,6 +161,8 @@ class InaProcessGroup(GlooGroup):
                 at_once = None if options.simulation else self._formed(name, "all-gathers and broadcasts")
                 self.copying = at_once or self.channel
         except BaseException:
+            for channel in self._channels():
+                channel.end(ENDING)
             self._leave()
             raise
 

@@ -97,7 +97,7 @@ def bare(**given: Any) -> Any:
     """A group with these attributes that has neither a thread nor a Gloo group of its own."""
     made: Any = InaProcessGroup.__new__(InaProcessGroup)
     vars(made).update(
-        gloo=GlooCalls(), channel=None, copying=None, calls=None, by_gloo=None, begun=[], place=place(), options=Options(place()), turn=threading.Lock(),
+        gloo=GlooCalls(), channel=None, copying=None, calls=None, by_gloo=None, begun=[], own=False, place=place(), options=Options(place()), turn=threading.Lock(),
         rank=lambda: 0, size=lambda: 1, ranks=(0,), simulation=None,
     )  # fmt: skip
     if collective := given.pop("collective", None):

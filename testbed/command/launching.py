@@ -42,6 +42,8 @@ def launch(
     backend = backends.find(target)
     if torchrun and torchft:
         raise SettingsError("torchrun and torchft each start the script in their own way: leave one of them out")
+    if torchft and check_sums:
+        raise SettingsError("sums of torchft's quorums are not sampled: leave --check-sums out")
     runner = Runner.TORCHRUN if torchrun else Runner.TORCHFT if torchft else Runner.ITSELF
     elastic = {"elastic": True} if torchft else {}
     settings = make_settings(TrialSettings, {**backend.usual} | given | {"scheme": chosen} | elastic)

@@ -72,7 +72,7 @@ def _inelastic(settings: TrialSettings, jobs: Sequence[Admitted]) -> Iterator[st
         yield f"slots is {settings.chosen_slots()}: a change of members needs memory for two jobs: set fewer"
     if settings.fallback is not None:
         other = registry.find(settings.fallback)
-        if other.program or other.servers(other.Settings()) or not other.elastic(other.Settings()):
+        if other.program or other.servers(other.Settings()) or not other.driven or not other.elastic(other.Settings()):
             yield f"fallback is {settings.fallback}: choose a scheme that needs neither switches nor servers, as ring"
         if not job.scheme.program:
             yield f"scheme {job.scheme.name} needs no switch: leave fallback out"

@@ -140,10 +140,11 @@ class _Trial:
         self.workers.begin_again(next(rank for rank, host in enumerate(self.jobs[0].plan.hosts) if host.name == node))
 
     def _die(self, switch: str) -> None:
-        """Nothing crosses it any more."""
+        """Nothing crosses it any more. One that is dead stays so."""
         assert isinstance(self.workers, ElasticWorkers)
-        self.deployment.network.kill(switch)
-        self.workers.members.switch_died(switch)
+        if switch in self.deployment.network.controls:
+            self.deployment.network.kill(switch)
+            self.workers.members.switch_died(switch)
 
     def _return(self, node: str) -> None:
         """A switch that has restarted admits jobs again."""

@@ -143,15 +143,15 @@ class ElasticWorkers:
 
     def _reap(self) -> list[str]:
         """Take note of those whose process has ended, and not because it was told to; how."""
-        dead = []
+        dead: dict[int, str] = {}
         for pid, (_, rank) in list(self.pids.items()):
-            if (code := ended(pid)) is None:
-                continue
-            del self.pids[pid]
-            if code or not self.members.over:
-                dead.append(f"worker {rank} {isolation.ending(code)}")
-                self._lose(rank, dead[-1])
-        return dead
+            if (code := ended(pid)) is not None:
+                del self.pids[pid]
+                if code or not self.members.over:
+                    dead[rank] = f"worker {rank} {isolation.ending(code)}"
+        for rank, how in dead.items():  # which may end and begin others' processes
+            self._lose(rank, how)
+        return list(dead.values())
 
     def _lose(self, rank: int, how: str) -> None:
         self.sender.send(Lost(JOB, rank, how))
@@ -179,6 +179,7 @@ class ElasticWorkers:
             os.waitpid(pid, 0)
             del self.pids[pid]
             self.connections.pop(rank, None)
+            self.requested(self.run.plan.hosts[rank].name)  # a fault of this process is no other's
         for rank in killed.values():
             self.begin(rank)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Listener
 from pathlib import Path
 
+from inalab.hosts.collective import workers
 from inalab.hosts.groups import SOCKET, Departure, Formation, Formed
 from inalab.hosts.place import Place
 from inalab.schemes.scheme import Admitted
@@ -44,11 +45,14 @@ class Groups:
         self.admissions = admissions or Admissions(plan, job, controls, taken=[job.plan.number])
         self.groups: dict[str, Group] = {}  # by name
         self.refusal = ""  # the last, of a scheme that has groups
+        self.ended: set[int] = set()  # workers that are there no more: a group with one of them would never be left by all
 
     def form(self, formation: Formation) -> Formed:
         """The place of a member in a group, which the first one to ask for it has admitted."""
         group = self.groups.get(formation.name)
         if group is None:
+            if lost := self.ended.intersection(formation.ranks):
+                return Formed(refusal=f"{workers(sorted(lost))} of them {'have' if len(lost) > 1 else 'has'} ended")
             group = self.groups[formation.name] = self._admit(formation)
         if group.admission is None:
             return Formed(refusal=group.refusal)
@@ -73,6 +77,7 @@ class Groups:
 
     def lose(self, rank: int) -> list[int]:
         """A worker has ended, and has left all its groups. The epochs of those whose other members are still there."""
+        self.ended.add(rank)
         lacking = []
         for name, group in list(self.groups.items()):
             if rank in group.ranks:
@@ -80,6 +85,10 @@ class Groups:
                 if name in self.groups and group.admission is not None:
                     lacking.append(group.admission.epoch)
         return lacking
+
+    def come(self, rank: int) -> None:
+        """A worker is there again."""
+        self.ended.discard(rank)
 
     def _admit(self, formation: Formation) -> Group:
         group = Group(formation.ranks)

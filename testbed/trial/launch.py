@@ -292,6 +292,12 @@ class _Launch:
         rank = next(host.rank for host in self.network.plan.hosts if host.name == node)
         if self.incarnations is None:
             say(f"worker {rank} has come")
+            for pid in [pid for pid, its in self.ranks.items() if its == rank]:  # which was killed
+                del self.ranks[pid]
+                os.waitpid(pid, 0)
+                self.processes.asked(node)
+                self._lose(rank, f"worker {rank} was killed by SIGKILL")
+            self.groups.groups.come(rank)
             self._start(self.network.plan.hosts[rank])
             return
         self.incarnations.members.add(rank)
@@ -356,15 +362,20 @@ class _Launch:
 
     def _go_on_without(self, rank: int, how: str, code: int) -> None:
         """A replica group has ended. Its death counts as a failure unless it was requested, or nobody is left."""
-        self.notes.leave_ends(self.notes.ends() + 1)
-        for epoch in self.groups.groups.lose(rank):
-            self.notes.break_group(epoch, how)
+        self._lose(rank, how)
         requested = self.processes.asked(self.network.plan.hosts[rank].name)
         if code and not self.ranks:
             self._fail(how, isolation.of_shell(code))
         elif code:
             say(f"{how}: the others go on")
             self.ended_badly = self.ended_badly or (0 if requested else isolation.of_shell(code))
+
+    def _lose(self, rank: int, how: str) -> None:
+        """Have the members of its groups learn that a worker has ended."""
+        self.groups.answer_all()  # what it has asked
+        self.notes.leave_ends(self.notes.ends() + 1)
+        for epoch in self.groups.groups.lose(rank):
+            self.notes.break_group(epoch, how)
 
     def _fail(self, cause: str, code: int) -> None:
         """Tell the first failure, also to the survivors, who have some time to say what they saw. The others follow from it."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import networkx as nx
 
-from inalab.hosts.messages import Alive, Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order
+from inalab.hosts.messages import Alive, Done, FromWorker, Halt, Halted, Hello, Join, Joined, Leave, Order, Step
 from inalab.hosts.place import Place
 from inalab.schemes.scheme import Admitted
 from inalab.switches.control import Control
@@ -127,6 +127,8 @@ class Members:
                 self.ended_at = min(self.ended_at, self.clock())
             case Alive(rank, generation) if generation == self.roster.current.number:
                 self.alive.add(rank)
+            case Step():
+                self.roster.moved = True
             case Halted() if not self.renews:
                 self.roster.hear(message)
             case Halted(generation=generation) if generation == self.roster.current.number:
@@ -153,18 +155,21 @@ class Members:
         for rank in sorted(rank for rank in self.roster.living if self.job.plan.hosts[rank].name not in part):
             self.processes.expel(rank, requested=True)
             self.lose(rank, f"switch {name} has died, and worker {rank} is cut off")
+        coming, self.roster.coming = self.roster.coming, {}
+        for rank, steps in coming.items():
+            self._come(rank, steps)
         if lost := [host.name for host in self.job.plan.servers if host.name not in part]:
             raise TrialError(f"the job cannot go on: switch {name} has died, and server {lost[0]} is cut off")
         self.change(f"switch {name} has died")
 
     def _part(self) -> set[str]:
-        """The nodes of the part of the network that goes on."""
+        """The nodes of the part of the network that goes on: of equal ones rather not that of a host alone."""
         there = self.links.subgraph(set(self.links) - self.dead)
         names = {self.job.plan.hosts[rank].name: rank for rank in self.roster.living}
 
-        def members(part: set[str]) -> tuple[int, int]:
+        def members(part: set[str]) -> tuple[int, bool, int]:
             ranks = [names[node] for node in part if node in names]
-            return len(ranks), -min(ranks, default=0)
+            return len(ranks), len(part) > 1, -min(ranks, default=0)
 
         return max(nx.connected_components(there), key=members)
 
@@ -288,5 +293,5 @@ class Members:
 
     def _end(self) -> None:
         self.over = True
-        for rank in self.roster.current.members:
+        for rank in (*self.roster.current.members, *self.roster.coming, *self.outside):
             self.processes.tell(rank, Leave())

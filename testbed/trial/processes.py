@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # in virtual time there is no Mininet
 
 class TrialProcesses:
     """`pids_of` has the processes on a node, a worker's and servers'. `restart` begins a worker or a switch again, `back` has the
-    switch admit jobs, and `die` is the end of one."""
+    switch admit jobs, and `die` ends one for good."""
 
     def __init__(
         self, pids_of: Callable[[str], list[int]], restart: Callable[[str], None], back: Callable[[str], None],
@@ -41,7 +41,7 @@ class TrialProcesses:
         if node in self.network().plan.switches:
             self.die(node)
             return
-        if self.pids_of(node):  # else nobody's death is to be told from others
+        if self.pids_of(node):  # otherwise the next death of its processes would count as requested
             self.requested.add(node)
         self.dead.add(node)
         self._send(node, signal.SIGKILL)
@@ -53,6 +53,7 @@ class TrialProcesses:
 
     def go_on(self, node: str) -> None:
         """By SIGCONT."""
+        self.requested.discard(node)
         self._send(node, signal.SIGCONT)
 
     def restart(self, node: str) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from inalab.hosts.messages import NOTHING, Halted
 
 MOST_VAIN = 3  # generations in a row that end before any of them has ended a step, without a change of members
+MOST_ALIKE = 20  # likewise, that have ended steps, but begin again from the same checkpoint
 
 
 class RosterError(Exception):
@@ -46,6 +47,8 @@ class Roster:
     living: set[int] = field(default_factory=set)
     coming: dict[int, int] = field(default_factory=dict)  # newcomers, which are in no generation yet, and their steps
     vain: int = 0
+    alike: int = 0
+    moved: bool = False  # a step has ended in the current generation
 
     @classmethod
     def of(cls, size: int) -> Roster:
@@ -96,7 +99,10 @@ class Roster:
         steps |= {rank: had for rank, had in self.coming.items() if had == most}
         members = tuple(sorted(self.living | self.coming.keys()))
         same = members == self.current.members and most == self.current.steps
-        self.vain = self.vain + 1 if same else 0
+        self.alike = self.alike + 1 if same else 0
+        self.vain = self.vain + 1 if same and not self.moved else 0
+        if self.alike >= MOST_ALIKE:
+            raise RosterError(f"{self.alike} generations have begun again from step {most}, the last because {self.halting}")
         if self.vain >= MOST_VAIN:
             raise RosterError(f"{self.vain} generations have ended without a step, the last because {self.halting}")
         place = {rank: number for number, rank in enumerate(members)}
@@ -110,5 +116,5 @@ class Roster:
             tuple(place[rank] for rank in members if steps.get(rank, NOTHING) == NOTHING),
             self.halting,
         )
-        self.living, self.coming, self.halted, self.halting = set(members), {}, {}, ""
+        self.living, self.coming, self.halted, self.halting, self.moved = set(members), {}, {}, "", False
         return self.current

@@ -34,7 +34,7 @@ def require(job: Admitted) -> None:
     if find_spec("torchft") is None:
         raise SettingsError("torchft is not installed: pip install inalab[torchft]")
     if not forms_groups(job):
-        raise SettingsError(f"scheme {job.scheme.name} has no groups, and each of torchft's quorums is one: choose switchml")
+        raise SettingsError(f"scheme {job.scheme.name} has no groups, and each of torchft's quorums is one: choose another scheme")
 
 
 def start_lighthouse() -> int:
@@ -47,9 +47,9 @@ def start_lighthouse() -> int:
         os.dup2(silent, 1)
         os.dup2(silent, 2)
         bind = f"{MANAGEMENT_ADDRESS}:{LIGHTHOUSE_PORT}"
-        server = LighthouseServer(bind, 1, JOIN_MS, TICK_MS, SILENCE_MS)
+        serving = [LighthouseServer(bind, 1, JOIN_MS, TICK_MS, SILENCE_MS)]  # which ends when nobody has it any more
         signal.pause()
-        return server is None
+        return len(serving)
 
     return isolation.fork(work)
 
@@ -62,7 +62,7 @@ def environment(given: Mapping[str, str], address: str) -> dict[str, str]:
 
 
 def begin() -> None:
-    """Be a replica group: called by the address on the data network, with a store, and with this network's process group."""
+    """Make this process a replica group. Others reach it by its address on the data network, and it has a store of its own."""
     place = Place.loads(os.environ[PLACE])
     isolation.call_host(place.peers[place.membership.rank])
     import torchft  # which looks up what its host is called

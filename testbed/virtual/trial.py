@@ -201,8 +201,9 @@ class VirtualTrial:
         """A worker, a server, or a switch."""
         if node in self.plan.switches:
             assert self.elastic is not None
-            self.network.kill(node)
-            self.elastic.members.switch_died(node)
+            if node in self.network.controls:
+                self.network.kill(node)
+                self.elastic.members.switch_died(node)
         elif (process := self.servers.get(node)) is not None:
             self.time.kill(process)
             job, host = next((job.plan, host) for job in self.admitted for host in job.plan.servers if host.name == node)

@@ -14,7 +14,7 @@ import pytest
 
 TORCHFT = Path(sys.prefix) / "torchft"  # where set-up puts it
 SUMS = "tests/scripts/torchft_sums.py"
-needed = pytest.mark.skipif(not TORCHFT.is_dir(), reason="torchft is not to be had here")
+needed = pytest.mark.skipif(not TORCHFT.is_dir(), reason="torchft is not installed")
 
 
 def launched(faults: str, script: str, *words: str, scheme: str = "switchml") -> subprocess.CompletedProcess[str]:
@@ -61,4 +61,4 @@ def test_who_fails_by_itself_is_told_and_the_others_go_on(tmp_path: Path) -> Non
 @needed
 def test_a_scheme_without_groups_is_refused() -> None:
     done = launched("", SUMS, scheme="ring")
-    assert done.returncode == 1 and "choose switchml" in done.stderr
+    assert done.returncode == 1 and "choose another scheme" in done.stderr

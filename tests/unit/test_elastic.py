@@ -169,6 +169,21 @@ def test_without_the_root_one_part_goes_on(models: Models) -> None:
     assert [c["members"] for c in found["metrics"]["changes"]] == [(0, 1, 2, 3), (2, 3)]
 
 
+def test_a_switch_that_has_died_stays_dead_and_cuts_off_who_waits_to_come(models: Models) -> None:
+    found = models.trial(
+        faults="die h3 at 0.01; restart root at 0.03 for 0.1; restart h3 at 0.05; die tor1 at 0.09; die tor1 at 0.1"
+    )
+    assert [c["members"] for c in found["metrics"]["changes"]][-1] == (0, 1)
+    found = models.trial(workers=1, faults="die tor0 at 0.03")  # the other one has a switch
+    assert [c["members"] for c in found["metrics"]["changes"]] == [(1,)]
+
+
+def test_changes_within_an_interval_of_checkpoints_are_not_in_vain(models: Models) -> None:
+    hangs = "; ".join(f"hang h{rank} at {at}" for rank, at in ((1, 0.2), (2, 2), (3, 3.8)))
+    found = models.trial(scheme="ring", checkpoint=40, steps=60, faults=hangs)
+    assert len(found["metrics"]["changes"]) == 3
+
+
 def test_a_server_that_is_cut_off_ends_the_job() -> None:
     with pytest.raises(TrialError, match="the job cannot go on: switch root has died, and server s0 is cut off"):
         virtual(**ELASTIC, scheme="ps", servers=1, faults="die h0 at 0.01; die root at 0.05")
@@ -254,6 +269,7 @@ def test_whoever_survives_says_why_and_who_was_lost() -> None:
             "the members of a job of scheme mlfabric do not change",
         ),
         ({"elastic": True, "slots": 2048}, "slots is 2048: a change of members needs memory for two jobs"),
+        ({"elastic": True, "fallback": "gloo"}, "fallback is gloo: choose a scheme that needs neither switches nor servers"),
         ({"elastic": True, "fallback": "atp"}, "fallback is atp: choose a scheme that needs neither switches nor servers"),
         ({"elastic": True, "scheme": "ring", "fallback": "tree"}, "scheme ring needs no switch: leave fallback out"),
         ({"faults": "die s0 at 1"}, "s0 is not one of h0, h1, h2, h3"),

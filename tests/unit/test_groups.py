@@ -129,6 +129,9 @@ def test_a_worker_that_ends_has_left_its_groups_and_leaves_them_broken(net: Net)
     assert net.groups.lose(3) == [] and net.groups.lose(1) == []
     leave(net, "c", (0, 2))
     assert net.entries() == before
+    assert net.groups.form(Formation("d", (0, 1), 0)).refusal == "worker 1 of them has ended" and net.entries() == before
+    net.groups.come(1)
+    assert not net.groups.form(Formation("d", (0, 1), 0)).refusal
 
 
 def test_what_the_switches_cannot_hold_is_refused_on_all_members_alike(net: Net) -> None:
