@@ -20,7 +20,9 @@ needed = pytest.mark.skipif(not TORCHFT.is_dir(), reason="torchft is not install
 def launched(faults: str, script: str, *words: str, scheme: str = "switchml") -> subprocess.CompletedProcess[str]:
     network = ("--set", "racks=2", "--set", "workers=2", *(("--set", f"faults={faults}") if faults else ()), "--scheme", scheme)
     command = [Path(sys.executable).with_name("inalab"), "launch", "--torchft", *network, "--", script, *words]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(TORCHFT)}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(TORCHFT)}, capture_output=True, text=True, check=False, timeout=240
+    )
 
 
 def members_of_steps(text: str) -> dict[int, set[str]]:
@@ -45,7 +47,7 @@ def test_each_sum_is_of_those_who_are_there(tmp_path: Path, faults: str, words: 
     done = launched(faults, SUMS, str(tmp_path), *words)
     assert done.returncode == code, done.stdout + done.stderr
     members = members_of_steps(done.stdout)
-    assert set(members) == set(range(len(members))) and {len(found) for found in members.values()} == {1}
+    assert max(members) - min(members) == len(members) - 1 and {len(found) for found in members.values()} == {1}
     assert len(set(re.findall(r"kept (\d+)", done.stdout))) == 1 and done.stdout.count("kept") == kept
 
 
