@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from inalab.hosts.member import MemberSettings, run_member
-from inalab.hosts.messages import Failure, Forked, FromWorker, Hello, Lost, Order
+from inalab.hosts.messages import Failure, Forked, FromWorker, Hello, Lost, Order, Step
 from inalab.hosts.place import Place
 from inalab.hosts.training.checkpoint import Checkpoint, CheckpointFile
 from inalab.hosts.training.elastic import JOB
@@ -178,10 +178,19 @@ class ElasticWorkers:
         for pid, rank in killed.items():
             os.waitpid(pid, 0)
             del self.pids[pid]
-            self.connections.pop(rank, None)
+            self._hear_the_rest(rank)
             self.requested(self.run.plan.hosts[rank].name)  # a fault of this process is no other's
         for rank in killed.values():
             self.begin(rank)
+
+    def _hear_the_rest(self, rank: int) -> None:
+        """Take in the steps that a process has told of before it was killed: its checkpoint may be of later ones."""
+        connection = self.connections.pop(rank, None)
+        with suppress(EOFError, OSError):
+            while connection is not None:
+                if isinstance(message := connection.recv(), Step):
+                    self.run.hear(message)
+                    self.sender.send(message)
 
     def serve(self, job: Admitted, epoch: int) -> None:
         """New processes of all servers, which learn the epoch from the workers."""
