@@ -48,7 +48,7 @@ class Network:
             raise SwitchError(self._ending(name)) from None
 
     def restart(self, name: str) -> None:
-        """End a switch's process, if it runs, and begin one that is told the same. SwitchError where that does not start."""
+        """End a switch's process, if it runs, and begin one with the same commands. SwitchError where that does not start."""
         if name in self.controls:
             self.controls.pop(name).close()
             self.switch(name).stop(deleteIntfs=False)

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -85,14 +84,10 @@ class TrialProcesses:
 
 def hangs(pid: int) -> bool:
     """Whether a process is stopped, or one that it has started."""
-    return any("T" in _state(each) for each in with_descendants(pid))
-
-
-def _state(pid: int) -> str:
-    """proc(5)'s letter; none where it has ended."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
+    try:
+        return any(psutil.Process(each).status() == psutil.STATUS_STOPPED for each in with_descendants(pid))
+    except psutil.NoSuchProcess:
+        return False
 
 
 def with_descendants(pid: int) -> list[int]:

@@ -144,7 +144,7 @@ class VirtualNetwork:
         del self.controls[name]
 
     def restart(self, name: str) -> None:
-        """A switch begins again with nothing, and is told the same."""
+        """A switch begins again with nothing but its commands."""
         self.switches[name].boot()
         self._tell(name)
 
