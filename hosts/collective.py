@@ -31,6 +31,7 @@ class Counters:
     outdated: int = 0  # packets of another group of this job
     bytes_sent: int = 0
     bytes_received: int = 0
+    handled: int = 0  # packets, or messages that a network interface makes packets of, that this processor sent and received
     waited: float = 0.0  # seconds between sending a chunk and its result, over all results; 0 where the scheme does not know
 
     def __add__(self, other: Counters) -> Counters:

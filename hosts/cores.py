@@ -104,9 +104,10 @@ def cache_folder() -> Path:
     return folder
 
 
-WIRE = tuple(HOSTS / name for name in ("switchml/wire.h", "atp/wire.h"))
+WIRE = tuple(HOSTS / name for name in ("roce/wire.h", "switchml/wire.h", "atp/wire.h"))
 HEADERS = tuple(
-    HOSTS / name for name in ("stream/quantization.h", "stream/core.h", "switchml/core.h", "atp/core.h", "drivers/batch.h")
+    HOSTS / name
+    for name in ("stream/quantization.h", "stream/core.h", "roce/core.h", "switchml/core.h", "atp/core.h", "drivers/batch.h")
 )
 CORES = Library((HOSTS,), WIRE, HEADERS)
 ffi = CORES.ffi

@@ -14,6 +14,7 @@
 #include "include/source_guard.p4"
 #include "include/forwarder.p4"
 #include "include/epoch.p4"
+#include "include/switchml/well_formed.p4"
 #include "include/switchml/admission.p4"
 #include "include/switchml/round.p4"
 #include "include/switchml/bitmap_checker.p4"
@@ -30,7 +31,9 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
     Loss() loss_in;
     SourceGuard() source_guard;
     Forwarder() forwarder;
+    WellFormed() well_formed;
     Admission() admission;
+    Place() place;
     Epoch() epoch;
     Round() round;
     BitmapChecker() bitmap_checker;
@@ -50,8 +53,10 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
         if (lost == 1) {
             mark_to_drop(standard);
         } else if (hdr.switchml.isValid() || (hdr.udp.isValid() && hdr.udp.dst == UDP_PORT_SWITCHML)) {
+            well_formed.apply(hdr, meta, standard);
             admission.apply(hdr, meta, standard);
             if (meta.admitted == 1) {
+                place.apply(hdr, meta);
                 step_t next;
                 bit<1> may_begin = 0;
                 if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY) {

@@ -18,7 +18,7 @@ from inalab.hosts.drivers.server import ServerDriver
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.place import Over, Place, Pulse, Serving
 from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation, one_of
-from inalab.schemes.streaming import P4, Streaming, StreamSettings
+from inalab.schemes.streaming import P4, RecoverySettings, Streaming
 from inalab.switches import atp
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
@@ -31,7 +31,7 @@ AGGREGATOR_LIFETIME = 1.0  # seconds that others respect an aggregator that is n
 PACE = 0.98  # of a link's rate
 
 
-class Settings(StreamSettings):
+class Settings(RecoverySettings):
     """Slots are the chunks of a worker's window. Without a fixed factor, tensors have exponents of their own."""
 
     servers: int = Field(1, ge=1, description="dedicated servers, on hosts of their own")

@@ -19,7 +19,6 @@ from inalab.topologies.plan import NetworkPlan
 
 P4 = Path(__file__).resolve().parent.parent / "p4"
 K_CHOICES = (32, 64, 256)
-SMALLEST = 2.0**-125  # smaller values have the exponent of this one
 MOST_SLOTS = switchml.CELLS // 2
 
 
@@ -29,9 +28,6 @@ class StreamSettings(SchemeSettings):
     k: int = Field(64, description="integers in a packet: 32, 64 or 256")
     slots: int = Field(64, description="chunks under way")
     scaling: float | None = Field(None, gt=0, le=1e30, description="a fixed factor that makes integers of floats")
-    recovery: Annotated[str, one_of(*RECOVERIES)] = Field(
-        "ask", description="ask what became of an overdue chunk, or send it again as the paper does"
-    )
 
     @field_validator("slots")
     @classmethod
@@ -48,15 +44,24 @@ class StreamSettings(SchemeSettings):
         return k
 
 
+class RecoverySettings(StreamSettings):
+    """And by which way that happens."""
+
+    recovery: Annotated[str, one_of(*RECOVERIES)] = Field(
+        "ask", description="ask what became of an overdue chunk, or send it again as the paper does"
+    )
+
+
 class Streaming(Scheme):
     """A scheme whose chunks the switches add."""
 
     driven = timeline = True
     of_bound = (0.93, 1.02)
+    smallest = 2.0**-125  # smaller values have the exponent of this one
 
     def step(self, settings: Any, workers: int, largest: float) -> float:
         """What an integer 1 is worth at most with block exponents; infinite with a fixed factor, where sums overflow unseen."""
-        return 2 * workers * max(largest, SMALLEST) / LARGEST if settings.scaling is None else math.inf
+        return 2 * workers * max(largest, self.smallest) / LARGEST if settings.scaling is None else math.inf
 
     def sum_error(self, settings: Any, workers: int, largest: float, magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Half a step for each worker, beside what floats lose."""

@@ -8,10 +8,11 @@ from typing import Any
 from inalab.hosts.collective import Collective, Membership, Operation
 from inalab.hosts.drivers.stream import StreamDriver
 from inalab.hosts.place import Place, Pulse
+from inalab.hosts.roce import wire as roce
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import SwitchML, operations_in
 from inalab.schemes.scheme import Admitted, Cells, Conditions, Look, Simulation
-from inalab.schemes.streaming import MOST_SLOTS, P4, Streaming, StreamSettings
+from inalab.schemes.streaming import MOST_SLOTS, P4, RecoverySettings, Streaming
 from inalab.switches import switchml
 from inalab.switches.commands import Commands
 from inalab.switches.control import Control
@@ -20,7 +21,7 @@ from inalab.topologies.jobs import JobPlan
 from inalab.topologies.plan import NetworkPlan, SwitchPlan
 
 
-class Settings(StreamSettings):
+class Settings(RecoverySettings):
     """Slots are those of the job's pool. Without a fixed factor, chunks have exponents of their own."""
 
 
@@ -29,10 +30,12 @@ class SwitchMLScheme(Streaming):
 
     name = "switchml"
     look = Look("SwitchML", "#3b6ea8", "o")
-    Settings = Settings
+    Settings: type[Any] = Settings
     operations = SwitchML.operations
     program = P4 / "switchml.p4"
     simulation, header = Simulation.POOL, wire.STATUS.itemsize
+    copies = "addresser.sent"  # counter of broadcasts' copies
+    short = wire.bits_on_wire(1)  # of a round that goes ahead
 
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         if len(plan.racks) > 1 and not plan.roots:
@@ -58,7 +61,11 @@ class SwitchMLScheme(Streaming):
     def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
         """Each job has a part of the switch's pool."""
         for job, pool in zip(jobs, _pools(jobs), strict=True):
-            admit(commands, plan, job.plan, name, pool)
+            admit(commands, plan, job.plan, name, pool, self.message(job.settings))
+
+    def message(self, settings: Any) -> int | None:
+        """Packets of a message, over RoCE."""
+        return None
 
     def most_jobs(self, settings: Any) -> int:
         return min(MAX_JOBS, switchml.CELLS // (2 * int(settings.slots)))
@@ -66,13 +73,13 @@ class SwitchMLScheme(Streaming):
     def admit(self, commands: Commands, plan: NetworkPlan, name: str, job: Admitted) -> None:
         """All have as many slots."""
         slots = int(job.settings.slots)
-        admit(commands, plan, job.plan, name, switchml.Pool(2 * slots * job.plan.number, slots))
+        admit(commands, plan, job.plan, name, switchml.Pool(2 * slots * job.plan.number, slots), self.message(job.settings))
 
     def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
         """Packets turned away by reason, and copies of multicasts that never reached egress."""
         missing = sum(
             switchml.copies_missing(
-                control, job.plan.number, len(job.plan.children(plan, name)), _above(plan, job.plan, name) is not None
+                control, job.plan.number, len(job.plan.children(plan, name)), _above(plan, job.plan, name) is not None, self.copies
             )
             for job in jobs
         )
@@ -112,12 +119,12 @@ class SwitchMLScheme(Streaming):
         return self.packets(settings, elements) - Streaming.packets(self, settings, elements)
 
     def on_wire(self, settings: Any, elements: int) -> int:
-        without = self.bits_on_wire(int(settings.k)) - self.bits_on_wire(1)
+        without = self.bits_on_wire(int(settings.k)) - self.short
         return super().on_wire(settings, elements) - self._bare(settings, elements) * without
 
     def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
         """One window of exponents before the first tensor, and before each other one the round that announces it."""
-        saved = sum(max(self._bare(settings, elements) - 1, 0) for elements in tensors[1:]) * self.bits_on_wire(1)
+        saved = sum(max(self._bare(settings, elements) - 1, 0) for elements in tensors[1:]) * self.short
         return super().bound_of_step(plan, settings, tensors) - saved / _slowest(plan)
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
@@ -147,12 +154,13 @@ def _above(plan: NetworkPlan, job: JobPlan, name: str) -> SwitchPlan | None:
     return None if len(job.ranks_below(plan, name)) == job.size else plan.above(name, job.number)
 
 
-def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool) -> None:
+def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: switchml.Pool, message: int | None = None) -> None:
     """Admission of a job at the switch `name`; nothing where it has no worker below, or another root is the job's. The sums of
     workers in one rack, or in one pod, stay there."""
     stations = {host.name: host.station for host in job.hosts} | {s.name: s.station for s in plan.switches.values()}
     below = _numbered(plan, job, name)
-    ports = {host.name: job.port or switchml.UDP_PORT for host in job.hosts}
+    own_port = switchml.UDP_PORT if message is None else roce.UDP_PORT
+    ports = {host.name: job.port or own_port for host in job.hosts}
     children = [
         switchml.Child(
             number,
@@ -168,7 +176,7 @@ def admit(commands: Commands, plan: NetworkPlan, job: JobPlan, name: str, pool: 
         return
     above = _above(plan, job, name)
     parent = switchml.Parent(plan.port(name, above.name), above.station, plan.number(name)) if above else None
-    switchml.admit(commands, job.number, pool, stations[name], children, parent)
+    switchml.admit(commands, job.number, pool, stations[name], children, parent, message)
 
 
 SCHEME = SwitchMLScheme()

@@ -47,11 +47,19 @@ class Pool:
     slots: int
 
 
-def admit(commands: Commands, number: int, pool: Pool, own: Station, children: list[Child], parent: Parent | None) -> None:
+def admit(
+    commands: Commands,
+    number: int,
+    pool: Pool,
+    own: Station,
+    children: list[Child],
+    parent: Parent | None,
+    message: int | None = None,
+) -> None:
     """Admit a job at a switch with this address: its pool, its workers (or racks), and the switch above.
 
     The owners below have trees of their own, in which the switch above may be a child; none where a worker has the bit that it has
-    there.
+    there, and none over RoCE, where a `message` has so many packets.
     """
     if not 0 <= number < MAX_JOBS:
         raise ValueError(f"job {number}: the program holds jobs 0 to {MAX_JOBS - 1}")
@@ -62,15 +70,18 @@ def admit(commands: Commands, number: int, pool: Pool, own: Station, children: l
     commands.add(
         f"table_add admission.jobs set_job {number} => {pool.base} {pool.slots} {everyone} {group} {int(parent is not None)}"
     )
-    owners = parent is None or PARENT not in links
+    if message is not None:
+        _connect(commands, number, message, children, parent)
+        owners = False
+    else:
+        owners = parent is None or PARENT not in links
     if parent is not None and owners:
         links[PARENT] = Child(PARENT, parent.port, parent.station)
     for link, c in links.items():
         s = c.station
-        commands.add(
-            f"table_add admission.workers admit_worker {number} {link} {c.port} {s.mac} {s.ip} =>",
-            f"table_add addresser.destinations to_worker {number} {link + 1} => {s.mac} {s.ip} {c.udp_port}",
-        )
+        commands.add(f"table_add admission.workers admit_worker {number} {link} {c.port} {s.mac} {s.ip} =>")
+        if message is None:
+            commands.add(f"table_add addresser.destinations to_worker {number} {link + 1} => {s.mac} {s.ip} {c.udp_port}")
     switches = [(c.number, PARENT, c.port, c.station) for c in children if c.switch and owners]
     if parent is not None:
         switches.append((PARENT, parent.number, parent.port, parent.station))
@@ -81,6 +92,17 @@ def admit(commands: Commands, number: int, pool: Pool, own: Station, children: l
         )
     if owners:
         _own(commands, number, links)
+
+
+def _connect(commands: Commands, number: int, message: int, children: list[Child], parent: Parent | None) -> None:
+    """Where the queue pairs of a job lead, over RoCE (p4/include/switchml/roce_sender.p4)."""
+    commands.add(f"table_add queue_pair.messages set_message {number + 1} => {message}")
+    for c in children:
+        action, last = ("to_switch", PARENT) if c.switch else ("to_worker", c.udp_port)
+        commands.add(f"table_add roce_sender.ends {action} {number} {c.number} => {c.station.mac} {c.station.ip} {last}")
+    if parent is not None:
+        s = parent.station
+        commands.add(f"table_add roce_sender.ends to_switch {number} {PARENT} => {s.mac} {s.ip} {parent.number}")
 
 
 def _own(commands: Commands, number: int, links: dict[int, Child]) -> None:
@@ -107,14 +129,19 @@ def _multicast(commands: Commands, group: int, links: dict[int, Child]) -> int:
     return sum(1 << link for link in links)
 
 
+def configure_roce(commands: Commands, own: Station) -> None:
+    """What a switch with p4/switchml_rdma.p4 is told whichever jobs there are: its address."""
+    commands.add(f"table_add addresses is_own {own.ip} =>")
+
+
 def rejected(control: Control) -> list[int]:
     """Packets that admission has turned away, by reason."""
     return [control.counter("admission.rejected", reason) for reason in range(REASONS)]
 
 
-def copies_missing(control: Control, number: int, children: int, has_parent: bool) -> int:
+def copies_missing(control: Control, number: int, children: int, has_parent: bool, counter: str = "addresser.sent") -> int:
     """Copies of a job's multicasts that never reached egress: what a full queue drops, also in silence."""
     links = children + has_parent
     copies = sum(control.counter("sender.broadcasts", 2 * number + above) * (links - above) for above in (0, 1))
     first = number * MAX_WORKERS
-    return copies - sum(control.counter("addresser.sent", first + link) for link in range(MAX_WORKERS))
+    return copies - sum(control.counter(counter, first + link) for link in range(MAX_WORKERS))

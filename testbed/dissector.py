@@ -21,6 +21,7 @@ KEYWORDS = (
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil", "not", "or",
     "repeat", "return", "then", "true", "until", "while",
 )  # fmt: skip
+KNOWN = {4791}  # ports that Wireshark has dissectors for: RoCEv2
 UDP, PORT_AT = "udp", 16  # the header's name in a program, and the bit at which its destination port begins (RFC 768)
 LIST = 16  # a header of more fields than this, all of one type, is a list: a vector's length depends on K
 WIDEST, WIDEST_KEY = 64, 32  # bits of a field, and of one that a parser selects by
@@ -39,8 +40,9 @@ class Protocol:
 
 
 def write(path: Path) -> list[Protocol]:
-    """Write the dissector of all schemes that have a program. Raises CompileError, and OSError."""
+    """Write the dissector of all schemes with programs, but those that Wireshark knows. Raises CompileError, and OSError."""
     protocols = [protocol(scheme) for scheme in by_program(map(registry.find, registry.names()))]
+    protocols = [one for one in protocols if not set(one.ports) <= KNOWN]
     path.write_text(lua(protocols), encoding="utf-8")
     return protocols
 

@@ -116,7 +116,7 @@ class FakeNetwork(Clock):
         super().__init__()
         self.answer = answer
 
-    def datagrams(self, local: Any, peers: Any, sender: Datagrams, receive_rows: int, segments: int = 1) -> FakeSocket:
+    def datagrams(self, local: Any, peers: Any, sender: Datagrams, receive_rows: int, *_: Any) -> FakeSocket:
         return FakeSocket(self, self.answer, sender)
 
     def requests(self, *of: Any) -> Requests:

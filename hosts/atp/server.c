@@ -28,7 +28,7 @@ static void send(AtpServer *s, const int32_t *rows, int count, int32_t peer, dou
         bool bare = s->merger->rows[rows[i]].bare;
         for (end = i; end < count && s->merger->rows[rows[end]].bare == bare; end++)
             departures_sent(&s->departures, rows[end], peer, urgent, bare ? s->status_seconds : s->result_seconds, now);
-        outbox_put(&s->outbox, rows + i, end - i, 0, peer, bare ? sizeof(AtpBare) : 0, urgent);
+        outbox_put(&s->outbox, rows + i, end - i, 0, peer, bare ? sizeof(AtpBare) : s->merger->packet_bytes, urgent);
     }
 }
 

@@ -260,7 +260,7 @@ static void mark_again(Stream *s, const int32_t *rows, int count) {
 
 static bool received(Stream *s, const Datagrams *packets, double now) { return atp_worker_received(of(s), packets, now); }
 
-static const Scheme scheme = {mark_again, ask, received};
+static const Scheme scheme = {.mark_again = mark_again, .ask = ask, .received = received};
 
 /* This chunk does not fit into integers, or is an announcement that others differ from: it is sent as it is, to be added at the server. */
 static void make_raw(AtpWorker *w, int32_t i) {
@@ -481,6 +481,7 @@ bool atp_worker_received(AtpWorker *w, const Datagrams *packets, double now) {
     bool had[s->count], on_path[s->paths_count];
     memset(had, 0, sizeof had);
     memset(on_path, 0, sizeof on_path);
+    s->counters.handled += count;
     for (int i = 0; i < count; i++) {
         s->counters.bytes_received += packets->lengths[i];
         found[i] = sort_out(w, header(packets, i), packets->lengths[i], oldest, had, &chunks[i]);

@@ -13,7 +13,8 @@
 #include <time.h>
 
 struct Batch {
-    int descriptor, bytes, peers_count; /* bytes of a whole datagram */
+    int descriptor, bytes, peers_count; /* bytes of the longest datagram */
+    bool connected;                     /* to the only peer */
     Datagrams sender, receiver;
     struct sockaddr_in *peers, *sources;
     struct mmsghdr *outgoing, *incoming;
@@ -39,9 +40,10 @@ Batch *batch_new(int32_t descriptor, const Datagrams *sender, const Datagrams *r
     return b;
 }
 
-/* Four bytes of an address each. */
-void batch_peers(Batch *b, const uint8_t *addresses, const uint16_t *ports, int32_t count) {
+/* Four bytes of an address each. `connected`: so is the socket, to the only one. */
+void batch_peers(Batch *b, const uint8_t *addresses, const uint16_t *ports, int32_t count, bool connected) {
     b->peers_count = count;
+    b->connected = connected;
     b->peers = calloc(count, sizeof *b->peers);
     for (int32_t i = 0; i < count; i++) {
         b->peers[i].sin_family = AF_INET;
@@ -56,18 +58,20 @@ void batch_free(Batch *b) {
         free(held[i]);
 }
 
-/* Send these rows to a peer, up to `together` as one message that the kernel cuts; how many have left. -ERANGE: there is no such row. */
+/* Send these rows to a peer, up to `together` as one message that the kernel cuts, where all have one `length`; 0: each has its own.
+   How many have left. -ERANGE: there is no such row. */
 int64_t batch_send(Batch *b, const int64_t *rows, int64_t count, int32_t length, int32_t together, int32_t peer) {
     int messages = 0;
     count = count < b->sender.count ? count : b->sender.count;
+    together = length ? together : 1;
     for (int64_t i = 0; i < count; i++) {
         if (rows[i] < 0 || rows[i] >= b->sender.count)
             return -ERANGE;
-        b->from[i] = (struct iovec){b->sender.first + rows[i] * b->sender.stride, length};
+        b->from[i] = (struct iovec){b->sender.first + rows[i] * b->sender.stride, length ? length : b->sender.lengths[rows[i]]};
         struct msghdr *message = &b->outgoing[i / together].msg_hdr;
         if (i % together == 0) {
             *message = (struct msghdr){.msg_iov = &b->from[i]};
-            if (b->peers_count > 1) { /* else the socket is connected */
+            if (!b->connected) {
                 message->msg_name = &b->peers[peer];
                 message->msg_namelen = sizeof b->peers[peer];
             }
@@ -103,8 +107,7 @@ static bool known(const Batch *b, const struct sockaddr_in *source) {
 /* Put all datagrams of peers that are there into the receiver's first rows; how many. One that is longer than any packet has length
    0. */
 int64_t batch_receive(Batch *b, uint32_t *lengths) {
-    bool connected = b->peers_count == 1; /* the kernel looks at the source then */
-    for (int64_t i = 0; i < b->receiver.count && !connected; i++) {
+    for (int64_t i = 0; i < b->receiver.count && !b->connected; i++) { /* else the kernel looks at the source */
         b->incoming[i].msg_hdr.msg_name = &b->sources[i];
         b->incoming[i].msg_hdr.msg_namelen = sizeof b->sources[i];
     }
@@ -112,7 +115,7 @@ int64_t batch_receive(Batch *b, uint32_t *lengths) {
     if (come < 0)
         return -errno;
     for (int i = 0; i < come; i++) {
-        if (!connected && !known(b, &b->sources[i]))
+        if (!b->connected && !known(b, &b->sources[i]))
             continue;
         lengths[n] = b->incoming[i].msg_hdr.msg_flags & MSG_TRUNC ? 0 : b->incoming[i].msg_len;
         if (n < i)
@@ -144,8 +147,7 @@ static bool send_all(Batch *b, Outbox *o, int32_t together) {
         if (send->urgent != urgent)
             batch_set_urgent(b, urgent = send->urgent);
         while (send->count) {
-            int32_t length = send->length ? send->length : b->bytes;
-            int64_t sent = batch_send(b, o->leaving + send->first, send->count, length, together, send->peer);
+            int64_t sent = batch_send(b, o->leaving + send->first, send->count, send->length, together, send->peer);
             if (sent == -EINTR || sent == -ECONNREFUSED) /* the latter is about an earlier datagram */
                 continue;
             if (sent < 0)

@@ -22,7 +22,7 @@ class Endpoint(Protocol):
     interrupted: bool  # whether the last wait ended because of `interrupt`
 
     def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
-        """Send these rows of the sender's packets; returns how many left before `give_up_at`."""
+        """Send these rows of the sender's packets, of one length or each of its own; returns how many left before `give_up_at`."""
         ...
 
     def set_urgent(self, urgent: bool) -> None:
@@ -136,8 +136,18 @@ class Driver(Protocol):
 
     def processor(self) -> Processor: ...
 
-    def datagrams(self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1) -> Endpoint:
-        """An end at this address; it sends rows of `sender`, up to `segments` at a time, and receives from these peers alone."""
+    def datagrams(
+        self,
+        local: Address,
+        peers: list[Address],
+        sender: Datagrams,
+        receive_rows: int,
+        segments: int = 1,
+        unnumbered: bool = False,
+    ) -> Endpoint:
+        """An end at this address; it sends rows of `sender`, up to `segments` at a time, and receives from these peers alone.
+
+        `unnumbered`: IP's identification is 0, for checks that cover IP's header."""
         ...
 
     def selector(self) -> BaseSelector:

@@ -26,6 +26,7 @@ from inalab.hosts.tcp.requests import Requested, Requests
 
 SO_NO_CHECK = 11
 UDP_SEGMENT = 103
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
 MAX_SEGMENTS = 64  # datagrams that the kernel cuts one message into, at most
 MAX_MESSAGE = 65000  # bytes of such a message, at most
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
@@ -65,14 +66,26 @@ class BatchSocket:
     """A UDP socket: takes datagrams from `sender` rows, puts received ones of the same type into `receiver` rows.
 
     Datagrams that are shorter than the type leave the rest of their row as it was, and `lengths` tells. Up to `segments` datagrams
-    leave as one burst. Only what a peer sends is received.
+    leave as one burst. Only what a peer sends is received. `unnumbered` datagrams have IP's identification 0, and are not to be
+    fragmented: Linux numbers those of sockets that are connected, or leave that to routers.
     """
 
-    def __init__(self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1) -> None:
+    def __init__(
+        self,
+        local: Address,
+        peers: list[Address],
+        sender: Datagrams,
+        receive_rows: int,
+        segments: int = 1,
+        unnumbered: bool = False,
+    ) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         _enlarge(self.socket)
         self.socket.bind(local)
-        if len(peers) == 1:
+        if unnumbered:
+            self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+        connected = len(peers) == 1 and not unnumbered
+        if connected:
             self.socket.connect(peers[0])
         self.socket.setblocking(False)
         self.sender, self.receiver = sender, Datagrams(receive_rows, sender.record)
@@ -81,7 +94,7 @@ class BatchSocket:
         made = library().batch_new(self.socket.fileno(), sender.c, self.receiver.c, sender.record.itemsize)
         self._batch = ffi.gc(made, library().batch_free)
         addresses, ports = b"".join(socket.inet_aton(ip) for ip, _ in peers), [port for _, port in peers]
-        library().batch_peers(self._batch, addresses, ports, len(peers))
+        library().batch_peers(self._batch, addresses, ports, len(peers), connected)
         self._segment(segments)
         self._poll = select.poll()
         self._poll.register(self.socket, select.POLLIN)
@@ -115,9 +128,9 @@ class BatchSocket:
     def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
         """Send these sender rows, in order, to a peer by number; waits while the interface is busy. Returns how many went out.
 
-        `length` shortens the datagrams; sending stops at `give_up_at` (time.monotonic) if the interface stays busy.
+        All have the same `length`, or each its own; sending stops at `give_up_at` (time.monotonic) if the interface stays busy.
         """
-        done, size = 0, length or self.sender.record.itemsize
+        done, size = 0, length or 0
         rows = np.ascontiguousarray(rows, np.int64)
         while done < len(rows):
             left = pointer(rows[done:], "int64_t[]")

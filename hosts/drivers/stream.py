@@ -10,7 +10,6 @@ from inalab.hosts.drivers.driver import Address, Driver, carry_out
 from inalab.hosts.stream.stream import Absence, Question, Stream
 
 PULSE = 0.5  # seconds without a result after which the pulse is felt
-BURSTS = 8  # that a window is sent in at least, so that the link is never idle between two
 
 
 class Control(Protocol):
@@ -42,8 +41,7 @@ class StreamDriver(Summing):
         self.operations = core.operations
         self.control: Control | None = None
         core.watched = pulse is not None
-        rows = core.count
-        self.endpoint = driver.datagrams(local, peers, core.sender, max(64, 2 * rows), rows // BURSTS)
+        self.endpoint = driver.datagrams(local, peers, core.sender, max(64, 2 * core.window), core.together, core.unnumbered)
         self.pulsed = 0.0  # when the pulse was felt
 
     def _start(self, started: Sum) -> None:

@@ -72,8 +72,8 @@ class VirtualEndpoint:
 
     def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
         begin, wire, to = _begin(self.sender), self.host.wire, self.peers[peer]
-        end = begin + (length or self.sender.record.itemsize)
         for row in rows:
+            end = begin + (length or int(self.sender.lengths[row]))
             wire.put(self.sender.octets[row, begin:end].tobytes(), self.local, to, self.urgent)
         return len(rows)
 
@@ -313,7 +313,13 @@ class VirtualHost:
         return VirtualSelector(self.time, self.known)
 
     def datagrams(
-        self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, segments: int = 1
+        self,
+        local: Address,
+        peers: list[Address],
+        sender: Datagrams,
+        receive_rows: int,
+        segments: int = 1,
+        unnumbered: bool = False,
     ) -> VirtualEndpoint:
         found = self.endpoints[local[1]] = VirtualEndpoint(self, local, peers, sender, receive_rows)
         return found

@@ -31,14 +31,14 @@ typedef struct {
 typedef struct {
     uint8_t *first;
     int64_t stride, count;
-    const uint32_t *lengths; /* in bytes, of what was received */
+    uint32_t *lengths; /* in bytes, of what was received, or is sent with its own */
 } Datagrams;
 
 /* These places of `leaving`, `count` from `first` on, are rows of packets that go to a peer by number, in this order. What is
    `urgent` leaves the host before what waits there. */
 typedef struct {
     int64_t first, count;
-    int32_t peer, length; /* of each, in bytes; 0: whole packets */
+    int32_t peer, length; /* of each, in bytes; 0: each has its own */
     bool urgent;
 } Send;
 
@@ -52,7 +52,7 @@ typedef struct {
 
 /* Packets and bytes of one worker since it started (hosts.collective.Counters, in its order). */
 typedef struct {
-    int64_t sent, results, duplicates, timeouts, retransmissions, queries, malformed, outdated, bytes_sent, bytes_received;
+    int64_t sent, results, duplicates, timeouts, retransmissions, queries, malformed, outdated, bytes_sent, bytes_received, handled;
     double waited;
 } Counters;
 
@@ -115,6 +115,7 @@ typedef struct {
     void (*mark_again)(Stream *, const int32_t *rows, int count);
     void (*ask)(Stream *, const int32_t *rows, const bool *again, int count, bool urgent);
     bool (*received)(Stream *, const Datagrams *, double now);
+    void (*put)(Stream *, const int32_t *rows, int count, bool urgent, int32_t length, int64_t behind); /* NULL: as they are */
 } Scheme;
 
 /* The sending half of a worker: `count` rows, one of each chunk under way. The first member of every scheme's worker. */

@@ -15,7 +15,7 @@ class Datagrams:
     """Datagrams of one type, one a row, seen as records and as bytes.
 
     `octets` has shape (rows, `lead` + bytes of a record): a datagram follows `lead` bytes that never leave, so that its vector is
-    at a multiple of four. `lengths` are in bytes, of what was received.
+    at a multiple of four. `lengths` are in bytes, of what was received, or is sent with its own; at first those of whole records.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ def lead(record: np.dtype) -> int:
 class Send(NamedTuple):
     """These rows of the core's packets go to a peer by number, in this order.
 
-    `length` is that of each in bytes, None: whole ones. What is `urgent` leaves the host before what waits there.
+    `length` is that of each in bytes, None: each has its own. What is `urgent` leaves the host before what waits there.
     """
 
     rows: NDArray[np.intp]

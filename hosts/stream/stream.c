@@ -119,7 +119,12 @@ void outbox_put(Outbox *o, const int32_t *rows, int count, int64_t behind, int32
 
 /* Have packets sent to these rows' peers: their own, or those that stand so many places `behind` them. */
 void stream_put(Stream *s, const int32_t *rows, int count, bool urgent, int32_t length, int64_t behind) {
+    if (s->scheme->put) {
+        s->scheme->put(s, rows, count, urgent, length, behind);
+        return;
+    }
     s->counters.bytes_sent += count * (int64_t)length;
+    s->counters.handled += count;
     if (s->paths_count == 1) {
         outbox_put(&s->outbox, rows, count, behind, 0, length, urgent);
         return;

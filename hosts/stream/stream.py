@@ -23,6 +23,7 @@ from inalab.hosts.stream.datagrams import Datagrams, Send
 from inalab.hosts.stream.retransmission import RetransmissionTimer
 from inalab.hosts.stream.timeline import Timeline
 
+BURSTS = 8  # that a window is sent in at least, so that the link is never idle between two
 QUERY_PATIENCE = 1.0  # seconds to wait for an answer to "whom do you lack?"
 QUERY_AGAIN = 0.1  # seconds between two such questions
 MOST_ROWS = enum("stream_sizes")["MOST_ROWS"]
@@ -103,6 +104,7 @@ class Stream(ABC):
     """
 
     operations: tuple[Operation, ...] = (Operation.SUM,)  # that it has
+    unnumbered = False  # its packets have checks that cover IP's header
 
     def __init__(self, membership: Membership, rows: int, record: np.dtype, patience: float) -> None:
         """Up to `rows` chunks are outstanding; each has two packets, the second of which is for the scheme's queries."""
@@ -112,6 +114,7 @@ class Stream(ABC):
         self.watched = False
         self.k: int = record["vector"].shape[0]
         self.sender = Datagrams(2 * rows, record)
+        self.window, self.together = rows, rows // BURSTS  # packets under way; those that may leave as one burst
         self.sends: list[Send] = []  # which the driver takes
         self.counters = Counters()
         self.timeline: Timeline | None = None  # to note packets in, where somebody wants to see them

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-enum switchml_kind { SWITCHML_UPDATE = 1, SWITCHML_RESULT, SWITCHML_QUERY, SWITCHML_STATUS };
+enum switchml_kind { SWITCHML_UPDATE = 1, SWITCHML_RESULT, SWITCHML_QUERY, SWITCHML_STATUS, SWITCHML_CONNECT };
 
 enum switchml_mark { SWITCHML_AGAIN = 1, SWITCHML_INSISTS }; /* of an update, result or query; the latter of a query */
 

@@ -9,8 +9,8 @@ from inalab.hosts.cores import enum, packed
 
 UDP_PORT = 48864
 
-KIND_UPDATE, KIND_RESULT, KIND_QUERY, KIND_STATUS = (
-    enum("switchml_kind")[f"SWITCHML_{name}"] for name in ("UPDATE", "RESULT", "QUERY", "STATUS")
+KIND_UPDATE, KIND_RESULT, KIND_QUERY, KIND_STATUS, KIND_CONNECT = (
+    enum("switchml_kind")[f"SWITCHML_{name}"] for name in ("UPDATE", "RESULT", "QUERY", "STATUS", "CONNECT")
 )
 MARK_INSISTS = enum("switchml_mark")["SWITCHML_INSISTS"]  # of a query
 
@@ -18,6 +18,13 @@ HEADER = packed("SwitchmlHeader")
 BARE = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("tag", ">u4")])
 PART = packed("SwitchmlPart")
 STATUS = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("seen", ">u4")])  # a query, and its answer
+CONNECT = np.dtype([*((name, HEADER[name]) for name in HEADER.names or ()), ("connect", "u1", (20,))])  # over RoCE, before others
+
+
+def message(k: int, blocks: int) -> np.dtype:
+    """Over RoCE, what a worker has of an update or a result: the exponents of its blocks precede it where there are several."""
+    before = [("exponents", "u1", (blocks,))] if blocks > 1 else []
+    return np.dtype([*before, *((name, packet(k)[name]) for name in packet(k).names or ())])
 
 
 def packet(k: int) -> np.dtype:

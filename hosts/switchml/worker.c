@@ -17,34 +17,32 @@
    nothing receives one (p4/include/switchml/part.p4). */
 #include "core.h"
 
-#include "../stream/inside.h"
+#include "inside.h"
 #include "../stream/quantization.h"
 #include "wire.h"
 
 #define HEARD 4 /* queries about a chunk in vain after which this worker's go further up than its own switch */
 
-static const Scheme scheme;
-
 static SwitchML *of(Stream *s) { return (SwitchML *)s; }
 static SwitchmlHeader *header(const Stream *s, int64_t row) { return (SwitchmlHeader *)datagram(&s->packets, row); }
 static uint32_t *tag(void *packet) { return &((SwitchmlBare *)packet)->tag; }
 static uint32_t *vector(void *packet) { return (uint32_t *)((SwitchmlHeader *)packet + 1); }
+static uint8_t *exponents(const SwitchML *w, SwitchmlHeader *packet) { return w->blocks == 1 ? &packet->exponent : (uint8_t *)packet - w->blocks; }
 
-/* `packets` has two a slot: its update, and behind all updates its query. */
-SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes) {
-    SwitchML *w = calloc(1, sizeof *w);
-    stream_init(&w->stream, &scheme, slots, 1, recovery);
+void switchml_init(
+    SwitchML *w, const Scheme *scheme, int32_t slots, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes) {
+    stream_init(&w->stream, scheme, slots, 1, recovery);
     w->stream.k = k;
     w->stream.packets = *packets;
     w->stream.packet_bytes = packet_bytes;
     w->stream.bare_bytes = sizeof(SwitchmlBare);
     w->slots = calloc(slots, sizeof *w->slots);
+    w->blocks = 1;
     for (int32_t i = 0; i < slots; i++) {
         w->slots[i].next = i;
-        w->slots[i].agreed = CODE_UNKNOWN;
+        memset(w->slots[i].agreed, CODE_UNKNOWN, SWITCHML_BLOCKS);
         w->slots[i].giver = -1;
     }
-    return w;
 }
 
 void switchml_join(SwitchML *w, int32_t job, int32_t rank, uint32_t epoch, int32_t worker, int32_t workers, bool racks) {
@@ -59,14 +57,13 @@ void switchml_join(SwitchML *w, int32_t job, int32_t rank, uint32_t epoch, int32
         };
 }
 
-void switchml_free(SwitchML *w) {
+void switchml_release(SwitchML *w) {
     for (int64_t i = 0; i < w->stream.transfers_count; i++)
         free(w->stream.transfers[i].largest);
     for (int32_t i = 0; i < w->stream.count; i++)
         free(w->slots[i].floats);
     stream_release(&w->stream);
     free(w->slots);
-    free(w);
 }
 
 /* --- chunks and their owners */
@@ -101,7 +98,7 @@ static uint32_t *result_of(const Transfer *t, int64_t j, int64_t k) {
 static void shape(SwitchML *w, Row *row, const Slot *slot, const Transfer *t, int64_t j) {
     set_bare(row, slot->ahead && !slot->disputed);
     row->part = 0;
-    bool apart = slot->giver >= 0;
+    bool apart = slot->giver >= 0 && !w->whole;
     if (slot->ahead || (t->way == ALL && !apart))
         return;
     int32_t way = apart ? FROM_OWNERS : t->way, owner = apart ? slot->giver : owner_of(t, j);
@@ -121,10 +118,22 @@ static uint32_t *part_behind(const Stream *s, void *packet, bool bare) {
 /* Whether the slot of a tensor's first chunk is at the round that announces the tensor. */
 static bool announces(const Transfer *t, const Slot *slot) { return slot->next == t->start && slot->ahead; }
 
-/* This worker's exponent of a chunk. */
-static uint8_t own_exponent(const Transfer *t, int64_t j, int64_t k) {
-    return t->floats && t->values ? block_exponent((const float *)given(t, j, k), count_of(t, j, k)) : CODE_ZERO;
+/* Elements of a chunk's b-th block. */
+static int64_t count_of_block(const SwitchML *w, const Transfer *t, int64_t j, int b) {
+    int64_t block = w->stream.k / w->blocks, left = count_of(t, j, w->stream.k) - b * block;
+    return left < 0 ? 0 : left < block ? left : block;
 }
+
+/* This worker's exponents of a chunk. */
+static void own_exponents(const SwitchML *w, const Transfer *t, int64_t j, uint8_t *exponents) {
+    int64_t k = w->stream.k;
+    for (int b = 0; b < w->blocks; b++)
+        exponents[b] = t->floats && t->values
+                           ? block_exponent((const float *)given(t, j, k) + b * (k / w->blocks), count_of_block(w, t, j, b))
+                           : CODE_ZERO;
+}
+
+static bool not_finite(const SwitchML *w, const Slot *slot) { return memchr(slot->agreed, CODE_NOT_FINITE, w->blocks) != NULL; }
 
 /* Put a tensor's j-th chunk into the slot's packet, or the tensor's announcement, which goes ahead of the first one where tags differ. */
 static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, int64_t j, uint32_t *lanes) {
@@ -134,11 +143,16 @@ static void fill_vector(const SwitchML *w, const Slot *slot, const Transfer *t, 
         return;
     }
     if (t->floats && slot->giver < 0) {
-        quantize((const float *)given(t, j, k), count, w->stream.scales[slot->agreed], lanes, k);
+        int64_t block = k / w->blocks;
+        for (int b = 0; b < w->blocks; b++) {
+            const float *first = (const float *)given(t, j, k) + b * block;
+            quantize(first, count_of_block(w, t, j, b), w->stream.scales[slot->agreed[b]], lanes + b * block, block);
+        }
         return;
     }
     memset(lanes, 0, k * sizeof *lanes);
-    swap(given(t, j, k), lanes, count);
+    if (slot->giver < 0 || slot->giver == w->stream.rank)
+        swap(given(t, j, k), lanes, count);
 }
 
 /* The slot's chunk is summed float by float: first comes the first worker's. */
@@ -159,12 +173,12 @@ static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     SwitchmlHeader *packet = header(s, row);
     int64_t j = slot->next - t->start;
     if (0 <= j && j < t->length) {
-        slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed == CODE_UNKNOWN));
-        if (!slot->ahead && slot->giver < 0 && t->floats && slot->agreed == CODE_NOT_FINITE)
+        slot->ahead = !slot->announced && (j == 0 || (t->floats && slot->agreed[0] == CODE_UNKNOWN));
+        if (!slot->ahead && slot->giver < 0 && t->floats && not_finite(w, slot))
             begin_apart(slot, s->k);
         shape(w, &s->rows[row], slot, t, j);
         if (!slot->ahead)
-            t->largest[j] = slot->agreed;
+            memcpy(t->largest + j * w->blocks, slot->agreed, w->blocks);
         if (s->rows[row].bare)
             *tag(packet) = j == 0 ? big(t->tag) : 0;
         else if (t->values)
@@ -174,7 +188,7 @@ static void fill(SwitchML *w, int32_t row, const Transfer *t) {
     }
     j += slot->ahead ? 0 : s->count;
     if (0 <= j && j < t->length)
-        packet->exponent = own_exponent(t, j, s->k);
+        own_exponents(w, t, j, exponents(w, packet));
 }
 
 /* Send the next packets of these slots, as far as there are chunks for them. */
@@ -193,7 +207,7 @@ static void release(SwitchML *w, const int32_t *rows, int count, double now) {
         row->tries = 0;
         packet->mark = 0;
         packet->version = slot->round & 1;
-        packet->exponent = CODE_UNKNOWN;
+        memset(exponents(w, packet), CODE_UNKNOWN, w->blocks);
         packet->chunk = big(row->chunk);
         for (int64_t t = 0; t < s->transfers_count; t++)
             fill(w, rows[i], &s->transfers[t]);
@@ -207,14 +221,14 @@ void switchml_start(SwitchML *w, const Transfer *new, double now) {
     int32_t idle[s->count];
     int n = 0;
     Transfer *t = stream_start(s, new);
-    t->largest = malloc(t->length);
+    t->largest = malloc(t->length * w->blocks);
     for (int32_t i = 0; i < s->count; i++)
         if (s->rows[i].chunk < 0)
             idle[n++] = i;
     release(w, idle, n, now);
 }
 
-static void mark_again(Stream *s, const int32_t *rows, int count) {
+void switchml_mark_again(Stream *s, const int32_t *rows, int count) {
     for (int i = 0; i < count; i++)
         header(s, rows[i])->mark = SWITCHML_AGAIN;
 }
@@ -230,7 +244,7 @@ static void query(SwitchML *w, int32_t row, bool again, bool insisting) {
 }
 
 /* Whoever asks for the rack may have stopped, or may not be heard, where a slot has been asked about often. */
-static void ask(Stream *s, const int32_t *rows, const bool *again, int count, bool urgent) {
+void switchml_ask(Stream *s, const int32_t *rows, const bool *again, int count, bool urgent) {
     for (int i = 0; i < count; i++)
         query(of(s), rows[i], again[i], s->rows[rows[i]].asked > HEARD);
     stream_put(s, rows, count, urgent, sizeof(SwitchmlStatus), s->count);
@@ -242,10 +256,6 @@ void switchml_ask_whom(SwitchML *w, int64_t row) {
     query(w, row, true, true);
     stream_put(&w->stream, rows, 1, false, sizeof(SwitchmlStatus), w->stream.count);
 }
-
-static bool received(Stream *s, const Datagrams *packets, double now) { return switchml_received(of(s), packets, now); }
-
-static const Scheme scheme = {mark_again, ask, received};
 
 /* --- receiving */
 
@@ -287,9 +297,13 @@ static void take(SwitchML *w, int32_t row, const SwitchmlHeader *packet) {
             t->remaining -= add_apart(s, slot, t, j, sums);
             continue;
         }
-        if (t->values && t->floats && !s->rows[row].answer_bare)
-            dequantize(sums, s->steps[t->largest[j]], (float *)result_of(t, j, s->k), count_of(t, j, s->k));
-        else if (t->values && !s->rows[row].answer_bare)
+        if (t->values && t->floats && !s->rows[row].answer_bare) {
+            int64_t block = s->k / w->blocks;
+            for (int b = 0; b < w->blocks; b++) {
+                float *first = (float *)result_of(t, j, s->k) + b * block;
+                dequantize(sums + b * block, s->steps[t->largest[j * w->blocks + b]], first, count_of_block(w, t, j, b));
+            }
+        } else if (t->values && !s->rows[row].answer_bare)
             swap(sums, result_of(t, j, s->k), count_of(t, j, s->k));
         t->remaining--;
     }
@@ -303,7 +317,7 @@ static void turn(SwitchML *w, Slot *slot, const SwitchmlHeader *packet) {
     slot->giver = -1;
     slot->announced = slot->ahead && !slot->disputed;
     slot->next += slot->ahead ? 0 : w->stream.count;
-    slot->agreed = packet->exponent;
+    memcpy(slot->agreed, exponents(w, (SwitchmlHeader *)packet), w->blocks);
 }
 
 /* Learn from a status whom a switch lacks: next to this worker it may be this one, further up it is another rack. Whether it tells
@@ -368,6 +382,7 @@ bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
     bool once[packets->count + 1], had[s->count], on_path[] = {true};
     int64_t needless = 0;
     memset(had, 0, sizeof had);
+    s->counters.handled += packets->count;
     for (int i = 0; i < packets->count; i++) {
         const SwitchmlHeader *packet = (SwitchmlHeader *)datagram(packets, i);
         uint32_t length = packets->lengths[i];
@@ -411,4 +426,22 @@ bool switchml_received(SwitchML *w, const Datagrams *packets, double now) {
             stream_finish(s, i);
     release(w, rows, n, now);
     return true;
+}
+
+/* --- over UDP: packets are what the driver sends and receives */
+
+static bool received(Stream *s, const Datagrams *packets, double now) { return switchml_received(of(s), packets, now); }
+
+static const Scheme over_udp = {.mark_again = switchml_mark_again, .ask = switchml_ask, .received = received};
+
+/* `packets` has two a slot: its update, and behind all updates its query. */
+SwitchML *switchml_new(int32_t slots, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes) {
+    SwitchML *w = calloc(1, sizeof *w);
+    switchml_init(w, &over_udp, slots, k, recovery, packets, packet_bytes);
+    return w;
+}
+
+void switchml_free(SwitchML *w) {
+    switchml_release(w);
+    free(w);
 }

@@ -42,11 +42,18 @@ class SwitchML(Stream):
             raise ValueError(f"{max(map(len, m.racks))} workers below one switch: its bitmap has {BITS} bits")
         if not 1 <= m.size <= MAX_WORKERS:
             raise ValueError(f"{m.size} workers: from 1 to {MAX_WORKERS} can be summed without overflow")
-        core = library().switchml_new(slots, k, HOW[recovery], self.sender.c, wire.packet(k).itemsize)
-        self._set_up(ffi.gc(core, library().switchml_free))
-        library().switchml_join(self.core, m.job, m.rank, epoch, m.worker, m.size, len(m.racks) > 1)
+        self._set_up(self._made(slots, k, recovery))
+        self._join(m.job, m.rank, epoch, m.worker, m.size, len(m.racks) > 1)
         self.slots = values(self.core.slots, slots)
         self.operations = operations_in(m)
+
+    def _made(self, slots: int, k: int, recovery: str) -> Any:
+        """The core."""
+        core = library().switchml_new(slots, k, HOW[recovery], self.sender.c, wire.packet(k).itemsize)
+        return ffi.gc(core, library().switchml_free)
+
+    def _join(self, *of_group: Any) -> None:
+        library().switchml_join(self.core, *of_group)
 
     # --- the collective
 

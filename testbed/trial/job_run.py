@@ -138,6 +138,7 @@ class JobRun:
             "retransmissions": self._counted("retransmissions"),
             "queries": self._counted("queries"),
             "packets_sent": self._counted("sent"),
+            "handled": self._counted("handled"),
             "padding_min": min(step.padding for step in self.steps),
             "model_digest": digests.pop() if len(digests) == 1 else "",
             "ate_per_second": elements / median(sums),

@@ -62,26 +62,14 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     apply {
-        bool well_formed = IS_WHOLE;
-        if (hdr.part.isValid()) {  // whose length has told it from others
-            well_formed = well_formed && (hdr.part.flow == flow_t.TO_OWNER || hdr.part.flow == flow_t.FROM_OWNER);
-        } else if (hdr.vector.isValid()) {
-            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_VECTOR;
-        } else if (hdr.status.isValid()) {
-            well_formed = well_formed && hdr.udp.length == BYTES_UDP + BYTES_SWITCHML + BYTES_STATUS;
-        } else {
-            well_formed = well_formed && hdr.tag.isValid();
-        }
-        well_formed = well_formed && hdr.switchml.version < 2 && hdr.switchml.epoch != 0;
-
-        if (!well_formed) {
+        if (meta.well_formed == 0) {
             rejected.count(reject_t.MALFORMED);
         } else if (!jobs.apply().hit) {
             rejected.count(reject_t.JOB);
         } else if (hdr.switchml.slot >= meta.slots) {
             rejected.count(reject_t.SLOT);
         } else {
-            if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY) {
+            if (hdr.switchml.kind == kind_t.UPDATE || hdr.switchml.kind == kind_t.QUERY || hdr.switchml.kind == kind_t.CONNECT) {
                 workers.apply();
             } else {
                 parents.apply();
@@ -90,6 +78,12 @@ control Admission(inout headers_t hdr, inout metadata_t meta, inout standard_met
                 rejected.count(reject_t.SOURCE);
             }
         }
+    }
+}
+
+// Where the packet's set of its slot lies in the registers.
+control Place(in headers_t hdr, inout metadata_t meta) {
+    apply {
         meta.cell = meta.base + (bit<32>)hdr.switchml.slot;
         if (hdr.switchml.version == 1) {
             meta.cell = meta.cell + (bit<32>)meta.slots;

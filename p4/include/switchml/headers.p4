@@ -1,16 +1,18 @@
-// What is on the wire. hosts/switchml/wire.py describes the same bytes to the workers; a test holds the two together.
+// What is on the wire. hosts/switchml/wire.py and hosts/roce/wire.py describe the same bytes to the workers; tests hold them together.
 #ifndef HEADERS_P4
 #define HEADERS_P4
 #include "configuration.p4"
 #include "../lanes.p4"
 #include "../network.p4"
+#include "../roce.p4"
 
 // What a SwitchML packet is
 enum bit<8> kind_t {
     UPDATE = 1,  // worker to switch: add this vector; a bare one has a tag in its place
     RESULT = 2,  // switch to worker: the sum over all workers, of vectors or of tags
     QUERY = 3,   // worker to switch: whom has this slot not seen?
-    STATUS = 4   // switch to worker: the bitmap of whom it has
+    STATUS = 4,  // switch to worker: the bitmap of whom it has
+    CONNECT = 5  // over RoCE, worker to switch: where the results of this queue pair go
 }
 
 header switchml_t {
@@ -48,7 +50,28 @@ header status_t {
     bitmap_t seen;      // workers (above level 0: racks) that are in
 }
 
+// Over RoCE, of a message's last packet: what the receiver is told when the message is complete
+header immediate_t {
+    bit<1> again;        // the message is sent again; result: the one that completed it was
+    bit<3> turn;         // the round's number, modulo 8
+    bit<7> exponent0;    // of the chunks that this queue pair carries next, each of a quarter of a message,
+    bit<7> exponent1;    // or of one packet where a message has fewer than four
+    bit<7> exponent2;
+    bit<7> exponent3;
+}
+
+// behind the header of such a packet: the worker's own end
+header connect_t {
+    bit<8> reserved;
+    queue_pair_t queue_pair;
+    bit<8> reserved_too;
+    psn_t psn;           // that it waits for
+    key_t key;           // of the region of memory
+    address_t address;   // in it
+}
+
 const bit<16> BYTES_SWITCHML = 16;
+const bit<16> BYTES_CONNECT = 20;
 const bit<16> BYTES_STATUS = 4;
 const bit<16> BYTES_PART = 4;
 
@@ -58,11 +81,16 @@ struct headers_t {
     ipv4_t ipv4;
     ipv4_options_t options;
     udp_t udp;
+    bth_t bth;
+    reth_t reth;
+    immediate_t immediate;
     switchml_t switchml;
     status_t status;
     tag_t tag;
     vector_t vector;
     part_t part;
+    connect_t connect;
+    icrc_t icrc;
 }
 
 #endif

@@ -15,6 +15,8 @@ enum bit<32> reject_t {
 #define REASONS 4
 
 struct metadata_t {
+    bit<1> well_formed;     // the packet is, as far as its transport tells
+
     // from the job's configuration
     cell_t base;            // of the job's pool
     slot_t slots;
@@ -48,6 +50,12 @@ struct metadata_t {
     operation_t operation;  // with the values that the cell holds
     operation_t on_vector;  // with the vector that it holds
     bit<1> whole;           // the packet leaves with a vector (chunks that have an owner)
+
+    // of the queue pair (RoCE)
+    slot_t base_slot;       // its slots are this one and those behind it, as many as a message has packets
+    slot_t message;         // packets of a message
+    bit<1> in_sequence;     // the packet is the one that is expected
+    worker_t next_link;     // that the packet leaves by, if it is one alone
 }
 
 #endif

@@ -1,0 +1,1 @@
+"""RoCEv2: RDMA over UDP, by queue pairs between two ends."""

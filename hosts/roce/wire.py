@@ -1,0 +1,32 @@
+"""RoCEv2 packets as bytes (wire.h): base transport header, extended ones, payload, and an invariant CRC over all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inalab.hosts import ethernet
+from inalab.hosts.cores import enum, packed
+
+UDP_PORT = 4791
+
+OPCODES = enum("roce_opcode")
+BTH, RETH = packed("RoceBth"), packed("RoceReth")
+IMMEDIATE_BYTES, ICRC_BYTES = 4, 4
+
+
+def packet(payload: int) -> np.dtype:
+    """The longest datagram with a payload of so many bytes, called `vector`."""
+    headers = np.dtype([("bth", BTH), ("reth", RETH), ("immediate", ">u4")])
+    return np.dtype([("headers", headers), ("vector", np.uint8, (payload,)), ("icrc", "<u4")])
+
+
+def message_bytes(payload: int, mtu: int) -> int:
+    """Bytes in UDP of all packets of a message with an immediate."""
+    packets = -(-payload // mtu)
+    return payload + packets * (BTH.itemsize + ICRC_BYTES) + RETH.itemsize + IMMEDIATE_BYTES
+
+
+def message_bits_on_wire(payload: int, mtu: int) -> int:
+    """Bits that such a message takes on an Ethernet link, preamble, FCS and gap of each packet included."""
+    packets = -(-payload // mtu)
+    return 8 * (message_bytes(payload, mtu) + packets * ethernet.UDP_OVERHEAD_BYTES)

@@ -1,0 +1,61 @@
+"""SwitchML's worker over RoCE (rdma.c): what it writes to the switch, and what the switch writes to its memory."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from inalab.hosts.collective import Membership, Operation
+from inalab.hosts.cores import enum, ffi, library
+from inalab.hosts.drivers.driver import Address
+from inalab.hosts.roce import wire as roce
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.switchml import wire
+from inalab.hosts.switchml.worker import HOW, SwitchML
+
+BLOCKS = enum("switchml_sizes")["SWITCHML_BLOCKS"]
+LONGEST_SHORT = wire.CONNECT.itemsize  # bytes of a message that has no vector
+
+
+class SwitchMLRdma(SwitchML):
+    """All-reduce by the switches of the network, by RDMA.
+
+    A chunk is a message of `message` packets of k integers each, with an exponent for each quarter of it, or for each packet
+    where it has fewer than four. `pairs` are the queue pairs, each with a message under way. `ends` are this worker's own end
+    and the switch's.
+    """
+
+    unnumbered = True
+
+    def __init__(
+        self, membership: Membership, epoch: int, pairs: int, message: int, k: int, ends: tuple[Address, Address],
+        patience: float = 30.0, scaling: float | None = None,
+    ) -> None:  # fmt: skip
+        self.ends, self.message, self.packet_k = ends, message, k
+        super().__init__(membership, epoch, pairs, message * k, patience, scaling, "paper")
+        self.operations = (Operation.SUM,)
+
+    def _made(self, slots: int, k: int, recovery: str) -> Any:
+        self.messages = Datagrams(2 * slots, wire.message(k, min(self.message, BLOCKS)))
+        rows = slots * (1 + 2 * self.message)
+        self.sender = Datagrams(rows, roce.packet(max(4 * self.packet_k, LONGEST_SHORT)))
+        self.window, self.together = slots * self.message, 1
+        bytes_of_message = wire.packet(k).itemsize
+        core = library().rdma_new(
+            slots, self.message, self.packet_k, HOW[recovery], self.messages.c, bytes_of_message, self.sender.c
+        )
+        self.rdma = ffi.gc(core, library().rdma_free)
+        return ffi.addressof(self.rdma, "switchml")
+
+    def _join(self, *of_group: Any) -> None:
+        super()._join(*of_group)
+        addresses = (int.from_bytes(socket.inet_aton(ip), "little") for ip, _ in self.ends)
+        library().rdma_join(self.rdma, *addresses, *(port for _, port in self.ends))
+
+    def _receive(self, packets: Any, now: float) -> bool:
+        return bool(library().rdma_received(self.rdma, packets, now))
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Packets that were dropped, by reason."""
+        return {name: int(getattr(self.rdma.endpoint.dropped, name)) for name, _ in ffi.typeof("RoceDropped").fields}
