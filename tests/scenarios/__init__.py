@@ -6,7 +6,7 @@ from functools import cache
 
 from inalab.switches.loss import Loss
 from tests import ptf as suite
-from tests.scenarios import atp, language, network, switchml
+from tests.scenarios import atp, language, network, rdma, switchml
 from tests.scenarios.scenario import ETHERNET, PROGRAMS, Scenario
 
 __all__ = ["ETHERNET", "PROGRAMS", "Scenario", "scenarios"]
@@ -25,6 +25,8 @@ def scenarios() -> dict[str, Scenario]:
             network.lossy("loss-bernoulli", Loss.bernoulli(0.2)), network.lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
             *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),
             switchml.restart(), switchml.bare(), switchml.parts(),
+            *(rdma.messages(size, has_parent) for size in (1, 4) for has_parent in (False, True)),
+            rdma.ahead(), rdma.restart(), rdma.turned_away(),
             *(atp.one_level(level, workers) for level in (0, 1) for workers in (1, 2, 3)), atp.queries(0), atp.queries(1), atp.restart(),
             atp.bare(0), atp.bare(1),
             atp.turned_away(), atp.expired(), atp.transit(),

@@ -1,0 +1,218 @@
+"""Workers and all switches of SwitchML by RDMA, packet by packet: sums are exact, whatever the network does and whoever starts again.
+
+The workers are the cores that trials have, over tensors of integers and of floats. In between is a bag of packets, as in
+test_switchml_bag.py.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.packet import Raw
+
+from inalab.hosts.collective import Membership, Sum
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.switchml.rdma import SwitchMLRdma
+from inalab.topologies.jobs import JobPlan, deal
+from inalab.topologies.plan import HostPlan, NetworkPlan
+from inalab.topologies.racks import Racks
+from inalab.topologies.topology import Topology
+from tests.fabric import Fabric, admitted, disturb
+from tests.packets import EPOCH, K, datagram
+from tests.properties import examples
+from tests.rdma_packets import program
+from tests.roce import PORT, icrc
+
+PAIRS, MESSAGES = 2, 5  # queue pairs, and messages of a tensor
+HEADERS = 42  # bytes of Ethernet, IPv4 and UDP
+MOST_TURNS = 60  # of all timers running out, without loss, after which all must be complete
+LATE = 2.0  # seconds, longer than any timeout
+
+
+class Worker:
+    """A worker's core, and what it sums."""
+
+    def __init__(self, net: Bag, job: JobPlan, host: HostPlan, tensor: np.ndarray) -> None:
+        self.net, self.job, self.host = net, job, host
+        rank, racks = job.rank(host), job.members(len(net.plan.racks))
+        ends = ((host.station.ip, PORT), (host.switch.ip, PORT))
+        self.core = SwitchMLRdma(Membership(job.number, rank, job.size, racks), net.epoch, PAIRS, net.message, K, ends)
+        self.core.watched = True  # it waits for others as long as they take
+        self.sum = Sum(tensor, tensor.shape)
+        self.begun = False
+
+    def begin(self) -> None:
+        if not self.begun:
+            self.begun = True
+            self.core.start(self.sum, self.net.now)
+            self._send()
+
+    def expire(self) -> None:
+        """Time passes."""
+        if self.begun and self.sum.total is None:
+            self.core.expired(self.net.now)
+            self._send()
+
+    def receive(self, data: bytes) -> None:
+        packets = Datagrams(1, self.core.sender.record)
+        begin = packets.base - int(packets.octets.ctypes.data)
+        payload = data[HEADERS:]
+        packets.octets[0, begin : begin + len(payload)] = np.frombuffer(payload, np.uint8)
+        packets.lengths[0] = len(payload)
+        self.core.received(packets, self.net.now)
+        self._send()
+
+    def _send(self) -> None:
+        sends, self.core.sends = self.core.sends, []
+        packets = self.core.sender
+        begin = packets.base - int(packets.octets.ctypes.data)
+        for row in (int(row) for send in sends for row in send.rows):
+            octets = packets.octets[row, begin : begin + int(packets.lengths[row])].tobytes()
+            frame = bytearray(datagram(self.host.station, self.host.switch, PORT, Raw(octets)))
+            frame[18:22] = (0).to_bytes(2, "big") + (0x4000).to_bytes(2, "big")  # IP's identification, and what forbids fragments
+            self.net.leave(self.host, checked(bytes(frame)))
+
+
+def checked(frame: bytes) -> bytes:
+    """With IP's checksum."""
+    words = np.frombuffer(frame[14:24] + bytes(2) + frame[26:34], ">u2").sum(dtype=np.int64)
+    total = int(words & 0xFFFF) + int(words >> 16)
+    return frame[:24] + (~(total + (total >> 16)) & 0xFFFF).to_bytes(2, "big") + frame[26:]
+
+
+class Bag(Fabric):
+    """Hosts and switches, and the packets on their way to a port."""
+
+    def __init__(self, racks: Topology, jobs: int, message: int, tensors: list[np.ndarray]) -> None:
+        plan = NetworkPlan(racks)
+        shares = deal(plan, [[racks.workers // jobs] * racks.racks] * jobs, [0] * jobs)
+        of = {"slots": PAIRS * message, "message": message, "k": 64}
+        super().__init__(plan, program(), admitted("switchml-rdma", shares, **of))
+        self.message, self.epoch, self.now, self.delivered = message, EPOCH, 100.0, 0
+        self.on_the_way: list[tuple[str, int, bytes]] = []
+        self.begin(tensors)
+
+    def begin(self, tensors: list[np.ndarray]) -> None:
+        """Workers of a new group; what others have sent is still on its way."""
+        self.epoch += 1
+        self.workers = [Worker(self, job, host, tensors[host.rank]) for job in self.jobs for host in job.hosts]
+        self.ends = {worker.host.name: worker for worker in self.workers}
+
+    def leave(self, host: HostPlan, data: bytes) -> None:
+        name = f"tor{host.rack}"
+        self.on_the_way.append((name, self.plan.port(name, host.name), data))
+
+    def deliver(self, position: int, keep: bool = False) -> None:
+        """Let one packet arrive; a duplicate of it may stay on its way."""
+        self.delivered += 1
+        name, port, data = self.on_the_way[position] if keep else self.on_the_way.pop(position)
+        for out, copy in self.switches[name].send(port, data) if name in self.switches else ():
+            peer = next(a.peer for a in self.plan.switches[name].attachments if a.port == out)
+            self.on_the_way.append((peer, self.plan.port(peer, name) if peer in self.switches else 0, copy))
+        if name in self.ends:
+            self.ends[name].receive(data)
+
+    def forge(self, n: int) -> None:
+        """A host sends a copy of what is on its way from somebody else, perhaps with something changed, and a good ICRC."""
+        rng = random.Random(n)
+        name, _, data = rng.choice(self.on_the_way)
+        host = rng.choice(self.plan.hosts)
+        if f"tor{host.rack}" == name and data[6:12] != bytes.fromhex(host.station.mac.replace(":", "")):
+            forged = bytearray(data)
+            forged[HEADERS + rng.randrange(32)] ^= 1 << rng.randrange(8)
+            forged[-4:] = icrc(bytes(forged[14:])).to_bytes(4, "little")
+            self.leave(host, bytes(forged))
+
+
+ACTIONS = ["begin"] * 2 + ["deliver"] * 2 + ["first"] * 40 + ["lose", "twice", "expire", "expire", "expire", "forge"]
+LONGEST = 600  # steps of a script
+
+
+def script(seed: int) -> list[tuple[str, int]]:
+    """Mostly packets in their order; now and then all workers start again."""
+    rng = random.Random(seed)
+    steps = [(rng.choice(ACTIONS), rng.randrange(1000)) for _ in range(rng.randrange(LONGEST))]
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        steps.insert(rng.randrange(len(steps) + 1), ("restart", 0))
+    return steps
+
+
+def tensors(rng: np.random.Generator, workers: int, message: int, floats: bool) -> list[np.ndarray]:
+    size = K * message * MESSAGES - 3
+    if floats:
+        return [(rng.normal(size=size) * 2.0 ** rng.integers(-80, 80, size)).astype(np.float32) for _ in range(workers)]
+    return list(rng.integers(-(2**31), 2**31, (workers, size), dtype=np.int64).astype(np.int32))
+
+
+@pytest.mark.parametrize("message", [1, 4])
+@pytest.mark.parametrize(
+    ("racks", "jobs"),
+    [(Racks(1, 3, None, None), 1), (Racks(2, 2, None, None), 1), (Racks(3, 2, None, None), 2)],
+    ids=["one rack", "two racks", "two jobs over three racks"],
+)
+def test_sums_are_exact(racks: Topology, jobs: int, message: int) -> None:
+    rng = np.random.default_rng(4)
+    groups = [tensors(rng, racks.size, message, floats) for floats in (False, True, False)]
+    undisturbed = [played(racks, jobs, message, group) for group in groups]
+
+    @examples(15)
+    @given(st.integers(0, 2**32))
+    def run(seed: int) -> None:
+        net = Bag(racks, jobs, message, groups[0])
+        try:
+            group = play(net, script(seed), groups)
+            assert all(np.array_equal(a, b) for a, b in zip(undisturbed[group], totals(net), strict=True))
+        finally:
+            net.close()
+
+    run()
+
+
+def totals(net: Bag) -> list[Any]:
+    return [worker.sum.total for worker in net.workers]
+
+
+def played(racks: Topology, jobs: int, message: int, tensors: list[np.ndarray]) -> list[Any]:
+    """The sums where nothing disturbs; those of integers are exact."""
+    net = Bag(racks, jobs, message, tensors)
+    try:
+        play(net, [], [tensors])
+        for worker in net.workers if tensors[0].dtype == np.int32 else ():
+            exact = np.sum([tensors[host.rank] for host in worker.job.hosts], axis=0, dtype=np.int64).astype(np.int32)
+            np.testing.assert_array_equal(worker.sum.total, exact)
+        return totals(net)
+    finally:
+        net.close()
+
+
+def play(net: Bag, script: list[tuple[str, int]], groups: list[list[np.ndarray]]) -> int:
+    """Follow the script, then let all come to its end; the number of the group that was the last."""
+    group = 0
+    for action, n in script:
+        worker = net.workers[n % len(net.workers)]
+        if action == "restart":
+            group = (group + 1) % len(groups)
+            net.begin(groups[group])
+        elif action == "begin":
+            worker.begin()
+        elif action == "expire":
+            net.now += LATE
+            worker.expire()
+        else:
+            disturb(net, action, n)
+    for _ in range(MOST_TURNS):
+        for worker in net.workers:
+            worker.begin()
+        while net.on_the_way:
+            net.deliver(0)
+        if all(worker.sum.total is not None for worker in net.workers):
+            return group
+        net.now += LATE
+        for worker in net.workers:
+            worker.expire()
+    raise AssertionError("sums do not come to an end")
