@@ -145,6 +145,11 @@ def _dtype(item: Any) -> np.dtype:
     return np.dtype({"_Bool": "?", "double": "f8", "float": "f4"}.get(item.cname) or item.cname.removesuffix("_t"))
 
 
+def values_type(name: str) -> np.dtype:
+    """The dtype of a C structure, by its name."""
+    return _dtype(ffi.typeof(name))
+
+
 def packed(name: str) -> np.dtype:
     """The dtype of a structure of the wire, whose numbers are big-endian."""
     found: list[tuple[str, Any]] = []

@@ -188,6 +188,10 @@ class Scheme:
         """What manages the next group of workers; None where it is `over` before one has come. The place is a server's."""
         raise NotImplementedError
 
+    def of_machine(self, settings: Any) -> bool:
+        """Whether its workers need the network namespace of the machine (hosts.drivers.verbs)."""
+        return False
+
     # --- switches
 
     program: Path | None = None  # P4, that the switches have to run; without one they forward by any program

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
 from inalab.hosts.collective import Collective, Membership, Operation
 from inalab.hosts.drivers.stream import StreamDriver
+from inalab.hosts.drivers.verbs import VerbsDriver, machine_network
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.roce import wire as roce
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.rdma import SwitchMLRdma
 from inalab.schemes import switchml as over_udp
-from inalab.schemes.scheme import Admitted, Conditions, Look
+from inalab.schemes.scheme import Admitted, Conditions, Look, one_of
 from inalab.schemes.streaming import P4, StreamSettings
 from inalab.switches import switchml
 from inalab.switches.commands import Commands
 from inalab.topologies.plan import NetworkPlan
 
+KERNEL = "kernel"
+INTERFACES = ("own", KERNEL)
 MESSAGES = (1, 2, 4, 8, 16)
 MTUS = (256, 512, 1024, 2048, 4096)  # that InfiniBand has, in bytes
 SHORT = wire.STATUS.itemsize  # bytes of a message without a vector
@@ -31,6 +34,10 @@ class Settings(StreamSettings):
     message: int = Field(4, description="packets of a message: 1, 2, 4, 8 or 16")
     queue_pairs: int | None = Field(
         None, ge=1, description="messages under way, each with a queue pair of its own; unless set, as many as there are slots for"
+    )
+
+    roce: Annotated[str, one_of(*INTERFACES)] = Field(
+        "own", description="who makes packets of messages: own, the workers' processes; or kernel, Linux's Soft-RoCE"
     )
 
     @model_validator(mode="before")
@@ -86,8 +93,13 @@ class SwitchMLRdmaScheme(over_udp.SwitchMLScheme):
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         s, m = place.settings, place.membership
         local, switch = (place.peers[m.rank], place.port or roce.UDP_PORT), (place.switches[m.rack], roce.UDP_PORT)
-        core = SwitchMLRdma(m, epoch, s.pairs, s.message, s.k, (local, switch), s.patience, s.scaling)
-        return StreamDriver(core, place.driver, local, [switch], pulse)
+        by_kernel = s.roce == KERNEL
+        core = SwitchMLRdma(m, epoch, s.pairs, s.message, s.k, (local, switch), s.patience, s.scaling, own_packets=not by_kernel)
+        driver = VerbsDriver(core, machine_network()) if by_kernel else place.driver
+        return StreamDriver(core, driver, local, [switch], pulse)
+
+    def of_machine(self, settings: Any) -> bool:
+        return bool(settings.roce == KERNEL)
 
     # --- switches
 

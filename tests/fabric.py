@@ -50,10 +50,16 @@ class Fabric:
 
     def __init__(self, plan: NetworkPlan, program: Path, jobs: list[Admitted], loss: Loss | None = None, seed: int = 1) -> None:
         self.plan, self.jobs = plan, [job.plan for job in jobs]
-        self.switches = {name: OfflineSwitch(program, ports=MAX_PORTS) for name in plan.switches}
-        for name, made in self.switches.items():
-            for line in switch_commands(plan, name, jobs, loss, seed):
-                made.command(line)
+        self._boot = {name: (program, switch_commands(plan, name, jobs, loss, seed)) for name in plan.switches}
+        self.switches = {name: self.booted(name) for name in plan.switches}
+
+    def booted(self, name: str) -> OfflineSwitch:
+        """A switch of that name with nothing but its commands."""
+        program, commands = self._boot[name]
+        made = OfflineSwitch(program, ports=MAX_PORTS)
+        for line in commands:
+            made.command(line)
+        return made
 
     def send(self, host: HostPlan, data: bytes) -> list[Arrival]:
         """What comes to which hosts when a host sends this."""

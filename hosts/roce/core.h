@@ -33,6 +33,12 @@ typedef struct {
     int64_t bytes;
 } RoceCompletion;
 
+/* A write as an interface takes it that is not ours, the kernel's, and what it tells of one that has come; the payload follows. */
+typedef struct {
+    uint32_t pair, immediate, key, bytes;
+    uint64_t address;
+} RoceWork;
+
 /* Packets that an endpoint has dropped, by reason. */
 typedef struct {
     int64_t malformed, icrc, queue_pair, key, bounds, sequence;

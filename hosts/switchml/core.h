@@ -47,10 +47,13 @@ typedef struct {
     bool *connected;     /* by slot: something has come from the switch */
     uint8_t *landing;    /* where results are written, by slot: those of one set, of the other, and what is no vector */
     uint8_t *taken;      /* a result in the shape that SwitchML takes in */
+    const uint32_t *numbers; /* of this end's queue pairs where the interface is another's (RoceWork), which has the landing, too; or NULL */
 } SwitchMLRdma;
 
 SwitchMLRdma *rdma_new(
     int32_t pairs, int32_t message, int32_t k, int32_t recovery, const Datagrams *messages, int32_t message_bytes, const Datagrams *packets);
 void rdma_join(SwitchMLRdma *, uint32_t own, uint32_t other, uint16_t own_port, uint16_t port);
+void rdma_use_interface(SwitchMLRdma *, const uint32_t *numbers, uint32_t key);
+int64_t rdma_landing_bytes(const SwitchMLRdma *);
 void rdma_free(SwitchMLRdma *);
 bool rdma_received(SwitchMLRdma *, const Datagrams *, double now);

@@ -70,6 +70,14 @@ static int write(SwitchMLRdma *w, int32_t slot, SwitchmlHeader *message, const v
     uint64_t address = (uint64_t)w->switchml.stream.epoch << 32 | chunk;
     w->switchml.stream.counters.handled++;
     uint32_t key = (uint32_t)message->version << 16 | slot * w->message;
+    if (w->numbers) {
+        uint8_t *work = datagram(&w->packets, row);
+        const RoceWork told = {slot, immediate_of(w, slot, message), key, bytes, address};
+        memcpy(work, &told, sizeof told);
+        memcpy(work + sizeof told, payload, bytes);
+        w->packets.lengths[row] = sizeof told + bytes;
+        return 1;
+    }
     return roce_write(
         &w->endpoint, slot, payload, bytes, address, key, immediate_of(w, slot, message), &w->packets, row, w->packets.lengths);
 }
@@ -83,7 +91,8 @@ static void place(const SwitchMLRdma *w, int32_t slot, SwitchmlHeader *header, i
 static int connect(SwitchMLRdma *w, int32_t slot, SwitchmlHeader *message, int64_t row) {
     const RoceRegion *r = &w->endpoint.regions[0];
     uint64_t address = r->address + slot * slot_bytes(w);
-    Connect c = {*message, big(FIRST_PAIR + slot), big((w->endpoint.pairs[slot].newest + 1) & NUMBERS), big(r->key), {big(address >> 32), big(address)}};
+    uint32_t own = w->numbers ? w->numbers[slot] : FIRST_PAIR + slot;
+    Connect c = {*message, big(own), big((w->endpoint.pairs[slot].newest + 1) & NUMBERS), big(r->key), {big(address >> 32), big(address)}};
     c.header.kind = SWITCHML_CONNECT;
     place(w, slot, &c.header, 0);
     return write(w, slot, message, &c, sizeof c, row);
@@ -173,6 +182,18 @@ static bool take(SwitchMLRdma *w, const RoceCompletion *c, double now) {
     return switchml_received(switchml, &one, now);
 }
 
+/* What another's interface tells of a message that has come: not where it is, but that follows from its length and its round. */
+static bool told(SwitchMLRdma *w, const uint8_t *datagram, double now) {
+    RoceWork work;
+    memcpy(&work, datagram, sizeof work);
+    if (work.pair >= (uint32_t)w->endpoint.pairs_count)
+        return false;
+    int32_t set = work.bytes == sizeof(SwitchmlStatus) ? 2 : w->switchml.slots[work.pair].round & 1;
+    uint8_t *message = w->landing + work.pair * slot_bytes(w) + set * set_bytes(w);
+    const RoceCompletion complete = {work.pair, work.immediate, message, work.bytes};
+    return take(w, &complete, now);
+}
+
 bool rdma_received(SwitchMLRdma *w, const Datagrams *packets, double now) {
     Stream *s = &w->switchml.stream;
     RoceDropped *d = &w->endpoint.dropped;
@@ -181,7 +202,9 @@ bool rdma_received(SwitchMLRdma *w, const Datagrams *packets, double now) {
     for (int64_t i = 0; i < packets->count; i++) {
         RoceCompletion complete;
         received += packets->lengths[i];
-        if (roce_received(&w->endpoint, datagram(packets, i), packets->lengths[i], &complete))
+        if (w->numbers)
+            any |= told(w, datagram(packets, i), now);
+        else if (roce_received(&w->endpoint, datagram(packets, i), packets->lengths[i], &complete))
             any |= take(w, &complete, now);
     }
     s->counters.bytes_received = received;
@@ -233,6 +256,15 @@ void rdma_join(SwitchMLRdma *w, uint32_t own, uint32_t other, uint16_t own_port,
         e->pairs[slot].remote = (s->job + 1) << 16 | w->switchml.worker << 11 | slot * w->message;
         e->pairs[slot].psn = s->epoch & NUMBERS;
     }
+}
+
+int64_t rdma_landing_bytes(const SwitchMLRdma *w) { return w->endpoint.pairs_count * slot_bytes(w); }
+
+/* Have the packets made by an interface of the kernel's, whose queue pairs have these numbers; the key is that of the landing. */
+void rdma_use_interface(SwitchMLRdma *w, const uint32_t *numbers, uint32_t key) {
+    w->numbers = numbers;
+    w->endpoint.regions[0].address = (uintptr_t)w->landing;
+    w->endpoint.regions[0].key = key;
 }
 
 void rdma_free(SwitchMLRdma *w) {

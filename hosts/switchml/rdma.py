@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+import numpy as np
+
 from inalab.hosts.collective import Membership, Operation
-from inalab.hosts.cores import enum, ffi, library
+from inalab.hosts.cores import enum, ffi, library, values_type
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.roce import wire as roce
 from inalab.hosts.stream.datagrams import Datagrams
@@ -14,6 +16,7 @@ from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import HOW, SwitchML
 
 BLOCKS = enum("switchml_sizes")["SWITCHML_BLOCKS"]
+WORK = values_type("RoceWork")
 LONGEST_SHORT = wire.CONNECT.itemsize  # bytes of a message that has no vector
 
 
@@ -22,23 +25,26 @@ class SwitchMLRdma(SwitchML):
 
     A chunk is a message of `message` packets of k integers each, with an exponent for each quarter of it, or for each packet
     where it has fewer than four. `pairs` are the queue pairs, each with a message under way. `ends` are this worker's own end
-    and the switch's.
+    and the switch's. Without `own_packets` an interface of the kernel's makes the packets (hosts.drivers.verbs).
     """
 
     unnumbered = True
 
     def __init__(
         self, membership: Membership, epoch: int, pairs: int, message: int, k: int, ends: tuple[Address, Address],
-        patience: float = 30.0, scaling: float | None = None,
+        patience: float = 30.0, scaling: float | None = None, own_packets: bool = True,
     ) -> None:  # fmt: skip
-        self.ends, self.message, self.packet_k = ends, message, k
+        self.ends, self.message, self.packet_k, self.own_packets = ends, message, k, own_packets
         super().__init__(membership, epoch, pairs, message * k, patience, scaling, "paper")
         self.operations = (Operation.SUM,)
 
     def _made(self, slots: int, k: int, recovery: str) -> Any:
         self.messages = Datagrams(2 * slots, wire.message(k, min(self.message, BLOCKS)))
         rows = slots * (1 + 2 * self.message)
-        self.sender = Datagrams(rows, roce.packet(max(4 * self.packet_k, LONGEST_SHORT)))
+        record = roce.packet(max(4 * self.packet_k, LONGEST_SHORT))
+        if not self.own_packets:
+            record = np.dtype([("work", WORK), ("vector", np.uint8, (max(4 * k, LONGEST_SHORT),))])
+        self.sender = Datagrams(rows, record)
         self.window, self.together = slots * self.message, 1
         bytes_of_message = wire.packet(k).itemsize
         core = library().rdma_new(

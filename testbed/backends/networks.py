@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from inalab.hosts.drivers import verbs
 from inalab.schemes.scheme import Scheme
 from inalab.schemes.streaming import K_CHOICES
 from inalab.switches.bmv2 import installation
@@ -48,6 +49,8 @@ class Networks(Backend):
 
     def refuse(self, settings: TrialSettings) -> None:
         settings.check_switches()
+        if any(job.of_scheme().of_machine(job.scheme_settings()) for job in settings.each()) and (lacking := verbs.missing()):
+            raise SettingsError(lacking)
         if settings.beyond_default(["costs"]):
             raise SettingsError("costs are of targets virtual and simulated: leave them out, or choose one of those")
         if (hosts := settings.racks * settings.workers) > MOST_HOSTS:

@@ -41,6 +41,8 @@ class Virtual(Backend):
                     f"scheme {job.scheme} does not run in virtual time, because its nodes use sockets of their own: choose another "
                     "scheme, or target embedded"
                 )
+            if job.of_scheme().of_machine(job.scheme_settings()):
+                raise SettingsError("roce=kernel is Linux's, in real time: leave it out, or choose target embedded or bmv2")
             if job.pipeline in OF_TORCH:
                 raise SettingsError(
                     f"pipeline {job.pipeline} is PyTorch's own, which runs in real time only: choose target embedded"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import tempfile
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 from inalab.hosts import background
 from inalab.hosts.coordination import LONG_SILENCE, SILENCE
+from inalab.hosts.drivers.verbs import MACHINE
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.training.pipeline import OF_TORCH
 from inalab.hosts.training.replica import preload
@@ -54,6 +56,8 @@ def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Cap
     def trial(sender: Connection) -> dict[str, Any]:
         return _Trial(settings, seed, sender).run(target, files)
 
+    if any(job.of_scheme().of_machine(job.scheme_settings()) for job in settings.each()):
+        os.environ.setdefault(MACHINE, str(os.open("/proc/self/ns/net", os.O_RDONLY)))
     with opened(capture, settings.plan()) as files:
         return Apart(isolation.start, trial)
 

@@ -17,7 +17,8 @@ from scapy.packet import Raw
 
 from inalab.hosts.collective import Membership, Sum
 from inalab.hosts.stream.datagrams import Datagrams
-from inalab.hosts.switchml.rdma import SwitchMLRdma
+from inalab.hosts.switchml.rdma import BLOCKS, SwitchMLRdma
+from inalab.schemes import registry
 from inalab.topologies.jobs import JobPlan, deal
 from inalab.topologies.plan import HostPlan, NetworkPlan
 from inalab.topologies.racks import Racks
@@ -43,8 +44,11 @@ class Worker:
         ends = ((host.station.ip, PORT), (host.switch.ip, PORT))
         self.core = SwitchMLRdma(Membership(job.number, rank, job.size, racks), net.epoch, PAIRS, net.message, K, ends)
         self.core.watched = True  # it waits for others as long as they take
-        self.sum = Sum(tensor, tensor.shape)
-        self.begun = False
+        self.give(tensor)
+
+    def give(self, tensor: np.ndarray) -> None:
+        """What it sums next."""
+        self.sum, self.begun = Sum(tensor, tensor.shape), False
 
     def begin(self) -> None:
         if not self.begun:
@@ -102,6 +106,12 @@ class Bag(Fabric):
         self.epoch += 1
         self.workers = [Worker(self, job, host, tensors[host.rank]) for job in self.jobs for host in job.hosts]
         self.ends = {worker.host.name: worker for worker in self.workers}
+
+    def reboot(self) -> None:
+        """All switches begin again with nothing but their commands."""
+        for name, made in self.switches.items():
+            made.close()
+            self.switches[name] = self.booted(name)
 
     def leave(self, host: HostPlan, data: bytes) -> None:
         name = f"tor{host.rack}"
@@ -216,3 +226,38 @@ def play(net: Bag, script: list[tuple[str, int]], groups: list[list[np.ndarray]]
         for worker in net.workers:
             worker.expire()
     raise AssertionError("sums do not come to an end")
+
+
+def test_a_switch_that_begins_again_is_told_where_results_go() -> None:
+    rng, racks = np.random.default_rng(5), Racks(2, 2, None, None)
+    first, second = tensors(rng, 4, 4, False), tensors(rng, 4, 4, False)
+    net = Bag(racks, 1, 4, first)
+    try:
+        play(net, [], [first])
+        net.reboot()
+        for worker in net.workers:
+            worker.give(second[worker.host.rank])
+        play(net, [], [second])
+        exact = np.sum(second, axis=0, dtype=np.int64).astype(np.int32)
+        assert all(np.array_equal(worker.sum.total, exact) for worker in net.workers)
+    finally:
+        net.close()
+
+
+@pytest.mark.parametrize("message", [1, 2, 4, 16])
+def test_floats_are_as_exact_as_the_scheme_states(message: int) -> None:
+    """Also where exponents of seven bits end: beyond 2^62 every element is the sum of the workers' floats, in their order."""
+    rng, scheme = np.random.default_rng(6), registry.find("switchml-rdma")
+    settings = scheme.Settings(message=message)
+    block = K * message // min(message, BLOCKS)
+    for power in (-140, -100, -62, -3, 0, 30, 62, 63, 100):
+        given = [(2.0**power * rng.uniform(-1, 1, 2 * K * message)).astype(np.float32) for _ in range(3)]
+        total = played(Racks(1, 3, None, None), 1, message, given)[0]
+        if power > 62:
+            assert np.array_equal(total, (given[0].astype(np.float64) + given[1] + given[2]).astype(np.float32))
+            continue
+        exact, magnitudes = np.sum(given, axis=0, dtype=np.float64), np.sum(np.abs(given), axis=0, dtype=np.float64)
+        for first in range(0, exact.size, block):
+            here = slice(first, first + block)
+            largest = max(float(np.abs(one[here]).max()) for one in given)
+            assert (np.abs(total[here] - exact[here]) <= scheme.sum_error(settings, 3, largest, magnitudes[here])).all()

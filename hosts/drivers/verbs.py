@@ -1,0 +1,254 @@
+"""Queue pairs of the kernel's own RDMA (Soft-RoCE, rdma_rxe) by pyverbs: an endpoint that takes messages and gives messages.
+
+Linux serves RoCE in the network namespace of the machine alone, until 6.13 or so. So a worker hands its data interface over to that
+namespace; the interface goes with its other end, when the trial's namespaces do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inalab.hosts.collective import NEVER
+from inalab.hosts.cores import ffi, library
+from inalab.hosts.drivers.driver import Address
+from inalab.hosts.drivers.sockets import SocketDriver
+from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.switchml.rdma import WORK, SwitchMLRdma
+
+SYSTEM = "/usr/lib/python3/dist-packages"  # where Debian's python3-pyverbs is
+DEVICES = Path("/sys/class/infiniband")
+PATIENCE = 10.0  # seconds for the kernel to know an interface's address
+POLL = 0.0005  # seconds between two looks at completions
+MTU = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}  # enum ibv_mtu
+
+
+class VerbsError(RuntimeError):
+    """The kernel's RDMA cannot be used; str() says what is missing."""
+
+
+MACHINE = "INALAB_MACHINE_NETWORK"  # in the environment: a descriptor of the machine's network namespace
+
+
+def machine_network() -> int:
+    """That descriptor."""
+    if MACHINE not in os.environ:
+        raise VerbsError("roce=kernel is of targets embedded and bmv2, as root: choose one of them, or leave roce out")
+    return int(os.environ[MACHINE])
+
+
+def missing() -> str:
+    """What this machine lacks for roce=kernel, in a sentence; nothing where it has all."""
+    if os.geteuid() != 0:
+        return "roce=kernel makes RDMA devices, which root may: run with sudo, or leave roce out"
+    for tool in ("rdma", "nsenter"):
+        if shutil.which(tool) is None:
+            return f"roce=kernel needs the command {tool} (packages iproute2 and util-linux): install it, or leave roce out"
+    modprobe = shutil.which("modprobe")
+    loaded = Path("/sys/module/rdma_rxe").exists() or (
+        modprobe and subprocess.run([modprobe, "-q", "rdma_rxe"], check=False).returncode == 0
+    )
+    if not loaded:
+        return "roce=kernel needs Linux's Soft-RoCE, and this kernel has no module rdma_rxe: run on one that has, or leave roce out"
+    try:
+        _verbs()
+    except VerbsError as error:
+        return str(error)
+    return ""
+
+
+@cache
+def _verbs() -> Any:
+    """Debian's pyverbs."""
+    if SYSTEM not in sys.path:
+        sys.path.append(SYSTEM)
+    try:
+        for part in ("addr", "cq", "device", "enums", "mr", "pd", "qp", "wr"):
+            import_module(f"pyverbs.{part}")
+    except ImportError as error:
+        raise VerbsError(f"roce=kernel needs pyverbs: apt-get install python3-pyverbs ({error})") from None
+    return sys.modules["pyverbs"]
+
+
+def _run(*words: str, of_machine: int | None = None) -> str:
+    """A command's output; `of_machine` is the network namespace that it runs in, if that is another."""
+    enter = ["nsenter", f"--net=/proc/self/fd/{of_machine}"] if of_machine is not None else []
+    done = subprocess.run(
+        [*enter, *words], capture_output=True, text=True, check=False, pass_fds=() if of_machine is None else (of_machine,)
+    )
+    if done.returncode:
+        raise VerbsError(f"roce=kernel: {' '.join(words)} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+class KernelDevice:
+    """This host's data interface as an RDMA device of the machine's network namespace, whose descriptor is `machine`."""
+
+    def __init__(self, ip: str, switch: str, machine: int) -> None:
+        found = next(one for one in json.loads(_run("ip", "-j", "-4", "addr", "show")) if _has(one, ip))
+        mac = json.loads(_run("ip", "-j", "neigh", "show", switch))[0]["lladdr"]
+        name, old = f"rx{secrets.token_hex(4)}", found["ifname"]
+        _run("ip", "link", "set", old, "down")
+        _run("ip", "link", "set", old, "name", name)
+        _run("ip", "link", "set", name, "netns", f"/proc/{os.getpid()}/fd/{machine}")
+        for words in (
+            f"addr add {ip}/32 dev {name}",
+            f"link set {name} up",
+            f"route add {switch}/32 dev {name} metric {_metric(ip)}",  # interfaces to the same switch have routes of their own
+            f"neigh replace {switch} lladdr {mac} nud permanent dev {name}",
+        ):
+            _run("ip", *words.split(), of_machine=machine)
+        _run("rdma", "link", "add", name, "type", "rxe", "netdev", name, of_machine=machine)
+        self.name, self.ip = name, ip
+
+    def gid(self) -> int:
+        """The index of the RoCEv2 address for the interface's IPv4 address."""
+        gids, wanted = DEVICES / self.name / "ports/1", f"0000:0000:0000:0000:0000:ffff:{_words(self.ip)}"
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            for index in range(16):
+                try:
+                    its, kind = ((gids / name / str(index)).read_text().strip() for name in ("gids", "gid_attrs/types"))
+                except OSError:
+                    continue
+                if its == wanted and kind == "RoCE v2":
+                    return index
+            time.sleep(POLL)
+        raise VerbsError(f"roce=kernel: device {self.name} has no RoCE v2 address for {self.ip}")
+
+
+def _metric(ip: str) -> int:
+    """Of the route from an address."""
+    return 1 + int.from_bytes(socket.inet_aton(ip)[2:], "big")
+
+
+def _words(ip: str) -> str:
+    """An IPv4 address as the end of an IPv6 one."""
+    octets = socket.inet_aton(ip).hex()
+    return f"{octets[:4]}:{octets[4:]}"
+
+
+def _has(interface: dict[str, Any], ip: str) -> bool:
+    return any(one.get("local") == ip for one in interface.get("addr_info", ()))
+
+
+class VerbsEndpoint:
+    """A hosts.drivers.driver.Endpoint whose rows are RoceWork (hosts/roce/core.h): what is to be written, and what has been."""
+
+    def __init__(self, device: KernelDevice, core: SwitchMLRdma, receive_rows: int) -> None:
+        verbs, rdma = _verbs(), core.rdma
+        self.core, self.device = core, device
+        self.enums = enums = verbs.enums
+        self.pairs = int(rdma.endpoint.pairs_count)
+        self.receiver = Datagrams(receive_rows, core.sender.record)
+        self.interrupted, self.come = False, list[tuple[int, ...]]()
+        self.context = verbs.device.Context(name=device.name)
+        self.domain = verbs.pd.PD(self.context)
+        self.completions = verbs.cq.CQ(self.context, 4 * receive_rows)
+        access = enums.IBV_ACCESS_LOCAL_WRITE | enums.IBV_ACCESS_REMOTE_WRITE
+        landing, octets = int(ffi.cast("uintptr_t", rdma.landing)), core.sender.octets
+        self.landing = verbs.mr.MR(self.domain, int(library().rdma_landing_bytes(rdma)), access, address=landing)
+        self.packets = verbs.mr.MR(self.domain, octets.nbytes, enums.IBV_ACCESS_LOCAL_WRITE, address=int(octets.ctypes.data))
+        self.queue_pairs = [self._queue_pair(device.gid(), pair, receive_rows) for pair in range(self.pairs)]
+        self.by_number = {qp.qp_num: pair for pair, qp in enumerate(self.queue_pairs)}
+        self.numbers = ffi.new("uint32_t[]", [qp.qp_num for qp in self.queue_pairs])
+        library().rdma_use_interface(rdma, self.numbers, self.landing.rkey)
+
+    def _queue_pair(self, gid: int, pair: int, rows: int) -> Any:
+        """An unreliable connection to the switch's end."""
+        verbs, enums, core = _verbs(), self.enums, self.core
+        capacity = verbs.qp.QPCap(max_send_wr=rows, max_recv_wr=rows, max_send_sge=1, max_recv_sge=1)
+        made = verbs.qp.QP(
+            self.domain, verbs.qp.QPInitAttr(qp_type=enums.IBV_QPT_UC, scq=self.completions, rcq=self.completions, cap=capacity)
+        )
+        route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(f"::ffff:{core.ends[1][0]}"), sgid_index=gid)
+        attributes = verbs.qp.QPAttr(port_num=1)
+        attributes.qp_access_flags = enums.IBV_ACCESS_REMOTE_WRITE
+        attributes.path_mtu = MTU[4 * core.packet_k]
+        attributes.dest_qp_num = int(core.rdma.endpoint.pairs[pair].remote)
+        attributes.rq_psn = attributes.sq_psn = 0
+        attributes.ah_attr = verbs.addr.AHAttr(gr=route, is_global=1, port_num=1)
+        made.to_rts(attributes)
+        for _ in range(rows):
+            made.post_recv(verbs.wr.RecvWR(num_sge=0, sg=[]))
+        return made
+
+    def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
+        verbs, enums, sender = _verbs(), self.enums, self.core.sender
+        for row in map(int, rows):
+            work = sender.data[row]["work"]
+            begin = sender.base + row * sender.stride + WORK.itemsize
+            piece = verbs.wr.SGE(begin, int(work["bytes"]), self.packets.lkey)
+            request = verbs.wr.SendWR(
+                wr_id=row, opcode=enums.IBV_WR_RDMA_WRITE_WITH_IMM, num_sge=1, sg=[piece],
+                imm_data=socket.htonl(int(work["immediate"])), send_flags=enums.IBV_SEND_SIGNALED,
+            )  # fmt: skip
+            request.set_wr_rdma(int(work["key"]), int(work["address"]))
+            self.queue_pairs[int(work["pair"])].post_send(request)
+        return len(rows)
+
+    def set_urgent(self, urgent: bool) -> None:
+        """A queue pair keeps its order."""
+
+    def wait(self, seconds: float, interrupt: int = NEVER) -> bool:
+        until = time.monotonic() + seconds
+        while not self._poll():
+            if interrupt != NEVER and select.select([interrupt], [], [], 0)[0]:
+                self.interrupted = True
+                return False
+            if time.monotonic() >= until:
+                break
+            time.sleep(POLL)
+        self.interrupted = False
+        return bool(self.come)
+
+    def _poll(self) -> bool:
+        """Take completions; whether some are of messages that have come."""
+        verbs, enums = _verbs(), self.enums
+        _, found = self.completions.poll(len(self.receiver))
+        for one in found:
+            if one.status != enums.IBV_WC_SUCCESS:
+                raise VerbsError(f"roce=kernel: queue pair {one.qp_num} ended: {one.status}")
+            if one.opcode == enums.IBV_WC_RECV_RDMA_WITH_IMM:
+                pair = self.by_number[one.qp_num]
+                self.come.append((pair, socket.ntohl(one.imm_data), 0, one.byte_len, 0))
+                self.queue_pairs[pair].post_recv(verbs.wr.RecvWR(num_sge=0, sg=[]))
+        return bool(self.come)
+
+    def receive(self) -> Datagrams:
+        self._poll()
+        now, self.come = self.come[: len(self.receiver)], self.come[len(self.receiver) :]
+        self.receiver.data["work"][: len(now)] = np.array(now, WORK)
+        return self.receiver.first(len(now), np.full(len(now), WORK.itemsize, np.uint32))
+
+    def drive(self, core: Any, until: float, interrupt: int = NEVER) -> bool:
+        return False
+
+    def close(self) -> None:
+        for one in (*self.queue_pairs, self.landing, self.packets, self.completions, self.domain, self.context):
+            one.close()
+
+
+class VerbsDriver(SocketDriver):
+    """Real time, and the kernel's RDMA for datagrams; `machine` is a descriptor of the machine's network namespace."""
+
+    def __init__(self, core: SwitchMLRdma, machine: int) -> None:
+        self.core = core
+        self.device = KernelDevice(core.ends[0][0], core.ends[1][0], machine)
+
+    def datagrams(self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, *_: Any) -> VerbsEndpoint:  # type: ignore[override]
+        return VerbsEndpoint(self.device, self.core, receive_rows)
