@@ -18,7 +18,7 @@ from inalab.switches.embedded.offline import OfflineSwitch
 from inalab.topologies.racks import Racks
 from tests.atp_packets import AtpJob
 from tests.packets import K, TestJob
-from tests.unit import test_atp_program, test_atp_system, test_switchml_bag, test_switchml_program
+from tests.unit import test_atp_program, test_atp_system, test_rdma_bag, test_switchml_bag, test_switchml_program
 
 LONGEST = 200  # steps of a script
 EPOCHS = (1, 2**31 - 2, 2**32 - 3)
@@ -71,6 +71,21 @@ def switchml_network(rng: random.Random) -> None:
         net.close()
 
 
+def rdma_network(rng: random.Random) -> None:
+    """The same by RDMA, with the workers' own cores."""
+    racks, jobs = rng.choice([(Racks(1, 3, None, None), 1), (Racks(2, 2, None, None), 1), (Racks(3, 2, None, None), 2)])
+    message, draw = rng.choice([1, 4]), np.random.default_rng(rng.randrange(2**32))
+    groups = [test_rdma_bag.tensors(draw, racks.size, message, floats) for floats in (False, True, False)]
+    net = test_rdma_bag.Bag(racks, jobs, message, groups[0])
+    try:
+        group = test_rdma_bag.play(net, test_rdma_bag.script(rng.randrange(2**32)), groups)
+        came = test_rdma_bag.totals(net)
+    finally:
+        net.close()
+    expected = test_rdma_bag.played(racks, jobs, message, groups[group])
+    assert all(np.array_equal(a, b) for a, b in zip(came, expected, strict=True))
+
+
 def atp_network(rng: random.Random) -> None:
     """Workers, switches and servers of one or two racks, with sums that fit and sums that do not."""
     unpaced = test_atp_system.UNPACED
@@ -85,7 +100,9 @@ def atp_network(rng: random.Random) -> None:
         net.close()
 
 
-KINDS: tuple[Callable[[random.Random], None], ...] = (one_switchml_switch, one_atp_switch, switchml_network, atp_network)
+KINDS: tuple[Callable[[random.Random], None], ...] = (
+    one_switchml_switch, one_atp_switch, switchml_network, atp_network, rdma_network,
+)  # fmt: skip
 
 
 def counted() -> Iterator[int]:
@@ -108,10 +125,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--packets", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=[kind.__name__ for kind in KINDS], help="only scripts of this kind")
     options = parser.parse_args()
     begun, packets = time.monotonic(), counted()
-    scripts = 0
-    for scripts, kind in zip(itertools.count(1), itertools.cycle(KINDS)):
+    scripts, kinds = 0, [kind for kind in KINDS if options.only in (None, kind.__name__)]
+    for scripts, kind in zip(itertools.count(1), itertools.cycle(kinds)):
         try:
             kind(random.Random(f"{options.seed}/{scripts}"))
         except AssertionError as error:

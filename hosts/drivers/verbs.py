@@ -117,7 +117,7 @@ class KernelDevice:
 
     def gid(self) -> int:
         """The index of the RoCEv2 address for the interface's IPv4 address."""
-        gids, wanted = DEVICES / self.name / "ports/1", f"0000:0000:0000:0000:0000:ffff:{_words(self.ip)}"
+        gids, wanted = DEVICES / self.name / "ports/1", _gid(self.ip)
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             for index in range(16):
@@ -136,10 +136,10 @@ def _metric(ip: str) -> int:
     return 1 + int.from_bytes(socket.inet_aton(ip)[2:], "big")
 
 
-def _words(ip: str) -> str:
-    """An IPv4 address as the end of an IPv6 one."""
+def _gid(ip: str) -> str:
+    """An IPv4 address as RoCEv2 has it."""
     octets = socket.inet_aton(ip).hex()
-    return f"{octets[:4]}:{octets[4:]}"
+    return f"0000:0000:0000:0000:0000:ffff:{octets[:4]}:{octets[4:]}"
 
 
 def _has(interface: dict[str, Any], ip: str) -> bool:
@@ -175,7 +175,7 @@ class VerbsEndpoint:
         made = verbs.qp.QP(
             self.domain, verbs.qp.QPInitAttr(qp_type=enums.IBV_QPT_UC, scq=self.completions, rcq=self.completions, cap=capacity)
         )
-        route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(f"::ffff:{core.ends[1][0]}"), sgid_index=gid)
+        route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(_gid(core.ends[1][0])), sgid_index=gid)
         attributes = verbs.qp.QPAttr(port_num=1)
         attributes.qp_access_flags = enums.IBV_ACCESS_REMOTE_WRITE
         attributes.path_mtu = MTU[4 * core.packet_k]

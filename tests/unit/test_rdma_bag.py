@@ -33,6 +33,7 @@ PAIRS, MESSAGES = 2, 5  # queue pairs, and messages of a tensor
 HEADERS = 42  # bytes of Ethernet, IPv4 and UDP
 MOST_TURNS = 60  # of all timers running out, without loss, after which all must be complete
 LATE = 2.0  # seconds, longer than any timeout
+EVER = 1e6  # that workers wait
 
 
 class Worker:
@@ -42,8 +43,7 @@ class Worker:
         self.net, self.job, self.host = net, job, host
         rank, racks = job.rank(host), job.members(len(net.plan.racks))
         ends = ((host.station.ip, PORT), (host.switch.ip, PORT))
-        self.core = SwitchMLRdma(Membership(job.number, rank, job.size, racks), net.epoch, PAIRS, net.message, K, ends)
-        self.core.watched = True  # it waits for others as long as they take
+        self.core = SwitchMLRdma(Membership(job.number, rank, job.size, racks), net.epoch, PAIRS, net.message, K, ends, EVER)
         self.give(tensor)
 
     def give(self, tensor: np.ndarray) -> None:
@@ -127,6 +127,19 @@ class Bag(Fabric):
         if name in self.ends:
             self.ends[name].receive(data)
 
+    def garble(self, n: int) -> None:
+        """A copy of a packet on its way comes with something changed on the way, or cut short."""
+        if not self.on_the_way:
+            return
+        rng = random.Random(n)
+        name, port, data = rng.choice(self.on_the_way)
+        garbled = bytearray(data)
+        for _ in range(rng.randrange(1, 4)):
+            garbled[rng.randrange(HEADERS, len(data))] ^= 1 << rng.randrange(8)
+        del garbled[rng.choice([len(data), len(data), rng.randrange(HEADERS, len(data))]) :]
+        self.on_the_way.insert(0, (name, port, bytes(garbled)))
+        self.deliver(0)
+
     def forge(self, n: int) -> None:
         """A host sends a copy of what is on its way from somebody else, perhaps with something changed, and a good ICRC."""
         rng = random.Random(n)
@@ -139,7 +152,9 @@ class Bag(Fabric):
             self.leave(host, bytes(forged))
 
 
-ACTIONS = ["begin"] * 2 + ["deliver"] * 2 + ["first"] * 40 + ["lose", "twice", "expire", "expire", "expire", "forge"]
+ACTIONS = (
+    ["garbage"] * 4 + ["begin"] * 2 + ["deliver"] * 2 + ["first"] * 40 + ["lose", "twice", "expire", "expire", "expire", "forge"]
+)
 LONGEST = 600  # steps of a script
 
 
@@ -210,6 +225,8 @@ def play(net: Bag, script: list[tuple[str, int]], groups: list[list[np.ndarray]]
             net.begin(groups[group])
         elif action == "begin":
             worker.begin()
+        elif action == "garbage":
+            net.garble(n)
         elif action == "expire":
             net.now += LATE
             worker.expire()

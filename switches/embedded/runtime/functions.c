@@ -2,7 +2,7 @@
 #include "runtime.h"
 #include <stdarg.h>
 
-static uint32_t crc32_table[256];
+static uint32_t crc32_table[8][256];  // one for each of eight bytes at a time
 static uint16_t crc16_table[256];
 static uint64_t random_state;
 
@@ -14,15 +14,24 @@ void functions_init(uint64_t seed) {
             c32 = c32 & 1 ? c32 >> 1 ^ 0xedb88320u : c32 >> 1;
             c16 = (uint16_t)(c16 & 1 ? c16 >> 1 ^ 0xa001u : c16 >> 1);
         }
-        crc32_table[i] = c32;
+        crc32_table[0][i] = c32;
         crc16_table[i] = c16;
     }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int byte = 1; byte < 8; byte++)
+            crc32_table[byte][i] = crc32_table[byte - 1][i] >> 8 ^ crc32_table[0][crc32_table[byte - 1][i] & 0xff];
     random_state = seed;
 }
 
 uint64_t hash_crc32(const uint8_t *data, size_t length) {
     uint32_t crc = 0xffffffffu;
-    for (size_t i = 0; i < length; i++) crc = crc >> 8 ^ crc32_table[(crc ^ data[i]) & 0xff];
+    size_t i = 0;
+    for (; i + 8 <= length; i += 8) {
+        uint32_t low = crc ^ (data[i] | data[i + 1] << 8 | data[i + 2] << 16 | (uint32_t)data[i + 3] << 24);
+        crc = crc32_table[7][low & 0xff] ^ crc32_table[6][low >> 8 & 0xff] ^ crc32_table[5][low >> 16 & 0xff] ^ crc32_table[4][low >> 24];
+        for (int byte = 4; byte < 8; byte++) crc ^= crc32_table[7 - byte][data[i + byte]];
+    }
+    for (; i < length; i++) crc = crc >> 8 ^ crc32_table[0][(crc ^ data[i]) & 0xff];
     return crc ^ 0xffffffffu;
 }
 
