@@ -99,10 +99,10 @@ def _connect(commands: Commands, number: int, message: int, children: list[Child
     commands.add(f"table_add queue_pair.messages set_message {number + 1} => {message}")
     for c in children:
         action, last = ("to_switch", PARENT) if c.switch else ("to_worker", c.udp_port)
-        commands.add(f"table_add roce_sender.ends {action} {number} {c.number} => {c.station.mac} {c.station.ip} {last}")
+        commands.add(f"table_add roce_sender.ends.ends {action} {number} {c.number} => {c.station.mac} {c.station.ip} {last}")
     if parent is not None:
         s = parent.station
-        commands.add(f"table_add roce_sender.ends to_switch {number} {PARENT} => {s.mac} {s.ip} {parent.number}")
+        commands.add(f"table_add roce_sender.ends.ends to_switch {number} {PARENT} => {s.mac} {s.ip} {parent.number}")
 
 
 def _own(commands: Commands, number: int, links: dict[int, Child]) -> None:

@@ -97,7 +97,7 @@ def test_a_worker_that_has_not_connected_gets_nothing() -> None:
         job.send(made, 1, job.connect(1, 0))
         job.send(made, 0, message(job, 0, 0, 0)[0])
         ((port, _),) = job.send(made, 1, message(job, 1, 0, 0)[0])
-        assert (port, made.counter("roce_sender.unconnected", 0)) == (1, 1)
+        assert (port, made.counter("unconnected", 0)) == (1, 1)
         job.send(made, 0, job.connect(0, 0, psn=5))
         ((port, data),) = job.send(made, 0, message(job, 0, 0, 0, psn=1)[0])
         assert (port, read(data).psn, integers(read(data).payload)) == (0, 5, added(job, 0, 0))

@@ -56,6 +56,8 @@ struct metadata_t {
     slot_t message;         // packets of a message
     bit<1> in_sequence;     // the packet is the one that is expected
     worker_t next_link;     // that the packet leaves by, if it is one alone
+    bit<1> end_is_switch;   // at the other end of that
+    bit<1> end_is_new;      // the worker's was not known before
 }
 
 #endif
