@@ -67,6 +67,13 @@ say "BMv2 and p4c"
 bmv2=yes
 install_bmv2 || bmv2="p4lang has no packages of BMv2 and p4c for $ID $VERSION_ID on $(dpkg --print-architecture), or they cannot be reached"
 
+say "Soft-RoCE"
+if install rdma-core ibverbs-providers python3-pyverbs && modprobe rdma_rxe 2>"$log"; then
+    echo rdma_rxe >/etc/modules-load.d/inalab.conf
+else
+    say "not here: $(tail -n 1 "$log"). Scheme switchml-rdma makes its packets itself."
+fi
+
 say "Python environment in $VENV"
 make -C "$REPOSITORY" setup PYTHON="$PYTHON" VENV="$VENV" || fail "make setup failed"
 

@@ -1,7 +1,7 @@
 """Queue pairs of the kernel's own RDMA (Soft-RoCE, rdma_rxe) by pyverbs: an endpoint that takes messages and gives messages.
 
-Linux serves RoCE in the network namespace of the machine alone, until 6.13 or so. So a worker hands its data interface over to that
-namespace; the interface goes with its other end, when the trial's namespaces do.
+Linux 6.1 serves RoCE in the machine's own network namespace alone. So a worker hands its data interface over to that one; the
+interface goes with its other end, when the trial's namespaces do.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ import time
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER
-from inalab.hosts.cores import ffi, library
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.drivers.sockets import SocketDriver
 from inalab.hosts.stream.datagrams import Datagrams
-from inalab.hosts.switchml.rdma import WORK, SwitchMLRdma
 
 SYSTEM = "/usr/lib/python3/dist-packages"  # where Debian's python3-pyverbs is
 DEVICES = Path("/sys/class/infiniband")
@@ -106,7 +104,7 @@ class KernelDevice:
         _run("ip", "link", "set", old, "name", name)
         _run("ip", "link", "set", name, "netns", f"/proc/{os.getpid()}/fd/{machine}")
         for words in (
-            f"addr add {ip}/32 dev {name}",
+            f"addr replace {ip}/32 dev {name}",
             f"link set {name} up",
             f"route add {switch}/32 dev {name} metric {_metric(ip)}",  # interfaces to the same switch have routes of their own
             f"neigh replace {switch} lladdr {mac} nud permanent dev {name}",
@@ -146,55 +144,80 @@ def _has(interface: dict[str, Any], ip: str) -> bool:
     return any(one.get("local") == ip for one in interface.get("addr_info", ()))
 
 
-class VerbsEndpoint:
-    """A hosts.drivers.driver.Endpoint whose rows are RoceWork (hosts/roce/core.h): what is to be written, and what has been."""
+class Messages(Protocol):
+    """A core whose rows are hosts.roce.wire.work: what is to be written, and what has been."""
 
-    def __init__(self, device: KernelDevice, core: SwitchMLRdma, receive_rows: int) -> None:
-        verbs, rdma = _verbs(), core.rdma
-        self.core, self.device = core, device
-        self.enums = enums = verbs.enums
-        self.pairs = int(rdma.endpoint.pairs_count)
+    sender: Datagrams
+    ends: tuple[Address, Address]  # this one and the other
+    payload: int  # bytes of a packet (the path's MTU)
+
+    @property
+    def remotes(self) -> list[int]:
+        """Numbers of the other end's queue pairs."""
+        ...
+
+    @property
+    def landing(self) -> tuple[int, int]:
+        """Where the other end writes to: address and bytes."""
+        ...
+
+    def use_interface(self, numbers: list[int], key: int) -> None:
+        """Its queue pairs have these numbers at this end, and the landing this key."""
+        ...
+
+
+class VerbsEndpoint:
+    """A hosts.drivers.driver.Endpoint."""
+
+    def __init__(self, device: KernelDevice, core: Messages, receive_rows: int) -> None:
+        verbs = _verbs()
+        self.core, self.enums = core, verbs.enums
         self.receiver = Datagrams(receive_rows, core.sender.record)
         self.interrupted, self.come = False, list[tuple[int, ...]]()
         self.context = verbs.device.Context(name=device.name)
         self.domain = verbs.pd.PD(self.context)
         self.completions = verbs.cq.CQ(self.context, 4 * receive_rows)
-        access = enums.IBV_ACCESS_LOCAL_WRITE | enums.IBV_ACCESS_REMOTE_WRITE
-        landing, octets = int(ffi.cast("uintptr_t", rdma.landing)), core.sender.octets
-        self.landing = verbs.mr.MR(self.domain, int(library().rdma_landing_bytes(rdma)), access, address=landing)
-        self.packets = verbs.mr.MR(self.domain, octets.nbytes, enums.IBV_ACCESS_LOCAL_WRITE, address=int(octets.ctypes.data))
-        self.queue_pairs = [self._queue_pair(device.gid(), pair, receive_rows) for pair in range(self.pairs)]
+        access, octets = self.enums.IBV_ACCESS_LOCAL_WRITE, core.sender.octets
+        address, length = core.landing
+        self.landing = verbs.mr.MR(self.domain, length, access | self.enums.IBV_ACCESS_REMOTE_WRITE, address=address)
+        self.packets = verbs.mr.MR(self.domain, octets.nbytes, access, address=int(octets.ctypes.data))
+        gid = device.gid()
+        self.queue_pairs = [self._queue_pair(gid, remote, receive_rows) for remote in core.remotes]
         self.by_number = {qp.qp_num: pair for pair, qp in enumerate(self.queue_pairs)}
-        self.numbers = ffi.new("uint32_t[]", [qp.qp_num for qp in self.queue_pairs])
-        library().rdma_use_interface(rdma, self.numbers, self.landing.rkey)
+        core.use_interface(list(self.by_number), self.landing.rkey)
 
-    def _queue_pair(self, gid: int, pair: int, rows: int) -> Any:
-        """An unreliable connection to the switch's end."""
-        verbs, enums, core = _verbs(), self.enums, self.core
+    def _queue_pair(self, gid: int, remote: int, rows: int) -> Any:
+        """An unreliable connection."""
+        verbs, enums = _verbs(), self.enums
         capacity = verbs.qp.QPCap(max_send_wr=rows, max_recv_wr=rows, max_send_sge=1, max_recv_sge=1)
         made = verbs.qp.QP(
             self.domain, verbs.qp.QPInitAttr(qp_type=enums.IBV_QPT_UC, scq=self.completions, rcq=self.completions, cap=capacity)
         )
-        route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(_gid(core.ends[1][0])), sgid_index=gid)
+        route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(_gid(self.core.ends[1][0])), sgid_index=gid)
         attributes = verbs.qp.QPAttr(port_num=1)
         attributes.qp_access_flags = enums.IBV_ACCESS_REMOTE_WRITE
-        attributes.path_mtu = MTU[4 * core.packet_k]
-        attributes.dest_qp_num = int(core.rdma.endpoint.pairs[pair].remote)
+        attributes.path_mtu = MTU[self.core.payload]
+        attributes.dest_qp_num = remote
         attributes.rq_psn = attributes.sq_psn = 0
         attributes.ah_attr = verbs.addr.AHAttr(gr=route, is_global=1, port_num=1)
         made.to_rts(attributes)
         for _ in range(rows):
-            made.post_recv(verbs.wr.RecvWR(num_sge=0, sg=[]))
+            made.post_recv(self._awaited())
         return made
+
+    def _awaited(self) -> Any:
+        """What takes the immediate of a write. pyverbs wants memory with it, which no write uses."""
+        verbs = _verbs()
+        return verbs.wr.RecvWR(num_sge=1, sg=[verbs.wr.SGE(self.core.sender.base, 0, self.packets.lkey)])
 
     def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
         verbs, enums, sender = _verbs(), self.enums, self.core.sender
         for row in map(int, rows):
             work = sender.data[row]["work"]
-            begin = sender.base + row * sender.stride + WORK.itemsize
-            piece = verbs.wr.SGE(begin, int(work["bytes"]), self.packets.lkey)
+            begin = sender.base + row * sender.stride + work.itemsize
             request = verbs.wr.SendWR(
-                wr_id=row, opcode=enums.IBV_WR_RDMA_WRITE_WITH_IMM, num_sge=1, sg=[piece],
+                wr_id=row, opcode=enums.IBV_WR_RDMA_WRITE_WITH_IMM, num_sge=1,
+                sg=[verbs.wr.SGE(begin, int(work["bytes"]), self.packets.lkey)],
                 imm_data=socket.htonl(int(work["immediate"])), send_flags=enums.IBV_SEND_SIGNALED,
             )  # fmt: skip
             request.set_wr_rdma(int(work["key"]), int(work["address"]))
@@ -218,22 +241,23 @@ class VerbsEndpoint:
 
     def _poll(self) -> bool:
         """Take completions; whether some are of messages that have come."""
-        verbs, enums = _verbs(), self.enums
+        enums = self.enums
         _, found = self.completions.poll(len(self.receiver))
         for one in found:
             if one.status != enums.IBV_WC_SUCCESS:
-                raise VerbsError(f"roce=kernel: queue pair {one.qp_num} ended: {one.status}")
+                raise VerbsError(f"roce=kernel: queue pair {one.qp_num} ended with status {one.status} (enum ibv_wc_status)")
             if one.opcode == enums.IBV_WC_RECV_RDMA_WITH_IMM:
                 pair = self.by_number[one.qp_num]
                 self.come.append((pair, socket.ntohl(one.imm_data), 0, one.byte_len, 0))
-                self.queue_pairs[pair].post_recv(verbs.wr.RecvWR(num_sge=0, sg=[]))
+                self.queue_pairs[pair].post_recv(self._awaited())
         return bool(self.come)
 
     def receive(self) -> Datagrams:
         self._poll()
         now, self.come = self.come[: len(self.receiver)], self.come[len(self.receiver) :]
-        self.receiver.data["work"][: len(now)] = np.array(now, WORK)
-        return self.receiver.first(len(now), np.full(len(now), WORK.itemsize, np.uint32))
+        works = self.receiver.data["work"]
+        works[: len(now)] = np.array(now, works.dtype)
+        return self.receiver.first(len(now), np.full(len(now), works.dtype.itemsize, np.uint32))
 
     def drive(self, core: Any, until: float, interrupt: int = NEVER) -> bool:
         return False
@@ -244,11 +268,12 @@ class VerbsEndpoint:
 
 
 class VerbsDriver(SocketDriver):
-    """Real time, and the kernel's RDMA for datagrams; `machine` is a descriptor of the machine's network namespace."""
+    """Real time, and the kernel's RDMA for messages; `machine` is a descriptor of the machine's network namespace."""
 
-    def __init__(self, core: SwitchMLRdma, machine: int) -> None:
+    def __init__(self, core: Messages, machine: int) -> None:
         self.core = core
-        self.device = KernelDevice(core.ends[0][0], core.ends[1][0], machine)
+        (own, _), (other, _) = core.ends
+        self.device = KernelDevice(own, other, machine)
 
     def datagrams(self, local: Address, peers: list[Address], sender: Datagrams, receive_rows: int, *_: Any) -> VerbsEndpoint:  # type: ignore[override]
         return VerbsEndpoint(self.device, self.core, receive_rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inalab.hosts import ethernet
-from inalab.hosts.cores import enum, packed
+from inalab.hosts.cores import enum, packed, values_type
 
 UDP_PORT = 4791
 
@@ -18,6 +18,11 @@ def packet(payload: int) -> np.dtype:
     """The longest datagram with a payload of so many bytes, called `vector`."""
     headers = np.dtype([("bth", BTH), ("reth", RETH), ("immediate", ">u4")])
     return np.dtype([("headers", headers), ("vector", np.uint8, (payload,)), ("icrc", "<u4")])
+
+
+def work(payload: int) -> np.dtype:
+    """A write as an interface of the kernel's takes it (core.h): so many bytes of payload follow."""
+    return np.dtype([("work", values_type("RoceWork")), ("vector", np.uint8, (payload,))])
 
 
 def message_bytes(payload: int, mtu: int) -> int:

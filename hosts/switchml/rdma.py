@@ -5,10 +5,8 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import numpy as np
-
 from inalab.hosts.collective import Membership, Operation
-from inalab.hosts.cores import enum, ffi, library, values_type
+from inalab.hosts.cores import enum, ffi, library
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.roce import wire as roce
 from inalab.hosts.stream.datagrams import Datagrams
@@ -16,7 +14,6 @@ from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.worker import HOW, SwitchML
 
 BLOCKS = enum("switchml_sizes")["SWITCHML_BLOCKS"]
-WORK = values_type("RoceWork")
 LONGEST_SHORT = wire.CONNECT.itemsize  # bytes of a message that has no vector
 
 
@@ -34,17 +31,16 @@ class SwitchMLRdma(SwitchML):
         self, membership: Membership, epoch: int, pairs: int, message: int, k: int, ends: tuple[Address, Address],
         patience: float = 30.0, scaling: float | None = None, own_packets: bool = True,
     ) -> None:  # fmt: skip
-        self.ends, self.message, self.packet_k, self.own_packets = ends, message, k, own_packets
+        self.ends, self.message, self.own_packets = ends, message, own_packets
+        self.packet_k, self.payload = k, 4 * k
         super().__init__(membership, epoch, pairs, message * k, patience, scaling, "paper")
         self.operations = (Operation.SUM,)
 
     def _made(self, slots: int, k: int, recovery: str) -> Any:
         self.messages = Datagrams(2 * slots, wire.message(k, min(self.message, BLOCKS)))
         rows = slots * (1 + 2 * self.message)
-        record = roce.packet(max(4 * self.packet_k, LONGEST_SHORT))
-        if not self.own_packets:
-            record = np.dtype([("work", WORK), ("vector", np.uint8, (max(4 * k, LONGEST_SHORT),))])
-        self.sender = Datagrams(rows, record)
+        record, longest = (roce.packet, self.payload) if self.own_packets else (roce.work, 4 * k)
+        self.sender = Datagrams(rows, record(max(longest, LONGEST_SHORT)))
         self.window, self.together = slots * self.message, 1
         bytes_of_message = wire.packet(k).itemsize
         core = library().rdma_new(
@@ -60,6 +56,19 @@ class SwitchMLRdma(SwitchML):
 
     def _receive(self, packets: Any, now: float) -> bool:
         return bool(library().rdma_received(self.rdma, packets, now))
+
+    @property
+    def remotes(self) -> list[int]:
+        """See hosts.drivers.verbs.Messages, as what follows."""
+        return [int(self.rdma.endpoint.pairs[pair].remote) for pair in range(self.count)]
+
+    @property
+    def landing(self) -> tuple[int, int]:
+        return int(ffi.cast("uintptr_t", self.rdma.landing)), int(library().rdma_landing_bytes(self.rdma))
+
+    def use_interface(self, numbers: list[int], key: int) -> None:
+        self.numbers = ffi.new("uint32_t[]", numbers)
+        library().rdma_use_interface(self.rdma, self.numbers, key)
 
     @property
     def dropped(self) -> dict[str, int]:

@@ -14,6 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from inalab.hosts.drivers import verbs
 from inalab.hosts.drivers.sockets import SOCKET_BUFFER, granted_buffer
 from inalab.switches.bmv2 import installation
 from inalab.testbed.command.terminal import styled
@@ -82,6 +83,10 @@ def _small_buffers() -> str:
     return f"{granted_buffer() // 1024:,} KiB are granted; raise net.core.rmem_max and net.core.wmem_max to {SOCKET_BUFFER}"
 
 
+def _soft_roce() -> str:
+    return "" if verbs.missing() else "rdma_rxe, pyverbs"
+
+
 CHECKS = (
     Check(
         "namespaces",
@@ -109,6 +114,7 @@ CHECKS = (
         "turns off what hosts of your own leave to their interfaces",
         "apt-get install ethtool",
     ),
+    Check("Soft-RoCE", False, _soft_roce, "roce=kernel: Linux makes the packets of scheme switchml-rdma", verbs.missing),
     *(Check(p.name, False, p.found, f"target bmv2: {p.means}", p.get) for p in installation.PIECES),
     Check(
         "confinement",
