@@ -15,10 +15,11 @@ from inalab.hosts.roce import wire as roce
 from inalab.hosts.switchml import wire
 from inalab.hosts.switchml.rdma import SwitchMLRdma
 from inalab.schemes import switchml as over_udp
-from inalab.schemes.scheme import Admitted, Conditions, Look, one_of
+from inalab.schemes.scheme import Admitted, Conditions, Look, Simulation, one_of
 from inalab.schemes.streaming import P4, StreamSettings
 from inalab.switches import switchml
 from inalab.switches.commands import Commands
+from inalab.switches.control import Control
 from inalab.topologies.plan import NetworkPlan
 
 KERNEL = "kernel"
@@ -33,7 +34,9 @@ class Settings(StreamSettings):
 
     message: int = Field(4, description="packets of a message: 1, 2, 4, 8 or 16")
     queue_pairs: int | None = Field(
-        None, ge=1, description="messages under way, each with a queue pair of its own; unless set, as many as there are slots for"
+        None,
+        ge=1,
+        description="messages under way, each with a queue pair, whatever slots is; unless set, slots ÷ message",
     )
 
     roce: Annotated[str, one_of(*INTERFACES)] = Field(
@@ -43,17 +46,17 @@ class Settings(StreamSettings):
     @model_validator(mode="before")
     @classmethod
     def _slots(cls, values: Any) -> Any:
-        """Slots are what all queue pairs have."""
+        """Slots are what all queue pairs have; what is no number or no size is refused as it is."""
         if not isinstance(values, dict):
             return values
-        fields = cls.model_fields
-        message, pairs, slots = (values.get(n, fields[n].default) for n in ("message", "queue_pairs", "slots"))
+        message, pairs, slots = (values.get(n, cls.model_fields[n].default) for n in ("message", "queue_pairs", "slots"))
         try:
-            message, slots = int(message), int(slots)
-            pairs = max(1, slots // message) if pairs is None else int(pairs)
-        except (TypeError, ValueError, ZeroDivisionError):
-            return values  # which is refused
-        return values | {"slots": pairs * message}
+            message, slots, pairs = int(message), int(slots), None if pairs is None else int(pairs)
+        except (TypeError, ValueError):
+            return values
+        if message not in MESSAGES or slots < 1 or (pairs is not None and pairs < 1):
+            return values
+        return values | {"slots": message * (pairs or max(1, slots // message))}
 
     @field_validator("message")
     @classmethod
@@ -83,9 +86,17 @@ class SwitchMLRdmaScheme(over_udp.SwitchMLScheme):
     Settings = Settings
     operations = (Operation.SUM,)
     program = P4 / "switchml_rdma.p4"
+    simulation = Simulation.NONE
     header, short = roce.message_bytes(SHORT, SHORT), roce.message_bits_on_wire(SHORT, SHORT)
     smallest = 2.0**-62
     copies = "roce_sender.sent"
+
+    def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
+        super().check(jobs, plan)
+        for job in jobs:
+            for name in plan.switches:
+                if (children := len(job.plan.children(plan, name))) > switchml.PARENT:
+                    raise ValueError(f"switch {name} has {children} children: over RDMA it has queue pairs for {switchml.PARENT}")
 
     def operations_in(self, membership: Membership) -> tuple[Operation, ...]:
         return self.operations
@@ -97,6 +108,9 @@ class SwitchMLRdmaScheme(over_udp.SwitchMLScheme):
         core = SwitchMLRdma(m, epoch, s.pairs, s.message, s.k, (local, switch), s.patience, s.scaling, own_packets=not by_kernel)
         driver = VerbsDriver(core, machine_network()) if by_kernel else place.driver
         return StreamDriver(core, driver, local, [switch], pulse)
+
+    def elastic(self, settings: Any) -> bool:
+        return bool(settings.roce != KERNEL) and super().elastic(settings)
 
     def of_machine(self, settings: Any) -> bool:
         return bool(settings.roce == KERNEL)
@@ -114,6 +128,13 @@ class SwitchMLRdmaScheme(over_udp.SwitchMLScheme):
 
     def message(self, settings: Any) -> int | None:
         return int(settings.message)
+
+    def most_jobs(self, settings: Any) -> int:
+        return 0 if settings.roce == KERNEL else super().most_jobs(settings)
+
+    def counted(self, control: Control, plan: NetworkPlan, name: str, jobs: Sequence[Admitted]) -> dict[str, Any]:
+        """And packets that RoCE refuses, by reason (p4/include/switchml/roce_receiver.p4)."""
+        return super().counted(control, plan, name, jobs) | {"refused": switchml.refused_by_roce(control)}
 
     # --- theory
 

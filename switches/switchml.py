@@ -14,6 +14,7 @@ FIRST_JOB_GROUP = 100
 FIRST_OWNERS_GROUP = FIRST_JOB_GROUP + MAX_JOBS
 PARENT = MAX_WORKERS - 1  # as p4/include/switchml/configuration.p4 has it
 CELLS = 4096  # as p4/include/switchml/configuration.p4 has it
+ROCE_REASONS = 6  # as p4/include/switchml/roce_receiver.p4 numbers them
 REASONS = 4  # why packets are turned away, as p4/include/switchml/metadata.p4 numbers them
 
 
@@ -137,6 +138,14 @@ def configure_roce(commands: Commands, own: Station) -> None:
 def rejected(control: Control) -> list[int]:
     """Packets that admission has turned away, by reason."""
     return [control.counter("admission.rejected", reason) for reason in range(REASONS)]
+
+
+def refused_by_roce(control: Control) -> list[int]:
+    """Packets that p4/switchml_rdma.p4 has refused, by reason."""
+    return [
+        control.counter("queue_pair.refused", reason) + control.counter("roce_receiver.refused", reason)
+        for reason in range(ROCE_REASONS)
+    ]
 
 
 def copies_missing(control: Control, number: int, children: int, has_parent: bool, counter: str = "addresser.sent") -> int:

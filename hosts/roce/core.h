@@ -37,6 +37,7 @@ typedef struct {
 typedef struct {
     uint32_t pair, immediate, key, bytes;
     uint64_t address;
+    uint64_t anew; /* the queue pair begins again before it */
 } RoceWork;
 
 /* Packets that an endpoint has dropped, by reason. */

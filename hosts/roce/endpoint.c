@@ -95,7 +95,7 @@ bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, Roce
     RoceQueuePair *q = &e->pairs[pair];
     int64_t payload = length - headers;
     const uint8_t *behind = packet + sizeof *bth;
-    if (first && q->heard && ((psn - q->newest - 1) & NUMBERS) > NUMBERS / 2) {
+    if ((first || q->under_way) && q->heard && ((psn - q->newest - 1) & NUMBERS) > NUMBERS / 2) {
         e->dropped.sequence++; /* it is older */
         return false;
     }

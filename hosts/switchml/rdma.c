@@ -14,6 +14,7 @@
 
 #define FIRST_PAIR 17  /* numbers 0 and 1 mean others, and Linux begins with this one, too */
 #define NUMBERS 0xffffff /* of packets */
+#define JUMP 0x10000     /* numbers that a switch leaves out when it is new: packets of before may still be on their way */
 #define TURNS 7        /* the bits of a round's number in an immediate */
 #define SMALLEST (BIAS - 62) /* code of the exponent -62 */
 #define LARGEST (BIAS + 62)
@@ -72,7 +73,8 @@ static int write(SwitchMLRdma *w, int32_t slot, SwitchmlHeader *message, const v
     uint32_t key = (uint32_t)message->version << 16 | slot * w->message;
     if (w->numbers) {
         uint8_t *work = datagram(&w->packets, row);
-        const RoceWork told = {slot, immediate_of(w, slot, message), key, bytes, address};
+        bool anew = bytes == sizeof(Connect) && w->switchml.stream.rows[slot].tries;
+        const RoceWork told = {slot, immediate_of(w, slot, message), key, bytes, address, anew};
         memcpy(work, &told, sizeof told);
         memcpy(work + sizeof told, payload, bytes);
         w->packets.lengths[row] = sizeof told + bytes;
@@ -92,7 +94,7 @@ static int connect(SwitchMLRdma *w, int32_t slot, SwitchmlHeader *message, int64
     const RoceRegion *r = &w->endpoint.regions[0];
     uint64_t address = r->address + slot * slot_bytes(w);
     uint32_t own = w->numbers ? w->numbers[slot] : FIRST_PAIR + slot;
-    Connect c = {*message, big(own), big((w->endpoint.pairs[slot].newest + 1) & NUMBERS), big(r->key), {big(address >> 32), big(address)}};
+    Connect c = {*message, big(own), big((w->endpoint.pairs[slot].newest + JUMP) & NUMBERS), big(r->key), {big(address >> 32), big(address)}};
     c.header.kind = SWITCHML_CONNECT;
     place(w, slot, &c.header, 0);
     return write(w, slot, message, &c, sizeof c, row);
@@ -136,8 +138,9 @@ static void put(Stream *s, const int32_t *rows, int count, bool urgent, int32_t 
             leaving[n++] = first + p;
             s->counters.bytes_sent += w->packets.lengths[first + p];
         }
-        s->counters.sent += behind ? 0 : packets - 1; /* the stream counts the message */
-        s->counters.retransmissions += !behind && s->rows[rows[i]].tries ? packets - 1 : 0;
+        int more = (w->numbers && length == s->packet_bytes ? w->message : packets) - 1; /* than the one that the stream counts */
+        *(behind ? &s->counters.queries : &s->counters.sent) += more;
+        s->counters.retransmissions += !behind && s->rows[rows[i]].tries ? more : 0;
     }
     outbox_put(&s->outbox, leaving, n, 0, 0, 0, urgent);
 }
@@ -156,13 +159,13 @@ static bool take(SwitchMLRdma *w, const RoceCompletion *c, double now) {
     if (place == 2 * set_bytes(w) && c->bytes == sizeof(SwitchmlStatus)) {
         memcpy(header, c->message, c->bytes);
         length = c->bytes;
-        uint32_t chunk = big(header->chunk);
+        uint32_t awaited = s->rows[slot].chunk;
         int32_t its = big_short(header->slot) - slot * w->message; /* which packet of the message it is about */
         if (its < 0 || its >= w->message) {
             s->counters.malformed++;
             return false;
         }
-        header->chunk = big((chunk - its) % w->message ? ~s->rows[slot].chunk : (chunk - its) / w->message);
+        header->chunk = big(big(header->chunk) == awaited * w->message + its ? awaited : ~awaited);
     } else if ((place == 0 || place == set_bytes(w)) && c->bytes == set_bytes(w)) {
         bool its = (place > 0) == (switchml->slots[slot].round & 1) && (c->immediate >> 28 & TURNS) == (switchml->slots[slot].round & TURNS);
         *header = (SwitchmlHeader){
@@ -252,9 +255,11 @@ void rdma_join(SwitchMLRdma *w, uint32_t own, uint32_t other, uint16_t own_port,
     e->port = port;
     e->regions[0] = (RoceRegion){.length = e->pairs_count * slot_bytes(w), .key = s->epoch, .memory = w->landing};
     e->regions_count = 1;
+    uint32_t start = s->epoch * 0x9e3779b1u; /* far from an earlier group's numbers, of which some may still be on their way */
     for (int32_t slot = 0; slot < e->pairs_count; slot++) {
         e->pairs[slot].remote = (s->job + 1) << 16 | w->switchml.worker << 11 | slot * w->message;
-        e->pairs[slot].psn = s->epoch & NUMBERS;
+        e->pairs[slot].psn = start & NUMBERS;
+        e->pairs[slot].newest = (start >> 4) & NUMBERS;
     }
 }
 

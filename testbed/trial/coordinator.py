@@ -56,8 +56,8 @@ def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Cap
     def trial(sender: Connection) -> dict[str, Any]:
         return _Trial(settings, seed, sender).run(target, files)
 
-    if any(job.of_scheme().of_machine(job.scheme_settings()) for job in settings.each()):
-        os.environ.setdefault(MACHINE, str(os.open("/proc/self/ns/net", os.O_RDONLY)))
+    if MACHINE not in os.environ and any(job.of_scheme().of_machine(job.scheme_settings()) for job in settings.each()):
+        os.environ[MACHINE] = str(os.open("/proc/self/ns/net", os.O_RDONLY))
     with opened(capture, settings.plan()) as files:
         return Apart(isolation.start, trial)
 

@@ -18,7 +18,7 @@ from tests.replayed_training import members_of, replayed
 from tests.unit.test_virtual import settings, virtual
 
 ELASTIC: dict[str, Any] = {"elastic": True, "slots": 16, "patience": 1, "steps": 8}
-SCHEMES = ["switchml", "atp", "ring", "tree", "ps", "ps-sharded", "byteps"]
+SCHEMES = ["switchml", "switchml-rdma", "atp", "ring", "tree", "ps", "ps-sharded", "byteps"]
 
 
 class Models:

@@ -27,7 +27,7 @@ from tests.fabric import Fabric, admitted, disturb
 from tests.packets import EPOCH, K, datagram
 from tests.properties import examples
 from tests.rdma_packets import program
-from tests.roce import PORT, icrc
+from tests.roce import FIRST, MIDDLE, PORT, icrc, read
 
 PAIRS, MESSAGES = 2, 5  # queue pairs, and messages of a tensor
 HEADERS = 42  # bytes of Ethernet, IPv4 and UDP
@@ -278,3 +278,88 @@ def test_floats_are_as_exact_as_the_scheme_states(message: int) -> None:
             here = slice(first, first + block)
             largest = max(float(np.abs(one[here]).max()) for one in given)
             assert (np.abs(total[here] - exact[here]) <= scheme.sum_error(settings, 3, largest, magnitudes[here])).all()
+
+
+def between(name: str, opcode: int, place: int = 0) -> Any:
+    """Packets of the second queue pair on their way to a node, with this opcode: the place-th of them."""
+
+    def is_it(one: tuple[str, int, bytes]) -> bool:
+        where, _, data = one
+        packet = read(data)
+        second = packet.queue_pair & 0x7FF == 4 if where.startswith("tor") else packet.queue_pair == 18
+        return where == name and second and packet.opcode == opcode
+
+    return is_it, place
+
+
+def taken(net: Bag, name: str, opcode: int, place: int = 0) -> tuple[str, int, bytes]:
+    """One packet, taken off its way."""
+    is_it, place = between(name, opcode, place)
+    found = [one for one in net.on_the_way if is_it(one)][place]
+    net.on_the_way.remove(found)
+    return found
+
+
+def wrong(net: Bag, tensors: list[np.ndarray]) -> list[int]:
+    """Elements of all workers' sums that are not exact."""
+    exact = np.sum(tensors, axis=0, dtype=np.int64).astype(np.int32)
+    return [int((worker.sum.total != exact).sum()) for worker in net.workers]
+
+
+def test_a_packet_of_an_earlier_group_does_not_pass_for_one_of_a_later() -> None:
+    """Groups that follow each other at once do not use the same sequence numbers."""
+    rng, racks = np.random.default_rng(7), Racks(1, 2, None, None)
+    first, second = tensors(rng, 2, 4, False), tensors(rng, 2, 4, False)
+    starts = []
+    net = Bag(racks, 1, 4, first)
+    try:
+        for given in (first, second, first, second):
+            starts.append(int(net.workers[0].core.rdma.endpoint.pairs[1].psn))
+            net.begin(given)
+        apart = [(b - a) % 2**24 for a in starts for b in starts if a != b]
+        assert min(min(d, 2**24 - d) for d in apart) > 2**16
+    finally:
+        net.close()
+
+
+def test_a_result_of_a_switch_before_its_restart_does_not_pass_for_a_later_one() -> None:
+    rng, racks = np.random.default_rng(8), Racks(1, 2, None, None)
+    given = tensors(rng, 2, 4, False)
+    net = Bag(racks, 1, 4, given)
+    try:
+        for worker in net.workers:
+            worker.begin()
+        while any(name in net.switches for name, _, _ in net.on_the_way):
+            net.deliver(next(i for i, one in enumerate(net.on_the_way) if one[0] in net.switches))
+        late = [taken(net, "h0", MIDDLE) for _ in range(2)]
+        first = taken(net, "h0", FIRST)
+        net.on_the_way = [first]
+        net.deliver(0)
+        net.reboot()
+        net.on_the_way = []
+        for turn in range(20):
+            net.now += LATE
+            for worker in net.workers:
+                worker.expire()
+            while net.on_the_way:
+                to_first = net.on_the_way[0][0] == "h0"
+                net.deliver(0)
+                if to_first:
+                    net.ends["h0"].receive(late[turn % 2][2])
+            if all(worker.sum.total is not None for worker in net.workers):
+                break
+        assert wrong(net, given) == [0, 0]
+    finally:
+        net.close()
+
+
+def test_a_switch_has_queue_pairs_for_31() -> None:
+    scheme = registry.find("switchml-rdma")
+    for workers, fits in ((31, True), (32, False)):
+        plan = NetworkPlan(Racks(1, workers))
+        jobs = admitted("switchml-rdma", deal(plan, [[workers]], [0]))
+        if fits:
+            scheme.check(jobs, plan)
+        else:
+            with pytest.raises(ValueError, match="queue pairs for 31"):
+                scheme.check(jobs, plan)

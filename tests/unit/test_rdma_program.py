@@ -156,6 +156,41 @@ def test_results_of_two_rounds_are_not_mixed() -> None:
         assert (read(data).opcode, read(data).psn) == (LAST, 1003)
 
 
+def test_no_packet_leaves_whose_message_has_not_begun() -> None:
+    """A late packet of round 0 begins a message again; then the parent's sum of round 2 comes for the second slot alone."""
+    job = RdmaJob(2, 2, has_parent=True)
+    with connected(job) as made:
+        for turn in (0, 1, 2):
+            for worker in (0, 1):
+                for packet in message(job, worker, 0, turn, psn=2 * turn):
+                    job.send(made, worker, packet)
+            if turn < 2:
+                for packet in job.write(UP, 0, turn, [vector(turn), vector(turn)], psn=2 * turn):
+                    assert len(job.send(made, UP, packet)) == 2
+            if turn == 1:
+                ((_, data),) = job.send(made, 0, message(job, 0, 0, 0, psn=70)[0])
+                assert read(data).opcode == FIRST
+        place = Reth(EPOCH << 32 | job.chunk(0, 2) + 1, 1, BYTES)
+        alone = Roce(ONLY, job.queue_pair(UP, 0), 90, words(vector(5)), place, immediate(turn=2))
+        assert job.send(made, UP, alone) == []
+        assert made.registers("workers_counter.final_sum")[1] == 1
+        sent = [job.send(made, 0, packet) for packet in message(job, 0, 0, 2, psn=95)]
+        assert [[read(data).opcode for port, data in copies if port == 0] for copies in sent] == [[], []]
+
+
+def test_with_messages_of_one_packet_no_first_one_goes_on() -> None:
+    """It would walk through the pool, into other jobs' slots."""
+    job, other = RdmaJob(2, 1), RdmaJob(2, 1, number=1, base=4)
+    with connected(job) as made:
+        for line in other.commands():
+            if "admission.jobs" in line or "messages" in line:
+                made.command(line)
+        first = replace(message(job, 0, 0, 0)[0], opcode=FIRST, immediate=None)
+        for psn, packet in enumerate([first, *[replace(first, opcode=MIDDLE, reth=None)] * 6]):
+            assert job.send(made, 0, replace(packet, psn=psn)) == []
+        assert not any(made.registers("bitmap_checker.seen"))
+
+
 # --- what is turned away
 
 
@@ -252,7 +287,12 @@ class Outgoing:
     """And of what leaves."""
 
     next: int = 0
-    first: dict[int, int] = field(default_factory=dict)  # by set
+    first: dict[int, tuple[int, int]] = field(default_factory=dict)  # by set: the number, and the round
+
+
+def sent(copies: list[tuple[int, Roce | None]]) -> list[tuple[int, Roce]]:
+    """Those that leave."""
+    return [(port, packet) for port, packet in copies if packet is not None]
 
 
 class ModelRdma:
@@ -294,11 +334,11 @@ class ModelRdma:
             return []
         where, out = predicted
         if where == "up":
-            return [(PARENT_PORT, self._leaves(UP, pair, turn, i, out, mark, alone=repeated))]
+            return sent([(PARENT_PORT, self._leaves(UP, pair, turn, i, out, mark, alone=repeated))])
         receivers = range(self.job.workers) if where == "all" else [link]
-        return [(to, self._leaves(to, pair, turn, i, out, mark, alone=False)) for to in receivers]
+        return sent([(to, self._leaves(to, pair, turn, i, out, mark, alone=False)) for to in receivers])
 
-    def _leaves(self, link: int, pair: int, turn: int, i: int, out: Message, mark: bool, alone: bool) -> Roce:
+    def _leaves(self, link: int, pair: int, turn: int, i: int, out: Message, mark: bool, alone: bool) -> Roce | None:
         job, m, q = self.job, self.job.message, self.outgoing[link, pair]
         alone |= m == 1
         begins = alone or i == 0
@@ -306,9 +346,12 @@ class ModelRdma:
         if begins:
             psn, q.next = q.next, q.next + (1 if alone else m)
             if not alone:
-                q.first[turn & 1] = psn
+                q.first[turn & 1] = psn, turn
         else:
-            psn = q.first.get(turn & 1, 0) + i
+            psn, begun = q.first.get(turn & 1, (0, None))
+            if begun != turn:
+                return None
+            psn += i
         place = Reth(address + (turn & 1) * m * BYTES, key, m * BYTES)
         if link == UP:
             place = Reth(EPOCH << 32 | out.chunk, (turn & 1) << 16 | out.slot, BYTES if alone else m * BYTES)
@@ -359,9 +402,9 @@ def test_queue_pairs_are_as_the_model_has_them(size: int, has_parent: bool) -> N
                 vectors = [vector(turn, i) if link == UP else values(link, turn, i) for i in range(size)]
                 packets = job.write(link, pair, turn, vectors, begin, exponents=(exponent, 0, 0, 0), again=again)
                 for i in arranged(what, size, n):
-                    sent = [(port, read(data)) for port, data in job.send(made, link, packets[i])]
-                    assert sent == model.arrives(link, pair, turn, i, begin + i, exponent, again)
-                    left.update((packet.opcode, port == PARENT_PORT) for port, packet in sent)
+                    came = [(port, read(data)) for port, data in job.send(made, link, packets[i])]
+                    assert came == model.arrives(link, pair, turn, i, begin + i, exponent, again)
+                    left.update((packet.opcode, port == PARENT_PORT) for port, packet in came)
 
     run()
     down = {ONLY} if size == 1 else {FIRST, LAST} if size == 2 else {FIRST, MIDDLE, LAST}

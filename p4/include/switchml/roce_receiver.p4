@@ -121,7 +121,7 @@ control RoceReceiver(inout headers_t hdr, inout metadata_t meta) {
                 length = (bit<32>)meta.message * length;
             }
             if (where[31:17] != 0 || slot < meta.base_slot || slot >= meta.base_slot + meta.message || its[63:32] == 0
-                || (slot != meta.base_slot && !hdr.immediate.isValid())) {
+                || (!hdr.immediate.isValid() && (slot != meta.base_slot || meta.message == 1))) {
                 refused.count(roce_reject_t.KEY);
             } else if (hdr.reth.length != length) {
                 refused.count(roce_reject_t.LENGTH);
@@ -133,7 +133,7 @@ control RoceReceiver(inout headers_t hdr, inout metadata_t meta) {
             chunk.read(its, pair);
             place.read(where, pair);
             bool last = where[15:0] + 1 == meta.base_slot + meta.message;
-            if (next == 8w1 ++ hdr.bth.psn && hdr.immediate.isValid() == last) {
+            if (next == 8w1 ++ hdr.bth.psn && hdr.immediate.isValid() == last && where[15:0] < meta.base_slot + meta.message) {
                 meta.in_sequence = 1;
             } else {
                 refused.count(roce_reject_t.SEQUENCE);

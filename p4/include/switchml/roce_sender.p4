@@ -11,14 +11,17 @@
 #include "roce_receiver.p4"
 #include "roce_ends.p4"
 
-// The packet sequence number. A message has as many as packets, from the first one's on, whenever the others leave.
-control Numbering(inout headers_t hdr, in metadata_t meta, in bit<32> pair, in bool alone) {
-    register<psn_t>(QUEUE_PAIRS) next;       // message's first
-    register<psn_t>(2 * QUEUE_PAIRS) first;  // of the message that was begun last, in each set
+// The packet sequence number. A message has as many as packets, from the first one's on, whenever the others leave. None leaves
+// whose message has not begun: it would pass for one of the message before.
+control Numbering(inout headers_t hdr, in metadata_t meta, inout standard_metadata_t standard, in bit<32> pair, in bool alone) {
+    register<psn_t>(QUEUE_PAIRS) next;         // message's first
+    register<psn_t>(2 * QUEUE_PAIRS) first;    // of the message that was begun last, in each set,
+    register<round_t>(2 * QUEUE_PAIRS) begun;  // and the epoch and the first chunk of that
 
     apply {
         bit<32> set = 2 * pair + (bit<32>)hdr.switchml.version;
         slot_t i = hdr.switchml.slot - meta.base_slot;
+        round_t of_first = hdr.switchml.epoch ++ (hdr.switchml.chunk - (chunk_t)i);
         if (hdr.connect.isValid()) {
             if (meta.end_is_new == 1) {
                 next.write(pair, hdr.connect.psn);
@@ -30,9 +33,15 @@ control Numbering(inout headers_t hdr, in metadata_t meta, in bit<32> pair, in b
             next.read(hdr.bth.psn, pair);
             next.write(pair, hdr.bth.psn + (psn_t)meta.message);
             first.write(set, hdr.bth.psn);
+            begun.write(set, of_first);
         } else {
+            round_t current;
+            begun.read(current, set);
             first.read(hdr.bth.psn, set);
             hdr.bth.psn = hdr.bth.psn + (psn_t)i;
+            if (current != of_first) {
+                mark_to_drop(standard);
+            }
         }
     }
 }
@@ -109,7 +118,7 @@ control RoceSender(inout headers_t hdr, inout metadata_t meta, inout standard_me
         ends.apply(hdr, meta, standard, pair);
         bool again = meta.end_is_switch == 1 && standard.egress_rid == 0 && meta.operation == operation_t.READ;
         bool alone = !hdr.vector.isValid() || again || meta.message == 1;  // as a message
-        numbering.apply(hdr, meta, pair, alone);
+        numbering.apply(hdr, meta, standard, pair, alone);
         framing.apply(hdr, meta, alone);
         icrc.apply(hdr, hdr.icrc.value);
         if (hdr.vector.isValid()) {
