@@ -1,4 +1,4 @@
-"""SwitchML over UDP and by RDMA: throughput, and what the hosts' processors handle, against the packets of a message and the loss.
+"""SwitchML over UDP and over RDMA: throughput, and what hosts' processors handle, against loss and the packets of a message.
 
 A message is the unit of what a host handles, and the unit of recovery: large ones are cheap without loss, and dear with it. All
 have the same window in packets. Over UDP, too, what is overdue is sent again by its timer, as the paper has it.
@@ -7,6 +7,7 @@ have the same window in packets. Over UDP, too, what is overdue is sent again by
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -52,12 +53,12 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
 
 
 def _label(message: int) -> str:
-    return "UDP" if message == UDP else f"RDMA, {message} packet{'s' if message > 1 else ''} a message"
+    return "UDP" if message == UDP else f"RDMA, {message} packet{'s' if message > 1 else ''} per message"
 
 
 def _look(run: Run, message: int) -> Look:
     if message == UDP:
-        return look_of("switchml")
+        return replace(look_of("switchml"), label=_label(UDP))
     place = [m for m in levels(run, "message") if m != UDP].index(message)
     return variant_of(look_of("switchml-rdma"), _label(message), place)
 
@@ -76,8 +77,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     for message in levels(run, "message"):
         curve(speed, run, "loss", ATE, _look(run, message), rates.index, message=message)
         curve(work, run, "loss", handled, _look(run, message), rates.index, message=message)
-    speed.set_ylabel("thousand elements aggregated per second")
-    work.set_ylabel("packets or messages per 1,000 elements\nand host's processor")
+    speed.set_ylabel("thousand ATE/s")
+    work.set_ylabel("packets or messages that a processor\nhandles for 1,000 elements")
     work.set_yscale("log")
     readable(work.yaxis)
     speed.set_ylim(bottom=0)
@@ -86,9 +87,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         ax.set_xlabel("loss rate of each link")
     named(figure, (speed, work))
     caption = (
-        "Elements aggregated per second, and what each host's processor sends and receives for a thousand elements: medians with "
-        "intervals, a point for each seed. By RDMA the processor handles messages, and a network interface makes packets of them; "
-        "here the interface is part of the worker's process. A packet lost costs its whole message."
+        "Aggregated tensor elements per second, and what each host's processor sends and receives for a thousand of them: "
+        "medians with intervals, a point for each seed. Over RDMA the processor handles messages, and the network interface "
+        "splits them into packets. A lost packet costs its whole message, which is sent again when its timer expires. Over UDP, "
+        "too, timers do that here."
     )
     yield "rdma", caption, figure
 
@@ -110,5 +112,5 @@ def findings(run: Run) -> list[str]:
     for rate in levels(run, "loss"):
         speeds = ", ".join(f"{_label(m)} {words(estimate(run, ATE, message=m, loss=rate), '.0f')}" for m in levels(run, "message"))
         best = _label(_best(run, rate))
-        sentences.append(f"{100 * rate:g} % loss, thousand ATE/s: {speeds}. The best size by RDMA: {best}.")
+        sentences.append(f"{100 * rate:g} % loss, thousand ATE/s: {speeds}. The fastest over RDMA: {best}.")
     return sentences
