@@ -226,6 +226,7 @@ def test_a_wrong_icrc_is_turned_away() -> None:
         ({"reth": Reth(EPOCH << 32, 4, 4 * BYTES)}, "roce_receiver", KEY),
         ({"reth": Reth(EPOCH << 32, 1 << 17, 4 * BYTES)}, "roce_receiver", KEY),
         ({"reth": Reth(0, 0, 4 * BYTES)}, "roce_receiver", KEY),
+        ({"opcode": ONLY, "immediate": 0, "reth": Reth(EPOCH << 32, 4, BYTES)}, "roce_receiver", KEY),  # of the next queue pair
         ({"reth": Reth(EPOCH << 32, 0, 3 * BYTES)}, "roce_receiver", LENGTH),
         ({"reth": Reth(EPOCH << 32, 0, 0)}, "roce_receiver", LENGTH),
     ],
