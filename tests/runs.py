@@ -28,7 +28,7 @@ def trial(name: str = "no faults", seed: int = 1, tat: float = 0.1, spread: floa
         steps += [{"step": n, "rank": r, "tat": took + r, "begun": 2.0 * n - 0.05 * r, "ended": 2.0 * n + took} for r in (0, 1)]
     measured = {
         "duration": 40 * tat, "tat_median": tat, "step_median": tat + 0.05, "period_median": tat + 0.05, "final_accuracy": 0.9, "final_test_loss": 0.25,
-        "retransmissions": 0, "queries": 0, "loss_achieved": 0.0, "ate_per_second": 16810 / tat, "cpu_idle": 0.5, "packets_sent": 1234,
+        "retransmissions": 0, "queries": 0, "loss_achieved": 0.0, "ate_per_second": 16810 / tat, "cpu_idle": 0.5, "packets_sent": 1234, "handled": 2468,
         "model_digest": f"{seed:064x}",
     } | change  # fmt: skip
     return {

@@ -87,7 +87,7 @@ DETAIL = (
         "packets",
         1,
         ",.0f",
-        "by the workers' processors: packets, or messages of several",
+        "by workers' processors: packets, or messages of several",
     ),
     Metric("loss_packets", "subject to loss", "packets", 1, ",.0f", "that links with loss carried or lost"),
     Metric("queue_drops", "queue drops", "packets", 1, ",.0f", "at switches and links; losses on request are not among them"),

@@ -24,7 +24,7 @@ from inalab.topologies.topology import TopologyError
 from tests.command_line import inalab
 
 GOOD = {
-    "padding_min": 0.01, "retransmissions": 0, "packets_sent": 1000, "saturated": 0.0, "saturated_by": "", "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",
+    "padding_min": 0.01, "retransmissions": 0, "packets_sent": 1000, "handled": 2000, "saturated": 0.0, "saturated_by": "", "queue_drops": 0, "loss_achieved": 0.0, "loss_packets": 0, "model_digest": "ab",
 }  # fmt: skip
 
 OTHERS = {"idle": 0.01, "stolen": 0.02, "switches": 0.2, "hosts": 0.1, "others": 0.62}
