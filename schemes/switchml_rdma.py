@@ -67,10 +67,9 @@ class Settings(StreamSettings):
 
     @model_validator(mode="after")
     def _mtu(self) -> Settings:
-        if self.message > 1 and 4 * self.k not in MTUS:
-            raise ValueError(
-                f"messages of several packets have packets of {', '.join(map(str, MTUS[:3]))} bytes: set k to 64 or 256"
-            )
+        if (self.message > 1 or self.roce == KERNEL) and 4 * self.k not in MTUS:
+            sizes = ", ".join(map(str, MTUS[:3]))
+            raise ValueError(f"messages of several packets, and the kernel's, have packets of {sizes} bytes: set k to 64 or 256")
         return self
 
     @property

@@ -131,7 +131,7 @@ def _multicast(commands: Commands, group: int, links: dict[int, Child]) -> int:
 
 
 def configure_roce(commands: Commands, own: Station) -> None:
-    """What a switch with p4/switchml_rdma.p4 is told whichever jobs there are: its address."""
+    """Add what a switch with p4/switchml_rdma.p4 needs whichever jobs there are: its address."""
     commands.add(f"table_add addresses is_own {own.ip} =>")
 
 

@@ -51,37 +51,31 @@ static int32_t set_bytes(const SwitchMLRdma *w) { return 4 * w->switchml.stream.
 static int64_t slot_bytes(const SwitchMLRdma *w) { return 2 * (int64_t)set_bytes(w) + sizeof(SwitchmlStatus); }
 static int32_t rows_of_slot(const SwitchMLRdma *w) { return 1 + 2 * w->message; }
 
-/* Where a message's exponents are: those of several blocks precede it (worker.c). */
-static uint8_t *exponents(const SwitchMLRdma *w, SwitchmlHeader *message) {
-    return w->switchml.blocks == 1 ? &message->exponent : (uint8_t *)message - w->switchml.blocks;
-}
-
 /* --- sending */
 
 static uint32_t immediate_of(const SwitchMLRdma *w, int32_t slot, SwitchmlHeader *message) {
     uint32_t found = (message->mark & 1u) << 31 | (uint32_t)(w->switchml.slots[slot].round & TURNS) << 28;
     for (int b = 0; b < w->switchml.blocks; b++)
-        found |= shortened(exponents(w, message)[b]) << 7 * (SWITCHML_BLOCKS - 1 - b);
+        found |= shortened(exponents(&w->switchml, message)[b]) << 7 * (SWITCHML_BLOCKS - 1 - b);
     return found;
 }
 
 /* Write so many bytes of a message of this slot's; returns how many rows of packets, from `row` on. */
 static int write(SwitchMLRdma *w, int32_t slot, SwitchmlHeader *message, const void *payload, int32_t bytes, int64_t row) {
-    uint32_t chunk = big(message->chunk) * w->message;
+    uint32_t chunk = big(message->chunk) * w->message, immediate = immediate_of(w, slot, message);
     uint64_t address = (uint64_t)w->switchml.stream.epoch << 32 | chunk;
-    w->switchml.stream.counters.handled++;
     uint32_t key = (uint32_t)message->version << 16 | slot * w->message;
+    w->switchml.stream.counters.handled++;
     if (w->numbers) {
         uint8_t *work = datagram(&w->packets, row);
         bool anew = bytes == sizeof(Connect) && w->switchml.stream.rows[slot].tries;
-        const RoceWork told = {slot, immediate_of(w, slot, message), key, bytes, address, anew};
+        const RoceWork told = {slot, immediate, key, bytes, address, anew};
         memcpy(work, &told, sizeof told);
         memcpy(work + sizeof told, payload, bytes);
         w->packets.lengths[row] = sizeof told + bytes;
         return 1;
     }
-    return roce_write(
-        &w->endpoint, slot, payload, bytes, address, key, immediate_of(w, slot, message), &w->packets, row, w->packets.lengths);
+    return roce_write(&w->endpoint, slot, payload, bytes, address, key, immediate, &w->packets, row, w->packets.lengths);
 }
 
 /* Of a packet of a message that has no vector: its header, as the switch counts slots and chunks. */
@@ -180,7 +174,7 @@ static bool take(SwitchMLRdma *w, const RoceCompletion *c, double now) {
     header->slot = big_short(slot);
     if (header->kind == SWITCHML_RESULT)
         for (int b = 0; b < switchml->blocks; b++)
-            exponents(w, header)[b] = lengthened(c->immediate >> 7 * (SWITCHML_BLOCKS - 1 - b) & 0x7f);
+            exponents(switchml, header)[b] = lengthened(c->immediate >> 7 * (SWITCHML_BLOCKS - 1 - b) & 0x7f);
     const Datagrams one = {w->taken, 0, 1, &length};
     return switchml_received(switchml, &one, now);
 }
@@ -197,11 +191,13 @@ static bool told(SwitchMLRdma *w, const uint8_t *datagram, double now) {
     return take(w, &complete, now);
 }
 
+/* Datagrams that were no packets of this worker's; what is out of sequence may be a loss. */
+static int64_t refused(const RoceDropped *d) { return d->malformed + d->icrc + d->queue_pair + d->key + d->bounds; }
+
 bool rdma_received(SwitchMLRdma *w, const Datagrams *packets, double now) {
     Stream *s = &w->switchml.stream;
-    RoceDropped *d = &w->endpoint.dropped;
     bool any = false;
-    int64_t malformed = -(d->malformed + d->icrc + d->queue_pair + d->key + d->bounds), received = s->counters.bytes_received;
+    int64_t before = refused(&w->endpoint.dropped), received = s->counters.bytes_received;
     for (int64_t i = 0; i < packets->count; i++) {
         RoceCompletion complete;
         received += packets->lengths[i];
@@ -211,7 +207,7 @@ bool rdma_received(SwitchMLRdma *w, const Datagrams *packets, double now) {
             any |= take(w, &complete, now);
     }
     s->counters.bytes_received = received;
-    s->counters.malformed += malformed + d->malformed + d->icrc + d->queue_pair + d->key + d->bounds;
+    s->counters.malformed += refused(&w->endpoint.dropped) - before;
     return any;
 }
 

@@ -27,7 +27,6 @@ static SwitchML *of(Stream *s) { return (SwitchML *)s; }
 static SwitchmlHeader *header(const Stream *s, int64_t row) { return (SwitchmlHeader *)datagram(&s->packets, row); }
 static uint32_t *tag(void *packet) { return &((SwitchmlBare *)packet)->tag; }
 static uint32_t *vector(void *packet) { return (uint32_t *)((SwitchmlHeader *)packet + 1); }
-static uint8_t *exponents(const SwitchML *w, SwitchmlHeader *packet) { return w->blocks == 1 ? &packet->exponent : (uint8_t *)packet - w->blocks; }
 
 void switchml_init(
     SwitchML *w, const Scheme *scheme, int32_t slots, int32_t k, int32_t recovery, const Datagrams *packets, int32_t packet_bytes) {

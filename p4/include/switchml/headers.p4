@@ -50,7 +50,7 @@ header status_t {
     bitmap_t seen;      // workers (above level 0: racks) that are in
 }
 
-// Over RoCE, of a message's last packet: what the receiver is told when the message is complete
+// Over RoCE, of a message's last packet: data that a receiver gets with the completion
 header immediate_t {
     bit<1> again;        // the message is sent again; result: the one that completed it was
     bit<3> turn;         // the round's number, modulo 8

@@ -1,4 +1,4 @@
-// Where a queue pair leads: a worker tells its own end, and another switch's follows from its number there.
+// Where a queue pair leads: to the end that a worker has sent, or to another switch's, which follows from the number there.
 #ifndef ROCE_ENDS_P4
 #define ROCE_ENDS_P4
 #include "headers.p4"
