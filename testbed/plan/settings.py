@@ -399,5 +399,6 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == "value_error":
         name = name.removeprefix("own.")
         why = first["ctx"]["error"]
-        return str(why) if isinstance(why, RefusedError) else f"{name} is {first['input']}: {why}"
+        whole = isinstance(why, RefusedError) or not name  # a sentence about settings together names them itself
+        return str(why) if whole else f"{name} is {first['input']}: {why}"
     return f"setting {name} is {first['input']!r}: {first['msg'].lower()}"

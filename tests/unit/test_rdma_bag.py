@@ -19,6 +19,7 @@ from inalab.hosts.collective import Membership, Sum
 from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.switchml.rdma import BLOCKS, SwitchMLRdma
 from inalab.schemes import registry
+from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.topologies.jobs import JobPlan, deal
 from inalab.topologies.plan import HostPlan, NetworkPlan
 from inalab.topologies.racks import Racks
@@ -363,3 +364,12 @@ def test_a_switch_has_queue_pairs_for_31() -> None:
         else:
             with pytest.raises(ValueError, match="queue pairs for 31"):
                 scheme.check(jobs, plan)
+
+
+@pytest.mark.parametrize("change", [{"message": 4}, {"message": 1, "roce": "kernel"}])
+def test_packets_have_sizes_that_infiniband_has(change: dict[str, Any]) -> None:
+    with pytest.raises(
+        SettingsError, match=r"^messages of several packets, and the kernel's, have packets of 256, 512, 1024 bytes"
+    ):
+        TrialSettings(scheme="switchml-rdma", k=32, **change).scheme_settings()
+    assert TrialSettings(scheme="switchml-rdma", k=32, message=1).scheme_settings().pairs == 32
