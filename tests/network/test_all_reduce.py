@@ -129,7 +129,7 @@ def told_without(silent: int, job: Job, target: Target) -> list[str]:
 
 def test_a_silent_worker_is_named(small_target: Target) -> None:
     """Worker 2 never sends: the others, in its rack and in the other, say who is missing, with job, slot and chunk."""
-    job = Job(Racks(2, 2, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
+    job = Job(Racks(2, 2, **FAST), settings={"slots": 4, "k": 32, "patience": 5.0})
 
     sentences = told_without(2, job, small_target)
     for rank in (0, 1):
@@ -147,7 +147,7 @@ def test_a_silent_worker_is_named(small_target: Target) -> None:
 )
 def test_a_silent_worker_is_named_across_pods(small_target: Target, silent: int, sentences: dict[int, str]) -> None:
     """Each worker learns of the lowest switch that lacks somebody: its rack's, its pod's, or the core."""
-    job = Job(Pods(4, 2, pods=2, core_rate=None, **FAST), settings={"slots": 4, "k": 32, "patience": 1.0})
+    job = Job(Pods(4, 2, pods=2, core_rate=None, **FAST), settings={"slots": 4, "k": 32, "patience": 5.0})
 
     wording = told_without(silent, job, small_target)
     for rank, sentence in sentences.items():
