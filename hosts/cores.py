@@ -107,7 +107,16 @@ def cache_folder() -> Path:
 WIRE = tuple(HOSTS / name for name in ("roce/wire.h", "switchml/wire.h", "atp/wire.h"))
 HEADERS = tuple(
     HOSTS / name
-    for name in ("stream/quantization.h", "stream/core.h", "roce/core.h", "switchml/core.h", "atp/core.h", "drivers/batch.h")
+    for name in (
+        "stream/quantization.h",
+        "stream/core.h",
+        "roce/core.h",
+        "roce/reliable.h",
+        "switchml/core.h",
+        "atp/core.h",
+        "drivers/batch.h",
+        "drivers/adapter.h",
+    )
 )
 CORES = Library((HOSTS,), WIRE, HEADERS)
 ffi = CORES.ffi

@@ -14,6 +14,7 @@ from inalab.hosts.collective import AggregationError, Collective, Membership, Op
 from inalab.hosts.drivers.driver import Driver
 from inalab.hosts.drivers.sockets import SOCKETS
 from inalab.hosts.plugins import load
+from inalab.hosts.roce.settings import QueuePairs
 from inalab.hosts.tcp.group import Group
 
 Pulse = Callable[[], str | None] | None
@@ -73,9 +74,9 @@ class Place:
         of_workers = (next(number for number, ranks in enumerate(m.racks) if rank in ranks) for rank in range(m.size))
         return [*of_workers, *self.server_racks]
 
-    def group(self, epoch: int = 0, pulse: Pulse = None) -> Group:
+    def group(self, epoch: int = 0, pulse: Pulse = None, pairs: QueuePairs | None = None) -> Group:
         """Its group over the data network; the epoch is a worker's."""
-        return Group(self.membership, self.peers, epoch, self.settings.patience, pulse, self.driver)
+        return Group(self.membership, self.peers, epoch, self.settings.patience, pulse, self.driver, pairs)
 
     def dumps(self) -> str:
         """As text, for an environment variable."""

@@ -12,6 +12,7 @@
 #include "include/loss.p4"
 #include "include/source_guard.p4"
 #include "include/forwarder.p4"
+#include "include/ecn.p4"
 #include "include/epoch.p4"
 #include "include/atp/admission.p4"
 #include "include/atp/aggregator.p4"
@@ -69,6 +70,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
 control AtpEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Addresser() addresser;
     Congestion() congestion;
+    Ecn() ecn;
     Loss() loss_out;
 
     apply {
@@ -81,6 +83,7 @@ control AtpEgress(inout headers_t hdr, inout metadata_t meta, inout standard_met
             }
             congestion.apply(hdr, standard);
         }
+        ecn.apply(hdr, standard);
         loss_out.apply(standard.egress_port, lost);
         if (lost == 1) {
             mark_to_drop(standard);

@@ -13,6 +13,7 @@
 #include "include/loss.p4"
 #include "include/source_guard.p4"
 #include "include/forwarder.p4"
+#include "include/ecn.p4"
 #include "include/epoch.p4"
 #include "include/switchml/well_formed.p4"
 #include "include/switchml/admission.p4"
@@ -93,6 +94,7 @@ control SwitchMLIngress(inout headers_t hdr, inout metadata_t meta, inout standa
 
 control SwitchMLEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Addresser() addresser;
+    Ecn() ecn;
     Loss() loss_out;
 
     apply {
@@ -104,6 +106,7 @@ control SwitchMLEgress(inout headers_t hdr, inout metadata_t meta, inout standar
         } else if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);  // a flooded packet does not go back where it came from
         }
+        ecn.apply(hdr, standard);
         loss_out.apply(standard.egress_port, lost);
         if (lost == 1) {
             mark_to_drop(standard);

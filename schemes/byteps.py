@@ -14,8 +14,8 @@ from inalab.hosts.byteps.service import Service
 from inalab.hosts.byteps.worker import BytePS
 from inalab.hosts.collective import Collective
 from inalab.hosts.place import Over, Place, Pulse, Serving
-from inalab.schemes.scheme import Admitted, Look, Scheme, SchemeSettings, Simulation, Transfers, one_of
-from inalab.schemes.tcp import SEGMENT, TCP_FRAME, TCP_OVERHEAD
+from inalab.schemes.scheme import Admitted, Look, Simulation, Transfers, one_of
+from inalab.schemes.tcp import OverConnections, TransportSettings
 from inalab.topologies.plan import Hop, NetworkPlan
 
 KILO = 1000
@@ -23,7 +23,7 @@ DUST = 1e-9  # a share that is nothing but rounding
 MOST_TURNS = 16  # of the partitions of a service's share that are told apart where messages are counted
 
 
-class Settings(SchemeSettings):
+class Settings(TransportSettings):
     """Spare hosts, and how tensors are cut, dealt out and sent."""
 
     servers: int = Field(0, ge=0, description="spare hosts with a Summation Service, from none to as many as there are workers")
@@ -37,7 +37,7 @@ class Settings(SchemeSettings):
     )
 
 
-class BytePSScheme(Scheme):
+class BytePSScheme(OverConnections):
     """Partitions are pushed to a service and pulled from it, most urgent first."""
 
     name = "byteps"
@@ -45,7 +45,7 @@ class BytePSScheme(Scheme):
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
     serves_on_workers = keeps_weights = driven = True
-    unsimulated = ("credit", "order", "assignment")
+    unsimulated = (*OverConnections.unsimulated, "credit", "order", "assignment")
     of_bound = (0.85, 1.02)
 
     def servers(self, settings: Any) -> int:
@@ -62,10 +62,10 @@ class BytePSScheme(Scheme):
         assignment: Assignment = ByBytes(shares(m.size, _rates(place.rates)), size)
         if s.assignment != BY_BYTES:
             assignment = ByHash(m.size, len(place.peers) - m.size, size)
-        return BytePS(place.group(epoch, pulse), assignment, s.order, int(KILO * s.credit))
+        return BytePS(self.group(place, epoch, pulse), assignment, s.order, int(KILO * s.credit))
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        return Service.of_next_group(place.group(), over)
+        return Service.of_next_group(self.group(place), over)
 
     # --- theory
 
@@ -101,10 +101,7 @@ class BytePSScheme(Scheme):
         """2n(n-1)M / (D rate) where all links are alike (hosts.byteps.assignment); else when the last link ends."""
         rates = {link.number: link.rate for link in plan.links}
         busiest = max((load / rate for (link, _), load in self.load(plan).items() if (rate := rates[link])), default=0.0)
-        return TCP_OVERHEAD * busiest * 32e-6 * elements
-
-    def framing(self, settings: Any, elements: int) -> float:
-        return TCP_FRAME / SEGMENT
+        return self.overhead(settings) * busiest * 32e-6 * elements
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         load = self.load(plan)

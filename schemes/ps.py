@@ -7,11 +7,11 @@ from typing import Any
 from pydantic import Field
 
 from inalab.hosts.tcp.schedules import Nodes, Schedule, dedicated_servers
-from inalab.schemes.scheme import Look, SchemeSettings
-from inalab.schemes.tcp import Scheduled
+from inalab.schemes.scheme import Look
+from inalab.schemes.tcp import Scheduled, TransportSettings
 
 
-class Settings(SchemeSettings):
+class Settings(TransportSettings):
     """How many servers share the tensor."""
 
     servers: int = Field(1, ge=1, description="dedicated servers, on hosts of their own")

@@ -12,6 +12,7 @@ class Ring(Scheduled):
 
     name = "ring"
     all_to_all = True
+    converges = False
     look = Look("ring", "#d1762d", "s")
 
     def schedule(self, nodes: Nodes) -> Schedule:

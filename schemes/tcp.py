@@ -1,28 +1,87 @@
-"""Schemes over the kernel's TCP: a schedule of messages between nodes, and its bound."""
+"""Schemes whose nodes have connections, over TCP or RDMA; and of those, the ones whose messages follow a schedule."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from inalab.hosts.collective import Collective
 from inalab.hosts.ethernet import PHYSICAL_BYTES
 from inalab.hosts.place import Over, Place, Pulse, Serving
+from inalab.hosts.roce import settings as roce
+from inalab.hosts.roce.settings import QueuePairs
+from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.pairwise import Pairwise, Server
 from inalab.hosts.tcp.schedules import Nodes, Schedule, blocks
 from inalab.schemes import oracle
-from inalab.schemes.scheme import Scheme, Simulation, Transfers
+from inalab.schemes.scheme import Admitted, Conditions, Scheme, SchemeSettings, Simulation, Transfers, one_of
+from inalab.switches import ecn
+from inalab.switches.commands import Commands
 from inalab.topologies.plan import HostPlan, NetworkPlan
 
 SEGMENT = 1448  # bytes of data in a full TCP segment with time stamps
 TCP_FRAME = SEGMENT + 66  # Ethernet, IP and TCP headers with it
 TCP_OVERHEAD = (TCP_FRAME + PHYSICAL_BYTES) / SEGMENT
+TCP, RDMA = "tcp", "rdma"
+GO_BACK_N, SELECTIVE = "go-back-n", "selective"
 
 
-class Scheduled(Scheme):
+class TransportSettings(SchemeSettings):
+    """What carries the bytes between nodes."""
+
+    transport: Annotated[str, one_of(TCP, RDMA)] = Field(
+        TCP, description="of connections: tcp, or rdma (RoCEv2, queue pairs of type RC)"
+    )
+    retransmission: Annotated[str, one_of(GO_BACK_N, SELECTIVE)] = Field(
+        GO_BACK_N, description="over rdma, what is sent again: all from the lost packet on (go-back-n), or what is lost (selective)"
+    )
+    dcqcn: bool = Field(True, description="over rdma: switches mark packets that find deep queues, and senders slow down (DCQCN)")
+
+
+class OverConnections(Scheme):
+    """Nodes have connections to each other, over TCP or RDMA."""
+
+    Settings: type[Any] = TransportSettings
+    unsimulated: tuple[str, ...] = ("transport", "retransmission", "dcqcn")
+    converges = True  # several nodes may send to one at once, so that queues form
+
+    def group(self, place: Place, epoch: int = 0, pulse: Pulse = None) -> Group:
+        """A node's group, and what carries its bytes."""
+        s = place.settings
+        if s.transport == TCP:
+            return place.group(epoch, pulse)
+        flows = len(place.peers) if self.converges else 1
+        pairs = QueuePairs(tuple(place.rates), flows, s.retransmission == SELECTIVE, s.dcqcn and self.converges)
+        return place.group(epoch, pulse, pairs)
+
+    def overhead(self, settings: Any) -> float:
+        """Bytes on the wire over those of data."""
+        return float(roce.ON_WIRE / roce.PAYLOAD) if settings.transport == RDMA else TCP_OVERHEAD
+
+    def framing(self, settings: Any, elements: int) -> float:
+        return float(roce.FRAME / roce.PAYLOAD) if settings.transport == RDMA else TCP_FRAME / SEGMENT
+
+    def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
+        """Whichever jobs there are."""
+        self.configure(commands, plan, name, jobs, conditions)
+
+    def configure(
+        self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions
+    ) -> None:  # fmt: skip
+        """For DCQCN: marks."""
+        if not self.converges or not any(job.settings.transport == RDMA and job.settings.dcqcn for job in jobs):
+            return
+        rates = {link.number: link.rate for link in plan.links}
+        for a in plan.switches[name].attachments:
+            if rate := rates[a.link]:
+                commands.add(*ecn.marking(a.port, rate, roce.ON_WIRE, conditions.queue))
+
+
+class Scheduled(OverConnections):
     """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
 
     simulation = Simulation.MESSAGES
@@ -45,10 +104,10 @@ class Scheduled(Scheme):
         return self.schedule(_nodes(plan, plan.hosts, plan.servers))
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
-        return Pairwise(place.group(epoch, pulse), self._of(place))
+        return Pairwise(self.group(place, epoch, pulse), self._of(place))
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        return Server.of_next_group(place.group(), self._of(place), over)
+        return Server.of_next_group(self.group(place), self._of(place), over)
 
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers:
         """All moves between two nodes in a step are one, and connections share links alike."""
@@ -64,10 +123,7 @@ class Scheduled(Scheme):
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """What the oracle makes of the schedule."""
-        return TCP_OVERHEAD * oracle.seconds(self._on(plan), plan, 4 * elements)
-
-    def framing(self, settings: Any, elements: int) -> float:
-        return TCP_FRAME / SEGMENT
+        return self.overhead(settings) * oracle.seconds(self._on(plan), plan, 4 * elements)
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         steps = oracle.load(self._on(plan), plan, 1.0)

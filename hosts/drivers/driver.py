@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.collective import NEVER
+from inalab.hosts.roce.settings import QueuePairs
 from inalab.hosts.stream.datagrams import Datagrams, Send
 from inalab.hosts.tcp.connection import Meeting
 
@@ -168,6 +169,10 @@ class Driver(Protocol):
         self, me: int, partners: Iterable[int], peers: list[str], port: int, patience: float, over: Callable[[], bool]
     ) -> Meeting | None:
         """Connections of the next group of workers."""
+        ...
+
+    def carry(self, meeting: Meeting, me: int, peers: list[str], pairs: QueuePairs, patience: float) -> Meeting:
+        """Carry the bytes of a meeting's connections over queue pairs. Raises MeetingError."""
         ...
 
     def requests(

@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 
 from inalab.hosts.cores import enum, ffi, library, pointer
 from inalab.hosts.drivers.driver import Address
+from inalab.hosts.drivers.queue_pairs import carry
+from inalab.hosts.roce.settings import QueuePairs
 from inalab.hosts.stream.datagrams import Datagrams
 from inalab.hosts.stream.stream import Stream
+from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.tcp.meeting import await_group, meet, reach
 from inalab.hosts.tcp.requests import Requested, Requests
 
@@ -240,6 +243,9 @@ class SocketDriver:
 
         threading.Thread(target=whole, name=name, daemon=True).start()
         return over
+
+    def carry(self, meeting: Meeting, me: int, peers: list[str], pairs: QueuePairs, patience: float) -> Meeting:
+        return carry(self, meeting, me, peers, pairs, patience)
 
     def processor(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "compute", _give_way)

@@ -14,10 +14,15 @@ from numpy.typing import NDArray
 from inalab.hosts.collective import NEVER
 from inalab.hosts.drivers.driver import Address
 from inalab.hosts.drivers.virtual_connections import Meetings, VirtualConnection, VirtualSelector, Waitable
+from inalab.hosts.drivers.virtual_queue_pairs import VirtualAdapter, carry
 from inalab.hosts.drivers.virtual_time import Event, Process, VirtualTime
+from inalab.hosts.roce.settings import QueuePairs
+from inalab.hosts.roce.wire import UDP_PORT as ROCE_PORT
 from inalab.hosts.stream.datagrams import Datagrams
+from inalab.hosts.tcp.connection import Meeting
 
 EPOCH = 1  # of a job's group, where there is one in a trial
+FIRST_PORT = 49152  # of queue pairs (RFC 6335)
 DESCRIPTORS = 1 << 20  # the first one; none of them is this machine's
 
 
@@ -28,6 +33,10 @@ class Wire(Protocol):
 
     def put(self, datagram: bytes, source: Address, destination: Address, urgent: bool) -> None:
         """The host sends this."""
+        ...
+
+    def put_packet(self, packet: bytes, source: Address, destination: Address, urgent: bool, left: Callable[[], None]) -> None:
+        """Its interface for RDMA sends this, which takes no processor; switches may mark it."""
         ...
 
 
@@ -233,8 +242,9 @@ class VirtualHost:
         self.time, self.wire, self.servers, self.each, self.batch = time, wire, servers, each, batch
         self.nap = time.sleep if naps else lambda seconds: None
         self.known: dict[int, Waitable] = {}  # by descriptor
-        self.numbers = itertools.count(DESCRIPTORS)
+        self.numbers, self.ports = itertools.count(DESCRIPTORS), itertools.count(FIRST_PORT)
         self.endpoints: dict[int, VirtualEndpoint] = {}  # by port
+        self.pairs: dict[Address, VirtualAdapter] = {}  # by where the other ends' packets are from
         self.processes: list[Process] = []
         self.epoch = EPOCH  # of the group that a server on it serves
         self.monotonic, self.sleep = time.monotonic, time.sleep
@@ -249,9 +259,11 @@ class VirtualHost:
         """This end of a connection is the host's."""
         end.descriptor = self.know(end)
 
-    def arrive(self, datagram: bytes, source: Address, port: int) -> None:
-        """A datagram has come for a port."""
-        if found := self.endpoints.get(port):
+    def arrive(self, datagram: bytes, source: Address, port: int, marked: bool = False) -> None:
+        """A datagram has come for a port. `marked`: a queue on its way was deep."""
+        if port == ROCE_PORT and (adapter := self.pairs.get(source)):
+            adapter.arrive(datagram, marked)
+        elif found := self.endpoints.get(port):
             found.arrive(datagram, source)
 
     def work(self, packets: int) -> None:
@@ -323,6 +335,9 @@ class VirtualHost:
     ) -> VirtualEndpoint:
         found = self.endpoints[local[1]] = VirtualEndpoint(self, local, peers, sender, receive_rows)
         return found
+
+    def carry(self, meeting: Meeting, me: int, peers: list[str], pairs: QueuePairs, patience: float) -> Meeting:
+        return carry(self, meeting, me, peers, pairs, patience)
 
     def requests(
         self, me: int, servers: Iterable[int], workers: int, addresses: list[str], port: int, patience: float, epoch: int

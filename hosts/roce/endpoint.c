@@ -1,12 +1,7 @@
 /* Writes to another end's memory, cut into packets, and the other end's writes to this one's (InfiniBand Architecture Specification,
    chapter 9: operations of unreliable connections). */
 #include "../stream/inside.h"
-#include "core.h"
-#include "wire.h"
-
-#define PARTITION 0xffff /* the default one, as a full member */
-#define WHOLE 0x7fff     /* of a partition's number: whoever is in it has these bits */
-#define NUMBERS 0xffffff /* of queue pairs and packets */
+#include "inside.h"
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
@@ -50,18 +45,18 @@ int roce_write(
 }
 
 /* Where a message may go, or NULL. */
-static uint8_t *place_of(RoceEndpoint *e, uint64_t address, uint32_t key, uint64_t length) {
-    for (int i = 0; i < e->regions_count; i++) {
-        const RoceRegion *r = &e->regions[i];
+uint8_t *roce_place(const RoceRegion *regions, int32_t count, RoceDropped *dropped, uint64_t address, uint32_t key, uint64_t length) {
+    for (int i = 0; i < count; i++) {
+        const RoceRegion *r = &regions[i];
         if (r->key != key)
             continue;
         uint64_t offset = address - r->address, size = r->length;
         if (address >= r->address && offset <= size && length <= size - offset)
             return r->memory + offset;
-        e->dropped.bounds++;
+        dropped->bounds++;
         return NULL;
     }
-    e->dropped.key++;
+    dropped->key++;
     return NULL;
 }
 
@@ -76,14 +71,13 @@ bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, Roce
     }
     bool first = bth->opcode == UC_WRITE_FIRST || bth->opcode == UC_WRITE_ONLY_IMMEDIATE;
     bool last = bth->opcode == UC_WRITE_LAST_IMMEDIATE || bth->opcode == UC_WRITE_ONLY_IMMEDIATE;
-    uint32_t headers = sizeof *bth + first * sizeof(RoceReth) + last * sizeof(uint32_t) + ROCE_ICRC_BYTES, icrc;
+    uint32_t headers = sizeof *bth + first * sizeof(RoceReth) + last * sizeof(uint32_t) + ROCE_ICRC_BYTES;
     bool known = first || last || bth->opcode == UC_WRITE_MIDDLE;
     if (!known || length < headers || bth->flags & 0x3f || (big_short(bth->partition) & WHOLE) != WHOLE) {
         e->dropped.malformed++;
         return false;
     }
-    memcpy(&icrc, packet + length - ROCE_ICRC_BYTES, sizeof icrc);
-    if (icrc != roce_icrc(e->destination, e->source, e->port, e->source_port, packet, length)) {
+    if (!roce_whole(e->destination, e->source, e->port, e->source_port, packet, length)) {
         e->dropped.icrc++;
         return false;
     }
@@ -104,7 +98,7 @@ bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, Roce
         memcpy(&reth, behind, sizeof reth);
         behind += sizeof reth;
         q->left = q->bytes = big(reth.length);
-        q->at = place_of(e, __builtin_bswap64(reth.address), big(reth.key), q->bytes);
+        q->at = roce_place(e->regions, e->regions_count, &e->dropped, __builtin_bswap64(reth.address), big(reth.key), q->bytes);
         q->under_way = q->at != NULL;
         if (!q->under_way)
             return false;

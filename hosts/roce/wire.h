@@ -4,11 +4,37 @@
 
 #include <stdint.h>
 
+enum roce_port { ROCE_PORT = 4791 };
+
 enum roce_opcode {
+    RC_SEND_FIRST = 0x00,
+    RC_SEND_MIDDLE,
+    RC_SEND_LAST,
+    RC_SEND_LAST_IMMEDIATE,
+    RC_SEND_ONLY,
+    RC_SEND_ONLY_IMMEDIATE,
+    RC_WRITE_FIRST,
+    RC_WRITE_MIDDLE,
+    RC_WRITE_LAST,
+    RC_WRITE_LAST_IMMEDIATE,
+    RC_WRITE_ONLY,
+    RC_WRITE_ONLY_IMMEDIATE,
+    RC_ACKNOWLEDGE = 0x11,
     UC_WRITE_FIRST = 0x26,
     UC_WRITE_MIDDLE = 0x27,
     UC_WRITE_LAST_IMMEDIATE = 0x29,
     UC_WRITE_ONLY_IMMEDIATE = 0x2b,
+    CONGESTION_NOTIFICATION = 0x81, /* annex A17.9.3 */
+};
+
+/* The first byte of an acknowledgment's word (tables 46 to 48); messages that have come whole are in the three others. */
+enum roce_syndrome {
+    POSITIVE = 0x1f, /* without credits */
+    NOT_READY = 0x20, /* and a code of the time to wait */
+    NEGATIVE_SEQUENCE = 0x60,
+    NEGATIVE_REQUEST,
+    NEGATIVE_ACCESS,
+    NEGATIVE_OPERATION,
 };
 
 typedef struct {

@@ -7,7 +7,7 @@ import numpy as np
 from inalab.hosts import ethernet
 from inalab.hosts.cores import enum, packed, values_type
 
-UDP_PORT = 4791
+UDP_PORT = enum("roce_port")["ROCE_PORT"]
 
 OPCODES = enum("roce_opcode")
 BTH, RETH = packed("RoceBth"), packed("RoceReth")

@@ -131,6 +131,7 @@ class Connected(Summing, Generic[Header]):
         count_segments(into, [channel.connection for channel in channels])
         into.sent += before.sent
         into.retransmissions += before.retransmissions
+        into.handled += before.handled
         into.bytes_sent = before.bytes_sent + sum(channel.sent for channel in channels)
         into.bytes_received = before.bytes_received + sum(channel.received for channel in channels)
 

@@ -1,4 +1,4 @@
-"""TCP connections between the nodes of a group, as what is sent over them sees them: a kernel's, or those of virtual time."""
+"""Connections between the nodes of a group, as who uses them sees them: over TCP, a kernel's or of virtual time, or queue pairs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from inalab.hosts.collective import Counters
 
 
 class Segments(NamedTuple):
-    """That an end of a connection has sent: all, and those that it sent again."""
+    """That an end of a connection has sent: all, and those that it sent again; and what its host's processor has handled.
+
+    Over TCP that is every segment, sent or received. Over RDMA it is messages, which the network interface makes packets of.
+    """
 
     sent: int
     again: int
+    handled: int = 0
 
 
 class Connection(Protocol):
@@ -77,7 +81,8 @@ class Meeting:
 
 
 def count_segments(counters: Counters, connections: Iterable[Connection]) -> None:
-    """Set `sent` and `retransmissions` to the connections' sums so far."""
+    """Set `sent`, `retransmissions` and `handled` to the connections' sums so far."""
     found = [connection.segments() for connection in connections]
+    counters.handled = sum(segments.handled for segments in found)
     counters.sent = sum(segments.sent for segments in found)
     counters.retransmissions = sum(segments.again for segments in found)

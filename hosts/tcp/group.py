@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inalab.hosts.collective import Membership
 from inalab.hosts.drivers.driver import Driver
 from inalab.hosts.drivers.sockets import SOCKETS
+from inalab.hosts.roce.settings import QueuePairs
 from inalab.hosts.tcp.connection import Meeting
 
 
@@ -16,7 +17,8 @@ class Group:
     """A node's place in it, where all nodes are, how they are reached, and how long that may take.
 
     `peers` are addresses by rank: the workers', then the servers'. The epoch is a worker's; servers take that of those who connect.
-    `patience`, in seconds, and `pulse` are as for a stream (hosts.drivers.stream).
+    `patience`, in seconds, and `pulse` are as for a stream (hosts.drivers.stream). With `pairs`, what nodes send each other goes
+    over queue pairs.
     """
 
     membership: Membership
@@ -25,14 +27,21 @@ class Group:
     patience: float = 30.0
     pulse: Callable[[], str | None] | None = None
     driver: Driver = SOCKETS
+    pairs: QueuePairs | None = None
 
     def reach(self, ranks: Iterable[int], port: int, patience: float) -> Meeting:
         """See hosts.tcp.meeting, as the two that follow."""
-        return self.driver.reach(self.membership.rank, ranks, self.peers, port, patience, self.epoch)
+        return self._carried(self.driver.reach(self.membership.rank, ranks, self.peers, port, patience, self.epoch))
 
     def meet(self, partners: Iterable[int], port: int, patience: float) -> Meeting:
         m = self.membership
-        return self.driver.meet(m.rank, partners, m.size, self.peers, port, patience, self.epoch)
+        return self._carried(self.driver.meet(m.rank, partners, m.size, self.peers, port, patience, self.epoch))
 
     def await_all(self, partners: Iterable[int], port: int, over: Callable[[], bool]) -> Meeting | None:
-        return self.driver.await_group(self.membership.rank, partners, self.peers, port, self.patience, over)
+        meeting = self.driver.await_group(self.membership.rank, partners, self.peers, port, self.patience, over)
+        return meeting and self._carried(meeting)
+
+    def _carried(self, meeting: Meeting) -> Meeting:
+        if self.pairs is None:
+            return meeting
+        return self.driver.carry(meeting, self.membership.rank, self.peers, self.pairs, self.patience)

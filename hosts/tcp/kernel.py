@@ -16,7 +16,7 @@ SO_MAX_PACING_RATE = 47  # of <asm-generic/socket.h>
 UNLIMITED = (1 << 8 * struct.calcsize("@L")) - 1
 TCP_NOTSENT_LOWAT = 25  # of <linux/tcp.h>
 U32 = struct.Struct("=I")
-TOTAL_RETRANSMISSIONS, SEGMENTS_OUT = 100, 136  # offsets in struct tcp_info
+TOTAL_RETRANSMISSIONS, SEGMENTS_OUT, SEGMENTS_IN = 100, 136, 140  # offsets in struct tcp_info
 
 
 class KernelConnection:
@@ -49,8 +49,9 @@ class KernelConnection:
         self.socket.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@L", int(rate) or UNLIMITED))
 
     def segments(self) -> Segments:
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_OUT + U32.size)
-        return Segments(U32.unpack_from(info, SEGMENTS_OUT)[0], U32.unpack_from(info, TOTAL_RETRANSMISSIONS)[0])
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_IN + U32.size)
+        sent, came, again = (U32.unpack_from(info, at)[0] for at in (SEGMENTS_OUT, SEGMENTS_IN, TOTAL_RETRANSMISSIONS))
+        return Segments(sent, again, sent + came)
 
     def close(self) -> None:
         self.socket.close()

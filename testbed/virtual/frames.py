@@ -18,22 +18,23 @@ UDP = struct.Struct(">HHHH")
 TCP = struct.Struct(">HHIIBBHHHHBBII")  # without SACK; the last five are time stamps (RFC 7323), aligned
 TYPE_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, TTL, DONT_FRAGMENT = 0x0800, 6, 17, 64, 0x4000
 START = ETHERNET_BYTES + IPV4_BYTES  # of what IP carries
+CAPABLE, MARKED = 0b10, 0b11  # of explicit congestion notification: ECT(0) and CE
 FIN, RST, PSH, ACK = 0x01, 0x04, 0x08, 0x10
 NO_OPERATION, SACK, TIME_STAMPS = 1, 5, 8  # options
 MOST_BLOCKS = 3  # of SACK, beside time stamps
 WORD = struct.Struct(">I")
 
 
-def headers(source: Station, source_port: int, destination: Station, port: int, length: int) -> bytes:
+def headers(source: Station, source_port: int, destination: Station, port: int, length: int, tos: int = 0) -> bytes:
     """What precedes a datagram of so many bytes."""
     datagram = UDP_BYTES + length
-    return _until_ip(source, destination, PROTOCOL_UDP, datagram) + UDP.pack(source_port, port, datagram, 0)
+    return _until_ip(source, destination, PROTOCOL_UDP, datagram, tos) + UDP.pack(source_port, port, datagram, 0)
 
 
 @cache
-def _until_ip(source: Station, destination: Station, protocol: int, length: int) -> bytes:
+def _until_ip(source: Station, destination: Station, protocol: int, length: int, tos: int = 0) -> bytes:
     ethernet = _mac(destination.mac) + _mac(source.mac) + TYPE_IPV4.to_bytes(2, "big")
-    words = (0x45, 0, IPV4_BYTES + length, 0, DONT_FRAGMENT, TTL, protocol)
+    words = (0x45, tos, IPV4_BYTES + length, 0, DONT_FRAGMENT, TTL, protocol)
     ends = _ip(source.ip), _ip(destination.ip)
     checksum = _checksum(IPV4.pack(*words, 0, *ends))
     return ethernet + IPV4.pack(*words, checksum, *ends)
@@ -49,6 +50,11 @@ def received(frame: bytes, host: Station) -> tuple[bytes, Address, int] | None:
     if checksum and _checksum(_pseudo_header(frame, PROTOCOL_UDP, length) + carried[:length]):
         return None
     return carried[UDP_BYTES:length], (source(frame), source_port), port
+
+
+def marked(frame: bytes) -> bool:
+    """Whether a switch's queue was deep on its way (RFC 3168)."""
+    return frame[15] & 3 == MARKED
 
 
 def source(frame: bytes) -> str:

@@ -40,6 +40,12 @@ class HostEnd:
         to = self.network.stations[destination[0]]
         self._send(frames.headers(self.station, source[1], to, destination[1], len(datagram)) + datagram, urgent, None)
 
+    def put_packet(self, packet: bytes, source: Address, destination: Address, urgent: bool, left: Left) -> None:
+        """Likewise."""
+        to = self.network.stations[destination[0]]
+        start = frames.headers(self.station, source[1], to, destination[1], len(packet), frames.CAPABLE)
+        self.link.enqueue(start + packet, urgent, left)
+
     def transmit(self, segment: frames.Segment, destination: str, left: Left) -> None:
         """See testbed.virtual.tcp.Outlet."""
         self._send(frames.framed(self.station, self.network.stations[destination], segment), False, left)
@@ -156,7 +162,7 @@ class VirtualNetwork:
     def _to_host(self, name: str, frame: bytes) -> None:
         wire = self.wires[name]
         if found := frames.received(frame, wire.station):
-            self.hosts[name].arrive(*found)
+            self.hosts[name].arrive(*found, marked=frames.marked(frame))
         elif segment := frames.received_segment(frame, wire.station):
             wire.arrive(segment, frames.source(frame))
 

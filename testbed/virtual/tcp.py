@@ -62,7 +62,7 @@ class TcpEnd(VirtualConnection):
     def __init__(self, time: VirtualTime, outlet: Outlet, port: int, peer: tuple[str, int]) -> None:
         super().__init__(time)
         self.outlet, self.port, self.peer = outlet, port, peer
-        self.sent_segments = self.sent_again = 0
+        self.sent_segments = self.sent_again = self.came = 0
         # what is sent
         self.acknowledged = self.next = 0
         self.last: int | None = None  # where the end is, once it is to be sent
@@ -117,7 +117,7 @@ class TcpEnd(VirtualConnection):
         self.rate = rate
 
     def segments(self) -> Segments:
-        return Segments(self.sent_segments, self.sent_again)
+        return Segments(self.sent_segments, self.sent_again, self.sent_segments + self.came)
 
     # --- sending
 
@@ -225,6 +225,7 @@ class TcpEnd(VirtualConnection):
 
     def arrive(self, segment: Received) -> None:
         """A segment has come."""
+        self.came += 1
         if self.broken:
             if not segment.flags & RST:
                 self.reset()
