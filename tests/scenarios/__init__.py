@@ -21,7 +21,7 @@ def scenarios() -> dict[str, Scenario]:
             language.arithmetic(), language.tables(), language.replication(), language.stacks(), language.hashes(), language.flow(),
             language.corners(), language.registers(), language.ports(), language.short(), language.profiles(), language.keys(),
             language.endings(),
-            network.forwarded(), network.guarded(),
+            network.forwarded(), network.guarded(), network.marked(),
             network.lossy("loss-bernoulli", Loss.bernoulli(0.2)), network.lossy("loss-gilbert-elliott", Loss.gilbert_elliott(0.2, 5)),
             *(switchml.one_level(workers) for workers in (1, 2, 3)), switchml.two_levels(), switchml.queries(), switchml.turned_away(),
             switchml.restart(), switchml.bare(), switchml.parts(),

@@ -74,6 +74,25 @@ def forwarded() -> Scenario:
     return of_switchml("forwarded", commands, [*packets, (1, packets[1][1][:14]), (1, packets[1][1][:20])])
 
 
+def marked() -> Scenario:
+    """Packets that understand marks and others, through queues that hardly drain; every checksum that a mark may carry over."""
+    stations = [worker_station(w) for w in range(3)]
+    commands = forwarding(range(3), {s.mac: port for port, s in enumerate(stations)})
+    for port, depth in ((1, 1500), (2, 0)):
+        its = {"rate": 1, "shallow": depth, "deep": depth + 1, "slope": 0}
+        commands += [f"register_write ecn.{name} {port} {value}" for name, value in its.items()]
+    packets = []
+    for number in range(60):
+        station, tos = stations[1 + number % 2], (2, 1, 0, 3, 0xFE, 0xFD)[number // 2 % 6]
+        ip = IP(src="10.0.0.1", dst="10.0.0.2", tos=tos, id=number)
+        if number >= 24:
+            ip.id, ip.chksum = 0, (0, 1, 2, 0xFFFF, 0xFFFE, 0x8000)[number // 2 % 6 - number // 12 % 6]
+        body = (UDP(sport=7, dport=4791, chksum=0), TCP(dport=9), UDP(dport=9))[number % 3] / (b"x" * (number % 50))
+        packets.append((0, bytes(Ether(src=stations[0].mac, dst=station.mac) / ip / body)))
+        packets.append((0, bytes(Ether(src=stations[0].mac, dst=station.mac, type=0x86DD) / Raw(b"\x60" + bytes(39)))))
+    return of_switchml("marked", commands, packets)
+
+
 def lossy(name: str, loss: Loss) -> Scenario:
     """Packet by packet: which of 200 broadcasts, and which of their copies, are lost."""
     commands = [*forwarding(range(3), {}), *set_loss(0, 0, loss, link_seed(5, 0, 0))]

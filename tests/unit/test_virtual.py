@@ -62,9 +62,12 @@ def test_a_trained_model_is_the_same_whatever_is_lost(scheme: str) -> None:
 
 
 def test_the_record_of_a_trial_is_that_of_every_machine() -> None:
-    """Of losses, a slow worker and a timeline; to make it anew: print what `found` is here."""
-    found = virtual(seed=7, loss=0.02, straggler="exponential", timeline=True)
-    assert json.loads(json.dumps(found)) == json.loads(RECORD.read_text())
+    """Of losses, a slow worker and a timeline; to make it anew: print what `found` is here. Loss functions are the processor's."""
+    found = json.loads(json.dumps(virtual(seed=7, loss=0.02, straggler="exponential", timeline=True)))
+    known = json.loads(RECORD.read_text())
+    losses = [[step.pop("train_loss") for step in record["steps"]] for record in (found, known)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert found == known
 
 
 @pytest.mark.parametrize("scheme", ["switchml", "atp"])
