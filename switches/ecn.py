@@ -5,8 +5,8 @@ from __future__ import annotations
 from .control import Control
 from .sizes import MAX_PORTS
 
-SHALLOW, DEEP = 16, 96  # packets: the paper's 5 and 200 kB, on links whose round trips are a few packets
-CHANCE = 0.1  # of a mark, just before all are marked
+SHALLOW, DEEP = 5, 200  # packets, of 1 kB: what the paper's switches have
+CHANCE = 0.01  # of a mark, just before all are marked
 
 
 def marking(port: int, rate: float, packet: int, depth: int | None = None) -> list[str]:

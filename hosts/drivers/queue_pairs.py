@@ -34,11 +34,9 @@ class Adapter:
         self.over = ffi.new("bool *", False)
         self.wake = os.eventfd(0)
         self.thread = threading.Thread(target=self._run, name="rdma", daemon=True)
-        self.seconds = 0.0  # of a processor, that it took
 
     def _run(self) -> None:
         library().adapter_run(self.core, self.links, self.wake, self.over)
-        self.seconds = time.thread_time()
 
     def left(self) -> None:
         """One connection is not used any more. With the last one, wait until all has arrived that was handed over."""

@@ -18,7 +18,7 @@ ON_WIRE = FRAME + ethernet.PHYSICAL_BYTES
 WINDOW = 64  # packets of a queue pair under way
 ACK_TIMEOUT = 4.096e-6  # seconds, times a power of two (section 9.7.6.1.3)
 CODE = 14  # of that power: 67 ms, at least
-UNIT = 16  # packets on the link that DCQCN's intervals are long
+UNIT = 8  # packets on the link that DCQCN's intervals are long
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,25 @@ def metrics(**changes: Any) -> dict[str, Any]:
 OVER_TCP = ["ring", "halving-doubling", "tree", "ps", "ps-sharded", "byteps"]
 
 
+@pytest.mark.parametrize("scheme", OVER_TCP)
+def test_a_model_over_rdma_is_that_over_tcp_whatever_is_lost(scheme: str) -> None:
+    training = {"scheme": scheme, "workload": "digits-mlp", "steps": 3, "compute_ms": 50}
+    rdma = training | {"transport": "rdma"}
+    faults = ({}, {"loss": 0.02}, {"loss": 0.02, "retransmission": "selective"}, {"dcqcn": False, "straggler": "slow"})
+    digests = {metrics(**each)["model_digest"] for each in (training, *(rdma | fault for fault in faults))}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("scheme", OVER_TCP)
+def test_over_rdma_a_sum_is_near_its_bound(scheme: str) -> None:
+    chosen = {"scheme": scheme, "transport": "rdma", "workload": "tensor-60000", "steps": 2, "costs": "none"}
+    found = metrics(**chosen)
+    assert (
+        1 <= found["tat_median"] / bounds.seconds(settings(**chosen), 60_000) <= {"tree": 1.6}.get(scheme, 1.06)
+    )  # its pieces are small
+    assert found["retransmissions"] == 0
+
+
 @pytest.mark.parametrize("scheme", ["switchml", "atp", *OVER_TCP])
 def test_a_trained_model_is_the_same_whatever_is_lost(scheme: str) -> None:
     training = {"scheme": scheme, "workload": "digits-mlp", "steps": 6, "workers": 4, "compute_ms": 50}
