@@ -18,6 +18,7 @@ ON_WIRE = FRAME + ethernet.PHYSICAL_BYTES
 WINDOW = 64  # packets of a queue pair under way
 ACK_TIMEOUT = 4.096e-6  # seconds, times a power of two (section 9.7.6.1.3)
 CODE = 14  # of that power: 67 ms, at least
+STUBBORN = 30.0  # seconds
 UNIT = 8  # packets on the link that DCQCN's intervals are long
 
 
@@ -37,11 +38,15 @@ class QueuePairs:
         return ACK_TIMEOUT * 2.0 ** max(CODE, math.ceil(math.log2(max(queue, ACK_TIMEOUT) / ACK_TIMEOUT)))
 
     def on(self, rate: float, patience: float) -> Any:
-        """For a core, on a host whose link has this rate. It tries for as long as `patience`: here an interface may be late."""
+        """For a core, on a host whose link has this rate.
+
+        It tries for as long as `patience`, in seconds, and STUBBORN: here an interface may be late that is alive, and the connection
+        by which both ends met tells of those that are not.
+        """
         found = ffi.new("RcSettings *")
         octets = rate * 1e6 / 8
         found.payload, found.window, found.timeout = PAYLOAD, WINDOW, self.timeout()
-        found.retries = max(7, math.ceil(patience / found.timeout))
+        found.retries = math.ceil(max(patience, STUBBORN) / found.timeout)
         found.selective, found.rate, found.dcqcn = self.selective, octets, self.dcqcn and bool(rate)
         found.unit = UNIT * ON_WIRE / octets if rate else 0.0
         return found

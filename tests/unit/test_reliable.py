@@ -18,7 +18,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 from inalab.hosts.cores import enum, ffi, library
-from inalab.hosts.roce.settings import QueuePairs
+from inalab.hosts.roce.settings import STUBBORN, QueuePairs
 from inalab.hosts.roce.wire import OPCODES
 from tests.properties import examples
 from tests.roce import icrc
@@ -193,10 +193,11 @@ def test_a_write_elsewhere_ends_the_connection(write: tuple[int, int], reason: s
 
 
 @pytest.mark.parametrize("settings", [GO_BACK_N, SELECTIVE])
+@pytest.mark.parametrize("apart", [0.0, 0.001])  # seconds
 @pytest.mark.parametrize("lost", [1, 3, 5])
-def test_a_lost_packet_is_told_of_and_sent_again(settings: QueuePairs, lost: int) -> None:
+def test_a_lost_packet_is_told_of_and_sent_again(settings: QueuePairs, lost: int, apart: float) -> None:
     """Go-back-N sends all from there on again, which have come already; selective repeat only that packet."""
-    pair = Pair(settings, lambda n, packet: [] if n == lost else at_once(n, packet))
+    pair = Pair(settings, lambda n, packet: [] if n == lost else [(0.001 + apart * min(n, 8), packet, False)])
     payload = text(8 * 1024)
     pair.post(payload)
     pair.run()
@@ -222,7 +223,7 @@ def test_who_hears_nothing_gives_up(settings: QueuePairs) -> None:
     pair.post(b"lost")
     pair.run()
     assert pair.q[0].ended == ENDS["RC_RETRIES"]
-    assert pair.q[0].counters.timeouts == max(7, -(-1.0 // settings.timeout())) + 1
+    assert pair.q[0].counters.timeouts == -(-STUBBORN // settings.timeout()) + 1
 
 
 @pytest.mark.parametrize("settings", [GO_BACK_N, SELECTIVE])
@@ -341,6 +342,21 @@ def test_malformed_packets_are_dropped_and_counted(change: dict[int, int], reaso
     assert getattr(pair.ends[1].dropped, reason) == 1
     pair.take(1)
     assert not pair.came[1]
+
+
+@pytest.mark.parametrize("settings", [GO_BACK_N, SELECTIVE])
+def test_an_acknowledgment_of_what_was_never_sent_is_ignored(settings: QueuePairs) -> None:
+    pair = Pair(settings, lambda n, packet: [])
+    pair.post(text(3000))
+    pair.run(0.01)
+    for psn in (FIRST + 4, FIRST + 900, FIRST - 2, FIRST + 2**23):
+        for syndrome in (SYNDROMES["POSITIVE"], SYNDROMES["NEGATIVE_SEQUENCE"], SYNDROMES["NOT_READY"]):
+            ack = bytes(
+                [OPCODES["RC_ACKNOWLEDGE"], 0, 0xFF, 0xFF, 0, 0, 0, 17, 0, *(psn % 2**24).to_bytes(3, "big"), syndrome, 0, 0, 9]
+            )
+            pair.arrive(0, sealed(ack + bytes(4), 1))
+    q = pair.q[0]
+    assert (q.acknowledged, q.next, q.requests_count, q.ended, q.ready_at) == (0, 3, 1, ENDS["RC_OPEN"], 0)
 
 
 @pytest.mark.parametrize("settings", [GO_BACK_N, SELECTIVE])
