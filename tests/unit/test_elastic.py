@@ -71,6 +71,13 @@ def test_a_job_goes_on_without_a_worker_and_with_it_again(scheme: str, models: M
         assert all(c["noticed"] <= c["agreed"] <= c["installed"] <= c["joined"] < c["noticed"] + 1 for c in (gone, back))
 
 
+@pytest.mark.parametrize("scheme", ["ring", "byteps"])
+def test_over_rdma_too(scheme: str, models: Models) -> None:
+    found = models.trial(scheme=scheme, transport="rdma", faults="die h3 at 0.1; restart h3 at 0.25")
+    members = members_of(found["steps"])
+    assert (0, 1, 2) in members and members[-1] == (0, 1, 2, 3)
+
+
 @pytest.mark.parametrize("scheme", ["switchml", "ring", "atp"])
 def test_a_worker_that_hangs_is_one_less_and_a_slow_one_is_not(scheme: str, models: Models) -> None:
     hung = models.trial(scheme=scheme, faults="hang h1 at 0.03")
