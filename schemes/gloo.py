@@ -8,10 +8,10 @@ from inalab.hosts.collective import Collective
 from inalab.hosts.place import Place, Pulse
 from inalab.hosts.tcp.schedules import Nodes, Schedule, ring
 from inalab.schemes.scheme import Look
-from inalab.schemes.tcp import Scheduled
+from inalab.schemes.tcp import ScheduledOverTcp
 
 
-class Gloo(Scheduled):
+class Gloo(ScheduledOverTcp):
     """torch.distributed's own group sums, over the kernel's TCP."""
 
     name = "gloo"

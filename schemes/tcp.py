@@ -42,7 +42,22 @@ class TransportSettings(SchemeSettings):
     dcqcn: bool = Field(True, description="over rdma: switches mark packets that find deep queues, and senders slow down (DCQCN)")
 
 
-class OverConnections(Scheme):
+class OverTcp(Scheme):
+    """Nodes have TCP connections to each other."""
+
+    def group(self, place: Place, epoch: int = 0, pulse: Pulse = None) -> Group:
+        """A node's group, and what carries its bytes."""
+        return place.group(epoch, pulse)
+
+    def overhead(self, settings: Any) -> float:
+        """Bytes on the wire over those of data."""
+        return TCP_OVERHEAD
+
+    def framing(self, settings: Any, elements: int) -> float:
+        return TCP_FRAME / SEGMENT
+
+
+class OverConnections(OverTcp):
     """Nodes have connections to each other, over TCP or RDMA."""
 
     Settings: type[Any] = TransportSettings
@@ -50,20 +65,18 @@ class OverConnections(Scheme):
     converges = True  # several nodes may send to one at once, so that queues form
 
     def group(self, place: Place, epoch: int = 0, pulse: Pulse = None) -> Group:
-        """A node's group, and what carries its bytes."""
         s = place.settings
         if s.transport == TCP:
-            return place.group(epoch, pulse)
+            return super().group(place, epoch, pulse)
         flows = len(place.peers) if self.converges else 1
         pairs = QueuePairs(tuple(place.rates), flows, s.retransmission == SELECTIVE, s.dcqcn and self.converges)
         return place.group(epoch, pulse, pairs)
 
     def overhead(self, settings: Any) -> float:
-        """Bytes on the wire over those of data."""
-        return float(roce.ON_WIRE / roce.PAYLOAD) if settings.transport == RDMA else TCP_OVERHEAD
+        return float(roce.ON_WIRE / roce.PAYLOAD) if settings.transport == RDMA else super().overhead(settings)
 
     def framing(self, settings: Any, elements: int) -> float:
-        return float(roce.FRAME / roce.PAYLOAD) if settings.transport == RDMA else TCP_FRAME / SEGMENT
+        return float(roce.FRAME / roce.PAYLOAD) if settings.transport == RDMA else super().framing(settings, elements)
 
     def commands(self, commands: Commands, plan: NetworkPlan, name: str, jobs: Sequence[Admitted], conditions: Conditions) -> None:
         """Whichever jobs there are."""
@@ -81,7 +94,7 @@ class OverConnections(Scheme):
                 commands.add(*ecn.marking(a.port, rate, roce.ON_WIRE, conditions.queue))
 
 
-class Scheduled(OverConnections):
+class ScheduledOverTcp(OverTcp):
     """Nodes follow a schedule (hosts.tcp.schedules): which block of the tensor goes from whom to whom, in which step."""
 
     simulation = Simulation.MESSAGES
@@ -128,6 +141,10 @@ class Scheduled(OverConnections):
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         steps = oracle.load(self._on(plan), plan, 1.0)
         return self.framing(settings, elements) * max(sum(step[number, True] for step in steps) for number in plan.uplinks)
+
+
+class Scheduled(OverConnections, ScheduledOverTcp):
+    """Likewise, over TCP or RDMA."""
 
 
 def _nodes(plan: NetworkPlan, workers: Sequence[HostPlan], servers: Sequence[HostPlan]) -> Nodes:

@@ -19,10 +19,12 @@ from pathlib import Path
 
 import psutil
 
+from inalab.hosts.drivers.verbs import MACHINE
 from inalab.topologies import isolation
 
 INSIDE = "INALAB_TESTS_INSIDE"
 TEMPORARY = Path("/dev/shm")  # a short path, which sockets need
+SOFT_ROCE = Path("/sys/module/rdma_rxe")
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 FAILED = 1
 GRACE = 5.0  # seconds for what has been killed to be gone
@@ -34,7 +36,14 @@ def needed() -> bool:
 
 
 def again() -> int:
-    """Run the command of this process again inside; its exit code, or 1 where something is left when it ends."""
+    """Run the command of this process again inside; its exit code, or 1 where something is left when it ends.
+
+    Soft-RoCE works in the machine's network namespace alone: where it is loaded, those inside know that.
+    """
+    if SOFT_ROCE.exists() and MACHINE not in os.environ:
+        network = os.open("/proc/self/ns/net", os.O_RDONLY)
+        os.set_inheritable(network, True)
+        os.environ[MACHINE] = str(network)
     held = signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a terminal Ctrl-C reaches the inner one, too
     try:
         code = isolation.wait(isolation.start(_first_process, session=False, keep_user=True))

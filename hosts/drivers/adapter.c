@@ -1,5 +1,6 @@
 /* A network interface for RDMA over sockets: what the host's program hands over becomes messages, what comes goes to it, and UDP
-   carries the packets. The connection by which two ends met stays: it tells each of the other's end. */
+   carries the packets. The connection by which two ends met stays: over it an end says that it sends no more, and when it ends without
+   that, the other end is gone. */
 #include "adapter.h"
 
 #include "../roce/wire.h"
@@ -15,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define GOODBYE "!"
 #define AT_ONCE 32      /* datagrams of a socket, before others have their turn */
 #define CONTROL_BYTES 64
 #define CONGESTION_EXPERIENCED 3 /* RFC 3168 */
@@ -34,7 +36,9 @@ static void shut(int32_t *descriptor) {
 
 static void shut_all(AdapterLink *l) {
     shut(&l->program);
-    shut(&l->manager);
+    if (l->manager >= 0)
+        shutdown(l->manager, SHUT_RDWR);
+    l->manager = -1;
     shut(&l->sender);
     shut(&l->receiver);
 }
@@ -56,6 +60,8 @@ static void take(RoceAdapter *a, AdapterLink *l, RoceReliable *q) {
 
 /* Give the program what has come. */
 static void give(AdapterLink *l, RoceReliable *q) {
+    if (l->closed)
+        q->taken = q->came;
     while (q->taken < q->came) {
         int64_t at = q->taken % RC_BUFFER, bytes = q->came - q->taken;
         if (bytes > RC_BUFFER - at)
@@ -67,14 +73,18 @@ static void give(AdapterLink *l, RoceReliable *q) {
     }
 }
 
-/* What has come from the connection by which the ends met: only its end. */
+/* What has come from the connection by which the ends met: that the other one sends no more, or is gone. */
 static void hear(AdapterLink *l, RoceReliable *q) {
     uint8_t word;
     ssize_t bytes = recv(l->manager, &word, 1, MSG_DONTWAIT);
-    if (bytes > 0 || (bytes < 0 && again()))
+    if (bytes < 0 && again())
         return;
-    l->other_ended = true;
-    if (bytes < 0 && !q->ended)
+    if (bytes > 0) {
+        l->other_ended = true;
+        return;
+    }
+    l->other_gone = true;
+    if (!q->ended && (!l->other_ended || q->acknowledged < q->posted))
         q->ended = RC_RETRIES;
 }
 
@@ -82,12 +92,11 @@ static void hear(AdapterLink *l, RoceReliable *q) {
 static bool part(AdapterLink *l, RoceReliable *q) {
     bool all_arrived = q->acknowledged == q->posted;
     if (l->program_ended && all_arrived && !l->told) {
-        shutdown(l->manager, SHUT_WR);
-        l->told = true;
+        l->told = send(l->manager, GOODBYE, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || !again();
     }
     if (q->taken == q->came && (l->other_ended || q->ended)) {
         shutdown(l->program, q->ended ? SHUT_RDWR : SHUT_WR);
-        if (l->program_ended || q->ended)
+        if (l->told || q->ended)
             shut_all(l);
     }
     return l->program < 0;
@@ -161,8 +170,8 @@ int32_t adapter_run(RoceAdapter *a, AdapterLink *links, int32_t wake, bool *over
             give(&links[i], &a->pairs[i]);
             if (part(&links[i], &a->pairs[i]))
                 continue;
-            all_left &= links[i].program_ended;
-            all_parted &= links[i].program_ended && links[i].told;
+            all_left &= links[i].closed;
+            all_parted &= links[i].told;
         }
         if (!all_left)
             left_at = NAN;
@@ -179,7 +188,7 @@ int32_t adapter_run(RoceAdapter *a, AdapterLink *links, int32_t wake, bool *over
             ends[4 * i] = (struct pollfd){l->program, (room ? POLLIN : 0) | (q->taken < q->came ? POLLOUT : 0), 0};
             if (!ends[4 * i].events)
                 ends[4 * i].fd = -1;
-            ends[4 * i + 1] = (struct pollfd){l->other_ended ? -1 : l->manager, POLLIN, 0};
+            ends[4 * i + 1] = (struct pollfd){l->other_gone ? -1 : l->manager, POLLIN, 0};
             ends[4 * i + 2] = (struct pollfd){l->receiver, POLLIN, 0};
             ends[4 * i + 3] = (struct pollfd){full && waiting->leaving.pair == i ? l->sender : -1, POLLOUT, 0};
         }

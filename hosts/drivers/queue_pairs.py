@@ -30,7 +30,7 @@ class Adapter:
     """A host's interface, for the connections of one meeting."""
 
     def __init__(self, core: Any, links: Any) -> None:
-        self.core, self.links, self.open = core, links, len(links)
+        self.core, self.links, self.open, self.lock = core, links, set(range(len(links))), threading.Lock()
         self.over = ffi.new("bool *", False)
         self.wake = os.eventfd(0)
         self.thread = threading.Thread(target=self._run, name="rdma", daemon=True)
@@ -38,10 +38,16 @@ class Adapter:
     def _run(self) -> None:
         library().adapter_run(self.core, self.links, self.wake, self.over)
 
-    def left(self) -> None:
-        """One connection is not used any more. With the last one, wait until all has arrived that was handed over."""
-        self.open -= 1
-        if not self.open:
+    def left(self, number: int) -> None:
+        """One connection is not used any more. With the last one, wait until all has arrived that was handed over, or a while."""
+        with self.lock:
+            if number not in self.open:
+                return
+            self.open.remove(number)
+            self.links[number].closed = True
+            os.eventfd_write(self.wake, 1)
+            last = not self.open
+        if last:
             self.thread.join()
             os.close(self.wake)
 
@@ -49,8 +55,8 @@ class Adapter:
 class QueuePair:
     """A hosts.tcp.connection.Connection: one queue pair."""
 
-    def __init__(self, adapter: Adapter, number: int, program: socket.socket) -> None:
-        self.adapter, self.number, self.program = adapter, number, program
+    def __init__(self, adapter: Adapter, number: int, program: socket.socket, manager: socket.socket) -> None:
+        self.adapter, self.number, self.program, self.manager = adapter, number, program, manager
 
     def fileno(self) -> int:
         """For selectors."""
@@ -71,9 +77,7 @@ class QueuePair:
         self.program.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, octets)
 
     def notice_silence(self, seconds: float) -> None:
-        if (manager := self.adapter.links[self.number].manager) >= 0:
-            with socket.socket(fileno=os.dup(manager)) as its:
-                notice_silence(its, seconds)
+        notice_silence(self.manager, seconds)
 
     def pace(self, rate: float) -> None:
         """DCQCN does."""
@@ -83,9 +87,10 @@ class QueuePair:
         return Segments(counted.packets, counted.again, counted.messages_sent + counted.messages_received)
 
     def close(self) -> None:
-        if self.program.fileno() >= 0:
-            self.program.close()
-            self.adapter.left()
+        self.program.close()
+        self.adapter.left(self.number)
+        if not self.adapter.thread.is_alive():
+            self.manager.close()
 
 
 def carry(driver: Driver, meeting: Meeting, me: int, peers: list[str], pairs: QueuePairs, patience: float) -> Meeting:
@@ -118,9 +123,9 @@ def carry(driver: Driver, meeting: Meeting, me: int, peers: list[str], pairs: Qu
     for i, rank in enumerate(ranks):
         program, ours = socket.socketpair()
         program.setblocking(False)
-        links[i].program, links[i].manager, links[i].unsent = ours.detach(), managers[rank].detach(), UNSENT
+        links[i].program, links[i].manager, links[i].unsent = ours.detach(), managers[rank].fileno(), UNSENT
         links[i].sender, links[i].receiver = senders[i].detach(), receivers[i].detach()
-        found[rank] = QueuePair(adapter, i, program)
+        found[rank] = QueuePair(adapter, i, program, managers[rank])
     adapter.thread.start()
     return Meeting(meeting.epoch, found)
 

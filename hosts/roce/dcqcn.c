@@ -39,7 +39,7 @@ static void grow(DcqcnRate *r, const RcSettings *s) {
 static void advance(DcqcnRate *r, const RcSettings *s, double now) {
     for (; r->weakens_at <= now && r->alpha > 1e-3; r->weakens_at += SOONEST * s->unit)
         r->alpha *= 1 - GAIN;
-    for (; r->grows_at <= now; r->grows_at += SOONEST * s->unit) {
+    for (; r->grows_at <= now && r->current <= 0.999 * s->rate; r->grows_at += SOONEST * s->unit) {
         r->by_time++;
         grow(r, s);
     }

@@ -73,6 +73,7 @@ typedef struct {
     int64_t posted, acknowledged, next, farthest; /* packets: all, up to this one, next to be sent, behind all that were */
     double deadline, ready_at;      /* of an acknowledgment, and until when the other end is not ready */
     int32_t tries;
+    bool probes;                    /* the other end was not ready: one packet at a time, until one is taken */
     uint8_t states[RC_WINDOW];      /* enum rc_state, by number modulo RC_WINDOW */
     DcqcnRate rate;
 

@@ -20,7 +20,7 @@ int64_t rc_unsent(const RoceReliable *q) { return q->posted_bytes - q->sent_byte
 bool rc_post(
     RoceReliable *q, const RcSettings *s, int32_t kind, const uint8_t *payload, int64_t bytes, uint64_t address, uint32_t key,
     bool with_immediate, uint32_t immediate) {
-    if (bytes > rc_room(q) || q->ended || q->requests_count == RC_REQUESTS)
+    if (bytes < 0 || bytes > rc_room(q) || q->ended || q->requests_count == RC_REQUESTS)
         return false;
     int64_t packets = bytes > s->payload ? (bytes + s->payload - 1) / s->payload : 1;
     q->requests[(q->requests_first + q->requests_count++) % RC_REQUESTS] = (RoceRequest){
@@ -39,6 +39,8 @@ bool rc_post(
 /* The packet that may leave now, -1: none. */
 int64_t requester_leaving(const RoceReliable *q, const RcSettings *s, double now) {
     if (q->ended || now < q->ready_at || now < q->rate.free_at)
+        return -1;
+    if (q->probes && q->next > q->acknowledged && !(s->selective && q->states[q->acknowledged % RC_WINDOW] == RC_LOST))
         return -1;
     for (int64_t n = q->acknowledged; s->selective && n < q->next; n++)
         if (q->states[n % RC_WINDOW] == RC_LOST)
@@ -61,7 +63,7 @@ int32_t requester_packet(RoceReliable *q, const RcSettings *s, int64_t number, u
     bool first = !place, last = place == r->packets - 1, immediate = last && r->with_immediate;
     int opcode = (r->kind == RC_WRITE ? RC_WRITE_FIRST : RC_SEND_FIRST) + immediate;
     opcode += first && last ? RC_SEND_ONLY : last ? RC_SEND_LAST : !first;
-    bool again = number < q->farthest, asks = number == q->posted - 1 || number % ASKING == ASKING - 1;
+    bool again = number < q->farthest, asks = q->probes || number == q->posted - 1 || number % ASKING == ASKING - 1;
     *(RoceBth *)packet = (RoceBth){
         .opcode = opcode, .flags = pad << 4, .partition = big_short(PARTITION), .queue_pair = big(q->remote),
         .psn = big(((q->first_psn + (uint32_t)number) & NUMBERS) | (asks ? ASKS : 0))};
@@ -119,9 +121,12 @@ static void settle(RoceReliable *q, int64_t number) {
 /* Of what is not known to have come, send all again from the first one on. */
 static void go_back(RoceReliable *q) { q->next = q->acknowledged; }
 
-/* Some have come behind one that is missing: those before the last of them are lost, unless they were sent again since. */
+/* Some have come behind one that is missing: those before the last of them are lost, unless they were sent again since. The missing
+   one may have come, and not have been taken. */
 static void arrived_early(RoceReliable *q, const uint8_t *came) {
     bool behind = false;
+    if (q->states[q->acknowledged % RC_WINDOW] == RC_ARRIVED)
+        q->states[q->acknowledged % RC_WINDOW] = RC_LOST;
     for (int i = RC_WINDOW - 1; i >= 0; i--) {
         uint8_t *state = &q->states[(q->acknowledged + i) % RC_WINDOW];
         if (q->acknowledged + i >= q->farthest)
@@ -144,12 +149,17 @@ void requester_acknowledged(RoceReliable *q, const RcSettings *s, uint32_t psn, 
     if (number > q->acknowledged) {
         settle(q, number);
         q->tries = 0;
+        q->probes = false;
         q->deadline = q->acknowledged < q->farthest ? now + s->timeout : NEVER_DUE;
     }
     if (syndrome >> 5 == NOT_READY >> 5) {
+        if (number == q->farthest)
+            return; /* what was never sent */
+        q->tries = 0;
+        q->probes = true; /* with one packet at a time whether it is ready */
         q->ready_at = now + NOT_READY_MS[syndrome & 0x1f] / 1000;
         q->deadline = q->ready_at + s->timeout;
-        if (s->selective && number < q->farthest)
+        if (s->selective)
             q->states[number % RC_WINDOW] = RC_LOST;
         else
             go_back(q);
@@ -167,6 +177,10 @@ void requester_acknowledged(RoceReliable *q, const RcSettings *s, uint32_t psn, 
 void requester_expired(RoceReliable *q, const RcSettings *s, double now) {
     if (q->ended || now < q->deadline)
         return;
+    if (q->acknowledged == q->farthest) {
+        q->deadline = NEVER_DUE;
+        return;
+    }
     q->counters.timeouts++;
     if (q->tries++ == s->retries) {
         q->ended = RC_RETRIES;
@@ -178,7 +192,7 @@ void requester_expired(RoceReliable *q, const RcSettings *s, double now) {
         return;
     }
     for (int64_t n = q->acknowledged; n < q->farthest; n++)
-        if (q->states[n % RC_WINDOW] != RC_ARRIVED)
+        if (n == q->acknowledged || q->states[n % RC_WINDOW] != RC_ARRIVED)
             q->states[n % RC_WINDOW] = RC_LOST;
 }
 

@@ -40,8 +40,8 @@ class QueuePairs:
     def on(self, rate: float, patience: float) -> Any:
         """For a core, on a host whose link has this rate.
 
-        It tries for as long as `patience`, in seconds, and STUBBORN: here an interface may be late that is alive, and the connection
-        by which both ends met tells of those that are not.
+        It tries for as long as `patience`, in seconds, and STUBBORN: here an interface may be late that is alive. Of those that are
+        not, the connection tells by which both ends met.
         """
         found = ffi.new("RcSettings *")
         octets = rate * 1e6 / 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,19 @@ def test_the_model_is_that_of_udp() -> None:
     assert digest(settings(message=2)) == digest(settings(scheme="switchml", loss=0.01))
 
 
+def interfaces() -> list[str]:
+    """Of the machine's network namespace."""
+    network = os.environ.get(verbs.MACHINE)
+    enter = ["nsenter", f"--net=/proc/self/fd/{network}"] if network else []
+    shown = subprocess.run(
+        [*enter, "ip", "-o", "link"], pass_fds=[int(network)] if network else [], capture_output=True, check=True
+    )
+    return [line.split(":")[1] for line in shown.stdout.decode().splitlines()]
+
+
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 @pytest.mark.parametrize("loss", [0.0, 0.01])
 def test_the_kernels_own_rdma_trains_the_same_model(loss: float) -> None:
-    before = sorted(os.listdir("/sys/class/net"))
+    before = interfaces()
     assert digest(settings(roce="kernel", loss=loss)) == digest(settings())
-    assert sorted(os.listdir("/sys/class/net")) == before
+    assert interfaces() == before

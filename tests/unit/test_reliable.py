@@ -246,6 +246,48 @@ def test_who_does_not_read_holds_up_the_sender_and_nothing_is_lost(settings: Que
     assert pair.came[1] == payload
 
 
+@pytest.mark.parametrize("settings", [GO_BACK_N, SELECTIVE])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_slow_reader_and_losses_hold_up_and_end_nothing(settings: QueuePairs, seed: int) -> None:
+    """Also where what is lost says that the other end is not ready."""
+    rng = random.Random(seed)
+    pair, payload = Pair(settings, lambda n, packet: [] if rng.random() < 0.08 else at_once(n, packet)), text(900_000, seed)
+    left = payload
+    while left:
+        while left and pair.post(left[:MOST]):
+            left = left[MOST:]
+        pair.reading = rng.random() < 0.2
+        pair.run(pair.now + 0.05)
+    pair.reading = True
+    pair.run()
+    assert pair.came[1] == payload
+    assert not pair.q[0].ended
+
+
+def test_while_the_other_end_is_not_ready_packets_go_one_at_a_time() -> None:
+    pair = Pair(GO_BACK_N)
+    pair.reading = False
+    while pair.post(text(MOST)):
+        pair.run(pair.now + 0.1)
+    before = pair.q[0].counters.packets
+    pair.run(pair.now + 1.0)
+    refused = pair.syndromes().count(SYNDROMES["NOT_READY"] | 14)
+    assert refused > 100
+    assert pair.q[0].counters.packets - before <= refused + 1
+    assert pair.q[0].counters.timeouts == 0
+
+
+def test_nothing_is_waited_for_where_nothing_was_sent() -> None:
+    """Not ready for what was never sent."""
+    pair = Pair(GO_BACK_N)
+    pair.post(b"text")
+    pair.run()
+    ack = bytes([OPCODES["RC_ACKNOWLEDGE"], 0, 0xFF, 0xFF, 0, 0, 0, 17, 0, *(FIRST + 1).to_bytes(3, "big"), 0x2E, 0, 0, 1])
+    pair.arrive(0, sealed(ack + bytes(4), 1))
+    pair.run()
+    assert (pair.q[0].ended, pair.q[0].counters.timeouts) == (ENDS["RC_OPEN"], 0)
+
+
 FATES = ["come", "come", "come", "come", "lose", "twice", "late", "broken", "marked"]
 
 
