@@ -20,7 +20,7 @@
 #define AT_ONCE 32      /* datagrams of a socket, before others have their turn */
 #define CONTROL_BYTES 64
 #define CONGESTION_EXPERIENCED 3 /* RFC 3168 */
-#define LINGERS 10.0    /* seconds that an end waits for acknowledgments when its program has left */
+#define LINGERS 10.0    /* seconds that ends wait for acknowledgments when all programs have left */
 
 static double monotonic(void) {
     struct timespec now;
@@ -91,9 +91,8 @@ static void hear(AdapterLink *l, RoceReliable *q) {
 /* The order in which two ends part. Whether this one has. */
 static bool part(AdapterLink *l, RoceReliable *q) {
     bool all_arrived = q->acknowledged == q->posted;
-    if (l->program_ended && all_arrived && !l->told) {
+    if (l->program_ended && all_arrived && !l->told)
         l->told = send(l->manager, GOODBYE, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || !again();
-    }
     if (q->taken == q->came && (l->other_ended || q->ended)) {
         shutdown(l->program, q->ended ? SHUT_RDWR : SHUT_WR);
         if (l->told || q->ended)
@@ -153,8 +152,9 @@ static bool send_all(RoceAdapter *a, AdapterLink *links, Waiting *w) {
     }
 }
 
-/* Carry everything until all programs have left and what they handed over has arrived, or `over` is set and `wake` readable. */
-int32_t adapter_run(RoceAdapter *a, AdapterLink *links, int32_t wake, bool *over) {
+/* Carry everything until all programs have left and what they handed over has arrived, or has not for a while. `wake` is readable when
+   one has left. */
+int32_t adapter_run(RoceAdapter *a, AdapterLink *links, int32_t wake) {
     int32_t count = a->pairs_count;
     struct pollfd *ends = calloc(4 * count + 1, sizeof *ends);
     Waiting *waiting = calloc(1, sizeof *waiting);
@@ -177,7 +177,7 @@ int32_t adapter_run(RoceAdapter *a, AdapterLink *links, int32_t wake, bool *over
             left_at = NAN;
         else if (isnan(left_at))
             left_at = now;
-        if (*over || (all_left && (all_parted || now > left_at + LINGERS)))
+        if (all_left && (all_parted || now > left_at + LINGERS))
             break;
         bool full = send_all(a, links, waiting);
 

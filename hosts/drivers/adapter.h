@@ -12,4 +12,4 @@ typedef struct {
     bool program_ended, told, other_ended, other_gone; /* told: the other end, of the end of what this one sends */
 } AdapterLink;
 
-int32_t adapter_run(RoceAdapter *, AdapterLink *, int32_t wake, bool *over);
+int32_t adapter_run(RoceAdapter *, AdapterLink *, int32_t wake);

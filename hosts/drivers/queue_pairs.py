@@ -31,12 +31,11 @@ class Adapter:
 
     def __init__(self, core: Any, links: Any) -> None:
         self.core, self.links, self.open, self.lock = core, links, set(range(len(links))), threading.Lock()
-        self.over = ffi.new("bool *", False)
         self.wake = os.eventfd(0)
         self.thread = threading.Thread(target=self._run, name="rdma", daemon=True)
 
     def _run(self) -> None:
-        library().adapter_run(self.core, self.links, self.wake, self.over)
+        library().adapter_run(self.core, self.links, self.wake)
 
     def left(self, number: int) -> None:
         """One connection is not used any more. With the last one, wait until all has arrived that was handed over, or a while."""
