@@ -54,6 +54,9 @@ class Groups:
             if lost := self.ended.intersection(formation.ranks):
                 return Formed(refusal=f"{workers(sorted(lost))} of them {'have' if len(lost) > 1 else 'has'} ended")
             group = self.groups[formation.name] = self._admit(formation)
+        if group.ranks != formation.ranks:
+            own, others = workers(sorted(formation.ranks)), workers(sorted(group.ranks))
+            return Formed(refusal=f"a group of {own} has the name of one of {others}")
         if group.admission is None:
             return Formed(refusal=group.refusal)
         return Formed(self.place(formation).dumps(), group.admission.epoch)

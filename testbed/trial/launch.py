@@ -308,6 +308,7 @@ class _Launch:
         assert self.incarnations is not None
         self.groups.answer_all()
         elastic_launch.end_all(self.ranks)
+        self.groups.answer_all()  # what they have asked meanwhile, or who comes next would be told of groups that were theirs
         self.ranks.clear()
         self.doubted = self.departed = None
         members = sorted(self.incarnations.members)

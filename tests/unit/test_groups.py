@@ -191,3 +191,10 @@ def test_workers_ask_over_a_socket(net: Net, tmp_path: Path) -> None:
     assert Place.loads(found[0].place).membership.rank == 1
     assert net.groups.groups["a"].left == {1}
     assert Departure(Formation("a", (0, 1), 1)).formation.name == "a"
+
+
+def test_a_name_of_other_workers_is_refused(net: Net) -> None:
+    """Such as what a script asked that has been ended since."""
+    formed(net, "all", (0, 1, 2))
+    refused = net.groups.form(Formation("all", (0, 1, 2, 3), 3))
+    assert refused == Formed(refusal="a group of workers 0, 1, 2, 3 has the name of one of workers 0, 1, 2")
