@@ -16,7 +16,7 @@ from pydantic import Field
 from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import curve, estimate, levels, look_of, near_bound, not_valid, variant_of, words
 from inalab.testbed.draw.plots import named, new_figure, readable
-from inalab.testbed.measures import metric, of_bound
+from inalab.testbed.measures import handled, metric, of_bound
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Integers, Numbers, Point, SweepSettings, paired
 from inalab.testbed.record.runs import Run
@@ -61,13 +61,6 @@ def _look(run: Run, message: int) -> Look:
         return replace(look_of("switchml"), label=_label(UDP))
     place = [m for m in levels(run, "message") if m != UDP].index(message)
     return variant_of(look_of("switchml-rdma"), _label(message), place)
-
-
-def handled(trial: dict[str, Any]) -> float:
-    """What a host's processor sends and receives for a thousand elements of the tensor."""
-    settings, metrics = trial["settings"], trial["metrics"]
-    workers = settings["racks"] * settings["workers"]
-    return float(1000 * metrics["handled"] / (workers * settings["steps"] * metrics["elements"]))
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:

@@ -15,11 +15,10 @@ from pydantic import Field
 
 from inalab.testbed.draw.curves import Tolerance, estimate, look_of, matching, not_valid, ratio, words
 from inalab.testbed.draw.plots import WIDTH, named, new_figure
-from inalab.testbed.measures import Measure
+from inalab.testbed.measures import Measure, predicted_throughput, throughput
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
-from inalab.testbed.theory import bounds
 
 MODELS = {"digits-cnn": 40.0, "digits-mlp": 20.0, "characters": 60.0, "digits-mlp-large": 60.0}  # and compute in ms
 OF_PREDICTED = Tolerance(0.8, 1.05)  # of the throughput that compute and bounds allow
@@ -50,15 +49,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def throughput(trial: dict[str, Any]) -> float:
-    """Steps per second, over the whole training: the batch is the same, so the ratio is that of samples per second."""
-    return float(trial["settings"]["steps"] / trial["metrics"]["duration"])
-
-
-def _predicted(trial: dict[str, Any]) -> float:
-    return 1 / bounds.of_step(trial)
-
-
 def _over(run: Run, measure: Measure, model: str, scheme: str) -> Any:
     return ratio(run, measure, {"model": model, "scheme": "switchml"}, {"model": model, "scheme": scheme})
 
@@ -73,7 +63,7 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         for i, model in enumerate(MODELS):
             at = i + (j - (len(baselines) - 1) / 2) * width
             label = f"over {look.label}" if i == 0 else None
-            gain, predicted = _over(run, throughput, model, scheme), _over(run, _predicted, model, scheme)
+            gain, predicted = _over(run, throughput, model, scheme), _over(run, predicted_throughput, model, scheme)
             ax.bar(at, gain.median if gain.n else 0, 0.9 * width, color=look.colour, alpha=0.85, label=label)
             if gain.known:
                 ax.errorbar(at, gain.median, [[gain.median - gain.low], [gain.high - gain.median]], color="black", capsize=3)
@@ -105,11 +95,11 @@ def findings(run: Run) -> list[str]:
     sentences = not_valid(run)
     for model in MODELS:
         for scheme in (s for s in run.record["settings"]["schemes"] if s != "switchml"):
-            gain, predicted = _over(run, throughput, model, scheme), _over(run, _predicted, model, scheme)
+            gain, predicted = _over(run, throughput, model, scheme), _over(run, predicted_throughput, model, scheme)
             sentences.append(
                 f"{model}: {words(gain)} times the throughput of {look_of(scheme).label} (predicted {words(predicted)})."
             )
         for scheme in run.record["settings"]["schemes"]:
-            near = estimate(run, lambda t: throughput(t) / _predicted(t), model=model, scheme=scheme)
+            near = estimate(run, lambda t: throughput(t) / predicted_throughput(t), model=model, scheme=scheme)
             sentences.append(f"{model}, {look_of(scheme).label}: {OF_PREDICTED.words(near, 'of the predicted throughput')}.")
     return sentences

@@ -16,11 +16,10 @@ from pydantic import Field
 from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import Tolerance, bar, estimate, not_valid, values, words
 from inalab.testbed.draw.plots import WIDTH, named, new_figure, readable
-from inalab.testbed.measures import Measure
+from inalab.testbed.measures import Measure, handled, predicted_throughput, throughput
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
-from inalab.testbed.theory import bounds
 
 PLAIN, RDMA = "TCP or UDP", "RDMA"
 LOOKS = {PLAIN: Look(PLAIN, "#7d8597"), RDMA: Look(RDMA, "#d1762d")}
@@ -70,21 +69,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     return paired(points, settings, seed)
 
 
-def throughput(trial: dict[str, Any]) -> float:
-    """Steps per second, over the whole training."""
-    return float(trial["settings"]["steps"] / trial["metrics"]["duration"])
-
-
-def _predicted(trial: dict[str, Any]) -> float:
-    return 1 / bounds.of_step(trial)
-
-
-def handled(trial: dict[str, Any]) -> float:
-    """What a worker's processor sends and receives for a thousand elements of the tensor."""
-    settings, metrics = trial["settings"], trial["metrics"]
-    return float(1000 * metrics["handled"] / (settings["workers"] * settings["racks"] * settings["steps"] * metrics["elements"]))
-
-
 def _bars(ax: Axes, run: Run, measure: Measure, rate: float, predicted: bool = False) -> None:
     """Groups by system, a bar for each transport."""
     systems = _of(run.record["settings"])
@@ -93,7 +77,7 @@ def _bars(ax: Axes, run: Run, measure: Measure, rate: float, predicted: bool = F
             at = i + 0.4 * (j - 0.5) * (len(SYSTEMS[name]) > 1)
             factors = {"system": name, "over": over, "loss": rate}
             bar(ax, at, values(run, measure, **factors), LOOKS[over])
-            if predicted and (found := estimate(run, _predicted, **factors)).n:
+            if predicted and (found := estimate(run, predicted_throughput, **factors)).n:
                 ax.plot([at - 0.18, at + 0.18], [found.median] * 2, "k:", linewidth=1.6)
     ax.set_xticks(range(len(systems)), systems)
 
@@ -128,7 +112,7 @@ def findings(run: Run) -> list[str]:
     for name in _of(run.record["settings"]):
         called = name.replace("\n", " ")
         for over in SYSTEMS[name]:
-            near = estimate(run, lambda t: throughput(t) / _predicted(t), system=name, over=over, loss=0.0)
+            near = estimate(run, lambda t: throughput(t) / predicted_throughput(t), system=name, over=over, loss=0.0)
             if near.n:
                 sentences.append(f"{called}, {over}: {OF_PREDICTED.words(near, 'of the predicted throughput without loss')}.")
         if len(SYSTEMS[name]) == 1:

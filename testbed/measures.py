@@ -45,6 +45,23 @@ def of_bound(trial: Record) -> float:
     return float(trial["metrics"]["ate_per_second"] / bounds.ate(trial))
 
 
+def throughput(trial: Record) -> float:
+    """Steps per second, over the whole training: the batch is the same, so a ratio is that of samples per second."""
+    return float(trial["settings"]["steps"] / trial["metrics"]["duration"])
+
+
+def predicted_throughput(trial: Record) -> float:
+    """Likewise, as compute and the scheme's bound allow, one after the other."""
+    return 1 / bounds.of_step(trial)
+
+
+def handled(trial: Record) -> float:
+    """What a worker's processor sends and receives for a thousand elements of the tensor: packets, segments or messages."""
+    settings, metrics = trial["settings"], trial["metrics"]
+    workers = settings["racks"] * settings["workers"]
+    return float(1000 * metrics["handled"] / (workers * settings["steps"] * metrics["elements"]))
+
+
 def parts(trial: dict[str, Any]) -> list[dict[str, Any]]:
     """The metrics of each of a trial's jobs."""
     return trial["metrics"].get("jobs", [trial["metrics"]])  # type: ignore[no-any-return]

@@ -6,16 +6,15 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from inalab.hosts.cores import ffi, library
 from inalab.hosts.drivers.driver import Driver
 from inalab.hosts.roce.meeting import Hello, await_ready, exchange, first_psn
 from inalab.hosts.roce.settings import SIZES, QueuePairs
-from inalab.hosts.roce.wire import UDP_PORT
+from inalab.hosts.roce.wire import UDP_PORT, address
 from inalab.hosts.tcp.connection import Meeting, Segments
-from inalab.hosts.tcp.kernel import notice_silence
+from inalab.hosts.tcp.kernel import KernelConnection, notice_silence
 from inalab.hosts.tcp.meeting import sockets
 
 SO_NO_CHECK = 11
@@ -51,29 +50,17 @@ class Adapter:
             os.close(self.wake)
 
 
-class QueuePair:
-    """A hosts.tcp.connection.Connection: one queue pair."""
+class QueuePair(KernelConnection):
+    """One queue pair, by the socket between the program and the interface."""
 
     def __init__(self, adapter: Adapter, number: int, program: socket.socket, manager: socket.socket) -> None:
-        self.adapter, self.number, self.program, self.manager = adapter, number, program, manager
-
-    def fileno(self) -> int:
-        """For selectors."""
-        return self.program.fileno()
-
-    def send(self, parts: Sequence[memoryview | bytes]) -> int:
-        """See Connection, as all that follow."""
-        return self.program.sendmsg(parts)
-
-    def receive(self, into: memoryview) -> int:
-        return self.program.recv_into(into)
-
-    def finish(self) -> None:
-        self.program.shutdown(socket.SHUT_WR)
+        super().__init__(program)
+        self.adapter, self.number, self.manager = adapter, number, manager
 
     def limit_unsent(self, octets: int) -> None:
+        """See Connection, as all that follow."""
         self.adapter.links[self.number].unsent = octets
-        self.program.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, octets)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, octets)
 
     def notice_silence(self, seconds: float) -> None:
         notice_silence(self.manager, seconds)
@@ -86,7 +73,7 @@ class QueuePair:
         return Segments(counted.packets, counted.again, counted.messages_sent + counted.messages_received)
 
     def close(self) -> None:
-        self.program.close()
+        self.socket.close()
         self.adapter.left(self.number)
         if not self.adapter.thread.is_alive():
             self.manager.close()
@@ -108,7 +95,7 @@ def carry(driver: Driver, meeting: Meeting, me: int, peers: list[str], pairs: Qu
         others = exchange(driver, its, mine, patience)
         receivers += [_receiver(peers[me], (peers[rank], others[rank].port)) for rank in ranks]
         for i, rank in enumerate(ranks):
-            ends, other = (_address(peers[me]), _address(peers[rank])), others[rank]
+            ends, other = (address(peers[me]), address(peers[rank])), others[rank]
             used = ports[i], other.port, other.queue_pair, mine[rank].psn, other.psn
             library().adapter_connect(core, i, *ends, *used, time.monotonic())
         await_ready(driver, its, patience)
@@ -127,11 +114,6 @@ def carry(driver: Driver, meeting: Meeting, me: int, peers: list[str], pairs: Qu
         found[rank] = QueuePair(adapter, i, program, managers[rank])
     adapter.thread.start()
     return Meeting(meeting.epoch, found)
-
-
-def _address(ip: str) -> int:
-    """In the network's byte order."""
-    return int.from_bytes(socket.inet_aton(ip), "little")
 
 
 def _sender(own: str) -> socket.socket:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
 from collections.abc import Iterator
 from selectors import EVENT_READ
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from inalab.hosts.drivers.virtual_connections import VirtualConnection
 from inalab.hosts.drivers.virtual_time import FOR_EVER
 from inalab.hosts.roce.meeting import Hello, await_ready, exchange, first_psn
 from inalab.hosts.roce.settings import SIZES, QueuePairs
-from inalab.hosts.roce.wire import UDP_PORT
+from inalab.hosts.roce.wire import UDP_PORT, address
 from inalab.hosts.tcp.connection import Connection, Meeting, Segments
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def carry(host: VirtualHost, meeting: Meeting, me: int, peers: list[str], pairs:
         other = others[rank]
         assert isinstance(manager, VirtualConnection)
         used = ports[i], other.port, other.queue_pair, mine[rank].psn, other.psn
-        library().adapter_connect(core, i, _address(peers[me]), _address(peers[rank]), *used, host.time.now)
+        library().adapter_connect(core, i, address(peers[me]), address(peers[rank]), *used, host.time.now)
         adapter.pairs.append(VirtualQueuePair(adapter, core.pairs + i, manager, ports[i], peers[rank]))
         host.pairs[peers[rank], other.port] = adapter
     await_ready(host, its, patience)
@@ -151,8 +150,3 @@ def carry(host: VirtualHost, meeting: Meeting, me: int, peers: list[str], pairs:
         made.manager.wanted, made.manager.wake = EVENT_READ, adapter.pump
         host.connected(made)
     return Meeting(meeting.epoch, {**meeting.connections, **dict(zip(its, adapter.pairs, strict=True))})
-
-
-def _address(ip: str) -> int:
-    """In the network's byte order."""
-    return int.from_bytes(socket.inet_aton(ip), "little")

@@ -21,6 +21,19 @@ static inline bool roce_whole(
     return icrc == roce_icrc(source, destination, source_port, port, packet, length);
 }
 
+/* Bytes into or out of a ring of RC_BUFFER, from a place on that is counted from its first byte. */
+static inline void ring_put(uint8_t *ring, int64_t place, const uint8_t *from, int64_t bytes) {
+    int64_t at = place % RC_BUFFER, here = RC_BUFFER - at < bytes ? RC_BUFFER - at : bytes;
+    memcpy(ring + at, from, here);
+    memcpy(ring, from + here, bytes - here);
+}
+
+static inline void ring_get(const uint8_t *ring, int64_t place, uint8_t *into, int64_t bytes) {
+    int64_t at = place % RC_BUFFER, here = RC_BUFFER - at < bytes ? RC_BUFFER - at : bytes;
+    memcpy(into, ring + at, here);
+    memcpy(into + here, ring, bytes - here);
+}
+
 /* endpoint.c */
 uint8_t *roce_place(const RoceRegion *, int32_t count, RoceDropped *, uint64_t address, uint32_t key, uint64_t length);
 

@@ -150,12 +150,8 @@ double adapter_due(const RoceAdapter *a, double now) {
 
 /* So many bytes that have come as whole messages, at most; how many. */
 int64_t rc_take(RoceReliable *q, uint8_t *into, int64_t most) {
-    int64_t bytes = q->came - q->taken < most ? q->came - q->taken : most, done = 0;
-    while (done < bytes) {
-        int64_t at = q->taken % RC_BUFFER, here = RC_BUFFER - at < bytes - done ? RC_BUFFER - at : bytes - done;
-        memcpy(into + done, q->incoming + at, here);
-        done += here;
-        q->taken += here;
-    }
+    int64_t bytes = q->came - q->taken < most ? q->came - q->taken : most;
+    ring_get(q->incoming, q->taken, into, bytes);
+    q->taken += bytes;
     return bytes;
 }

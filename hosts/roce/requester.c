@@ -27,12 +27,8 @@ bool rc_post(
         .first = q->posted, .packets = packets, .begin = q->posted_bytes, .bytes = bytes, .address = address, .key = key,
         .immediate = immediate, .kind = kind, .with_immediate = with_immediate};
     q->posted += packets;
-    for (int64_t done = 0; done < bytes;) {
-        int64_t at = q->posted_bytes % RC_BUFFER, here = RC_BUFFER - at < bytes - done ? RC_BUFFER - at : bytes - done;
-        memcpy(q->outgoing + at, payload + done, here);
-        done += here;
-        q->posted_bytes += here;
-    }
+    ring_put(q->outgoing, q->posted_bytes, payload, bytes);
+    q->posted_bytes += bytes;
     return true;
 }
 
@@ -77,13 +73,8 @@ int32_t requester_packet(RoceReliable *q, const RcSettings *s, int64_t number, u
         *(uint32_t *)end = big(r->immediate);
         end += sizeof r->immediate;
     }
-    for (int32_t done = 0; done < here;) {
-        int64_t at = (r->begin + begin + done) % RC_BUFFER;
-        int32_t part = RC_BUFFER - at < here - done ? RC_BUFFER - at : here - done;
-        memcpy(end, q->outgoing + at, part);
-        end += part;
-        done += part;
-    }
+    ring_get(q->outgoing, r->begin + begin, end, here);
+    end += here;
     memset(end, 0, pad);
     end += pad;
 

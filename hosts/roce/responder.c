@@ -33,15 +33,6 @@ int32_t responder_answer(RoceReliable *q, uint8_t *packet) {
     return rc_seal(q, packet, end);
 }
 
-static void to_ring(RoceReliable *q, const uint8_t *payload, int64_t bytes) {
-    for (int64_t done = 0; done < bytes;) {
-        int64_t at = q->written % RC_BUFFER, here = RC_BUFFER - at < bytes - done ? RC_BUFFER - at : bytes - done;
-        memcpy(q->incoming + at, payload + done, here);
-        q->written += here;
-        done += here;
-    }
-}
-
 /* Take in the packet that is expected; what it is answered with where it is not taken, else -1. */
 static int32_t take(RoceReliable *q, RoceAdapter *a, const uint8_t *packet, uint32_t length) {
     const RoceBth *bth = (const RoceBth *)packet;
@@ -76,7 +67,8 @@ static int32_t take(RoceReliable *q, RoceAdapter *a, const uint8_t *packet, uint
         return NEGATIVE_REQUEST;
     behind += reth_bytes + 4 * immediate;
     if (kind == RC_SEND) {
-        to_ring(q, behind, payload);
+        ring_put(q->incoming, q->written, behind, payload);
+        q->written += payload;
     } else if (payload) {
         memcpy(q->at, behind, payload);
         q->at += payload;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 
 from inalab.hosts import ethernet
@@ -12,6 +14,11 @@ UDP_PORT = enum("roce_port")["ROCE_PORT"]
 OPCODES = enum("roce_opcode")
 BTH, RETH = packed("RoceBth"), packed("RoceReth")
 IMMEDIATE_BYTES, ICRC_BYTES = 4, 4
+
+
+def address(ip: str) -> int:
+    """Of IPv4, as cores have it: in the network's byte order."""
+    return int.from_bytes(socket.inet_aton(ip), "little")
 
 
 def packet(payload: int) -> np.dtype:

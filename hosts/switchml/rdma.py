@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 from inalab.hosts.collective import Membership, Operation
@@ -51,7 +50,7 @@ class SwitchMLRdma(SwitchML):
 
     def _join(self, *of_group: Any) -> None:
         super()._join(*of_group)
-        addresses = (int.from_bytes(socket.inet_aton(ip), "little") for ip, _ in self.ends)
+        addresses = (roce.address(ip) for ip, _ in self.ends)
         library().rdma_join(self.rdma, *addresses, *(port for _, port in self.ends))
 
     def _receive(self, packets: Any, now: float) -> bool:

@@ -22,6 +22,7 @@ from inalab.testbed.trial.harness import Job, all_reduce, as_tensors, in_network
 from inalab.topologies.plan import HostPlan
 from inalab.topologies.racks import Racks
 from tests.network.running import run_trial
+from tests.network.test_pairwise import told_without_the_second
 from tests.network.test_trials import SMALL, worker_pid
 from tests.roce import icrc
 from tests.tshark import column, needs_tshark
@@ -94,20 +95,7 @@ def test_the_processor_handles_fewer_messages_than_segments(target: Target) -> N
 
 
 def test_a_worker_that_is_gone_is_named(target: Target) -> None:
-    job = Job(Racks(1, 3, None, None), "ring", RDMA | {"patience": 5.0})
-
-    def on_host(host: HostPlan) -> str:
-        worker = job.worker(host)
-        if host.rank == 1:
-            worker.close()
-            return ""
-        try:
-            worker.all_reduce(np.ones(500_000, np.float32))
-        except RuntimeError as error:
-            return str(error)
-        return "finished"
-
-    sentences = in_network(job, target, lambda deployment: on_hosts(deployment.network, on_host))
+    sentences = told_without_the_second(Job(Racks(1, 3, None, None), "ring", RDMA | {"patience": 5.0}), target)
     assert all("job 0 cannot be completed: step 0: worker" in sentences[rank] for rank in (0, 2))
     assert "worker 1 is gone" in sentences[0] + sentences[2]
 
