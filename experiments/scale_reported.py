@@ -12,13 +12,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from inalab.experiments.workers import PAPER, PAPER_BOUND
 from inalab.testbed.draw.curves import curve, estimate, levels, look_of, not_valid
 from inalab.testbed.draw.plots import named, new_figure
 from inalab.testbed.measures import metric
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import reported
 
 RUNS_ON = "simulated"
 GIGA = metric("ate_per_second", 1e-9)
@@ -61,8 +61,10 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         curve(ax, run, "workers", GIGA, look, scheme=scheme)
         if name := REPORTED.get(scheme):
             whose = f"{look.label}, reported" if name == scheme else f"{name}, reported"
-            ax.plot(*zip(*PAPER[name].items(), strict=True), "--", marker=look.marker, color=look.colour, alpha=0.6, label=whose)
-    ax.axhline(PAPER_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound, reported")
+            ax.plot(
+                *zip(*reported.ATE[name].items(), strict=True), "--", marker=look.marker, color=look.colour, alpha=0.6, label=whose
+            )
+    ax.axhline(reported.LINK_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound, reported")
     ax.set_xscale("log", base=2)
     at = levels(run, "workers")
     ax.set_xticks(at, [str(n) for n in at])
@@ -89,8 +91,8 @@ def findings(run: Run) -> list[str]:
     for scheme, name in REPORTED.items():
         for n in levels(run, "workers"):
             found = estimate(run, GIGA, scheme=scheme, workers=n)
-            if found.n and n in PAPER[name]:
+            if found.n and n in reported.ATE[name]:
                 whose = look_of(scheme).label if name == scheme else name
-                share, gained = PAPER[name][n] / found.median, f"{found.median:.2f} · 10⁹ ATE/s of {look_of(scheme).label}"
+                share, gained = reported.ATE[name][n] / found.median, f"{found.median:.2f} · 10⁹ ATE/s of {look_of(scheme).label}"
                 sentences.append(f"{whose}, {n} workers: what was reported is {share:.2f} of the simulated {gained}.")
     return sentences or ["No size was simulated."]

@@ -19,10 +19,10 @@ from inalab.testbed.measures import Measure, predicted_throughput, throughput
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
+from inalab.testbed.theory import reported
 
 MODELS = {"digits-cnn": 40.0, "digits-mlp": 20.0, "characters": 60.0, "digits-mlp-large": 60.0}  # and compute in ms
 OF_PREDICTED = Tolerance(0.8, 1.05)  # of the throughput that compute and bounds allow
-PAPER = 2.27  # at most against the best baseline at 100 Gbit/s [slide]
 
 
 class Settings(SweepSettings):
@@ -72,7 +72,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             ax.plot([at - 0.45 * width, at + 0.45 * width], [predicted.median] * 2, "k:", linewidth=1.6)
     ax.plot([], [], "k:", linewidth=1.6, label="predicted")
     ax.axhline(1, color="black", linewidth=0.8)
-    ax.axhline(PAPER, color="grey", linestyle="--", linewidth=1, label=f"paper: up to {PAPER}× over the best (slides)")
+    at_most = f"paper: up to {reported.SPEEDUP}× over the best (slides)"
+    ax.axhline(reported.SPEEDUP, color="grey", linestyle="--", linewidth=1, label=at_most)
     ax.set_xticks(range(len(MODELS)), [f"{model}\n{_share(run, model)}" for model in MODELS])
     ax.set_ylabel("training throughput,\nSwitchML over baseline")
     named(figure, (ax,))

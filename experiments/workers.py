@@ -30,11 +30,8 @@ from inalab.testbed.measures import ATE, of_bound
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
-from inalab.testbed.theory import bounds
+from inalab.testbed.theory import bounds, reported
 
-# read by eye from the benchmark picture of SwitchML's code repository: 10^9 ATE/s at 100 Gbit/s
-PAPER = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26, 16: 0.97}}
-PAPER_BOUND = 2.89
 FLAT = Tolerance(0.9, 1.1)
 
 
@@ -74,13 +71,13 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         bound_line(ours, at, [1e-6 * bounds.ate(matching(run, scheme=scheme, workers=n)[0]) for n in at], look_of(scheme))
     ours.set_title("measured here; dotted: bounds")
     ours.set_ylabel("10⁶ ATE/s")
-    for (name, shown), look in zip(PAPER.items(), (look_of("switchml"), look_of("ring")), strict=True):
+    for (name, shown), look in zip(reported.ATE.items(), (look_of("switchml"), look_of("ring")), strict=True):
         label = f"{look.label} (reference)" if name == "switchml" else f"{name} (reference)"
         paper.plot(list(shown), list(shown.values()), marker=look.marker, linestyle="--", color=look.colour, label=label)
-    paper.axhline(PAPER_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound (reference)")
+    paper.axhline(reported.LINK_BOUND, color="black", linestyle=":", linewidth=1.2, label="link bound (reference)")
     paper.set_title("SwitchML's repository, 100 Gbit/s,\nread by eye")
     paper.set_ylabel("10⁹ ATE/s")
-    for ax, at in ((ours, levels(run, "workers")), (paper, list(PAPER["switchml"]))):
+    for ax, at in ((ours, levels(run, "workers")), (paper, list(reported.ATE["switchml"]))):
         ax.set_xscale("log", base=2)
         ax.set_xticks(at, [str(n) for n in at])
         ax.minorticks_off()

@@ -44,7 +44,7 @@ class BytePSScheme(OverConnections):
     all_to_all, simulation = True, Simulation.MESSAGES
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
-    serves_on_workers = keeps_weights = driven = True
+    serves_on_workers = keeps_weights = driven = by_priority = True
     unsimulated = (*OverConnections.unsimulated, "credit", "order", "assignment")
     of_bound = (0.85, 1.02)
 

@@ -133,6 +133,7 @@ class Scheme:
     managed = False  # a process on the management network manages its jobs, on the host of each one's first server
     driven = False  # its nodes use nothing but their place's driver, and so can run in virtual time
     timeline = False  # its workers note packets in bins of time (hosts.stream.timeline)
+    by_priority = False  # a sum that is more urgent overtakes those that began before it
     resends_without_loss = False  # a packet may be sent again although none was lost
 
     # --- nodes
@@ -284,9 +285,9 @@ class Scheme:
         """The least time of an all-reduce over all workers of the network, headers on the wire included, latency left out."""
         raise NotImplementedError
 
-    def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
-        """Likewise, of tensors of so many elements one after the other, without a pause."""
-        return sum(self.bound(plan, settings, elements) for elements in tensors)
+    def bounds_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> list[float]:
+        """Likewise, of each of several tensors of so many elements, which are summed one after the other without a pause."""
+        return [self.bound(plan, settings, elements) for elements in tensors]
 
     @abstractmethod
     def framing(self, settings: Any, elements: int) -> float:

@@ -122,10 +122,11 @@ class SwitchMLScheme(Streaming):
         without = self.bits_on_wire(int(settings.k)) - self.short
         return super().on_wire(settings, elements) - self._bare(settings, elements) * without
 
-    def bound_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> float:
+    def bounds_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> list[float]:
         """One window of exponents before the first tensor, and before each other one the round that announces it."""
-        saved = sum(max(self._bare(settings, elements) - 1, 0) for elements in tensors[1:]) * self.short
-        return super().bound_of_step(plan, settings, tensors) - saved / _slowest(plan)
+        saved = [max(self._bare(settings, elements) - 1, 0) * self.short / _slowest(plan) for elements in tensors]
+        whole = super().bounds_of_step(plan, settings, tensors)
+        return [*whole[:1], *(seconds - less for seconds, less in zip(whole[1:], saved[1:], strict=True))]
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """The slowest link carries each packet once in each direction."""

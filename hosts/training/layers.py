@@ -53,6 +53,13 @@ def layers_of(workload: Workload, model: nn.Module) -> list[Layer]:
     ]
 
 
+def outline(workload: Workload, layered: bool) -> list[tuple[int, float]]:
+    """Elements and share of each of a model's layers, or of the whole; what is only aggregated is not put into memory for it."""
+    with torch.device("meta" if workload.weights or not layered else "cpu"):
+        model = workload.model()
+    return [(layer.elements, layer.share) for layer in (layers_of(workload, model) if layered else whole(model))]
+
+
 def multiply_adds(model: nn.Module, x: torch.Tensor, names: Iterable[str]) -> list[float]:
     """Of these modules in a forward pass of a batch x; the same for all where none can be counted."""
     with torch.no_grad(), FlopCounterMode(display=False) as counter:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from inalab.hosts.training.architectures import catalog
 from inalab.hosts.training.datasets import VOCABULARY, Dataset, digits, noise, text
 
 CONTEXT = 32  # characters that the language model sees
@@ -148,7 +149,7 @@ WORKLOADS = {
 }
 
 TENSOR, LAYERS = "tensor-", "layers-"
-MOST_ELEMENTS = 20_000_000
+MOST_ELEMENTS = 20_000_000  # of a tensor that workers have in memory
 MOST_LAYERS = 1000
 TERM = re.compile(r"(?:(\d+)x)?(\d+)(?:@(\d+(?:\.\d+)?))?")  # 4x10000@2: four layers of 10,000 elements and weight 2
 PROFILES = {
@@ -162,20 +163,35 @@ def find(name: str) -> Workload:
     """The workload of that name, also tensor-N for tensors of N elements, and layers-N+N+… for tensors in layers.
 
     A term of layers may be COUNTxN, and N@WEIGHT for the layer's compute time in relation to the others' (1 where it is not said).
-    ValueError says which there are.
+    The name of an architecture, or of its file, is for tensors in its layers, of as many elements as it has. ValueError says which
+    there are.
     """
     if name in WORKLOADS:
         return WORKLOADS[name]
+    if (architecture := catalog.find(name)) is not None:
+        whole = [(layer.elements, layer.multiply_adds) for layer in architecture.layers]
+        return _aggregation(name, *zip(*whole, strict=True))
     layers = _layers(PROFILES.get(name, name))
     if layers and len(layers) <= MOST_LAYERS and min(layers)[0] > 0 and sum(n for n, _ in layers) <= MOST_ELEMENTS:
         elements, weights = zip(*layers, strict=True)
         if sum(weights) > 0:
             return _aggregation(name, elements, weights)
-    known = ", ".join((*WORKLOADS, *PROFILES))
+    known = ", ".join((*WORKLOADS, *PROFILES, *catalog.ARCHITECTURES))
     raise ValueError(
         f"workload {name} is unknown: choose one of {known}, tensor-N for N elements, at most {MOST_ELEMENTS:,}, "
         "or layers-N+N+… for such tensors in layers (docs/explanation/training.md)"
     )
+
+
+def check_memory(name: str) -> None:
+    """Raise ValueError for a workload that is more than workers have in memory."""
+    workload = find(name)
+    if isinstance(workload, Aggregation) and workload.elements > MOST_ELEMENTS:
+        least = next(2**n for n in range(1, 64) if workload.elements <= MOST_ELEMENTS * 2**n)
+        raise ValueError(
+            f"workload {name} has {workload.elements:,} elements, and workers hold {MOST_ELEMENTS:,}: set workload={name}/{least} "
+            f"and divide the links' rates by {least}, or choose target simulated"
+        )
 
 
 def _layers(name: str) -> list[tuple[int, float]]:

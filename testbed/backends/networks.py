@@ -48,7 +48,7 @@ class Networks(Backend):
             )
 
     def refuse(self, settings: TrialSettings) -> None:
-        settings.check_switches()
+        settings.check_emulated()
         if any(job.of_scheme().of_machine(job.scheme_settings()) for job in settings.each()) and (lacking := verbs.missing()):
             raise SettingsError(lacking)
         if settings.beyond_default(["costs"]):

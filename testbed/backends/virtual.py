@@ -31,7 +31,7 @@ class Virtual(Backend):
     verb = "Run in virtual time"
 
     def refuse(self, settings: TrialSettings) -> None:
-        settings.check_switches()
+        settings.check_emulated()
         if (workers := settings.racks * settings.workers) > MOST_WORKERS or settings.racks > MOST_RACKS:
             wording = f"{workers:,} workers in {settings.racks} racks are too many for virtual time"
             raise SettingsError(f"{wording}: set at most {MOST_WORKERS:,} in {MOST_RACKS}, or --target simulated")

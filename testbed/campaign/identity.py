@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import inalab
 from inalab.hosts.plugins import is_file
+from inalab.hosts.training.architectures import catalog
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.record.foreign import Foreign
 from inalab.testbed.record.provenance import code_digest, digest_of, version_of
@@ -49,7 +50,13 @@ def scheme_files(trial: Trial) -> list[str]:
 def foreign_files(trial: Trial) -> dict[str, str]:
     """SHA-256 of each file, by path, that a trial reads and that inalab does not have."""
     schemes = [job.of_scheme() for job in trial.settings.each()] + [trial.settings.running()]
-    return Foreign(CODE).read_by(schemes, trial.settings.k)
+    return Foreign(CODE).read_by(schemes, trial.settings.k, *workload_files([trial]))
+
+
+def workload_files(trials: Iterable[Trial]) -> list[Path]:
+    """The files that trials have architectures or profiles from."""
+    names = {job.workload for trial in trials for job in trial.settings.each()}
+    return [file for name in sorted(names) if (file := catalog.file_of(name)) is not None]
 
 
 def changed(trial: Trial, foreign: Mapping[str, str]) -> str:

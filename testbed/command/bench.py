@@ -106,10 +106,11 @@ def simulating(racks: int, workers: int, elements: int) -> tuple[int, float]:
     plan = settings.plan()
     from inalab.testbed.simulator.plans import job_of, network_of  # whose loops take minutes to compile
     from inalab.testbed.simulator.simulation import simulate
+    from inalab.testbed.simulator.steps import Steps
 
     network = network_of(settings, plan, 1, SCHEME.bits_on_wire(settings.k))
     (admitted,) = settings.admitted(plan)
-    summing = job_of(plan, admitted, elements, np.zeros((racks * workers, 1)))
+    summing = job_of(plan, admitted, [elements], Steps(np.zeros((racks * workers, 1))))
     begun = time.perf_counter()
     return simulate(network, [summing]).events, time.perf_counter() - begun
 

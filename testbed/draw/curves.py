@@ -155,11 +155,11 @@ def _fails_validation(run: Run, **factors: Any) -> bool:
     return any(backend.doubts(t["settings"]["scheme"]) for t in matching(run, **factors))
 
 
-def bar(ax: Axes, at: float, found: list[float], look: Look, light: bool = False) -> None:
+def bar(ax: Axes, at: float, found: list[float], look: Look, light: bool = False, width: float = 0.36) -> None:
     """The median of these values with its interval, and a point for each; nothing if there are none."""
     if found:
         middle = median_interval(found)
-        ax.bar(at, middle.median, 0.36, color=look.colour, alpha=0.45 if light else 0.9)
+        ax.bar(at, middle.median, width, color=look.colour, alpha=0.45 if light else 0.9)
         if middle.known:
             spread = [[middle.median - middle.low], [middle.high - middle.median]]
             ax.errorbar(at, middle.median, spread, color="black", capsize=2, linewidth=1)

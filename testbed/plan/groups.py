@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
+from inalab.hosts.training.architectures import catalog
 from inalab.hosts.training.layers import FORWARD
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, BLOCKING, LAYERED, OF_TORCH, PIPELINES
 from inalab.hosts.training.replica import MOMENTUM
@@ -19,6 +20,8 @@ from inalab.switches.loss import Loss
 from inalab.testbed.plan.faults import Fault, faults_of
 from inalab.topologies.catalog import TOPOLOGIES, find, own_fields
 from inalab.topologies.topology import Topology, TopologyError
+
+NAMES = *WORKLOADS, *PROFILES, *catalog.ARCHITECTURES
 
 
 class Group(BaseModel):
@@ -65,19 +68,41 @@ class NetworkSettings(Group):
 class WorkSettings(Group):
     """What the workers train."""
 
-    workload: str = Field("digits-mlp", description=f"one of {', '.join((*WORKLOADS, *PROFILES))}, tensor-N, or layers-N+N+…")
+    workload: str = Field("digits-mlp", description=f"one of {', '.join(NAMES)}, tensor-N, or layers-N+N+…")
     steps: int = Field(80, ge=1, le=100_000, description="of training")
     batch: int | None = Field(None, ge=1, le=100_000, description="samples of a worker's step; default: the workload's")
     learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum; default: the workload's")
     momentum: float = Field(MOMENTUM, ge=0, lt=1, description="of SGD")
     compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
+    gpu: str | None = Field(None, description="the GPU that a step of an architecture takes so long on, in place of compute_ms")
     pipeline: str = Field(BLOCKING, description=f"when layers' sums begin: one of {', '.join(PIPELINES)}")
     forward_share: float = Field(FORWARD, ge=0, le=1, description="of a layer's compute time, which is before the backward pass")
     evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
     measure_error: bool = Field(False, description="compare the sum with one in float64 wherever the model is evaluated")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_gpu(cls, values: Any) -> Any:
+        """What a GPU takes counts more than what is set."""
+        if not isinstance(values, dict) or (gpu := values.get("gpu")) is None:
+            return values
+        name = str(values.get("workload", cls.model_fields["workload"].default))
+        if (architecture := catalog.find(name)) is None:
+            known = ", ".join(catalog.ARCHITECTURES)
+            raise ValueError(f"gpu is {gpu}: workload {name} is no architecture; choose one of {known}, or leave gpu out")
+        try:
+            batch = int(given) if (given := values.get("batch")) is not None else None
+        except (TypeError, ValueError):
+            return values  # which is refused
+        times = {"compute_ms": architecture.step(str(gpu), batch)}
+        return values | times | ({"forward_share": forward} if (forward := architecture.forward) is not None else {})
+
     def idle(self) -> dict[str, str]:
-        found = {} if self.workload in WORKLOADS else {"batch": f"workload {self.workload} has no samples"}
+        found = {}
+        if self.workload not in WORKLOADS and self.gpu is None:
+            found["batch"] = f"workload {self.workload} has no samples"
+        if self.gpu is not None:
+            found["compute_ms"] = f"a step takes what it takes on gpu {self.gpu}; leave gpu out"
         if self.pipeline not in (*LAYERED, *OF_TORCH):
             found["forward_share"] = f"pipeline {self.pipeline} exchanges once, after both passes; set pipeline, too"
         if self.pipeline == ASYNCHRONOUS:

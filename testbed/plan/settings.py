@@ -21,7 +21,7 @@ from pydantic import (
 
 from inalab.hosts.plugins import is_file
 from inalab.hosts.training.pipeline import ASYNCHRONOUS, HSDP, OF_TORCH, PIPELINES
-from inalab.hosts.training.workloads import find
+from inalab.hosts.training.workloads import check_memory, find
 from inalab.schemes import registry
 from inalab.schemes.scheme import Admitted, Scheme
 from inalab.schemes.streaming import StreamSettings
@@ -311,10 +311,15 @@ class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSet
         except ValueError as error:
             raise SettingsError(str(error)) from None
 
-    def check_switches(self) -> None:
-        """Raise SettingsError for what can be computed, and switches do not hold."""
+    def check_emulated(self) -> None:
+        """Raise SettingsError for what can be computed, and switches or hosts do not hold."""
         if len(self.jobs) > MAX_JOBS:
             raise SettingsError(f"there are {len(self.jobs)} jobs: the switches hold {MAX_JOBS}")
+        try:
+            for job in self.each():
+                check_memory(job.workload)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
 
     def _check_job(self) -> None:
         scheme = self.of_scheme()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from inalab.testbed.simulator.steps import Steps
 from inalab.testbed.simulator.sums import Spans
 from inalab.testbed.simulator.traffic import Traffic, nobody_waits
 
@@ -24,13 +24,12 @@ Event = tuple[str, int]  # and the number of the sum, or of the segment
 class GlooRing:
     """One sum after another; see testbed.simulator.sums.Sums. A tensor has so many bytes."""
 
-    def __init__(self, traffic: Traffic, octets: int, compute: NDArray[np.float64]) -> None:
-        self.traffic, self.compute = traffic, compute
-        self.size, self.number = compute.shape
+    def __init__(self, traffic: Traffic, octets: int, steps: Steps) -> None:
+        self.traffic, self.steps, self.size = traffic, steps, steps.workers
         per_rank = max(SEGMENTS, -(-octets // (LONGEST * self.size)))
         self.turns = (self.size - 1) * per_rank  # of a phase
         self.segment = octets / (self.size * per_rank)
-        self.begun, self.ended = np.zeros_like(compute), np.zeros_like(compute)
+        self.begun = np.zeros_like(steps.ended)
         self.ranks = [Rank(self, rank) for rank in range(self.size)]
 
     def run(self) -> Spans:
@@ -39,7 +38,7 @@ class GlooRing:
             rank.go_on()
         self.traffic.run()
         nobody_waits([rank.rank for rank in self.ranks if rank.waits_for])
-        return self.begun, self.ended
+        return self.begun, self.steps.ended
 
 
 class Rank:
@@ -61,8 +60,9 @@ class Rank:
     def _live(self) -> Iterator[Event]:
         """Sum after sum; yields what it waits for."""
         ring, first = self.ring, 0
-        for number in range(ring.number):
-            ring.traffic.after(float(ring.compute[self.rank, number]), self._note, COMPUTED, number)
+        for number in range(ring.steps.sums):
+            (when,) = ring.steps.begin(self.rank)
+            ring.traffic.after(when - ring.traffic.now, self._note, COMPUTED, number)
             yield COMPUTED, number
             ring.begun[self.rank, number] = ring.traffic.now
             for _ in range(PHASES):
@@ -74,7 +74,7 @@ class Rank:
                     if segment < first + ring.turns:
                         self._begin(segment)
                 first += ring.turns
-            ring.ended[self.rank, number] = ring.traffic.now
+            ring.steps.ended[self.rank, number] = ring.traffic.now
 
     def _begin(self, segment: int) -> None:
         """Tell the left neighbour that this worker waits for its segment, and send the right one another if it waits."""

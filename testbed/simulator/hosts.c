@@ -55,26 +55,29 @@ static void set_timer(World *w, int32_t number, double now) {
     schedule(w, fmax(h->timer_at, now), number, TIMER);
 }
 
-/* A worker has its sum, and computes before the next one. */
+/* A worker has sums: perhaps the last of a step. */
 static void finish(World *w, int32_t number, double now) {
     Host *h = &w->hosts[number];
     Stream *s = stream_of(h);
-    Span *span = &w->spans[(int64_t)number * w->sums_count + h->sum];
-    span->ended = now;
-    span->waited = s->counters.waited;
-    span->results = s->counters.results;
-    span->retransmissions = s->counters.retransmissions;
+    for (int64_t i = 0; i < s->finished_count; i++) {
+        Span *span = &w->spans[(int64_t)number * w->sums_count + s->finished[i]];
+        span->ended = now;
+        span->waited = s->counters.waited;
+        span->results = s->counters.results;
+        span->retransmissions = s->counters.retransmissions;
+        if (++h->over % w->jobs[h->job].layers == 0)
+            w->stepped = number;
+    }
     s->finished_count = 0;
-    if (++h->sum < w->jobs[h->job].sums)
-        schedule(w, now + span[1].compute, number, BEGIN);
 }
 
 /* A worker comes to its next sum. */
 void begin_sum(World *w, int32_t number, double now) {
     Host *h = &w->hosts[number];
-    Transfer t = {.length = w->jobs[h->job].chunks, .floats = h->exponents};
+    const SimulatedJob *its = &w->jobs[h->job];
+    Transfer t = {.id = h->begun, .length = w->chunks[its->first_layer + h->begun % its->layers], .floats = h->exponents};
     now = fmax(now, h->busy);
-    w->spans[(int64_t)number * w->sums_count + h->sum].begun = now;
+    w->spans[(int64_t)number * w->sums_count + h->begun++].begun = now;
     if (h->switchml)
         switchml_start(h->switchml, &t, now);
     else

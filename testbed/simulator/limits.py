@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inalab.hosts.training.pipeline import BLOCKING
+from inalab.hosts.training.pipeline import BARRIER, BLOCKING, LAYERED
 from inalab.schemes.scheme import Scheme, Simulation
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
@@ -28,7 +28,8 @@ def check(settings: TrialSettings) -> None:
     each = settings.each()
     for job in each:
         scheme = job.of_scheme()
-        if scheme.simulated() is not Simulation.UPDATES and job.pipeline != BLOCKING:
+        pipelines = (BLOCKING,) if scheme.native else (BLOCKING, BARRIER) if scheme.by_priority else (BLOCKING, *LAYERED)
+        if scheme.simulated() is not Simulation.UPDATES and job.pipeline not in pipelines:
             raise SettingsError(
                 f"pipeline {job.pipeline} of scheme {scheme.name} is not simulated: set pipeline={BLOCKING}, or choose target "
                 "embedded"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from inalab.hosts.ethernet import bits_on_wire
-from inalab.hosts.training.layers import whole
+from inalab.hosts.training.layers import outline
 from inalab.hosts.training.pace import Pace
+from inalab.hosts.training.pipeline import LAYERED
 from inalab.hosts.training.workloads import Aggregation, find
 from inalab.schemes.scheme import Admitted, Conditions, Simulation
 from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.simulator.simulation import Job, Link, Network
+from inalab.testbed.simulator.steps import Steps
 from inalab.testbed.trial.configuration import QUEUE_DEPTH
 from inalab.topologies.plan import LinkPlan, NetworkPlan
 
@@ -20,10 +23,18 @@ UNLIMITED = 1e18  # bits a second: of links that have no rate
 BIT = 1e-6  # seconds that a bit takes at 1 Mbit/s
 
 
-def elements_of(settings: TrialSettings) -> int:
-    """Of a step's gradient."""
-    with torch.device("meta"):  # shapes alone: no memory, and no threads, which would not survive a fork
-        return sum(layer.elements for layer in whole(find(settings.workload).model()))
+def layers_of(settings: TrialSettings) -> list[tuple[int, float]]:
+    """Elements and share of the compute time of each layer whose gradient is summed by itself, front first."""
+    return outline(find(settings.workload), settings.pipeline in LAYERED)
+
+
+def steps_of(settings: TrialSettings, seed: int, workers: int, start: float) -> Steps:
+    """What a job's workers compute, from then on."""
+    compute = compute_times(settings, seed, workers)
+    if settings.pipeline not in LAYERED:
+        return Steps(compute, start)
+    forward, shares = settings.forward_share, [share for _, share in layers_of(settings)]
+    return Steps(compute, start, settings.pipeline, [forward * s for s in shares], [(1 - forward) * s for s in shares])
 
 
 def begins_at_zero(settings: TrialSettings) -> bool:
@@ -60,8 +71,8 @@ def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int)
     )  # fmt: skip
 
 
-def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.float64]) -> Job:
-    """A job whose packets are simulated: its workers, its servers, and how its switches are joined."""
+def job_of(plan: NetworkPlan, job: Admitted, elements: Sequence[int], steps: Steps) -> Job:
+    """A job whose packets are simulated: its workers, its servers, how its switches are joined, and the elements of its layers."""
     numbers = {name: number for number, name in enumerate(plan.switches)}
     links = {(link.lower, link.upper): link.number for link in plan.links}
     used = {plan.racks[host.rack].name for host in job.plan.everyone}
@@ -73,7 +84,8 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: int, compute: NDArray[np.
     places = [(f"tor{host.rack}", host.name) for host in job.plan.everyone]
     switches, hosts = [numbers[home] for home, _ in places], [links[name, home] for home, name in places]
     s, size = job.settings, job.plan.size
-    shape = switches[:size], hosts[:size], above, -(-elements // s.k), s.slots, compute, s.scaling is None, s.recovery == "ask"
+    chunks = [-(-n // s.k) for n in elements]
+    shape = switches[:size], hosts[:size], above, chunks, s.slots, steps, s.scaling is None, s.recovery == "ask"
     if job.scheme.simulated() is Simulation.POOL:
         return Job(*shape)
     servers = list(zip(switches[size:], hosts[size:], strict=True))

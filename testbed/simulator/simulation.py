@@ -22,6 +22,7 @@ from inalab.switches.atp import EVENTS as HAPPENINGS
 from inalab.switches.loss import Loss, link_seed, threshold
 from inalab.testbed.simulator.costs import Costs
 from inalab.testbed.simulator.library import SIMULATOR
+from inalab.testbed.simulator.steps import Steps
 
 IDEAL = Costs()
 MOST_EVENTS, AT_A_TIME = 300_000_000, 1_000_000
@@ -42,7 +43,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Job:
-    """Workers by rank, each with its switch and its link; sums of so many chunks, and seconds before each, by worker and sum.
+    """Workers by rank, each with its switch and its link; so many chunks of each layer, front first; and what workers compute.
 
     With servers, each with its switch and its link, it is ATP's, and its slots are its window; else it is SwitchML's.
     """
@@ -50,9 +51,9 @@ class Job:
     switches: Sequence[int]
     links: Sequence[int]
     above: dict[int, tuple[int, int]]  # by switch that has one: the next one on the way to the root, and the link to it
-    chunks: int
+    chunks: Sequence[int]
     slots: int
-    compute: NDArray[np.float64]
+    steps: Steps
     exponents: bool = True
     asks: bool = True
     servers: Sequence[tuple[int, int]] = ()
@@ -79,7 +80,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Summed:
-    """What became of a job, by worker and sum: times in seconds, and counts of its packets up to the sum's end."""
+    """What became of a job, by worker and sum (testbed.simulator.steps): seconds, and counts of its packets up to the sum's end."""
 
     begun: NDArray[np.float64]
     ended: NDArray[np.float64]
@@ -110,9 +111,17 @@ COUNTERS = ("sent", "results", "duplicates", "timeouts", "retransmissions", "que
 def simulate(network: Network, jobs: Sequence[Job], costs: Costs = IDEAL) -> Simulated:
     """Let all jobs sum until they are done. Raises ValueError for what cannot be."""
     world = build(network, jobs, costs)
-    events = 0
+    events, workers = 0, [(job, rank) for job in jobs for rank in range(len(job.switches))]
+    for worker, (job, rank) in enumerate(workers):
+        _come(world, worker, job.steps.begin(rank))
     while world.events.count and events < MOST_EVENTS:
         events = SIMULATOR.c.world_run(world, events + AT_A_TIME)  # in between, Python takes signals
+        if (worker := world.stepped) >= 0:
+            world.stepped = -1
+            job, rank = workers[worker]
+            steps = job.steps
+            steps.ended[rank] = _spans(world)["ended"][worker, : steps.sums]
+            _come(world, worker, steps.begin(rank))
     if events >= MOST_EVENTS:
         raise ValueError(
             f"a simulation of more than {MOST_EVENTS:,} events: choose fewer workers, steps or elements; or less loss, or longer "
@@ -126,15 +135,25 @@ def simulate(network: Network, jobs: Sequence[Job], costs: Costs = IDEAL) -> Sim
     )  # fmt: skip
 
 
+def _come(world: Any, worker: int, times: Sequence[float]) -> None:
+    """Have a worker come to its next sums."""
+    for when in times:
+        SIMULATOR.c.world_come(world, worker, when)
+
+
 def _summed(world: Any, number: int, job: Job) -> Summed:
     first, size = world.jobs[number].first, world.jobs[number].size
-    spans = values(world.spans, world.workers * world.sums_count).reshape(world.workers, -1)
-    its = spans[first : first + size, : job.compute.shape[1]]
+    its = _spans(world)[first : first + size, : job.steps.sums]
     hosts = [world.hosts[worker] for worker in range(first, first + size)]
     streams = [host.atp.stream if job.servers else host.switchml.stream for host in hosts]
     counted = {name: np.array([getattr(stream.counters, name) for stream in streams]) for name in COUNTERS}
     found = {name: its[name].copy() for name in ("begun", "ended", "waited", "results", "retransmissions")}
     return Summed(**found, counters=counted)
+
+
+def _spans(world: Any) -> NDArray[Any]:
+    """By worker and sum."""
+    return values(world.spans, world.workers * world.sums_count).reshape(world.workers, -1)
 
 
 def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
@@ -145,18 +164,20 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
     shape = sum(sizes), network.switches, sum(servers), len(network.links), len(jobs), sum(trees)
     world = ffi.gc(make.world_new(*shape), make.world_free)
     cells = [0 if job.servers else 2 * job.slots for job in jobs]
-    make.world_room(world, sum(cells), max(job.aggregators for job in jobs), max(job.compute.shape[1] for job in jobs))
+    layers = [job.steps.layers for job in jobs]
+    make.world_room(world, sum(cells), max(job.aggregators for job in jobs), max(job.steps.sums for job in jobs), sum(layers))
     world.costs.host, world.costs.batch, world.costs.switch_ = costs.host, costs.batch, costs.switch
     world.costs.delay, world.costs.naps = costs.delay, costs.naps
     chosen = network.loss or Loss()
     for name in ("good", "bad", "enter", "leave"):
         setattr(world, name, threshold(getattr(chosen, name)))
     _set_lines(world, network)
-    spans = values(world.spans, world.workers * world.sums_count).reshape(world.workers, -1)
+    chunks = [n + (1 if job.servers else 0) for job in jobs for n in reversed(job.chunks)]  # ATP's first one announces the sum
+    values(world.chunks, len(chunks))[:] = chunks
     for number, job in enumerate(jobs):
         its, first = world.jobs[number], sum(sizes[:number])
-        its.atp, its.slots, its.base, its.sums = bool(job.servers), job.slots, sum(cells[:number]), job.compute.shape[1]
-        its.chunks = job.chunks + (1 if job.servers else 0)  # ATP has one more, which announces the sum
+        its.atp, its.slots, its.base, its.sums = bool(job.servers), job.slots, sum(cells[:number]), job.steps.sums
+        its.first_layer, its.layers = sum(layers[:number]), layers[number]
         its.tree, its.first, its.size = sum(trees[:number]), first, sizes[number]
         its.first_server, its.servers = sum(servers[:number]), servers[number]
         for _, link in job.above.values():
@@ -165,11 +186,9 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
             _plant(world, its.tree, _tree_of(job, first, world.workers))
         for share in range(len(job.servers)):
             _serve(world, number, job, share)
-        spans["compute"][first : first + sizes[number], : its.sums] = job.compute
         how = (atp if job.servers else switchml).HOW["ask" if job.asks else "paper"]
         for worker in range(first, first + sizes[number]):
             make.world_worker(world, worker, number, how, CONTROLS.index(job.control), job.exponents)
-    make.world_begin(world)
     return world
 
 

@@ -16,8 +16,9 @@ from inalab.testbed.simulator import costs
 from inalab.testbed.simulator.flows import FairTraffic
 from inalab.testbed.simulator.gloo import GlooRing
 from inalab.testbed.simulator.mlfabric import ScheduledUpdates
-from inalab.testbed.simulator.plans import begins_at_zero, compute_times, elements_of, job_of, network_of
+from inalab.testbed.simulator.plans import begins_at_zero, job_of, layers_of, network_of, steps_of
 from inalab.testbed.simulator.simulation import Simulated, Summed, simulate
+from inalab.testbed.simulator.steps import Steps
 from inalab.testbed.simulator.sums import Sums
 from inalab.testbed.simulator.tcp import TcpTraffic
 from inalab.testbed.simulator.traffic import Traffic
@@ -32,25 +33,25 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
     """What testbed.trial.outcome returns, as far as it is computed: no processors, and of counters ATP's events."""
     plan = settings.plan()
     admitted, each = settings.admitted(plan), settings.each()
-    elements = [elements_of(own) for own in each]
-    times = [compute_times(own, seed, job.plan.size) for own, job in zip(each, admitted, strict=True)]
-    for start, its in zip(settings.starts(), times, strict=True):
-        its[:, 0] += start
+    layers = [[elements for elements, _ in layers_of(own)] for own in each]
+    steps = [steps_of(own, seed, job.plan.size, at) for own, job, at in zip(each, admitted, settings.starts(), strict=True)]
     runs = runs_of(settings, admitted)
     lost = numbered = dropped = 0
     switches: dict[str, Any] = {}
     if all(job.scheme.simulated().of_packets for job in admitted):
-        found = _packets(settings, seed, plan, admitted, elements, times, known)
+        found = _packets(settings, seed, plan, admitted, layers, steps, known)
         lost, numbered, dropped = found.lost, found.numbered, found.dropped
         if events := settings.running().events:
             switches = _counted(plan, events, found)
-        jobs = [_with_sums(*its) for its in zip(runs, elements, times, found.jobs, strict=True)]
+        jobs = [_with_sums(run, sum(its), own, of) for run, its, own, of in zip(runs, layers, steps, found.jobs, strict=True)]
     else:
         traffic = TcpTraffic(plan, known, seed) if known.over_tcp else FairTraffic(plan, known)
         if admitted[0].scheme.simulated() is Simulation.UPDATES:
-            jobs = [_with_updates(runs[0], traffic, admitted[0], elements[0], times[0], begins_at_zero(each[0]))]
+            own = sum(layers[0]), steps[0].compute, begins_at_zero(each[0])
+            jobs = [_with_updates(runs[0], traffic, admitted[0], *own)]
         else:
-            jobs = [_with_sums(runs[0], elements[0], times[0], _messages(traffic, admitted[0], elements[0], times[0]))]
+            summed = _messages(traffic, admitted[0], layers[0], steps[0])
+            jobs = [_with_sums(runs[0], sum(layers[0]), steps[0], summed)]
     metrics = together([job.metrics() for job in jobs]) | {
         "loss_achieved": lost / numbered if numbered else 0.0, "loss_packets": numbered,
         "queue_drops": dropped,
@@ -68,11 +69,11 @@ def compute(settings: TrialSettings, seed: int, known: costs.Known) -> dict[str,
 
 
 def _packets(
-    settings: TrialSettings, seed: int, plan: NetworkPlan, admitted: list[Admitted], elements: list[int],
-    times: list[NDArray[np.float64]], known: costs.Known,
+    settings: TrialSettings, seed: int, plan: NetworkPlan, admitted: list[Admitted], layers: list[list[int]], steps: list[Steps],
+    known: costs.Known,
 ) -> Simulated:  # fmt: skip
     network = network_of(settings, plan, seed, settings.running().bits_on_wire(settings.k))
-    jobs = [job_of(plan, *its) for its in zip(admitted, elements, times, strict=True)]
+    jobs = [job_of(plan, *its) for its in zip(admitted, layers, steps, strict=True)]
     return simulate(network, jobs, known.packets)
 
 
@@ -84,37 +85,43 @@ def _counted(plan: NetworkPlan, events: tuple[str, ...], found: Simulated) -> di
     }
 
 
-def _messages(traffic: Traffic, job: Admitted, elements: int, compute: NDArray[np.float64]) -> Summed:
+def _messages(traffic: Traffic, job: Admitted, layers: list[int], steps: Steps) -> Summed:
     """Sums by messages, one after the other."""
     if job.scheme.native:
-        begun, ended = GlooRing(traffic, ELEMENT * elements, compute).run()
+        begun, ended = GlooRing(traffic, ELEMENT * sum(layers), steps).run()
     else:
-        transfers = job.scheme.transfers(traffic.plan, job.settings, elements)
-        assert transfers is not None
-        begun, ended = Sums(traffic, transfers, compute).run()
-    none = np.zeros(compute.shape, np.int64)
-    return Summed(begun, ended, np.zeros(compute.shape), none, none, {})
+        transfers = [job.scheme.transfers(traffic.plan, job.settings, elements) for elements in layers]
+        begun, ended = Sums(traffic, [its for its in transfers if its is not None], steps).run()
+    none = np.zeros(begun.shape, np.int64)
+    return Summed(begun, ended, np.zeros(begun.shape), none, none, {})
 
 
-def _with_sums(run: JobRun, elements: int, compute: NDArray[np.float64], summed: Summed) -> JobRun:
+def _with_sums(run: JobRun, elements: int, steps: Steps, summed: Summed) -> JobRun:
     """The job with its workers' records (hosts.training.trainer) and counters. What only training tells is not there."""
-    waited, results = (np.diff(what, axis=1, prepend=0) for what in (summed.waited, summed.results))
-    trips = waited / np.maximum(results, 1)
     for rank in range(run.plan.size):
-        for step in range(run.settings.steps):
-            begun, ended = float(summed.begun[rank, step]), float(summed.ended[rank, step])
-            busy = float(compute[rank, step]) - (run.start if step == 0 else 0.0)
-            run.steps.append(
-                Step(
-                    number=step, rank=rank, begun=begun - busy, ended=ended, busy=busy, compute=busy, padding=0.0,
-                    tat=ended - begun, elements=elements, retransmissions=int(summed.retransmissions[rank, step]),
-                    rtt=float(trips[rank, step]),
-                )
-            )  # fmt: skip
+        run.steps += [_step(rank, number, elements, steps, summed) for number in range(steps.steps)]
         counted = {name: int(values[rank]) for name, values in summed.counters.items()}
-        run.done[rank] = Done(rank, "", Counters(**counted, waited=float(summed.waited[rank, -1])), [])
+        run.done[rank] = Done(rank, "", Counters(**counted, waited=float(summed.waited[rank].max())), [])
     run.steps.sort(key=lambda step: (step.number, step.rank))
     return run
+
+
+def _step(rank: int, number: int, elements: int, steps: Steps, summed: Summed) -> Step:
+    """A worker's step of that number, which has the sums of all layers."""
+    plan, its = steps.passes[rank][number], slice(number * steps.layers, (number + 1) * steps.layers)
+    begun, ended, busy = summed.begun[rank, its], summed.ended[rank, its], float(steps.compute[rank, number])
+    before = slice(max(its.start - steps.layers, 0), its.start)
+
+    def during(counts: NDArray[Any]) -> Any:
+        return counts[rank, its].max() - counts[rank, before].max(initial=0)
+
+    times = zip(plan.begins, plan.forward, begun[::-1].tolist(), ended[::-1].tolist(), strict=True)
+    return Step(
+        number=number, rank=rank, begun=plan.begun, ended=float(ended.max()), busy=busy, compute=busy, padding=0.0,
+        tat=float(ended.max() - begun[0]), elements=elements, retransmissions=int(summed.retransmissions[rank, its].max()),
+        rtt=float(during(summed.waited) / max(during(summed.results), 1)),
+        layers=[list(layer) for layer in times] if steps.layers > 1 else None,
+    )  # fmt: skip
 
 
 def _with_updates(

@@ -3,7 +3,7 @@
 
 World *world_new(int32_t workers, int32_t switches, int32_t servers, int32_t links, int32_t jobs, int32_t trees) {
     World *w = calloc(1, sizeof *w);
-    *w = (World){.workers = workers, .switches = switches, .servers = servers, .links = links, .jobs_count = jobs, .free = -1};
+    *w = (World){.workers = workers, .switches = switches, .servers = servers, .links = links, .jobs_count = jobs, .free = -1, .stepped = -1};
     w->trees_count = trees;
     int64_t nodes = (int64_t)workers + switches + servers;
     w->hosts = calloc(workers + servers, sizeof *w->hosts);
@@ -20,13 +20,14 @@ World *world_new(int32_t workers, int32_t switches, int32_t servers, int32_t lin
     return w;
 }
 
-void world_room(World *w, int32_t cells, int32_t aggregators, int32_t sums) {
+void world_room(World *w, int32_t cells, int32_t aggregators, int32_t sums, int32_t layers) {
     w->cells_count = cells;
     w->aggregators_count = aggregators;
     w->sums_count = sums;
     w->cells = calloc((int64_t)w->switches * cells + 1, sizeof *w->cells);
     w->aggregators = calloc((int64_t)w->switches * aggregators + 1, sizeof *w->aggregators);
     w->spans = calloc((int64_t)w->workers * sums + 1, sizeof *w->spans);
+    w->chunks = calloc(layers, sizeof *w->chunks);
     for (int64_t i = 0; i < (int64_t)w->switches * cells; i++)
         w->cells[i] = (Cell){.chunk = -1, .asker = -1};
 }
@@ -47,7 +48,7 @@ void world_free(World *w) {
         free(h->lengths);
     }
     void *held[] = {w->hosts, w->busy, w->lines, w->jobs, w->branches, w->children, w->cells, w->aggregators, w->happened, w->spans,
-                    w->packets, w->events.events, w};
+                    w->chunks, w->packets, w->events.events, w};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         free(held[i]);
 }
@@ -99,15 +100,14 @@ void world_server(World *w, int32_t number, int32_t job, int32_t rack) {
     h->server = atp_server_new(m, w->switches, rack, &statuses, results);
 }
 
-/* All workers come to their first sum, in time. */
-void world_begin(World *w) {
-    for (int32_t i = 0; i < w->workers; i++)
-        schedule(w, w->spans[(int64_t)i * w->sums_count].compute, i, BEGIN);
+/* A worker comes to its next sum at this time. */
+void world_come(World *w, int32_t worker, double when) {
+    schedule(w, when, worker, BEGIN);
 }
 
-/* Let everything happen, up to so many events in all; how many have. */
+/* Let everything happen until a worker waits for its next sums, up to so many events in all; how many have. */
 int64_t world_run(World *w, int64_t most) {
-    while (w->events.count && w->happenings < most) {
+    while (w->events.count && w->happenings < most && w->stepped < 0) {
         Event event = heap_pop(&w->events);
         int32_t number = event.what / 4;
         const Packet *p = event.what % 4 == PACKET ? &w->packets[number] : NULL;

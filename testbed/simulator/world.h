@@ -81,14 +81,14 @@ typedef struct {
     int32_t slots; /* of its pool, or its window */
     int32_t base;  /* of its cells in each switch */
     int32_t sums;
-    int64_t chunks; /* of a sum */
+    int32_t first_layer, layers; /* its layers, in the order of their sums */
     int32_t tree;  /* its first one; ATP has one a server */
     int32_t first, size; /* of its workers */
     int32_t first_server, servers; /* of its own */
 } SimulatedJob;
 
+/* A worker's sum. */
 typedef struct {
-    double compute; /* before it */
     double begun, ended, waited;
     int64_t results, retransmissions; /* of the worker, up to its end */
 } Span;
@@ -106,7 +106,7 @@ typedef struct {
     double busy;        /* until when its processor is */
     double timer_at;    /* when its timer rings */
     bool woken;         /* it is going to look at what has arrived */
-    int32_t sum;        /* under way, or next */
+    int32_t begun, over; /* sums that it has come to, and that it has */
     bool exponents;     /* chunks have some */
 } Host;
 
@@ -128,7 +128,9 @@ typedef struct {
     Cell *cells;      /* by switch */
     Aggregator *aggregators; /* by switch */
     int64_t *happened; /* by switch, job and enum atp_event */
+    int64_t *chunks;  /* of a sum, by layer of a job */
     Span *spans;      /* by worker and sum */
+    int32_t stepped;  /* the worker that has all sums of a step, and waits for its next ones; -1: none */
     Packet *packets;
     int64_t packets_room;
     int32_t free;     /* the first packet that is, -1: none */
@@ -137,9 +139,9 @@ typedef struct {
 } World;
 
 World *world_new(int32_t workers, int32_t switches, int32_t servers, int32_t links, int32_t jobs, int32_t trees);
-void world_room(World *, int32_t cells, int32_t aggregators, int32_t sums);
+void world_room(World *, int32_t cells, int32_t aggregators, int32_t sums, int32_t layers);
 void world_free(World *);
 void world_worker(World *, int32_t number, int32_t job, int32_t recovery, int32_t control, bool exponents);
 void world_server(World *, int32_t number, int32_t job, int32_t rack);
-void world_begin(World *);
+void world_come(World *, int32_t worker, double when);
 int64_t world_run(World *, int64_t most);

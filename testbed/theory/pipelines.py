@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from inalab.hosts.training.layers import layers_of, whole
+from inalab.hosts.training.layers import outline
 from inalab.hosts.training.pipeline import LAYERED, UNBOUNDED, Pass, ready, scheduled
 from inalab.hosts.training.workloads import find
 from inalab.testbed.plan.settings import TrialSettings
@@ -64,15 +64,11 @@ def period(
 
 def of_settings(settings: TrialSettings) -> tuple[list[float], list[float], list[float]]:
     """Seconds that each layer of a trial's workload computes forward and backward, and that its sum takes at least."""
-    workload = find(settings.workload)
-    model = workload.model()
-    layers = layers_of(workload, model) if settings.pipeline in LAYERED else whole(model)
+    layers = outline(find(settings.workload), settings.pipeline in LAYERED)
     compute, share, plan = settings.compute_ms / 1000, settings.forward_share, settings.changed(background=0.0).plan()
     scheme, own = settings.of_scheme(), settings.scheme_settings()
-    tensors = [layer.elements for layer in reversed(layers)]  # in the order of their sums
-    upto = [scheme.bound_of_step(plan, own, tensors[:n]) for n in range(len(tensors) + 1)]
-    takes = [after - before for before, after in pairwise(upto)]
-    return [share * compute * la.share for la in layers], [(1 - share) * compute * la.share for la in layers], takes[::-1]
+    takes = scheme.bounds_of_step(plan, own, [elements for elements, _ in reversed(layers)])  # in the order of their sums
+    return [share * compute * part for _, part in layers], [(1 - share) * compute * part for _, part in layers], takes[::-1]
 
 
 def bound(settings: TrialSettings) -> float:

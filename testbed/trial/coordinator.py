@@ -49,7 +49,7 @@ def start_trial(settings: TrialSettings, seed: int, target: Target, capture: Cap
     Whatever ends this process, the trial's processes and interfaces end with it.
     """
     settings.check()
-    settings.check_switches()
+    settings.check_emulated()
     for job in settings.each():
         preload(job.workload, job.pipeline)
 

@@ -14,6 +14,7 @@ from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_sett
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
 from inalab.testbed.simulator.flows import FairTraffic, max_min, shared_links
+from inalab.testbed.simulator.steps import Steps
 from inalab.testbed.simulator.sums import Sums
 from inalab.testbed.theory import bounds
 
@@ -78,9 +79,8 @@ def test_a_message_that_begins_later_has_its_share_from_then_on() -> None:
 
 def test_a_node_that_begins_late_holds_up_who_waits_for_it() -> None:
     net = traffic(3)
-    one = np.ones(1)
     transfers = Transfers(np.array([0, 1]), np.array([1, 2]), np.array([0, 1]), np.full(2, 1e6 / 8 / TCP_OVERHEAD), np.ones(2))
-    begun, ended = Sums(net, transfers, np.array([[0.5], [0.0], [0.0]]) * one).run()
+    begun, ended = Sums(net, [transfers], Steps(np.array([[0.5], [0.0], [0.0]]))).run()
     assert begun[:, 0] == pytest.approx([0.5, 0.0, 0.0]) and ended[:, 0] == pytest.approx([0.5, 0.6, 0.7])
 
 

@@ -12,8 +12,9 @@ from inalab.switches.loss import Loss
 from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
-from inalab.testbed.simulator.plans import elements_of, network_of
+from inalab.testbed.simulator.plans import layers_of, network_of
 from inalab.testbed.simulator.simulation import DOWN, UP, Job, Link, Network, Simulated, simulate
+from inalab.testbed.simulator.steps import Steps
 from inalab.testbed.theory import bounds
 from inalab.testbed.trial.configuration import commands_for
 from tests.replay import DELAY, replay
@@ -38,7 +39,7 @@ def network(
         times = compute[len(jobs)] if compute.ndim == 3 else compute
         jobs.append(
             Job(
-                places, own_links, above, chunks, slots, times[: len(places)], servers=own_servers, aggregators=aggregators,
+                places, own_links, above, [chunks], slots, Steps(times[: len(places)]), servers=own_servers, aggregators=aggregators,
                 **own,  # type: ignore[arg-type]
             )
         )  # fmt: skip
@@ -135,7 +136,7 @@ def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(chan
     whole = trial(**changes)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
     found = computed_trial(whole, 1, known)
-    replayed = replay(whole, elements_of(whole))
+    replayed = replay(whole, sum(n for n, _ in layers_of(whole)))
     assert found["metrics"]["tat_median"] == pytest.approx(replayed.tat, rel=near)
     if not whole.loss and "aggregators" not in changes:
         assert sum(worker["counters"]["retransmissions"] for worker in found["workers"]) == replayed.retransmissions == 0

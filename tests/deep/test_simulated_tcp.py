@@ -13,6 +13,7 @@ from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.simulator import costs, tcp
 from inalab.testbed.simulator.gloo import GlooRing
 from inalab.testbed.simulator.plans import compute_times
+from inalab.testbed.simulator.steps import Steps
 from inalab.testbed.simulator.sums import Sums
 from inalab.testbed.simulator.tcp import TcpTraffic
 from inalab.testbed.simulator.traffic import Traffic
@@ -99,7 +100,7 @@ def test_windows_follow_from_the_seed() -> None:
 
 def test_gloo_takes_a_ring_and_what_asking_for_segments_costs() -> None:
     octets = 480_000
-    begun, ended = GlooRing(TcpTraffic(plan_of(4, scheme="gloo"), known(), 1), octets, np.full((4, 3), 0.01)).run()
+    begun, ended = GlooRing(TcpTraffic(plan_of(4, scheme="gloo"), known(), 1), octets, Steps(np.full((4, 3), 0.01))).run()
     ring = 2 * 3 / 4 * octets / SEGMENT * TIME
     assert np.all(ended - begun < 1.2 * ring) and np.all(ended - begun > ring)
 
@@ -113,10 +114,10 @@ def computed(kind: type[TcpTraffic] | type[TcpTwin], changes: dict[str, Any], se
         steps = Updates(traffic, job, elements, compute, getattr(job.settings, "staleness", None)).run(False)
         return np.array([[(s.begun, s.applied, s.ended) for s in own] for own in steps])
     if settings.scheme == "gloo":
-        return np.array(GlooRing(traffic, 4 * elements, compute).run())
+        return np.array(GlooRing(traffic, 4 * elements, Steps(compute)).run())
     transfers = job.scheme.transfers(plan, job.settings, elements)
     assert transfers is not None
-    return np.array(Sums(traffic, transfers, compute).run())
+    return np.array(Sums(traffic, [transfers], Steps(compute)).run())
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -141,9 +142,9 @@ def test_the_twin_has_the_same_times_where_packets_need_more_room() -> None:
     transfers, compute = job.scheme.transfers(plan, job.settings, 240_000), compute_times(settings, 3, 24)
     assert transfers is not None
     ours = TcpTraffic(plan, its, 3)
-    found = np.array(Sums(ours, transfers, compute).run())
+    found = np.array(Sums(ours, [transfers], Steps(compute)).run())
     assert ours._wires.segments_room > 4096 and ours._wires.crossings.count == 0
-    assert found == pytest.approx(np.array(Sums(TcpTwin(plan, its, 3), transfers, compute).run()), rel=1e-9)
+    assert found == pytest.approx(np.array(Sums(TcpTwin(plan, its, 3), [transfers], Steps(compute)).run()), rel=1e-9)
 
 
 def test_a_simulation_of_too_many_segments_ends(monkeypatch: pytest.MonkeyPatch) -> None:

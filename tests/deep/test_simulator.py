@@ -12,8 +12,9 @@ from inalab.testbed.plan.settings import TrialSettings, make_settings
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.costs import Costs, Known
 from inalab.testbed.simulator.library import SIMULATOR
-from inalab.testbed.simulator.plans import elements_of
+from inalab.testbed.simulator.plans import layers_of
 from inalab.testbed.simulator.simulation import IDEAL, Job, Link, Network, simulate
+from inalab.testbed.simulator.steps import Steps
 from inalab.testbed.theory import bounds
 from tests.replay import DELAY, replay
 
@@ -31,7 +32,7 @@ def racks(
     compute = np.zeros((size, 1)) + np.reshape(begun, (-1, 1))
     above = {rack: (number, size + rack) for rack in range(number)} if number > 1 else {}
     places = [worker // workers for worker in range(size)]
-    job = Job(places, list(range(size)), above, chunks, slots, compute, exponents=False)
+    job = Job(places, list(range(size)), above, [chunks], slots, Steps(compute), exponents=False)
     return simulate(network, [job], costs).jobs[0].ended[:, 0]
 
 
@@ -77,7 +78,7 @@ def test_three_levels_add_as_much_again() -> None:
     chunks, workers = 2000, 16
     network = Network([Link(TIME)] * (workers + 4 + 2), 7)  # four racks in two pods below one core
     above = {rack: (4 + rack // 2, workers + rack) for rack in range(4)} | {4 + pod: (6, workers + 4 + pod) for pod in range(2)}
-    job = Job([w // 4 for w in range(workers)], list(range(workers)), above, chunks, 64, np.zeros((workers, 1)), False)
+    job = Job([w // 4 for w in range(workers)], list(range(workers)), above, [chunks], 64, Steps(np.zeros((workers, 1))), False)
     ended = simulate(network, [job]).jobs[0].ended[:, 0]
     assert ended == pytest.approx(np.full(workers, (chunks - 1) * TIME + 6 * TIME), rel=1e-9)
 
@@ -87,7 +88,7 @@ def test_jobs_share_uplinks() -> None:
     network = Network([Link(TIME)] * 10, 3)
     above = {0: (2, 8), 1: (2, 9)}
     jobs = [
-        Job([0, 0, 1, 1], range(4 * j, 4 * j + 4), above, packets, 64, np.zeros((4, 1)), exponents=False) for j in range(2)
+        Job([0, 0, 1, 1], range(4 * j, 4 * j + 4), above, [packets], 64, Steps(np.zeros((4, 1))), exponents=False) for j in range(2)
     ]  # fmt: skip
     for job in simulate(network, jobs).jobs:
         assert job.ended == pytest.approx(np.full((4, 1), 2 * packets * TIME), rel=1e-2)
@@ -156,5 +157,5 @@ def test_the_real_workers_and_the_real_program_take_as_long_in_virtual_time(chan
     whole = make_settings(TrialSettings, {"steps": 2, "compute_ms": 1, "workload": "digits-mlp"} | changes)
     known = Known(Costs(delay=DELAY, naps=True), 0.0, "as in tests.replay")
     found = computed_trial(whole, 1, known)["metrics"]["tat_median"]
-    (tats,) = replay(whole, elements_of(whole)).tats
+    (tats,) = replay(whole, sum(n for n, _ in layers_of(whole))).tats
     assert found == pytest.approx(statistics.median(tats), rel=0.12 if whole.loss else 0.001)

@@ -247,7 +247,7 @@ def test_impossible_jobs_are_one_sentence(values: dict[str, str], sentence: str)
     with pytest.raises(SettingsError, match=sentence):
         settings = make_settings(TrialSettings, values)
         settings.check()
-        settings.check_switches()
+        settings.check_emulated()
 
 
 def test_metrics_of_jobs_together() -> None:

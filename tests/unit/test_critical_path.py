@@ -84,8 +84,8 @@ def test_a_stream_of_tensors_pays_for_one_window_of_exponents() -> None:
     scheme, plan = registry.find("switchml"), NetworkPlan(Racks(1, 4, 10.0, None))
     own = scheme.Settings(k=64, slots=64)
     chunk, bare = scheme.bits_on_wire(64) / 10e6, scheme.bits_on_wire(1) / 10e6
-    assert scheme.bound_of_step(plan, own, [6400] * 4) == pytest.approx(400 * chunk + (64 + 3) * bare)
-    assert scheme.bound_of_step(plan, own, [6400]) == pytest.approx(scheme.bound(plan, own, 6400))
-    assert scheme.bound_of_step(plan, own, []) == 0
+    assert sum(scheme.bounds_of_step(plan, own, [6400] * 4)) == pytest.approx(400 * chunk + (64 + 3) * bare)
+    assert scheme.bounds_of_step(plan, own, [6400]) == pytest.approx([scheme.bound(plan, own, 6400)])
+    assert scheme.bounds_of_step(plan, own, []) == []
     fixed = scheme.Settings(k=64, slots=64, scaling=1e6)
-    assert scheme.bound_of_step(plan, fixed, [6400] * 4) == pytest.approx(4 * scheme.bound(plan, fixed, 6400))
+    assert sum(scheme.bounds_of_step(plan, fixed, [6400] * 4)) == pytest.approx(4 * scheme.bound(plan, fixed, 6400))
