@@ -118,7 +118,7 @@ static void receive(RoceAdapter *a, int32_t descriptor, double now) {
         for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c))
             if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS)
                 marked = (*(uint8_t *)CMSG_DATA(c) & 3) == CONGESTION_EXPERIENCED;
-        adapter_received(a, packets[i], header->msg_flags & MSG_TRUNC ? 0 : messages[i].msg_len, marked, now);
+        adapter_received(a, packets[i], header->msg_flags & MSG_TRUNC ? 0 : messages[i].msg_len, OWN_IDENTIFICATION, marked, now);
     }
 }
 

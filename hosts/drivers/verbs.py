@@ -63,14 +63,14 @@ def missing() -> str:
     if not loaded:
         return "roce=kernel needs Linux's Soft-RoCE, and this kernel has no module rdma_rxe: run on one that has, or leave roce out"
     try:
-        _verbs()
+        pyverbs()
     except VerbsError as error:
         return str(error)
     return ""
 
 
 @cache
-def _verbs() -> Any:
+def pyverbs() -> Any:
     """Debian's pyverbs."""
     if SYSTEM not in sys.path:
         sys.path.append(SYSTEM)
@@ -129,6 +129,19 @@ class KernelDevice:
         raise VerbsError(f"roce=kernel: device {self.name} has no RoCE v2 address for {self.ip}")
 
 
+def connection(gid: int, other: str, payload: int, remote: int) -> Any:
+    """What connects a queue pair: the index of its device's address, the other end's address and number, bytes of a packet."""
+    verbs = pyverbs()
+    route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(_gid(other)), sgid_index=gid)
+    attributes = verbs.qp.QPAttr(port_num=1)
+    attributes.qp_access_flags = verbs.enums.IBV_ACCESS_REMOTE_WRITE
+    attributes.path_mtu = MTU[payload]
+    attributes.dest_qp_num = remote
+    attributes.rq_psn = attributes.sq_psn = 0
+    attributes.ah_attr = verbs.addr.AHAttr(gr=route, is_global=1, port_num=1)
+    return attributes
+
+
 def _metric(ip: str) -> int:
     """Of the route from an address."""
     return 1 + int.from_bytes(socket.inet_aton(ip)[2:], "big")
@@ -170,7 +183,7 @@ class VerbsEndpoint:
     """A hosts.drivers.driver.Endpoint."""
 
     def __init__(self, device: KernelDevice, core: Messages, receive_rows: int) -> None:
-        verbs = _verbs()
+        verbs = pyverbs()
         self.core, self.enums = core, verbs.enums
         self.receiver = Datagrams(receive_rows, core.sender.record)
         self.interrupted, self.come = False, list[tuple[int, ...]]()
@@ -190,34 +203,27 @@ class VerbsEndpoint:
 
     def _queue_pair(self, rows: int) -> Any:
         """An unreliable connection."""
-        verbs = _verbs()
+        verbs = pyverbs()
         capacity = verbs.qp.QPCap(max_send_wr=rows, max_recv_wr=rows, max_send_sge=1, max_recv_sge=1)
         ends = {"scq": self.completions, "rcq": self.completions}
         return verbs.qp.QP(self.domain, verbs.qp.QPInitAttr(qp_type=self.enums.IBV_QPT_UC, cap=capacity, **ends))
 
     def _begin(self, pair: int) -> None:
         """Have a queue pair send and receive, from its beginning if it did before."""
-        verbs, enums, qp = _verbs(), self.enums, self.queue_pairs[pair]
+        verbs, enums, qp = pyverbs(), self.enums, self.queue_pairs[pair]
         if qp.qp_state != enums.IBV_QPS_RESET:
             qp.modify(verbs.qp.QPAttr(qp_state=enums.IBV_QPS_RESET), enums.IBV_QP_STATE)
-        route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(_gid(self.core.ends[1][0])), sgid_index=self.gid)
-        attributes = verbs.qp.QPAttr(port_num=1)
-        attributes.qp_access_flags = enums.IBV_ACCESS_REMOTE_WRITE
-        attributes.path_mtu = MTU[self.core.payload]
-        attributes.dest_qp_num = self.core.remotes[pair]
-        attributes.rq_psn = attributes.sq_psn = 0
-        attributes.ah_attr = verbs.addr.AHAttr(gr=route, is_global=1, port_num=1)
-        qp.to_rts(attributes)
+        qp.to_rts(connection(self.gid, self.core.ends[1][0], self.core.payload, self.core.remotes[pair]))
         for _ in range(len(self.receiver)):
             qp.post_recv(self._awaited())
 
     def _awaited(self) -> Any:
         """What takes the immediate of a write. pyverbs wants memory with it, which no write uses."""
-        verbs = _verbs()
+        verbs = pyverbs()
         return verbs.wr.RecvWR(num_sge=1, sg=[verbs.wr.SGE(self.core.sender.base, 0, self.packets.lkey)])
 
     def send(self, rows: NDArray[np.intp], length: int | None = None, give_up_at: float | None = None, peer: int = 0) -> int:
-        verbs, enums, sender = _verbs(), self.enums, self.core.sender
+        verbs, enums, sender = pyverbs(), self.enums, self.core.sender
         for row in map(int, rows):
             work = sender.data[row]["work"]
             if work["anew"]:  # rxe of Linux 6.1 takes nothing more after the first packets of a write whose last one is lost

@@ -12,7 +12,7 @@ from inalab.hosts.drivers.virtual_connections import VirtualConnection
 from inalab.hosts.drivers.virtual_time import FOR_EVER
 from inalab.hosts.roce.meeting import Hello, await_ready, exchange, first_psn
 from inalab.hosts.roce.settings import SIZES, QueuePairs
-from inalab.hosts.roce.wire import UDP_PORT, address
+from inalab.hosts.roce.wire import OWN_IDENTIFICATION, UDP_PORT, address
 from inalab.hosts.tcp.connection import Connection, Meeting, Segments
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class VirtualAdapter:
 
     def arrive(self, packet: bytes, marked: bool) -> None:
         """A packet has come for one of the pairs."""
-        library().adapter_received(self.core, packet, len(packet), marked, self.time.now)
+        library().adapter_received(self.core, packet, len(packet), OWN_IDENTIFICATION, marked, self.time.now)
         self.pump()
 
     def pump(self) -> None:

@@ -56,7 +56,9 @@ typedef struct {
     RoceDropped dropped;
 } RoceEndpoint;
 
-uint32_t roce_icrc(uint32_t source, uint32_t destination, uint16_t source_port, uint16_t port, const uint8_t *packet, int32_t length);
+uint32_t roce_icrc(
+    uint32_t source, uint32_t destination, uint16_t identification, uint16_t source_port, uint16_t port, const uint8_t *packet,
+    int32_t length);
 int roce_write(
     RoceEndpoint *, int32_t pair, const uint8_t *payload, int32_t bytes, uint64_t address, uint32_t key, uint32_t immediate,
     const Datagrams *packets, int64_t row, uint32_t *lengths);

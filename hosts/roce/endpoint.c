@@ -6,7 +6,7 @@
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
 static void put_icrc(const RoceEndpoint *e, uint8_t *packet, int32_t length) {
-    uint32_t icrc = roce_icrc(e->source, e->destination, e->source_port, e->port, packet, length);
+    uint32_t icrc = roce_icrc(e->source, e->destination, OWN_IDENTIFICATION, e->source_port, e->port, packet, length);
     memcpy(packet + length - ROCE_ICRC_BYTES, &icrc, sizeof icrc); /* lowest byte first */
 }
 
@@ -77,7 +77,7 @@ bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, Roce
         e->dropped.malformed++;
         return false;
     }
-    if (!roce_whole(e->destination, e->source, e->port, e->source_port, packet, length)) {
+    if (!roce_whole(e->destination, e->source, OWN_IDENTIFICATION, e->port, e->source_port, packet, length)) {
         e->dropped.icrc++;
         return false;
     }

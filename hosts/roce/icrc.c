@@ -38,9 +38,11 @@ static uint32_t crc32_of(uint32_t crc, const uint8_t *data, int64_t length) {
     return crc;
 }
 
-/* Of a datagram's payload without its last four bytes, which are for the result. IP's header has no options and the identification 0,
-   and forbids fragments. Addresses are in the network's byte order. */
-uint32_t roce_icrc(uint32_t source, uint32_t destination, uint16_t source_port, uint16_t port, const uint8_t *packet, int32_t length) {
+/* Of a datagram's payload without its last four bytes, which are for the result. IP's header has no options and forbids fragments.
+   Its identification counts. Addresses are in the network's byte order. */
+uint32_t roce_icrc(
+    uint32_t source, uint32_t destination, uint16_t identification, uint16_t source_port, uint16_t port, const uint8_t *packet,
+    int32_t length) {
     struct __attribute__((packed)) {
         uint8_t ones[8], version, tos;
         uint16_t length, identification, fragment;
@@ -53,7 +55,7 @@ uint32_t roce_icrc(uint32_t source, uint32_t destination, uint16_t source_port, 
     memset(&start, 0xff, sizeof start);
     start.version = VERSION_AND_LENGTH;
     start.length = big_short(20 + 8 + length);
-    start.identification = 0;
+    start.identification = big_short(identification);
     start.fragment = big_short(DONT_FRAGMENT);
     start.protocol = UDP;
     start.source = source;

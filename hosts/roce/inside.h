@@ -15,10 +15,11 @@
 #define NEVER_DUE 1e300    /* seconds */
 
 static inline bool roce_whole(
-    uint32_t source, uint32_t destination, uint16_t source_port, uint16_t port, const uint8_t *packet, uint32_t length) {
+    uint32_t source, uint32_t destination, uint16_t identification, uint16_t source_port, uint16_t port, const uint8_t *packet,
+    uint32_t length) {
     uint32_t icrc;
     memcpy(&icrc, packet + length - ROCE_ICRC_BYTES, sizeof icrc); /* lowest byte first */
-    return icrc == roce_icrc(source, destination, source_port, port, packet, length);
+    return icrc == roce_icrc(source, destination, identification, source_port, port, packet, length);
 }
 
 /* Bytes into or out of a ring of RC_BUFFER, from a place on that is counted from its first byte. */

@@ -13,7 +13,7 @@ int64_t rc_number(uint32_t psn, uint32_t first, int64_t near) {
 /* Close a packet that ends there; its length. */
 int32_t rc_seal(const RoceReliable *q, uint8_t *packet, uint8_t *end) {
     int32_t length = end + ROCE_ICRC_BYTES - packet;
-    uint32_t icrc = roce_icrc(q->source, q->destination, q->source_port, ROCE_PORT, packet, length);
+    uint32_t icrc = roce_icrc(q->source, q->destination, OWN_IDENTIFICATION, q->source_port, ROCE_PORT, packet, length);
     memcpy(end, &icrc, sizeof icrc);
     return length;
 }
@@ -66,8 +66,8 @@ void adapter_connect(
     dcqcn_init(&q->rate, &a->settings, now);
 }
 
-/* Take in a datagram. `marked`: a queue on its way was deep. */
-void adapter_received(RoceAdapter *a, const uint8_t *packet, uint32_t length, bool marked, double now) {
+/* Take in a datagram of an IPv4 packet with this identification. `marked`: a queue on its way was deep. */
+void adapter_received(RoceAdapter *a, const uint8_t *packet, uint32_t length, uint16_t identification, bool marked, double now) {
     const RoceBth *bth = (const RoceBth *)packet;
     if (length < sizeof *bth + ROCE_ICRC_BYTES || length > RC_PACKET || length % 4 || bth->flags & 0x0f ||
         (big_short(bth->partition) & WHOLE) != WHOLE) {
@@ -80,7 +80,7 @@ void adapter_received(RoceAdapter *a, const uint8_t *packet, uint32_t length, bo
         return;
     }
     RoceReliable *q = &a->pairs[pair];
-    if (!roce_whole(q->destination, q->source, q->remote_port, ROCE_PORT, packet, length)) {
+    if (!roce_whole(q->destination, q->source, identification, q->remote_port, ROCE_PORT, packet, length)) {
         a->dropped.icrc++;
         return;
     }

@@ -116,7 +116,7 @@ void adapter_free(RoceAdapter *);
 void adapter_connect(
     RoceAdapter *, int32_t pair, uint32_t source, uint32_t destination, uint16_t source_port, uint16_t remote_port,
     uint32_t remote, uint32_t first_psn, uint32_t expected_psn, double now);
-void adapter_received(RoceAdapter *, const uint8_t *packet, uint32_t length, bool marked, double now);
+void adapter_received(RoceAdapter *, const uint8_t *packet, uint32_t length, uint16_t identification, bool marked, double now);
 RoceLeaving adapter_next(RoceAdapter *, uint8_t *packet, double now);
 void adapter_expired(RoceAdapter *, double now);
 double adapter_due(const RoceAdapter *, double now);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 enum roce_port { ROCE_PORT = 4791 };
+enum roce_identification { OWN_IDENTIFICATION = 0 }; /* of the IPv4 packets that these ends send; others may send any */
 
 enum roce_opcode {
     RC_SEND_FIRST = 0x00,

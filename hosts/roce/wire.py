@@ -10,6 +10,7 @@ from inalab.hosts import ethernet
 from inalab.hosts.cores import enum, packed, values_type
 
 UDP_PORT = enum("roce_port")["ROCE_PORT"]
+OWN_IDENTIFICATION = enum("roce_identification")["OWN_IDENTIFICATION"]  # of IPv4
 
 OPCODES = enum("roce_opcode")
 BTH, RETH = packed("RoceBth"), packed("RoceReth")

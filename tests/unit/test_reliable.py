@@ -92,8 +92,8 @@ class Pair:
                 _, _, end, copy, marked = heapq.heappop(self.coming)
                 self.arrive(end, copy, marked)
 
-    def arrive(self, end: int, packet: bytes, marked: bool = False) -> None:
-        library().adapter_received(self.ends[end], packet, len(packet), marked, self.now)
+    def arrive(self, end: int, packet: bytes, marked: bool = False, identification: int = 0) -> None:
+        library().adapter_received(self.ends[end], packet, len(packet), identification, marked, self.now)
 
     def take(self, end: int) -> None:
         into = ffi.new("uint8_t[]", MOST)
@@ -107,15 +107,15 @@ class Pair:
         return [packet[12] for _, whose, packet in self.sent if whose == end and packet[0] == OPCODES["RC_ACKNOWLEDGE"]]
 
 
-def framed(packet: bytes, end: int = 0) -> bytes:
+def framed(packet: bytes, end: int = 0, identification: int = 0) -> bytes:
     source, destination = (A, B) if end == 0 else (B, A)
-    ip = IP(src=source.ip, dst=destination.ip, id=0, flags="DF")
+    ip = IP(src=source.ip, dst=destination.ip, id=identification, flags="DF")
     return bytes(Ether(src=source.mac, dst=destination.mac) / ip / UDP(sport=PORTS[end], dport=PORT, chksum=0) / Raw(packet))
 
 
-def sealed(packet: bytes, end: int = 0) -> bytes:
+def sealed(packet: bytes, end: int = 0, identification: int = 0) -> bytes:
     """With the ICRC that it should have."""
-    return packet[:-4] + icrc(framed(packet, end)[14:]).to_bytes(4, "little")
+    return packet[:-4] + icrc(framed(packet, end, identification)[14:]).to_bytes(4, "little")
 
 
 def text(size: int, seed: int = 0) -> bytes:
@@ -148,6 +148,20 @@ def test_the_icrc_is_scapys() -> None:
         bth.icrc = None
         built = bytes(Ether() / ip / UDP(sport=PORTS[end], dport=PORT, chksum=0) / bth)
         assert built[-4:] == packet[-4:]
+
+
+def test_the_icrc_covers_the_identification_of_ipv4() -> None:
+    """Which others number, as Linux's Soft-RoCE does, and our ends do not."""
+    pair = Pair(GO_BACK_N, lambda n, packet: [])
+    pair.post(b"text")
+    pair.run(0.01)
+    made = sealed(pair.sent[0][2], identification=0x1234)
+    for identification in (0, 0x3412):
+        pair.arrive(1, made, identification=identification)
+    assert (pair.ends[1].dropped.icrc, pair.q[1].came) == (2, 0)
+    pair.arrive(1, made, identification=0x1234)
+    pair.take(1)
+    assert pair.came[1] == b"text"
 
 
 @pytest.mark.parametrize(
