@@ -100,17 +100,18 @@ class Simulation(Enum):
 
     NONE         not at all
     POOL         packet by packet, with SwitchML's cores, and switches that have a pool of slots
+    QUEUE_PAIRS  likewise, over RoCE, in messages of several packets
     AGGREGATORS  packet by packet, with ATP's cores, and switches that have aggregators
     MESSAGES     by the messages of `transfers`
     UPDATES      update by update
     """
 
-    NONE, POOL, AGGREGATORS, MESSAGES, UPDATES = range(5)
+    NONE, POOL, QUEUE_PAIRS, AGGREGATORS, MESSAGES, UPDATES = range(6)
 
     @property
     def of_packets(self) -> bool:
         """Whether it is packet by packet."""
-        return self in (Simulation.POOL, Simulation.AGGREGATORS)
+        return self in (Simulation.POOL, Simulation.QUEUE_PAIRS, Simulation.AGGREGATORS)
 
 
 class Scheme:

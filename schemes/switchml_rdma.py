@@ -85,7 +85,7 @@ class SwitchMLRdmaScheme(over_udp.SwitchMLScheme):
     Settings = Settings
     operations = (Operation.SUM,)
     program = P4 / "switchml_rdma.p4"
-    simulation = Simulation.NONE
+    simulation, unsimulated = Simulation.QUEUE_PAIRS, ("roce",)
     header, short = roce.message_bytes(SHORT, SHORT), roce.message_bits_on_wire(SHORT, SHORT)
     smallest = 2.0**-62
     copies = "roce_sender.sent"

@@ -63,3 +63,6 @@ int roce_write(
     RoceEndpoint *, int32_t pair, const uint8_t *payload, int32_t bytes, uint64_t address, uint32_t key, uint32_t immediate,
     const Datagrams *packets, int64_t row, uint32_t *lengths);
 bool roce_received(RoceEndpoint *, const uint8_t *packet, uint32_t length, RoceCompletion *);
+bool roce_follows(RoceQueuePair *, bool first, uint32_t psn);
+void roce_taken(RoceQueuePair *, bool last, uint32_t psn);
+uint32_t roce_next(RoceQueuePair *);

@@ -10,6 +10,13 @@ static void put_icrc(const RoceEndpoint *e, uint8_t *packet, int32_t length) {
     memcpy(packet + length - ROCE_ICRC_BYTES, &icrc, sizeof icrc); /* lowest byte first */
 }
 
+/* The number of the next packet sent. */
+uint32_t roce_next(RoceQueuePair *q) {
+    uint32_t psn = q->psn;
+    q->psn = (psn + 1) & NUMBERS;
+    return psn;
+}
+
 /* Write so many bytes, a multiple of four, to the other end's memory: a message in rows of `packets` from `row` on, whose lengths are
    noted. Returns how many rows. */
 int roce_write(
@@ -23,7 +30,7 @@ int roce_write(
         uint8_t *packet = datagram(packets, row + count), *end = packet;
         *(RoceBth *)end = (RoceBth){
             .opcode = first ? last ? UC_WRITE_ONLY_IMMEDIATE : UC_WRITE_FIRST : last ? UC_WRITE_LAST_IMMEDIATE : UC_WRITE_MIDDLE,
-            .partition = big_short(PARTITION), .queue_pair = big(q->remote), .psn = big(q->psn),
+            .partition = big_short(PARTITION), .queue_pair = big(q->remote), .psn = big(roce_next(q)),
         };
         end += sizeof(RoceBth);
         if (first) {
@@ -38,7 +45,6 @@ int roce_write(
         memcpy(end, payload + done, here);
         lengths[row + count] = end + here + ROCE_ICRC_BYTES - packet;
         put_icrc(e, packet, lengths[row + count]);
-        q->psn = (q->psn + 1) & NUMBERS;
         done += here;
     }
     return count;
@@ -60,9 +66,27 @@ uint8_t *roce_place(const RoceRegion *regions, int32_t count, RoceDropped *dropp
     return NULL;
 }
 
-/* Take in a datagram; whether it is the last packet of a message that has come whole. What does not follow the packet before it costs
-   the message. The next one may begin with any number that is ahead: paths may reorder packets here, and what is older is not to be
-   written again (InfiniBand, whose paths do not, takes any). */
+/* Whether a packet is one that may come now. What does not follow the packet before it costs the message. The next one may begin with
+   any number that is ahead: paths may reorder packets here, and what is older is not to be written again (InfiniBand, whose paths do
+   not, takes any). */
+bool roce_follows(RoceQueuePair *q, bool first, uint32_t psn) {
+    if ((first || q->under_way) && q->heard && ((psn - q->newest - 1) & NUMBERS) > NUMBERS / 2)
+        return false; /* it is older */
+    if (first || (q->under_way && psn == q->expected))
+        return true;
+    q->under_way = false;
+    return false;
+}
+
+/* It has been taken in. */
+void roce_taken(RoceQueuePair *q, bool last, uint32_t psn) {
+    q->newest = psn;
+    q->heard = true;
+    q->expected = (psn + 1) & NUMBERS;
+    q->under_way = !last;
+}
+
+/* Take in a datagram; whether it is the last packet of a message that has come whole. */
 bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, RoceCompletion *complete) {
     const RoceBth *bth = (const RoceBth *)packet;
     if (length < sizeof *bth + ROCE_ICRC_BYTES || length % 4) {
@@ -89,8 +113,8 @@ bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, Roce
     RoceQueuePair *q = &e->pairs[pair];
     int64_t payload = length - headers;
     const uint8_t *behind = packet + sizeof *bth;
-    if ((first || q->under_way) && q->heard && ((psn - q->newest - 1) & NUMBERS) > NUMBERS / 2) {
-        e->dropped.sequence++; /* it is older */
+    if (!roce_follows(q, first, psn)) {
+        e->dropped.sequence++;
         return false;
     }
     if (first) {
@@ -102,10 +126,6 @@ bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, Roce
         q->under_way = q->at != NULL;
         if (!q->under_way)
             return false;
-    } else if (!q->under_way || psn != q->expected) {
-        e->dropped.sequence++;
-        q->under_way = false;
-        return false;
     }
     if (last ? payload != q->left : payload != e->payload || payload >= q->left) {
         e->dropped.malformed++;
@@ -116,10 +136,7 @@ bool roce_received(RoceEndpoint *e, const uint8_t *packet, uint32_t length, Roce
     memcpy(q->at, behind + last * sizeof immediate, payload);
     q->at += payload;
     q->left -= payload;
-    q->newest = psn;
-    q->heard = true;
-    q->expected = (psn + 1) & NUMBERS;
-    q->under_way = !last;
+    roce_taken(q, last, psn);
     *complete = (RoceCompletion){pair, immediate, q->at - q->bytes, q->bytes};
     return last;
 }

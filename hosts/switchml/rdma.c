@@ -132,7 +132,7 @@ static void put(Stream *s, const int32_t *rows, int count, bool urgent, int32_t 
             leaving[n++] = first + p;
             s->counters.bytes_sent += w->packets.lengths[first + p];
         }
-        int more = (w->numbers && length == s->packet_bytes ? w->message : packets) - 1; /* than the one that the stream counts */
+        int more = packets - 1 + (w->numbers && length == s->packet_bytes ? w->message - 1 : 0); /* than the one that the stream counts */
         *(behind ? &s->counters.queries : &s->counters.sent) += more;
         s->counters.retransmissions += !behind && s->rows[rows[i]].tries ? more : 0;
     }

@@ -11,13 +11,12 @@ static int32_t peer_node(const World *w, const Host *h, int32_t peer) {
     return peer < w->switches ? w->workers + peer : w->jobs[h->job].first + (peer - w->switches);
 }
 
-/* A row of a host's packets leaves, after what its processor sends before. */
-static void leave(World *w, Host *h, const Datagrams *packets, int64_t row, const Send *send, double now) {
+/* A host's packet leaves, after what its processor sends before. */
+void leave(World *w, Host *h, const Packet *made, const Send *send, double now) {
     int32_t number = new_packet(w);
     Packet *p = &w->packets[number];
     h->busy = fmax(now, h->busy) + w->costs.host;
-    memcpy(p->header, datagram(packets, row), header_bytes(h));
-    p->length = send->length == WHOLE ? 0 : send->length;
+    *p = *made;
     p->job = h->job;
     p->tree = h->tree + (h->atp ? send->peer : 0);
     int32_t from = h->node; /* the node whose way up, or down to a server, is the host's link */
@@ -36,10 +35,20 @@ static void leave(World *w, Host *h, const Datagrams *packets, int64_t row, cons
 /* Do what a core wants done. */
 static void carry_out(World *w, Host *h, double now) {
     Outbox *o = h->server ? &h->server->outbox : &stream_of(h)->outbox;
-    const Datagrams packets = {.first = h->memory, .stride = HEADER};
-    for (int64_t i = 0; i < o->count; i++)
-        for (int64_t n = 0; n < o->sends[i].count; n++)
-            leave(w, h, &packets, o->leaving[o->sends[i].first + n], &o->sends[i], now);
+    const Datagrams packets = h->rdma ? h->rdma->packets : (Datagrams){.first = h->memory, .stride = HEADER};
+    for (int64_t i = 0; i < o->count; i++) {
+        const Send *send = &o->sends[i];
+        for (int64_t n = 0; n < send->count; n++) {
+            const uint8_t *row = datagram(&packets, o->leaving[send->first + n]);
+            if (h->rdma) {
+                write_out(w, h, row, send, now);
+                continue;
+            }
+            Packet made = {.length = send->length == WHOLE ? 0 : send->length};
+            memcpy(made.header, row, header_bytes(h));
+            leave(w, h, &made, send, now);
+        }
+    }
     o->count = o->rows = 0;
 }
 
@@ -109,6 +118,8 @@ void look(World *w, int32_t number, double now) {
     h->arrived = 0;
     if (h->server)
         atp_server_received(h->server, &come, now);
+    else if (h->rdma)
+        write_in(w, h, &come, now);
     else if (h->switchml)
         switchml_received(h->switchml, &come, now);
     else

@@ -7,8 +7,11 @@ from inalab.schemes.scheme import Scheme, Simulation
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.simulator import costs
 
-STREAM = ("k", "slots", "scaling", "recovery")
-NEEDED = {Simulation.POOL: STREAM, Simulation.AGGREGATORS: (*STREAM, "aggregators", "congestion")}  # settings
+STREAM = ("k", "slots", "scaling")
+NEEDED = {  # settings
+    Simulation.POOL: (*STREAM, "recovery"), Simulation.QUEUE_PAIRS: (*STREAM, "message"),
+    Simulation.AGGREGATORS: (*STREAM, "recovery", "aggregators", "congestion"),
+}  # fmt: skip
 MOST_OF_ALL_TO_ALL = 512  # workers of schemes whose messages grow with the square of their number
 UNTOLD = {  # settings that say what is not simulated, and the values with which it is not there
     "faults": (), "elastic": False, "background": 0.0, "latency": 0.0, "timeline": False,
@@ -37,7 +40,11 @@ def check(settings: TrialSettings) -> None:
         if wrong := _unlike(scheme):
             raise SettingsError(f"scheme {scheme.name} is not simulated: {wrong}")
         if not scheme.simulated().of_packets:
-            _check_messages(settings, job, scheme)
+            _check_messages(settings, scheme)
+        own, usual = job.scheme_settings(), scheme.Settings()
+        for name in scheme.unsimulated:
+            if getattr(own, name) != getattr(usual, name):
+                raise SettingsError(f"{scheme.name}.{name} is not simulated: leave it out, or choose target embedded")
 
 
 def _unlike(scheme: Scheme) -> str:
@@ -52,7 +59,7 @@ def _unlike(scheme: Scheme) -> str:
     return ""
 
 
-def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme) -> None:
+def _check_messages(settings: TrialSettings, scheme: Scheme) -> None:
     how = scheme.simulated()
     if how is Simulation.NONE:
         raise SettingsError(f"scheme {scheme.name} is not simulated: choose another scheme, or target embedded")
@@ -68,7 +75,3 @@ def _check_messages(settings: TrialSettings, job: TrialSettings, scheme: Scheme)
     if scheme.all_to_all and workers > MOST_OF_ALL_TO_ALL:
         wording = f"{workers:,} workers of scheme {scheme.name} send too many messages to simulate"
         raise SettingsError(f"{wording}: choose at most {MOST_OF_ALL_TO_ALL}")
-    own, usual = job.scheme_settings(), scheme.Settings()
-    for name in scheme.unsimulated:
-        if getattr(own, name) != getattr(usual, name):
-            raise SettingsError(f"{scheme.name}.{name} is not simulated: leave it out, or choose target embedded")

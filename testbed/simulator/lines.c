@@ -32,7 +32,7 @@ static uint32_t mix(uint32_t x) { /* the finalizer of MurmurHash3 */
 
 /* Whether a line's next packet is lost: what p4/include/loss.p4 decides, from the same seeds and numbers. Where no link loses any,
    none is numbered. */
-static bool loses(const World *w, Line *line) {
+bool loses(const World *w, Line *line) {
     if (w->good == 0 && w->enter == 0)
         return false;
     uint32_t draw = mix(line->seed ^ mix(line->numbered++));
@@ -42,7 +42,7 @@ static bool loses(const World *w, Line *line) {
     return lost;
 }
 
-static double time_on(const Packet *p, const Line *line) { return p->length ? line->header : line->vector; }
+static double time_on(const Packet *p, const Line *line) { return (p->length ? line->header : line->vector) - p->lacks * line->octet; }
 
 /* A host's packet goes over its link, after what was sent before; an urgent one before all that have not begun to cross. Those arrive
    later then: the events of their arrivals are there already, and find that they are not due. */

@@ -52,10 +52,12 @@ def network_of(settings: TrialSettings, plan: NetworkPlan, seed: int, bits: int)
     """The trial's network, where a packet with a vector has so many bits on a link. Links without a rate take no time."""
     jobs, scheme, conditions = settings.admitted(plan), settings.running(), Conditions(settings.queue)
     short = bits_on_wire(scheme.header)
-    links = [
-        Link(bits * BIT / link.rate if link.rate else 0.0, short * BIT / link.rate if link.rate else 0.0, link.number)
-        for link in plan.links
-    ]
+
+    def seconds(size: int, link: LinkPlan) -> float:
+        """That so many bits take."""
+        return size * BIT / link.rate if link.rate else 0.0
+
+    links = [Link(seconds(bits, link), seconds(short, link), link.number, seconds(8, link)) for link in plan.links]
     depth = settings.queue or max(QUEUE_DEPTH, sum(job.scheme.queue(job) for job in jobs))
 
     def pace(link: LinkPlan, up: bool) -> float:
@@ -83,11 +85,13 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: Sequence[int], steps: Ste
             above[numbers[name]] = numbers[upper.name], links[name, upper.name]
     places = [(f"tor{host.rack}", host.name) for host in job.plan.everyone]
     switches, hosts = [numbers[home] for home, _ in places], [links[name, home] for home, name in places]
-    s, size = job.settings, job.plan.size
-    chunks = [-(-n // s.k) for n in elements]
-    shape = switches[:size], hosts[:size], above, chunks, s.slots, steps, s.scaling is None, s.recovery == "ask"
-    if job.scheme.simulated() is Simulation.POOL:
-        return Job(*shape)
+    s, size, how = job.settings, job.plan.size, job.scheme.simulated()
+    message = s.message if how is Simulation.QUEUE_PAIRS else 0
+    asks = message == 0 and s.recovery == "ask"  # messages have timers alone
+    chunks = [-(-n // (s.k * max(1, message))) for n in elements]
+    shape = switches[:size], hosts[:size], above, chunks, s.slots, steps, s.scaling is None, asks
+    if how is not Simulation.AGGREGATORS:
+        return Job(*shape, message=message)
     servers = list(zip(switches[size:], hosts[size:], strict=True))
     return Job(*shape, servers, s.aggregators, s.congestion)
 

@@ -1,26 +1,40 @@
 /* A switch's pool of slots, as p4/switchml.p4 and tests/reference.py have it: what a packet does to its cell, and what leaves. */
 #include "inside.h"
 
+/* A packet leaves by the link above the node `below`, `again` if it carries what was sent before. Over RoCE some do not leave, but
+   downwards they are numbered for losses: in the program those come last. */
+static void leave_by(World *w, double now, int32_t packet, int32_t below, enum way way, bool again) {
+    Packet *p = &w->packets[packet];
+    int32_t link = branch(w, p->tree, below)->link;
+    if (!w->jobs[p->job].message || number(w, p, below, way, again)) {
+        leave_switch(w, now, packet, link, way);
+        return;
+    }
+    if (way == DOWN)
+        loses(w, &w->lines[2 * link + DOWN]);
+    drop(w, packet);
+}
+
 /* A copy of a packet as another kind, from a switch to a node that has this switch above it. */
-static void send_down(World *w, double now, const Packet *like, enum switchml_kind kind, int32_t node) {
+static void send_down(World *w, double now, const Packet *like, enum switchml_kind kind, int32_t node, bool again) {
     int32_t copy = new_packet(w);
     Packet *p = &w->packets[copy];
     *p = *like;
     switchml(p)->header.kind = kind;
     p->node = node;
     p->child = -1;
-    leave_switch(w, now, copy, branch(w, like->tree, node)->link, DOWN);
+    leave_by(w, now, copy, node, DOWN, again);
 }
 
 /* Likewise to all of the job's nodes below. */
 static void multicast(World *w, double now, const Packet *like, enum switchml_kind kind) {
     const Branch *b = branch(w, like->tree, like->node);
     for (int32_t i = 0; i < b->count; i++)
-        send_down(w, now, like, kind, w->children[b->first + i]);
+        send_down(w, now, like, kind, w->children[b->first + i], false);
 }
 
 /* Likewise to the switch above. */
-static void send_up(World *w, double now, const Packet *like, enum switchml_kind kind) {
+static void send_up(World *w, double now, const Packet *like, enum switchml_kind kind, bool again) {
     int32_t copy = new_packet(w);
     Packet *p = &w->packets[copy];
     const Branch *b = branch(w, like->tree, like->node);
@@ -28,7 +42,7 @@ static void send_up(World *w, double now, const Packet *like, enum switchml_kind
     switchml(p)->header.kind = kind;
     p->node = b->above;
     p->child = b->child;
-    leave_switch(w, now, copy, b->link, UP);
+    leave_by(w, now, copy, like->node, UP, again);
 }
 
 /* The length of what a cell has. */
@@ -57,9 +71,9 @@ static void update(World *w, double now, Packet *p, Cell *cell) {
     }
     header->exponent = cell->exponent;
     if (b->above >= 0 && !cell->final)
-        send_up(w, now, p, SWITCHML_UPDATE);
+        send_up(w, now, p, SWITCHML_UPDATE, complete);
     else if (complete)
-        send_down(w, now, p, SWITCHML_RESULT, w->children[b->first + p->child]);
+        send_down(w, now, p, SWITCHML_RESULT, w->children[b->first + p->child], true);
     else
         multicast(w, now, p, SWITCHML_RESULT);
 }
@@ -73,18 +87,18 @@ static void query(World *w, double now, Packet *p, Cell *cell) {
     if (inside != b->everyone) {
         switchml(p)->seen = big(inside);
         header->mark = 0;
-        send_down(w, now, p, SWITCHML_STATUS, asking);
+        send_down(w, now, p, SWITCHML_STATUS, asking, false);
     } else if (cell->final || b->above < 0) {
         header->mark = SWITCHML_AGAIN;
         header->exponent = cell->exponent;
         p->length = length_of(cell);
-        send_down(w, now, p, SWITCHML_RESULT, asking);
+        send_down(w, now, p, SWITCHML_RESULT, asking, true);
     } else {
         if (cell->asker < 0 || header->mark == SWITCHML_INSISTS)
             cell->asker = p->child;
         else if (cell->asker != p->child || header->mark == 0)
             return;
-        send_up(w, now, p, SWITCHML_QUERY);
+        send_up(w, now, p, SWITCHML_QUERY, false);
     }
 }
 
@@ -107,7 +121,7 @@ static void from_above(World *w, double now, Packet *p, Cell *cell) {
         header->mark = SWITCHML_AGAIN;
         header->exponent = cell->exponent;
         p->length = length_of(cell);
-        send_up(w, now, p, SWITCHML_UPDATE);
+        send_up(w, now, p, SWITCHML_UPDATE, true);
     }
 }
 
@@ -119,6 +133,8 @@ void switchml_switch(World *w, double now, int32_t packet) {
     Cell *cell = &w->cells[(int64_t)(its.node - w->workers) * w->cells_count + number];
     drop(w, packet);
     now = busy_switch(w, its.node, now);
+    if (job->message && !comes_in_sequence(w, &its))
+        return;
     if (header->kind == SWITCHML_UPDATE)
         update(w, now, &its, cell);
     else if (header->kind == SWITCHML_QUERY)

@@ -1,8 +1,8 @@
 """Jobs on a network, packet by packet, and the events that they are.
 
 Workers and servers are the real cores (hosts/), on packets that have headers and no vectors; switches are models (pool.c,
-aggregators.c), which tests hold to the models that the P4 programs are held to. Links send one packet after another at their rates,
-and lose some.
+queue_pairs.c, aggregators.c), which tests hold to the models that the P4 programs are held to. Links send one packet after another
+at their rates, and lose some.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ EPOCH = 1  # of every group: there is one in a trial
 
 @dataclass(frozen=True)
 class Link:
-    """Seconds that a packet with a vector takes on a link, and one without; and the number from which its losses' seeds follow."""
+    """Seconds that a packet with a vector takes on a link, one without, and a byte; and the number from which its losses' seeds
+    follow."""
 
     vector: float
     header: float = 0.0
     number: int = 0
+    octet: float = 0.0
 
 
 @dataclass(frozen=True)
 class Job:
     """Workers by rank, each with its switch and its link; so many chunks of each layer, front first; and what workers compute.
 
-    With servers, each with its switch and its link, it is ATP's, and its slots are its window; else it is SwitchML's.
+    With servers, each with its switch and its link, it is ATP's, and its slots are its window; else it is SwitchML's. Over RoCE its
+    chunks are messages, whose packets have a slot each.
     """
 
     switches: Sequence[int]
@@ -59,6 +62,7 @@ class Job:
     servers: Sequence[tuple[int, int]] = ()
     aggregators: int = 0  # of each switch, shared by all jobs
     control: str = MARKS  # of its congestion windows
+    message: int = 0  # packets of a chunk, over RoCE; 0: it is one over UDP
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Simulated:
     happened: NDArray[np.int64]
 
 
-COUNTERS = ("sent", "results", "duplicates", "timeouts", "retransmissions", "queries")
+COUNTERS = ("sent", "results", "duplicates", "timeouts", "retransmissions", "queries", "handled")
 
 
 def simulate(network: Network, jobs: Sequence[Job], costs: Costs = IDEAL) -> Simulated:
@@ -164,8 +168,10 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
     shape = sum(sizes), network.switches, sum(servers), len(network.links), len(jobs), sum(trees)
     world = ffi.gc(make.world_new(*shape), make.world_free)
     cells = [0 if job.servers else 2 * job.slots for job in jobs]
+    pairs = sum(cells) // 2 if any(job.message for job in jobs) else 0
     layers = [job.steps.layers for job in jobs]
-    make.world_room(world, sum(cells), max(job.aggregators for job in jobs), max(job.steps.sums for job in jobs), sum(layers))
+    sums, aggregators = max(job.steps.sums for job in jobs), max(job.aggregators for job in jobs)
+    make.world_room(world, sum(cells), pairs, aggregators, sums, sum(layers))
     world.costs.host, world.costs.batch, world.costs.switch_ = costs.host, costs.batch, costs.switch
     world.costs.delay, world.costs.naps = costs.delay, costs.naps
     chosen = network.loss or Loss()
@@ -179,6 +185,7 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
         its.atp, its.slots, its.base, its.sums = bool(job.servers), job.slots, sum(cells[:number]), job.steps.sums
         its.first_layer, its.layers = sum(layers[:number]), layers[number]
         its.tree, its.first, its.size = sum(trees[:number]), first, sizes[number]
+        its.message = job.message
         its.first_server, its.servers = sum(servers[:number]), servers[number]
         for _, link in job.above.values():
             world.lines[2 * link + UP].depth = network.depth
@@ -195,7 +202,7 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
 def _set_lines(world: Any, network: Network) -> None:
     lines = values(world.lines, 2 * world.links).reshape(-1, 2)
     for its, link in zip(lines, network.links, strict=True):
-        its["vector"], its["header"] = link.vector, link.header
+        its["vector"], its["header"], its["octet"] = link.vector, link.header, link.octet
         its["depth"][DOWN] = network.depth
         its["seed"] = [link_seed(network.seed, link.number, direction) for direction in range(2)]
     if network.paces is not None:

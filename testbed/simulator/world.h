@@ -28,11 +28,13 @@ typedef struct {
     uint16_t job, tree;
     int16_t child;      /* of the node where it arrives, which sends it; -1: the node above */
     uint8_t length;     /* of one without a vector; 0: a vector follows */
+    int8_t lacks;       /* over RoCE: bytes that it is shorter than others of its kind, without headers that some have (enum framing) */
 } Packet;
 
 /* A direction of a link, and the queue before it. */
 typedef struct {
     double vector, header; /* times of a packet with a vector, and of one without */
+    double octet;          /* of a byte */
     double busy;           /* until when */
     double pace, paced;    /* between two packets that leave a switch's queue that has a rate; when the next one may */
     int64_t depth, deep;   /* packets that the queue holds, 0: all; from how many on it marks them, 0: never */
@@ -64,6 +66,16 @@ typedef struct {
     int32_t asker; /* child, -1: none */
 } Cell;
 
+/* A switch's end of a queue pair: of one slot's messages (queue_pairs.c). */
+typedef struct {
+    bool connected;    /* the worker at the other end has told where its results go */
+    bool under_way;    /* a message comes, */
+    uint32_t expected; /* whose next packet has this number */
+    uint32_t next;     /* number of the first packet of the next message that leaves */
+    uint32_t first[2]; /* by set of the slot: that of the message that was begun last, */
+    int64_t begun[2];  /* and that message's first chunk, plus 1; 0: none was */
+} QueuePair;
+
 /* A switch's aggregator of ATP (aggregators.c). */
 typedef struct {
     uint32_t owner; /* whose it is: job and sequence, as on the wire */
@@ -80,6 +92,7 @@ typedef struct {
     bool atp;
     int32_t slots; /* of its pool, or its window */
     int32_t base;  /* of its cells in each switch */
+    int32_t message; /* packets of a message over RoCE; 0: it is over UDP, or ATP */
     int32_t sums;
     int32_t first_layer, layers; /* its layers, in the order of their sums */
     int32_t tree;  /* its first one; ATP has one a server */
@@ -96,7 +109,8 @@ typedef struct {
 /* A worker or a server. */
 typedef struct {
     int32_t job, node, tree;
-    SwitchML *switchml; /* one of the three */
+    SwitchML *switchml; /* one of the three, */
+    SwitchMLRdma *rdma; /* and what that is part of over RoCE, else NULL */
     AtpWorker *atp;
     AtpServer *server;
     uint8_t *memory;    /* of the packets that it sends, which are headers alone */
@@ -118,7 +132,7 @@ typedef struct {
 typedef struct {
     SimulatedCosts costs;
     uint32_t good, bad, enter, leave; /* chances of losses, times 2^32 (switches.loss) */
-    int32_t workers, switches, servers, links, jobs_count, trees_count, cells_count, aggregators_count, sums_count;
+    int32_t workers, switches, servers, links, jobs_count, trees_count, cells_count, pairs_count, aggregators_count, sums_count;
     Host *hosts;      /* workers, then servers */
     double *busy;     /* by switch: until when */
     Line *lines;      /* by link and direction */
@@ -126,9 +140,10 @@ typedef struct {
     Branch *branches; /* by tree and node */
     int32_t *children;
     Cell *cells;      /* by switch */
+    QueuePair *pairs; /* by the lower node of a link, the end whose packets go up or down, and the pair's first slot */
     Aggregator *aggregators; /* by switch */
     int64_t *happened; /* by switch, job and enum atp_event */
-    int64_t *chunks;  /* of a sum, by layer of a job */
+    int64_t *chunks;  /* of a sum, by layer of a job; over RoCE: messages */
     Span *spans;      /* by worker and sum */
     int32_t stepped;  /* the worker that has all sums of a step, and waits for its next ones; -1: none */
     Packet *packets;
@@ -139,7 +154,7 @@ typedef struct {
 } World;
 
 World *world_new(int32_t workers, int32_t switches, int32_t servers, int32_t links, int32_t jobs, int32_t trees);
-void world_room(World *, int32_t cells, int32_t aggregators, int32_t sums, int32_t layers);
+void world_room(World *, int32_t cells, int32_t pairs, int32_t aggregators, int32_t sums, int32_t layers);
 void world_free(World *);
 void world_worker(World *, int32_t number, int32_t job, int32_t recovery, int32_t control, bool exponents);
 void world_server(World *, int32_t number, int32_t job, int32_t rack);

@@ -44,7 +44,7 @@ def simulated(**changes: Any) -> dict[str, Any]:
     return computed_trial(make_settings(TrialSettings, SETTINGS | changes), 1)
 
 
-@pytest.mark.parametrize("scheme", ["switchml", "atp"])
+@pytest.mark.parametrize("scheme", ["switchml", "switchml-rdma", "atp"])
 @pytest.mark.parametrize("pipeline", [BARRIER, CROSS_BARRIER])
 @pytest.mark.parametrize("straggler", ["none", "exponential"])
 def test_packets_take_as_long_as_in_virtual_time(scheme: str, pipeline: str, straggler: str) -> None:

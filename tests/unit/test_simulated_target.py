@@ -90,6 +90,7 @@ def test_jobs_arrive_as_the_seed_has_it() -> None:
             "1,024 workers of scheme ring send too many",
         ),
         (["run", "loss", "--target", "simulated"], "losses of scheme ring are not simulated"),
+        (["run", "rdma", "--target", "simulated", "--set", "roce=kernel"], "switchml-rdma.roce is not simulated"),
         (["run", "scale_workers", "--target", "embedded", "--set", "rack_sizes=32"], "512 workers do not run on one machine"),
         (["run", "workers", "--set", "costs=none"], "costs are of targets virtual and simulated"),
         (
