@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from inalab.hosts.byteps.admission import ORDERS, PRIORITY
 from inalab.hosts.byteps.assignment import ASSIGNMENTS, BY_BYTES, Assignment, ByBytes, ByHash, shares
+from inalab.hosts.byteps.processor import Speeds
 from inalab.hosts.byteps.service import Service
 from inalab.hosts.byteps.worker import BytePS
 from inalab.hosts.collective import Collective
@@ -18,6 +20,8 @@ from inalab.schemes.scheme import Admitted, Look, Simulation, Transfers, one_of
 from inalab.schemes.tcp import OverConnections, TransportSettings
 from inalab.topologies.plan import Hop, NetworkPlan
 
+WORKERS, SERVER = "worker", "server"
+UPDATES = (WORKERS, SERVER)
 KILO = 1000
 DUST = 1e-9  # a share that is nothing but rounding
 MOST_TURNS = 16  # of the partitions of a service's share that are told apart where messages are counted
@@ -35,6 +39,26 @@ class Settings(TransportSettings):
     assignment: Annotated[str, one_of(*ASSIGNMENTS)] = Field(
         BY_BYTES, description="which service adds a partition: by bytes, or by the public code's hash"
     )
+    update: Annotated[str, one_of(*UPDATES)] = Field(
+        WORKERS, description="whose optimizer takes time: none at the services (worker), or theirs, as update_rate says (server)"
+    )
+    sum_rate: float | None = Field(
+        None, gt=0, le=1e9, description="Mbit/s of workers' parts that a service's processor adds; unless set, it takes no time"
+    )
+    update_rate: float | None = Field(
+        None, gt=0, le=1e9, description="Mbit/s of tensors that a service's optimizer takes, with update=server"
+    )
+
+    @model_validator(mode="after")
+    def _of_a_server(self) -> Settings:
+        if (self.update == SERVER) != (self.update_rate is not None):
+            raise ValueError("byteps.update=server and byteps.update_rate belong together: set both, or none")
+        return self
+
+    @property
+    def speeds(self) -> Speeds:
+        """Of a service's processor."""
+        return Speeds(*(math.inf if rate is None else rate * 1e6 / 8 for rate in (self.sum_rate, self.update_rate)))
 
 
 class BytePSScheme(OverConnections):
@@ -45,7 +69,7 @@ class BytePSScheme(OverConnections):
     look = Look("BytePS", "#8a5a44", "*")
     Settings = Settings
     serves_on_workers = keeps_weights = driven = by_priority = True
-    unsimulated = (*OverConnections.unsimulated, "credit", "order", "assignment")
+    unsimulated = (*OverConnections.unsimulated, "credit", "order", "assignment", "update", "sum_rate", "update_rate")
     of_bound = (0.85, 1.02)
 
     def servers(self, settings: Any) -> int:
@@ -65,7 +89,7 @@ class BytePSScheme(OverConnections):
         return BytePS(self.group(place, epoch, pulse), assignment, s.order, int(KILO * s.credit))
 
     def serve(self, place: Place, over: Over) -> Serving | None:
-        return Service.of_next_group(self.group(place), over)
+        return Service.of_next_group(self.group(place), over, place.settings.speeds)
 
     # --- theory
 
@@ -98,10 +122,12 @@ class BytePSScheme(OverConnections):
         return carried
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        """2n(n-1)M / (D rate) where all links are alike (hosts.byteps.assignment); else when the last link ends."""
+        """2n(n-1)M / (D rate) where all links are alike (hosts.byteps.assignment); else when the last link ends, or processor."""
         rates = {link.number: link.rate for link in plan.links}
         busiest = max((load / rate for (link, _), load in self.load(plan).items() if (rate := rates[link])), default=0.0)
-        return self.overhead(settings) * busiest * 32e-6 * elements
+        largest = max(shares(len(plan.hosts), _rates(plan.rates(plan.everyone))))
+        processor = largest * 4 * elements * (len(plan.hosts) / settings.speeds.adding + 1 / settings.speeds.updating)
+        return max(self.overhead(settings) * busiest * 32e-6 * elements, float(processor))
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         load = self.load(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inalab.hosts.byteps import wire
+from inalab.hosts.byteps.processor import ServiceProcessor, Speeds
 from inalab.hosts.byteps.wire import Header
 from inalab.hosts.collective import Membership, node_name, workers
 from inalab.hosts.floats import add
@@ -17,6 +19,8 @@ from inalab.hosts.tcp.connection import Meeting
 from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.parts import Parts
 from inalab.hosts.tcp.serving import GroupServer
+
+AT_ONCE = Speeds()
 
 
 def service_name(rank: int, size: int) -> str:
@@ -53,18 +57,20 @@ class Service(GroupServer[Header]):
 
     port = wire.TCP_PORT
 
-    def __init__(self, group: Group, meeting: Meeting) -> None:
+    def __init__(self, group: Group, meeting: Meeting, speeds: Speeds = AT_ONCE) -> None:
         super().__init__(group, meeting, Header)
+        self.processor = ServiceProcessor(speeds)
+        self.later: deque[tuple[float, int, Header, Any]] = deque()  # when the processor is done: to whom goes what
         self.rooms: dict[int, bytearray] = {}  # by rank: the body that is coming
         self.entries: dict[tuple[int, int], Entry] = {}  # by number of the sum and partition
         self.kept: dict[tuple[int, int], Kept] = {}  # likewise
         self.announced: dict[int, dict[int, str]] = {}  # by sum and rank: what is summed, in words
 
     @classmethod
-    def of_next_group(cls, group: Group, over: Callable[[], bool]) -> Service | None:
+    def of_next_group(cls, group: Group, over: Callable[[], bool], speeds: Speeds = AT_ONCE) -> Service | None:
         """The service of the next group of workers that connects; None once `over`. Raises AggregationError."""
         meeting = cls.met(group, over)
-        return None if meeting is None else cls(group, meeting)
+        return None if meeting is None else cls(group, meeting, speeds)
 
     @classmethod
     def name(cls, membership: Membership) -> str:
@@ -103,14 +109,16 @@ class Service(GroupServer[Header]):
         if header.kind != entry.kind:
             self._refuse(f"some workers want sum {header.number} to be kept, and others do not")
         entry.parts.take(rank, np.frombuffer(body, wire.DTYPES[header.dtype]))
+        self.processor.add(header.size, self.driver.monotonic())
         if gone := [other for other in entry.parts.lacks(self.workers) if other in self.left]:
             self._refuse(f"{workers(gone)} left before sum {header.number}", *gone)
         if (total := entry.parts.total) is not None and entry.parts.next == self.workers:
             del self.entries[key]
             if entry.kind == wire.KEEP:
                 self.kept[key] = Kept(total.copy())
+            done = self.processor.update(header.size, self.driver.monotonic())
             for other in range(self.workers):
-                self.channels.put(other, header._replace(kind=wire.RESULT), total.data)
+                self._put(done, other, header._replace(kind=wire.RESULT), total.data)
 
     def _give_kept(self, rank: int, header: Header, body: bytearray) -> None:
         """What is kept, after a change if there is one."""
@@ -122,8 +130,26 @@ class Service(GroupServer[Header]):
             if kept.total.nbytes != header.size:
                 raise ValueError(f"a change of {header.size} bytes to {what} with {kept.total.nbytes}")
             kept.change(np.frombuffer(body, kept.total.dtype))
-        answer = header._replace(kind=wire.RESULT, size=kept.total.nbytes, version=kept.version, at=self.driver.monotonic())
-        self.channels.put(rank, answer, kept.total.tobytes())  # a copy: the next change may come before this has left
+        now = self.driver.monotonic()
+        answer = header._replace(kind=wire.RESULT, size=kept.total.nbytes, version=kept.version, at=now)
+        # a copy: the next change may come before this has left
+        self.processor.add(header.size, now)
+        self._put(self.processor.update(header.size, now), rank, answer, kept.total.tobytes())
+
+    def _put(self, done: float, rank: int, header: Header, body: bytes | memoryview) -> None:
+        """Send a message when the processor is done with it."""
+        if self.processor.speeds.unlimited:
+            self.channels.put(rank, header, body)
+        else:
+            self.later.append((done, rank, header, body))
+
+    def _rest(self) -> float | None:
+        return max(0.0, self.later[0][0] - self.driver.monotonic()) if self.later else None
+
+    def _look_after(self) -> None:
+        while self.later and self.later[0][0] <= self.driver.monotonic():
+            _, rank, header, body = self.later.popleft()
+            self.channels.put(rank, header, body)
 
     def _compare(self, rank: int, header: Header, name: str) -> None:
         """All workers are to sum the same tensor."""
@@ -141,7 +167,7 @@ class Service(GroupServer[Header]):
     # --- when it cannot go on
 
     def _expected(self, rank: int) -> bool:
-        open_sums = self.entries or any(rank not in given for given in self.announced.values())
+        open_sums = self.entries or self.later or any(rank not in given for given in self.announced.values())
         return bool(open_sums) or self.channels[rank].amid_a_message
 
     def _refusal(self, size: int) -> Header:

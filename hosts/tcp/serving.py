@@ -55,7 +55,7 @@ class GroupServer(ABC, Generic[Header]):
     def serve(self) -> None:
         """Serve until all workers have left; raises AggregationError where they disagree, or one leaves before the others."""
         while any(rank not in self.left for rank in range(self.workers)):
-            for rank, events in self.channels.ready(self.pulse):
+            for rank, events in self.channels.ready(self._rest()):
                 if rank in self.left:
                     continue
                 try:
@@ -66,6 +66,10 @@ class GroupServer(ABC, Generic[Header]):
                 except (OSError, ValueError) as error:
                     self._leave(rank, error)
             self._look_after()
+
+    def _rest(self) -> float | None:
+        """Seconds after which it looks after what is under way; None: when something comes."""
+        return self.pulse
 
     def _look_after(self) -> None:
         """Do what is due, though nothing has come."""

@@ -4,6 +4,7 @@ MLfabric's planner and the simulator take; and what PyTorch scripts see of it (b
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -99,6 +100,32 @@ def plans(console: Console) -> None:
     console.print(table)
 
 
+def processing(console: Console) -> None:
+    """What one core adds and updates, in Gbit/s of a tensor: experiment byteps_update has a thousandth of it."""
+    import torch
+
+    torch.set_num_threads(1)
+    size = 4_000_000
+    own, other = (np.random.default_rng(seed).random(size, np.float32) for seed in (1, 2))
+    parameter = torch.nn.Parameter(torch.from_numpy(own.copy()))
+    parameter.grad = torch.from_numpy(other)
+    works: dict[str, Callable[[], Any]] = {
+        "adds (NumPy)": lambda: np.add(own, other, out=own), "updates (PyTorch's Adam)": torch.optim.Adam([parameter]).step,
+    }  # fmt: skip
+    table = Table(title="one core, Gbit/s of a float32 tensor", box=SIMPLE_HEAD)
+    for heading in works:
+        table.add_column(heading, justify="right")
+    table.add_row(*(f"{32e-9 * size / min(_timed(work) for _ in range(7)):.0f}" for work in works.values()))
+    console.print(table)
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    """Seconds that it takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
 def simulating(racks: int, workers: int, elements: int) -> tuple[int, float]:
     """Events of one sum of SwitchML that is simulated, and seconds that it takes."""
     size = {"racks": racks, "workers": workers, "k": 256, "slots": 128, "host_rate": 1e5, "uplink_rate": 1e5, "steps": 1}
@@ -130,6 +157,7 @@ def main() -> None:
     """Print all tables."""
     console = Terminal()
     plans(console)
+    processing(console)
     simulations(console)
     bench_switches.switches(console)
     table = Table(title="workers, one rack, against the line-rate bound", box=SIMPLE_HEAD)

@@ -297,3 +297,41 @@ def test_equal_runs_have_equal_records_though_their_trials_end_in_any_order(tmp_
         assert done.returncode == 0, done.stderr
     first, second = (path.read_bytes() for path in tmp_path.glob("*/workers/*/trials.jsonl"))
     assert first == second and first.count(b"\n") == 3
+
+
+# --- a service's processor (hosts.byteps.processor)
+
+
+def test_an_optimizer_at_the_services_takes_its_time_and_changes_nothing() -> None:
+    its = {"scheme": "byteps", "costs": "none", "host_rate": 100.0, "byteps.partition": 1, "racks": 1, "workers": 4}
+    free = metrics(**its)
+    adds = metrics(**its, **{"byteps.sum_rate": 40.0})
+    updates = metrics(**its, **{"byteps.sum_rate": 40.0, "byteps.update": "server", "byteps.update_rate": 4.0})
+    assert free["model_digest"] == adds["model_digest"] == updates["model_digest"]
+    quarter = 32e-6 * free["elements"] / 4  # Mbit that each of the four services has
+    assert adds["tat_median"] == pytest.approx(4 * quarter / 40, rel=0.1) and free["tat_median"] < adds["tat_median"] / 1.5
+    assert updates["tat_median"] == pytest.approx(4 * quarter / 40 + quarter / 4, rel=0.1)
+    chosen = settings(**its, **{"byteps.sum_rate": 40.0, "byteps.update": "server", "byteps.update_rate": 4.0})
+    assert bounds.seconds(chosen, free["elements"]) == pytest.approx(4 * quarter / 40 + quarter / 4, rel=0.02)
+
+
+def test_services_of_asynchronous_training_take_their_time_too() -> None:
+    """A step's change comes to services that each have as many changes before it as there are other workers."""
+    its = {"scheme": "byteps", "pipeline": "asynchronous", "costs": "none", "host_rate": 100.0, "steps": 3}
+    slow = {"byteps.sum_rate": 1.0, "byteps.update": "server", "byteps.update_rate": 1.0}
+    free, late = metrics(**its), metrics(**its, **slow)
+    assert late["duration"] > free["duration"] + 3 * 2 * 32e-6 * free["elements"] / 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "wording"),
+    [
+        ({"byteps.update": "server"}, "byteps.update=server and byteps.update_rate belong together"),
+        ({"byteps.update_rate": 3.0}, "byteps.update=server and byteps.update_rate belong together"),
+        ({"byteps.update": "gpu"}, "choose one of worker, server"),
+        ({"byteps.sum_rate": 0}, "greater than 0"),
+    ],
+)
+def test_a_processor_that_cannot_be_is_one_sentence(changes: dict[str, Any], wording: str) -> None:
+    with pytest.raises(SettingsError, match=wording):
+        settings(scheme="byteps", **changes).check()
