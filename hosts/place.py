@@ -64,6 +64,8 @@ class Place:
     control: list[str]  # addresses of all nodes by rank, on the management network
     rates: list[float]  # Mbit/s of the links of all nodes by rank; 0 where it is not limited
     uplinks: list[float] = field(default_factory=list)  # likewise, of each rack's uplink
+    groups: list[int] = field(default_factory=list)  # of workers by rank, where racks are machines: their PCIe switches
+    nic: int | None = None  # that of a machine's network interface, if it is at one
     port: int | None = None  # UDP, of the workers' packets, where it is not the scheme's own
     driver: Driver = SOCKETS  # which the process that has the place chooses
 
@@ -80,9 +82,8 @@ class Place:
 
     def dumps(self) -> str:
         """As text, for an environment variable."""
-        fields = {
-            name: getattr(self, name) for name in ("peers", "server_racks", "switches", "control", "rates", "uplinks", "port")
-        }
+        named = "peers", "server_racks", "switches", "control", "rates", "uplinks", "groups", "nic", "port"
+        fields = {name: getattr(self, name) for name in named}
         own = {"scheme": self.scheme.source, "settings": self.settings.model_dump(), "membership": asdict(self.membership)}
         return json.dumps(fields | own)
 

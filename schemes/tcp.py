@@ -107,14 +107,17 @@ class ScheduledOverTcp(OverTcp):
 
     def check(self, jobs: Any, plan: NetworkPlan) -> None:
         for job in jobs:
-            self.schedule(_nodes(plan, job.plan.hosts, job.plan.servers))
+            self.schedule(_nodes(plan, job.plan.hosts, job.plan.servers, job.settings))
 
     def _of(self, place: Place) -> Schedule:
         workers = place.membership.size
-        return self.schedule(Nodes(workers, len(place.peers) - workers, place.rates, place.racks))
+        whole = Nodes(
+            workers, len(place.peers) - workers, place.rates, place.racks, place.groups, place.nic, place.settings
+        )  # fmt: skip
+        return self.schedule(whole)
 
-    def _on(self, plan: NetworkPlan) -> Schedule:
-        return self.schedule(_nodes(plan, plan.hosts, plan.servers))
+    def on(self, plan: NetworkPlan, settings: Any) -> Schedule:
+        return self.schedule(_nodes(plan, plan.hosts, plan.servers, settings))
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         return Pairwise(self.group(place, epoch, pulse), self._of(place))
@@ -124,7 +127,7 @@ class ScheduledOverTcp(OverTcp):
 
     def transfers(self, plan: NetworkPlan, settings: Any, elements: int) -> Transfers:
         """All moves between two nodes in a step are one, and connections share links alike."""
-        schedule = self._on(plan)
+        schedule = self.on(plan, settings)
         moves = np.array([(step, m.source, m.destination) for step, moves in enumerate(schedule) for m in moves], np.int64)
         if not len(moves):  # a worker alone
             none = np.zeros(0, np.int64)
@@ -136,10 +139,10 @@ class ScheduledOverTcp(OverTcp):
 
     def bound(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
         """What the oracle makes of the schedule."""
-        return self.overhead(settings) * oracle.seconds(self._on(plan), plan, 4 * elements)
+        return self.overhead(settings) * oracle.seconds(self.on(plan, settings), plan, 4 * elements)
 
     def uplink_tensors(self, plan: NetworkPlan, settings: Any, elements: int) -> float:
-        steps = oracle.load(self._on(plan), plan, 1.0)
+        steps = oracle.load(self.on(plan, settings), plan, 1.0)
         return self.framing(settings, elements) * max(sum(step[number, True] for step in steps) for number in plan.uplinks)
 
 
@@ -147,6 +150,7 @@ class Scheduled(OverConnections, ScheduledOverTcp):
     """Likewise, over TCP or RDMA."""
 
 
-def _nodes(plan: NetworkPlan, workers: Sequence[HostPlan], servers: Sequence[HostPlan]) -> Nodes:
+def _nodes(plan: NetworkPlan, workers: Sequence[HostPlan], servers: Sequence[HostPlan], settings: Any) -> Nodes:
     everyone = [*workers, *servers]
-    return Nodes(len(workers), len(servers), plan.rates(everyone), [host.rack for host in everyone])
+    racks = [host.rack for host in everyone]
+    return Nodes(len(workers), len(servers), plan.rates(everyone), racks, plan.groups(workers), plan.topology.nic, settings)

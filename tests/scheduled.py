@@ -1,4 +1,4 @@
-"""The schemes that follow a schedule of ours, by name."""
+"""The schemes that follow a schedule of ours, by name; but for that of machines, which has tests of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 
 from inalab.hosts.tcp.schedules import Nodes, Schedule
 from inalab.schemes import registry
+from inalab.schemes.byteps_machine import BytePSMachine
 from inalab.schemes.tcp import Scheduled
 
 
@@ -18,5 +19,5 @@ def _in_one_rack(scheme: Scheduled, workers: int, servers: int) -> Schedule:
 SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
     name: partial(_in_one_rack, scheme)
     for name in registry.names()
-    if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native
+    if isinstance(scheme := registry.find(name), Scheduled) and not scheme.native and not isinstance(scheme, BytePSMachine)
 }

@@ -45,7 +45,7 @@ class JobPlan:
     def ranks_below(self, plan: NetworkPlan, name: str) -> tuple[int, ...]:
         """The ranks of the workers that a node is, or has below it."""
         lower = [rank for child in (plan.below(name) if name in plan.switches else ()) for rank in self.ranks_below(plan, child)]
-        own = [rank for rank, host in enumerate(self.hosts) if name in (host.name, f"tor{host.rack}")]
+        own = [rank for rank, host in enumerate(self.hosts) if name in (host.name, plan.racks[host.rack].name)]
         return tuple(own or lower)
 
     def children(self, plan: NetworkPlan, name: str) -> list[str]:

@@ -47,6 +47,7 @@ class HostPlan:
     station: Station
     switch: Station
     management_ip: str
+    home: str  # the switch that its link leads to
 
     @property
     def data_interface(self) -> str:
@@ -69,6 +70,7 @@ class LinkPlan:
     upper: str
     upper_port: int
     rate: float | None
+    length: float = 1.0  # ordinary traffic goes the shortest way
 
     @property
     def name(self) -> str:
@@ -76,6 +78,7 @@ class LinkPlan:
         return f"{self.lower}-{self.upper}"
 
 
+CLOSE = 1e-9  # lengths of ways that differ by less are alike
 Hop = tuple[int, bool]  # number of a link in the plan, and whether a packet goes up
 
 
@@ -89,6 +92,8 @@ class NetworkPlan:
         self.servers: list[HostPlan] = []
         self.links: list[LinkPlan] = []
         self.racks: list[SwitchPlan] = []  # their switches
+        self.inner: list[SwitchPlan] = []  # switches inside racks, which forward and do nothing else
+        self.edges: list[str] = []  # by rack: the switch from which its link leads to other racks
         self.pods: list[SwitchPlan] = []  # switches without hosts, which join racks, and are joined by roots
         self.roots: list[SwitchPlan] = []  # switches without hosts, which join racks, or pods where there are any
         topology.build(self)
@@ -101,9 +106,9 @@ class NetworkPlan:
             ports = [a.port for a in switch.attachments]
             if len(set(ports)) < len(ports):
                 raise TopologyError(f"topology {name} uses a port of {switch.name} twice: its uplinks are {self.topology.uplinks}")
-        below, kind = (self.pods, "pod") if self.pods else (self.racks, "rack")
+        kind, below = ("pod", [pod.name for pod in self.pods]) if self.pods else ("rack", self.edges)
         for root in self.roots:
-            if [a.peer for a in root.attachments] != [switch.name for switch in below]:
+            if [a.peer for a in root.attachments] != below:
                 raise TopologyError(f"topology {name} does not link each {kind} to {root.name} once, in their order")
         in_pods = [rack for pod in self.pods for rack in self.below(pod.name)]
         if self.pods and in_pods != [rack.name for rack in self.racks]:
@@ -117,17 +122,27 @@ class NetworkPlan:
         """The racks' switches with all hosts: workers by rank, and the servers, which are dealt out to the racks in turn."""
         topology = self.topology
         for r, ranks in enumerate(topology.members):
-            rack = self._switch(f"tor{r}", Station(f"02:00:00:01:{r:02x}:fe", f"10.0.{r}.254"), r)
+            rack = self._switch(f"{topology.rack_name}{r}", Station(f"02:00:00:01:{r:02x}:fe", f"10.0.{r}.254"), r)
             self.racks.append(rack)
-            for i, rank in enumerate(ranks):
+            self.edges.append(rack.name)
+            homes = topology.inside(self, rack)
+            for i, (rank, home) in enumerate(zip(ranks, homes, strict=True)):
                 station = Station(f"02:00:00:00:{r:02x}:{i + 1:02x}", f"10.0.{r}.{i + 1}")
-                self.hosts.append(self._host(f"h{rank}", rank, rack, station, i, topology.rate(rank)))
+                port = i if home is rack else len(home.attachments)
+                self.hosts.append(self._host(f"h{rank}", rank, rack, home, station, port, topology.rate(rank)))
         for j in range(topology.servers):
             rack = self.racks[r := j % topology.racks]
             station = Station(f"02:00:00:03:{r:02x}:{j + 1:02x}", f"10.0.{r}.{j + 101}")
             port = topology.workers + topology.uplinks + j // topology.racks
-            self.servers.append(self._host(f"s{j}", topology.size + j, rack, station, port, topology.host_rate))
+            self.servers.append(self._host(f"s{j}", topology.size + j, rack, rack, station, port, topology.server_rate))
         return self.racks
+
+    def add_inner(self, name: str, rack: SwitchPlan) -> SwitchPlan:
+        """A switch inside a rack."""
+        number = len(self.inner)
+        station = Station(f"02:00:00:04:{number >> 8:02x}:{number & 255:02x}", f"10.1.{number // 250}.{number % 250 + 1}")
+        self.inner.append(made := self._switch(name, station, None))
+        return made
 
     def add_root(self, name: str) -> SwitchPlan:
         """A switch without hosts, above the racks or the pods."""
@@ -143,10 +158,10 @@ class NetworkPlan:
         number = len(self.roots) + len(self.pods)
         return self._switch(name, Station(f"02:00:00:02:{number:02x}:fe", f"10.0.{255 - number}.254"), None)
 
-    def add_link(self, lower: SwitchPlan, above: SwitchPlan, rate: float | None) -> None:
+    def add_link(self, lower: SwitchPlan, above: SwitchPlan, rate: float | None, length: float = 1.0) -> None:
         """Join a rack's switch to a pod's, a root, or another rack's; or a pod's to a root."""
         lower_port, upper_port = self._uplink_port(lower), self._uplink_port(above)
-        number = self._link(lower.name, lower_port, above, upper_port, rate)
+        number = self._link(lower.name, lower_port, above, upper_port, rate, length)
         lower.attachments.append(Attachment(lower_port, above.name, number, False))
 
     def _uplink_port(self, switch: SwitchPlan) -> int:
@@ -156,14 +171,18 @@ class NetworkPlan:
         made = self.switches[name] = SwitchPlan(name, station, rack)
         return made
 
-    def _host(self, name: str, rank: int, rack: SwitchPlan, station: Station, port: int, rate: float | None) -> HostPlan:
+    def _host(
+        self, name: str, rank: int, rack: SwitchPlan, home: SwitchPlan, station: Station, port: int, rate: float | None
+    ) -> HostPlan:  # fmt: skip
         assert rack.rack is not None
-        self._link(name, 0, rack, port, rate)
-        return HostPlan(name, rank, rack.rack, station, rack.station, f"192.168.{rank // 250}.{rank % 250 + 2}")
+        self._link(name, 0, home, port, rate)
+        return HostPlan(name, rank, rack.rack, station, rack.station, f"192.168.{rank // 250}.{rank % 250 + 2}", home.name)
 
-    def _link(self, lower: str, lower_port: int, upper: SwitchPlan, upper_port: int, rate: float | None) -> int:
+    def _link(
+        self, lower: str, lower_port: int, upper: SwitchPlan, upper_port: int, rate: float | None, length: float = 1.0
+    ) -> int:  # fmt: skip
         number = len(self.links)
-        self.links.append(LinkPlan(number, lower, lower_port, upper.name, upper_port, rate))
+        self.links.append(LinkPlan(number, lower, lower_port, upper.name, upper_port, rate, length))
         upper.attachments.append(Attachment(upper_port, lower, number, True))
         return number
 
@@ -218,6 +237,10 @@ class NetworkPlan:
         limits = {link.lower: link.rate or 0.0 for link in self.links}
         return [limits[host.name] for host in hosts]
 
+    def groups(self, workers: Iterable[HostPlan]) -> list[int]:
+        """The PCIe switches that these are at, where racks are machines."""
+        return [self.topology.group(host.rank % self.topology.workers) for host in workers]
+
     def uplink_rates(self) -> list[float]:
         """Of each rack's link to what is above it, in Mbit/s; 0 where it is not limited, or there is none."""
         between = [link for link in self.links if link.number in self.uplinks]
@@ -228,18 +251,23 @@ class NetworkPlan:
         """The numbers of the links between switches."""
         return {link.number for link in self.links if link.lower in self.switches}
 
+    def loses(self, number: int) -> bool:
+        """Whether the link of this number may lose packets: what is inside a machine does not."""
+        return not self.topology.machines or self.links[number].upper in {root.name for root in self.roots}
+
     # --- ordinary traffic
 
     @cached_property
     def _switch_graph(self) -> networkx.Graph:
         graph = networkx.Graph()
         graph.add_nodes_from(self.switches)
-        graph.add_edges_from((link.lower, link.upper) for link in self.links if link.lower in self.switches)
+        between = ((link.lower, link.upper, link.length) for link in self.links if link.lower in self.switches)
+        graph.add_weighted_edges_from(between)
         return graph
 
     @cached_property
-    def _distances(self) -> dict[str, dict[str, int]]:
-        return dict(networkx.all_pairs_shortest_path_length(self._switch_graph))
+    def _distances(self) -> dict[str, dict[str, float]]:
+        return dict(networkx.all_pairs_dijkstra_path_length(self._switch_graph))
 
     @cached_property
     def _spanning_tree(self) -> networkx.Graph:
@@ -248,15 +276,16 @@ class NetworkPlan:
 
     def next_switch(self, name: str, goal: str, choice: int = 0) -> str:
         """The neighbour through which the switch `name` reaches the switch `goal`; `choice` selects among equally short ways."""
-        closer = [a.peer for a in self.switches[name].attachments if a.peer in self.switches]
-        ways = [peer for peer in closer if self._distances[peer][goal] < self._distances[name][goal]]
+        beside = [a for a in self.switches[name].attachments if a.peer in self.switches]
+        lengths = [self.links[a.link].length + self._distances[a.peer][goal] for a in beside]
+        ways = [a.peer for a, length in zip(beside, lengths, strict=True) if length < min(lengths) + CLOSE]
         return ways[choice % len(ways)]
 
     def path(self, source: HostPlan, destination: HostPlan) -> list[Hop]:
         """The links that ordinary traffic crosses, in order."""
-        names = [source.name, f"tor{source.rack}"]
-        while names[-1] != f"tor{destination.rack}":
-            names.append(self.next_switch(names[-1], f"tor{destination.rack}", destination.rank))
+        names = [source.name, source.home]
+        while names[-1] != destination.home:
+            names.append(self.next_switch(names[-1], destination.home, destination.rank))
         names.append(destination.name)
         return [self.hop(*pair) for pair in itertools.pairwise(names)]
 
@@ -286,10 +315,10 @@ class NetworkPlan:
             other.station.mac: self._port_towards(name, other.name, 0) for other in self.switches.values() if other is not switch
         }
         for host in self.everyone:
-            if switch.rack == host.rack:
+            if name == host.home:
                 routes[host.station.mac] = self.port(name, host.name)
             else:
-                routes[host.station.mac] = self._port_towards(name, f"tor{host.rack}", (jobs or {}).get(host.rank, host.rank))
+                routes[host.station.mac] = self._port_towards(name, host.home, (jobs or {}).get(host.rank, host.rank))
         flood = [a.port for a in switch.attachments if a.peer in stations or self._spanning_tree.has_edge(name, a.peer)]
         hosts = {a.port: stations[a.peer] for a in switch.attachments if a.peer in stations}
         forward(commands, flood, routes, hosts)

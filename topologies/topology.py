@@ -6,12 +6,12 @@ A subclass is one kind of network. Its `build` says which switches and links the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from inalab.switches.sizes import MAX_PORTS, MAX_WORKERS
 
 if TYPE_CHECKING:
-    from inalab.topologies.plan import NetworkPlan
+    from inalab.topologies.plan import NetworkPlan, SwitchPlan
 
 MAX_RACKS = 32
 MAX_SERVERS = 32
@@ -45,13 +45,30 @@ class Topology:
         """Make the racks, the switches that join them, and the links between."""
         raise NotImplementedError
 
+    def inside(self, net: NetworkPlan, rack: SwitchPlan) -> list[SwitchPlan]:
+        """The switches that a rack's workers are at, in the workers' order: its own, unless it makes others inside the rack."""
+        return [rack] * self.workers
+
     @property
     def uplinks(self) -> int:
         """Of a rack: ports of its switch between those of its workers and those of servers."""
         return 1
 
+    rack_name: ClassVar[str] = "tor"  # of a rack's switch, before the rack's number
+    machines: ClassVar[bool] = False  # whether racks are machines with several GPUs
+    nic: ClassVar[int | None] = None  # where they are: the PCIe switch that the network interface is at, if any
+
+    def group(self, place: int) -> int:
+        """And the one that a worker is at, by its place in the machine."""
+        return 0
+
     def rate(self, rank: int) -> float | None:
         """Of a worker's link."""
+        return self.host_rate
+
+    @property
+    def server_rate(self) -> float | None:
+        """Of a server's link."""
         return self.host_rate
 
     def __post_init__(self) -> None:

@@ -41,6 +41,11 @@ class Group:
         meeting = self.driver.await_group(self.membership.rank, partners, self.peers, port, self.patience, over)
         return meeting and self._carried(meeting)
 
+    def beside(self, servers: Iterable[int], port: int, epoch: int) -> Meeting:
+        """Of a server with others of its group, which meet likewise once the workers of that epoch have come."""
+        everyone = len(self.peers)
+        return self._carried(self.driver.meet(self.membership.rank, servers, everyone, self.peers, port, self.patience, epoch))
+
     def _carried(self, meeting: Meeting) -> Meeting:
         if self.pairs is None:
             return meeting

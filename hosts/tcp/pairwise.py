@@ -18,6 +18,7 @@ from inalab.hosts.tcp.group import Group
 from inalab.hosts.tcp.schedules import Move, Schedule, blocks
 
 TCP_PORT = 48865
+SERVERS_PORT = 48869  # where servers meet each other
 ANNOUNCEMENT = struct.Struct(">cxHQ")  # before the first data of a sum: dtype, empty tensors before it, and elements
 DTYPES = {b"f": np.dtype(np.float32), b"i": np.dtype(np.int32)}
 PULSE = 0.5  # seconds of silence after which the pulse is felt
@@ -204,8 +205,13 @@ class Server(Node):
     @classmethod
     def of_next_group(cls, group: Group, schedule: Schedule, over: Callable[[], bool]) -> Server | None:
         """The server of the next group of workers that connects; None once `over`. Raises AggregationError."""
+        size = group.membership.size
+        partners = cls.partners(group.membership, schedule)
+        servers = {rank for rank in partners if rank >= size}
         try:
-            meeting = group.await_all(cls.partners(group.membership, schedule), TCP_PORT, over)
+            meeting = group.await_all(partners - servers, TCP_PORT, over)
+            if meeting is not None and servers:
+                meeting.connections |= group.beside(servers, SERVERS_PORT, meeting.epoch).connections
         except MeetingError as error:
             raise _missing(group.membership, error) from None
         return None if meeting is None else cls(group, schedule, meeting)
@@ -218,7 +224,7 @@ class Server(Node):
 
     def _hear(self) -> tuple[np.dtype[Any], int] | None:
         """The next sum's dtype and elements, or None when a worker has left."""
-        rooms = {rank: bytearray(ANNOUNCEMENT.size) for rank in sorted(self.connections)}
+        rooms = {rank: bytearray(ANNOUNCEMENT.size) for rank in sorted(self.connections) if rank < self.membership.size}
         coming: dict[int, Parts] = {rank: deque([memoryview(room)]) for rank, room in rooms.items()}
         with self.driver.selector() as waiting:
             while coming:

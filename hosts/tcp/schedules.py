@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 PIECES = 16  # that a server's share is cut into, so that sums go down while the next piece comes up
 
@@ -29,12 +30,19 @@ Schedule = list[list[Move]]
 
 @dataclass(frozen=True)
 class Nodes:
-    """Who takes part: workers, then dedicated servers. Rates are in Mbit/s, of each one's link; 0 means no limit."""
+    """Who takes part: workers, then dedicated servers. Rates are in Mbit/s, of each one's link; 0 means no limit.
+
+    Where racks are machines, `groups` are the PCIe switches that workers are at, and `nic` is that of the network interface, if it
+    is at one. `settings` are the scheme's.
+    """
 
     workers: int
     servers: int
     rates: Sequence[float]
     racks: Sequence[int]
+    groups: Sequence[int] = ()
+    nic: int | None = None
+    settings: Any = None
 
 
 def ring(n: int) -> Schedule:

@@ -50,13 +50,14 @@ def scheme_files(trial: Trial) -> list[str]:
 def foreign_files(trial: Trial) -> dict[str, str]:
     """SHA-256 of each file, by path, that a trial reads and that inalab does not have."""
     schemes = [job.of_scheme() for job in trial.settings.each()] + [trial.settings.running()]
-    return Foreign(CODE).read_by(schemes, trial.settings.k, *workload_files([trial]))
+    return Foreign(CODE).read_by(schemes, trial.settings.k, *named_files([trial]))
 
 
-def workload_files(trials: Iterable[Trial]) -> list[Path]:
-    """The files that trials have architectures or profiles from."""
-    names = {job.workload for trial in trials for job in trial.settings.each()}
-    return [file for name in sorted(names) if (file := catalog.file_of(name)) is not None]
+def named_files(trials: Iterable[Trial]) -> list[Path]:
+    """The files that settings of trials name: of topologies, architectures, profiles, and what schemes have in files."""
+    words = {word for trial in trials for job in trial.settings.each() for word in job.resolved().values() if isinstance(word, str)}
+    files = (catalog.file_of(word) for word in sorted(words))
+    return [file for file in files if file is not None and file.is_file()]
 
 
 def changed(trial: Trial, foreign: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from inalab.testbed import backends
 from inalab.testbed.backends.backend import Backend, check
 from inalab.testbed.campaign.conduct import conduct
 from inalab.testbed.campaign.here import Here
-from inalab.testbed.campaign.identity import workload_files
+from inalab.testbed.campaign.identity import named_files
 from inalab.testbed.campaign.machines import Task
 from inalab.testbed.campaign.schedule import Schedule, Work
 from inalab.testbed.command.conclusion import conclude
@@ -127,7 +127,7 @@ def new_record(request: Request, experiment: Experiment, settings: Any, plan: li
     if is_file(request.experiment):
         record["source"] = str(Path(request.experiment).resolve())
     added, own = registry.added(), Path(inspect.getfile(experiment.trials))
-    if files := Foreign(CODE).read_by(added.values(), settings.k, own, *workload_files(plan)):
+    if files := Foreign(CODE).read_by(added.values(), settings.k, own, *named_files(plan)):
         record["foreign"] = files
     if added:
         record["schemes_added"] = {source: digest_of(Path(source)) for source in added}

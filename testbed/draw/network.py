@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from inalab.testbed.draw.plots import COLOURS
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
-from inalab.topologies.plan import LinkPlan, NetworkPlan
+from inalab.topologies.plan import LinkPlan, NetworkPlan, SwitchPlan
 
 WIDTH, HEIGHT = 0.9, 1.5  # inches of a host, and of a level
 SWITCH, WORKER, SERVER, FAULT = COLOURS[0], COLOURS[1], COLOURS[5], COLOURS[3]
@@ -38,12 +38,18 @@ def _places(plan: NetworkPlan) -> Places:
     ordered = sorted(plan.everyone, key=lambda host: (host.rack, host.rank))
     for number, host in enumerate(ordered):
         places[host.name] = (number + 0.5 * host.rack, 0.0)
-    for level, switches in enumerate(filter(None, (plan.racks, plan.pods, plan.roots)), start=1):
+    for level, switches in enumerate(filter(None, (*_inside(plan), plan.racks, plan.pods, plan.roots)), start=1):
         for number, switch in enumerate(switches):
             below = [places[a.peer][0] for a in switch.attachments if a.upper and places.get(a.peer, (0.0, level))[1] < level]
             beside = 1.5 * (number - (len(switches) - 1) / 2) if switches is plan.roots else 0.0
             places[switch.name] = (sum(below) / len(below) + beside, float(level))
     return places
+
+
+def _inside(plan: NetworkPlan) -> list[list[SwitchPlan]]:
+    """Switches inside racks in levels: those with hosts below them, and then the others."""
+    with_hosts = [s for s in plan.inner if any(a.peer not in plan.switches for a in s.attachments)]
+    return [with_hosts, [s for s in plan.inner if s not in with_hosts]]
 
 
 def _links(axes: Axes, plan: NetworkPlan, places: Places, loss: float) -> None:
@@ -58,7 +64,7 @@ def _links(axes: Axes, plan: NetworkPlan, places: Places, loss: float) -> None:
     for link in plan.links:
         (x, y), (above, top) = places[link.lower], places[link.upper]
         axes.plot([x, above], [y, top], color="#9a9a9a", linewidth=1.2, zorder=1)
-        if loss:
+        if loss and plan.loses(link.number):
             axes.plot([(x + above) / 2], [(y + top) / 2], marker="x", color=FAULT, markersize=5, zorder=2)
         if link.number in labelled and link.rate is not None:
             away, side = ("right", -5) if x <= above else ("left", 5)

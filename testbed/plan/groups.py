@@ -47,6 +47,8 @@ class NetworkSettings(Group):
     core_rate: float = Field(10.0, description="pods: Mbit/s of links between pods and the core")
     slow_share: float = Field(0.1, description="mixed-rates: share of the workers whose links are slow")
     slow_rate: float = Field(5.0, description="mixed-rates: Mbit/s of their links")
+    pcie_rate: float = Field(10.0, description="machines: Mbit/s between a PCIe switch and the CPU")
+    nvlink_rate: float = Field(100.0, description="nvlink-machines: Mbit/s between a GPU and NVLink's switch")
     queue: int | None = Field(None, ge=1, le=65536, description="packets that a switch's port holds; default: more than can come")
     latency: float = Field(0.0, ge=0, le=100, description="ms that what a switch sends takes longer (targets embedded and virtual)")
     background: float = Field(0.0, ge=0, le=10_000, description="Mbit/s of datagrams from the last rack into the first")

@@ -295,6 +295,10 @@ class TrialSettings(WithSchemes, SimulationSettings, StragglerSettings, FaultSet
                 scheme.check([job for job in jobs if job.scheme is scheme], plan)
         except (TopologyError, ValueError) as error:
             raise SettingsError(str(error)) from None
+        if plan.inner and (adding := sorted({job.scheme.name for job in jobs if job.scheme.program})):
+            raise SettingsError(
+                f"scheme {adding[0]} adds in switches, and those inside machines only forward: choose another scheme"
+            )
         sizes = [job.plan.size for job in jobs]
         if not all(sizes):
             raise SettingsError(f"job {sizes.index(0)} has no workers: give it at least one")

@@ -83,7 +83,7 @@ def job_of(plan: NetworkPlan, job: Admitted, elements: Sequence[int], steps: Ste
     for name in used:
         if (upper := plan.above(name, job.plan.number)) and (name, upper.name) in links:
             above[numbers[name]] = numbers[upper.name], links[name, upper.name]
-    places = [(f"tor{host.rack}", host.name) for host in job.plan.everyone]
+    places = [(host.home, host.name) for host in job.plan.everyone]
     switches, hosts = [numbers[home] for home, _ in places], [links[name, home] for home, name in places]
     s, size, how = job.settings, job.plan.size, job.scheme.simulated()
     message = s.message if how is Simulation.QUEUE_PAIRS else 0

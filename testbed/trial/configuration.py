@@ -51,7 +51,7 @@ def switch_commands(
         tell = scheme.configure if later else scheme.commands
         tell(commands, plan, name, [job for job in jobs if job.scheme is scheme], conditions)
     for a in plan.switches[name].attachments if loss else []:
-        for direction in (0, 1) if a.upper else ():
+        for direction in (0, 1) if a.upper and plan.loses(a.link) else ():
             assert loss is not None
             commands.add(*set_loss(direction, a.port, loss, link_seed(seed, a.link, direction)))
     return commands.lines

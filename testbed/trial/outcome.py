@@ -45,7 +45,7 @@ def count(settings: TrialSettings, plan: NetworkPlan, admitted: Sequence[Admitte
         switches[name] = {"ports": control.ports(), **running.counted(control, plan, name, own)}
         pauses += control.pauses()
         for a in plan.switches[name].attachments:
-            if a.upper and settings.loss:
+            if a.upper and settings.loss and plan.loses(a.link):
                 its_lost, its_passed = losses.counted(control, a.port)
                 lost, passed = lost + its_lost, passed + its_passed
     return Counted(switches, lost, passed, pauses)

@@ -20,8 +20,10 @@ from inalab.topologies.catalog import TOPOLOGIES
 from tests.network.running import run_trial
 from tests.network.test_trials import SMALL, trial, worker_pid
 
+OTHERS = [name for name in registry.names() if name not in ("switchml", "byteps-machine") and registry.find(name).sums]
 
-@pytest.mark.parametrize("scheme", [name for name in registry.names() if name != "switchml" and registry.find(name).sums])
+
+@pytest.mark.parametrize("scheme", OTHERS)
 def test_training_over_another_scheme_learns_as_over_switchml(scheme: str, target: Target, atp_target: Target) -> None:
     own = atp_target if scheme == "atp" else target
     result, switched = trial(own, scheme=scheme, servers=2), trial(target)
@@ -31,6 +33,16 @@ def test_training_over_another_scheme_learns_as_over_switchml(scheme: str, targe
     assert lossy["metrics"]["retransmissions"] > 0
     assert lossy["metrics"]["model_digest"] == result["metrics"]["model_digest"]
     assert result["metrics"]["final_test_loss"] == pytest.approx(switched["metrics"]["final_test_loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize(("topology", "strategy"), [("pcie-machines", "cpu-assisted"), ("nvlink-machines", "nvlink-reduce")])
+def test_machines_with_several_gpus_learn_as_well(topology: str, strategy: str, target: Target) -> None:
+    """Links between machines lose packets, and those inside do not."""
+    its = {"topology": topology, "scheme": "byteps-machine", "strategy": strategy, "workers": 4}
+    plain, lossy, racks = trial(target, **its), trial(target, **its, loss=0.02), trial(target, scheme="ring", workers=4)
+    assert lossy["metrics"]["model_digest"] == plain["metrics"]["model_digest"]
+    assert lossy["metrics"]["loss_achieved"] > 0 and lossy["metrics"]["retransmissions"] == 0
+    assert plain["metrics"]["final_test_loss"] == pytest.approx(racks["metrics"]["final_test_loss"], rel=1e-3)
 
 
 @pytest.mark.parametrize("scheme", ["gloo", "ring", "ps"])
@@ -99,7 +111,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("topology", [name for name in TOPOLOGIES if name != "racks"])
+@pytest.mark.parametrize("topology", [name for name, kind in TOPOLOGIES.items() if name != "racks" and not kind.machines])
 @pytest.mark.parametrize("scheme", ["switchml", "atp", "ring"])
 def test_every_topology_leads_to_the_same_model_also_under_loss(
     scheme: str, topology: str, target: Target, atp_target: Target

@@ -19,11 +19,14 @@ from inalab.topologies import isolation, links
 from inalab.topologies.buckets import PHYSICAL_BYTES
 from inalab.topologies.dumbbell import Dumbbell
 from inalab.topologies.errors import NetworkError
+from inalab.topologies.flat_machines import FlatMachines
 from inalab.topologies.jobs import deal
 from inalab.topologies.leaf_spine import MAX_SPINES, LeafSpine
 from inalab.topologies.links import limit_rate
 from inalab.topologies.mixed_rates import MixedRates
 from inalab.topologies.network import MANAGEMENT_ADDRESS
+from inalab.topologies.nvlink_machines import NvlinkMachines
+from inalab.topologies.pcie_machines import PcieMachines
 from inalab.topologies.plan import NetworkPlan
 from inalab.topologies.pods import Pods
 from inalab.topologies.racks import Racks
@@ -44,6 +47,9 @@ SHAPES = [
     MixedRates(2, 3, servers=1),
     Pods(5, 2, 10.0, 20.0, servers=3, pods=2, core_rate=40.0),
     Pods(32, 2, pods=16),
+    FlatMachines(2, 3, servers=2),
+    PcieMachines(3, 4, 10.0, 20.0, servers=3, pcie_rate=5.0),
+    NvlinkMachines(2, 8, servers=2),
 ]
 
 
@@ -104,18 +110,21 @@ def test_ports_are_one_link_each_and_as_the_program_has_them(racks: Topology) ->
     assert [link.number for link in plan.links] == list(range(len(plan.links)))
     workers = {host.name: host.rank for host in plan.hosts}
     for link in plan.links:
+        if link.lower in {switch.name for switch in plan.inner} and link.upper != "network":
+            assert link.rate in [getattr(racks, name) for name in ("host_rate", "pcie_rate", "nvlink_rate") if hasattr(racks, name)]
+            continue
         among_switches = link.lower in plan.switches
         rate = (
-            racks.rate(workers[link.lower]) if link.lower in workers else racks.uplink_rate if among_switches else racks.host_rate
+            racks.rate(workers[link.lower]) if link.lower in workers else racks.uplink_rate if among_switches else racks.server_rate
         )
         assert link.rate == (racks.core_rate if isinstance(racks, Pods) and link.upper == "core" else rate)
-    assert [rack.name for rack in plan.racks] == [f"tor{r}" for r in range(racks.racks)]
+    assert [rack.name for rack in plan.racks] == [f"{racks.rack_name}{r}" for r in range(racks.racks)]
     assert [rack.rack for rack in plan.racks] == list(range(racks.racks))
     for root in plan.roots:
-        assert [a.peer for a in root.attachments] == [below.name for below in plan.pods or plan.racks] and root.rack is None
+        assert [a.peer for a in root.attachments] == ([pod.name for pod in plan.pods] or plan.edges) and root.rack is None
     assert [rack for pod in plan.racks_of_pods() for rack in pod] == (list(range(racks.racks)) if plan.pods else [])
     assert len(plan.roots) == {Racks: int(racks.racks > 1), MixedRates: 1, Dumbbell: 0, Pods: 1}.get(
-        type(racks), getattr(racks, "spines", 0)
+        type(racks), int(racks.machines) or getattr(racks, "spines", 0)
     )
 
 
@@ -133,9 +142,9 @@ def test_ordinary_traffic_reaches_everybody(racks: Topology) -> None:
         for mac, goal in ends.items():
             if goal == source.name:
                 continue
-            at, hops = f"tor{source.rack}", 0
+            at, hops = source.home, 0
             while at != goal:
-                assert hops < 4 + 2 * bool(plan.pods) and at in plan.switches, (source.name, goal, at)
+                assert hops < 4 + 2 * bool(plan.pods) + 6 * bool(plan.inner) and at in plan.switches, (source.name, goal, at)
                 port = routes[at][mac]
                 at, hops = next(a.peer for a in plan.switches[at].attachments if a.port == port), hops + 1
 
@@ -150,7 +159,7 @@ def test_a_broadcast_reaches_everybody_once(racks: Topology) -> None:
         flood[name] = [int(port) for port in line.split()[2:]]
     for source in (plan.hosts[0], plan.everyone[-1]):
         reached: list[str] = []
-        waiting = [(f"tor{source.rack}", source.name)]
+        waiting = [(source.home, source.name)]
         while waiting:
             at, came_from = waiting.pop()
             peers = [a.peer for a in plan.switches[at].attachments if a.port in flood[at] and a.peer != came_from]

@@ -1,0 +1,99 @@
+"""Who is in which machine, what a strategy says, and the schedule that follows: stages by which blocks go, one behind another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from inalab.hosts.tcp.schedules import Move, Nodes, Schedule
+
+PIECES = 8  # of each machine's share: the more, the sooner all stages are busy at once
+Stage = list[Move]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """GPUs by rank, in groups at a PCIe switch each; host memory, which is a server; the NIC's group, if it is at such a switch."""
+
+    groups: list[list[int]]
+    memory: int
+    nic: int | None = None
+
+    @property
+    def gpus(self) -> list[int]:
+        return [gpu for group in self.groups for gpu in group]
+
+
+class Strategy(Protocol):
+    """What happens inside a machine. A file of one's own defines one as STRATEGY."""
+
+    def shards(self, machine: Machine) -> int:
+        """Into how many parts, which different GPUs care for, a tensor is cut."""
+        ...
+
+    def gather(self, machine: Machine, block: int, shard: int) -> list[Stage]:
+        """How the machine's sum of a block comes into its memory."""
+        ...
+
+    def spread(self, machine: Machine, block: int, shard: int) -> list[Stage]:
+        """How the block comes from there to all GPUs."""
+        ...
+
+
+Between = Callable[[Sequence[int], int, int], list[Stage]]
+
+
+def services(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
+    """Between machines: all push a block to the Summation Service of its owner, and pull the sum."""
+    others = [memory for memory in memories if memory != memories[owner]]
+    pushes = [Move(memory, memories[owner], block, True) for memory in others]
+    return [pushes, [Move(memories[owner], memory, block, False) for memory in others]]
+
+
+def around(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
+    """Between machines: a ring's way of a block, from the one behind its owner round to the owner, and round once more."""
+    n = len(memories)
+    ways = [(memories[(owner + 1 + i) % n], memories[(owner + 2 + i) % n]) for i in range(2 * n - 2)]
+    return [[Move(source, destination, block, i < n - 1)] for i, (source, destination) in enumerate(ways)]
+
+
+BETWEEN: dict[str, Between] = {"services": services, "ring": around}
+
+
+def machines(nodes: Nodes) -> list[Machine]:
+    """Of a job whose racks are machines. Raises ValueError where not each has GPUs and a server."""
+    found = []
+    for number in sorted(set(nodes.racks)):
+        gpus = [rank for rank in range(nodes.workers) if nodes.racks[rank] == number]
+        memories = [nodes.workers + s for s in range(nodes.servers) if nodes.racks[nodes.workers + s] == number]
+        if not gpus or len(memories) != 1:
+            raise ValueError(f"machine {number} has {len(gpus)} GPUs and {len(memories)} servers: each has GPUs, and one server")
+        groups = [[gpu for gpu in gpus if nodes.groups[gpu] == group] for group in sorted({nodes.groups[gpu] for gpu in gpus})]
+        found.append(Machine(groups, memories[0], nodes.nic))
+    return found
+
+
+def schedule(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
+    """Each block goes through all stages, a step each; the blocks of a piece together, and a piece behind another."""
+    all_machines = machines(nodes)
+    shards = {strategy.shards(machine) for machine in all_machines}
+    if len(shards) != 1:
+        raise ValueError("the machines are not alike: give all as many GPUs")
+    count, n, memories = shards.pop(), len(all_machines), [machine.memory for machine in all_machines]
+    steps: Schedule = []
+    for piece in range(PIECES * n):
+        for shard in range(count):
+            block = piece * count + shard
+            stages = _together([strategy.gather(machine, block, shard) for machine in all_machines])
+            stages += between(memories, piece % n, block) if n > 1 else []
+            stages += _together([strategy.spread(machine, block, shard) for machine in all_machines])
+            steps += [[] for _ in range(piece + len(stages) - len(steps))]
+            for step, stage in enumerate(stages, start=piece):
+                steps[step] += stage
+    return steps
+
+
+def _together(of_machines: list[list[Stage]]) -> list[Stage]:
+    """The stages of all machines at once."""
+    return [[move for stage in stages for move in stage] for stages in zip(*of_machines, strict=True)]

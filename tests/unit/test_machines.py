@@ -1,0 +1,227 @@
+"""Machines with several GPUs: their networks, what strategies move over which link, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inalab.hosts.machines.inside import BETWEEN, PIECES, schedule
+from inalab.hosts.tcp.pairwise import ANNOUNCEMENT
+from inalab.hosts.tcp.schedules import Nodes, Schedule, blocks
+from inalab.schemes import oracle
+from inalab.schemes.byteps_machine import SCHEME, STRATEGIES, strategy_of
+from inalab.switches.embedded.build import build
+from inalab.testbed.campaign.identity import foreign_files
+from inalab.testbed.plan.experiment import Trial
+from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
+from inalab.testbed.simulator import costs
+from inalab.testbed.virtual.frames import ETHERNET_BYTES, PROTOCOL_TCP
+from inalab.testbed.virtual.trial import VirtualTrial
+from inalab.topologies.plan import Hop, NetworkPlan
+from tests.unit.test_virtual import virtual
+
+RATES = {"host_rate": 1000.0, "uplink_rate": 1000.0, "costs": "none"}
+SHAPES: dict[str, dict[str, Any]] = {
+    "flat-machines": {}, "pcie-machines": {"pcie_rate": 1000.0}, "nvlink-machines": {"pcie_rate": 1000.0, "nvlink_rate": 5000.0},
+}  # fmt: skip
+
+
+def made(topology: str, machines: int = 2, gpus: int = 4, **changes: Any) -> TrialSettings:
+    whole = {"scheme": "byteps-machine", "topology": topology, "racks": machines, "workers": gpus, "steps": 2, "compute_ms": 5.0}
+    settings: TrialSettings = make_settings(TrialSettings, whole | RATES | SHAPES[topology] | changes)
+    settings.check()
+    return settings
+
+
+def carried(settings: TrialSettings) -> tuple[NetworkPlan, dict[Hop, float]]:
+    """What each link carries for a sum, in tensors."""
+    plan, found = settings.plan(), Counter[Hop]()
+    for step in oracle.load(SCHEME.on(plan, settings.scheme_settings()), plan, 1.0):
+        found.update(step)
+    return plan, dict(found)
+
+
+def over(plan: NetworkPlan, loads: dict[Hop, float], name: str) -> tuple[float, float]:
+    """Up and down a link."""
+    (number,) = [link.number for link in plan.links if link.name == name]
+    return loads.get((number, True), 0.0), loads.get((number, False), 0.0)
+
+
+# --- what BytePS's paper says of links (OSDI '20, section 4.2), for a tensor of size M = 1
+
+
+@pytest.mark.parametrize(("machines", "gpus"), [(1, 4), (2, 4), (3, 8), (2, 2)])
+def test_cpu_assisted_aggregation_carries_the_papers_traffic(machines: int, gpus: int) -> None:
+    plan, loads = carried(made("pcie-machines", machines, gpus, strategy="cpu-assisted"))
+    at_switch = gpus // 2
+    for link in plan.links:
+        if link.upper.startswith("pcie"):
+            assert over(plan, loads, link.name) == pytest.approx(((2 * at_switch - 1) / at_switch,) * 2)
+        elif link.lower.startswith("pcie"):
+            assert over(plan, loads, link.name) == pytest.approx((1.0, 1.0))
+        elif link.upper == "network":
+            assert over(plan, loads, link.name) == pytest.approx((2 * (machines - 1) / machines,) * 2)
+
+
+@pytest.mark.parametrize(("machines", "gpus"), [(2, 4), (2, 8)])
+def test_a_local_ring_crosses_between_pcie_switches_and_its_sender_sends_once_more(machines: int, gpus: int) -> None:
+    plan, loads = carried(made("pcie-machines", machines, gpus, strategy="local-ring"))
+    ring = 2 * (gpus - 1) / gpus
+    assert over(plan, loads, "pcie0-1-cpu0") == pytest.approx((ring, ring + 1))  # and the broadcast comes down here
+    assert over(plan, loads, "pcie0-0-cpu0") == pytest.approx((ring + 2, ring + 1))  # and the sender's copies
+    assert over(plan, loads, "h0-pcie0-0") == pytest.approx((ring + 2, ring + 1))
+    assert over(plan, loads, f"h{gpus - 1}-pcie0-1") == pytest.approx((ring, ring + 1))
+
+
+@pytest.mark.parametrize(("machines", "gpus"), [(2, 4), (3, 8)])
+def test_with_nvlink_no_gpu_uses_the_network_interfaces_switch(machines: int, gpus: int) -> None:
+    plan, loads = carried(made("nvlink-machines", machines, gpus, strategy="nvlink-reduce"))
+    between = 2 * (machines - 1) / machines
+    assert over(plan, loads, "pcie0-0-cpu0") == pytest.approx((between, between))
+    assert over(plan, loads, "pcie0-1-cpu0") == pytest.approx((1.0, 1.0))
+    assert over(plan, loads, "pcie0-0-network") == pytest.approx((between, between))
+    assert over(plan, loads, f"gpu0-{gpus - 1}-pcie0-{gpus // 2 - 1}") == (0.0, 0.0)
+    assert over(plan, loads, "gpu0-2-pcie0-1") == pytest.approx((1.0, 1.0))
+    ringed, others = carried(made("nvlink-machines", machines, gpus, strategy="local-ring"))
+    assert over(ringed, others, "pcie0-0-cpu0") == pytest.approx((between + 1, between + 1))
+
+
+class Counting(VirtualTrial):
+    """Bytes of TCP's data over each link, up and down."""
+
+    def __init__(self, settings: TrialSettings) -> None:
+        program = settings.running().program
+        assert program is not None
+        library = build(program, {"K": str(settings.k)}, library=True)
+        super().__init__(settings, 1, library, lambda message: None, costs.of(settings.costs).virtual)
+        self.octets = Counter[Hop]()
+        for hop, link in self.network.links.items():
+            link.seen = lambda frame, hop=hop: self.octets.update({hop: _data(frame)})  # type: ignore[misc]
+
+
+def _data(frame: bytes) -> int:
+    if frame[23] != PROTOCOL_TCP:
+        return 0
+    ip = frame[ETHERNET_BYTES:]
+    return int.from_bytes(ip[2:4], "big") - 20 - 4 * (ip[32] >> 4)
+
+
+@pytest.mark.parametrize(
+    ("topology", "strategy", "between"),
+    [
+        ("pcie-machines", "cpu-assisted", "services"),
+        ("pcie-machines", "local-ring", "ring"),
+        ("nvlink-machines", "nvlink-reduce", "services"),
+        ("flat-machines", "cpu-assisted", "ring"),
+    ],
+)
+def test_every_link_carries_its_formula_to_the_byte(topology: str, strategy: str, between: str) -> None:
+    """The difference of a training of one step more: a sum's data, and the words that announce it to every partner."""
+    octets = []
+    for steps in (2, 3):
+        settings = made(topology, strategy=strategy, between=between, steps=steps, workload=f"tensor-{4 * PIECES * 2 * 100}")
+        trial = Counting(settings)
+        assert trial.run()["valid"]
+        trial.time.end()
+        octets.append(trial.octets)
+    plan, loads = carried(settings)
+    moves = [m for step in SCHEME.on(plan, settings.scheme_settings()) for m in step]
+    partners = {(m.source, m.destination) for m in moves} | {(m.destination, m.source) for m in moves}
+    announced = Counter[Hop]()
+    for source, destination in ((a, b) for a, b in partners if a < len(plan.hosts)):
+        if any((m.source, m.destination) == (source, destination) for m in moves):
+            announced.update(dict.fromkeys(plan.path(plan.everyone[source], plan.everyone[destination]), ANNOUNCEMENT.size))
+    size = 4 * (4 * PIECES * 2 * 100)
+    for hop in trial.network.links:
+        assert octets[1][hop] - octets[0][hop] == round(loads.get(hop, 0.0) * size) + announced[hop], plan.links[hop[0]].name
+
+
+# --- sums
+
+
+def followed(whole: Schedule, workers: int, servers: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
+    """Blocks of every node after a schedule, of workers that each give a power of a large base, so that no sum hides another."""
+    count = blocks(whole)
+    held = [np.full(count, 1 << 3 * w) for w in range(workers)] + [np.zeros(count, np.int64) for _ in range(servers)]
+    for step in whole:
+        came = [(m, held[m.source][m.block]) for m in step]
+        for m, value in sorted(came, key=lambda pair: pair[0].source):
+            held[m.destination][m.block] = held[m.destination][m.block] + value if m.add else value
+    return held
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("machines", "gpus", "between"), [*product((1, 2, 3), (4, 6), BETWEEN)])
+def test_all_gpus_end_with_every_tensor_once(strategy: str, machines: int, gpus: int, between: str) -> None:
+    workers, nic = machines * gpus, 0 if strategy == "nvlink-reduce" else None
+    racks = [*(w // gpus for w in range(workers)), *range(machines)]
+    groups = [w % gpus * 2 // gpus for w in range(workers)]
+    nodes = Nodes(workers, machines, [1.0] * len(racks), racks, groups, nic)
+    held = followed(schedule(nodes, strategy_of(strategy), BETWEEN[between]), workers, machines)
+    whole = sum(1 << 3 * w for w in range(workers))
+    assert all((its == whole).all() for its in held[:workers])
+
+
+def test_the_model_is_that_of_as_many_machines_but_for_rounding() -> None:
+    its = {"steps": 12, "workload": "digits-mlp", "compute_ms": 50.0}
+    alone = virtual(scheme="byteps", racks=1, workers=8, **RATES, **its)["metrics"]
+    for topology, strategy in (("pcie-machines", "cpu-assisted"), ("nvlink-machines", "nvlink-reduce")):
+        found = virtual(
+            scheme="byteps-machine", topology=topology, strategy=strategy, racks=2, workers=4, **RATES, **SHAPES[topology], **its
+        )
+        assert found["valid"], found["problems"]
+        assert found["metrics"]["final_test_loss"] == pytest.approx(alone["final_test_loss"], rel=1e-4)
+
+
+# --- what cannot be
+
+
+@pytest.mark.parametrize(
+    ("changes", "wording"),
+    [
+        ({"topology": "racks"}, "scheme byteps-machine needs machines: set topology to flat-machines, pcie-machines"),
+        ({"workers": 3}, "3 GPUs do not fill 2 PCIe switches alike: set workers to an even number"),
+        ({"topology": "nvlink-machines", "workers": 2}, "2 GPUs: 2 are at each of two or more PCIe switches"),
+        ({"byteps-machine.strategy": "magic"}, "choose one of cpu-assisted, local-ring, nvlink-reduce, or a file"),
+        ({"byteps-machine.strategy": "./nosuch.py"}, "there is no file ./nosuch.py"),
+        ({"between": "magic"}, "choose one of services, ring"),
+        ({"scheme": "switchml"}, "scheme switchml adds in switches, and those inside machines only forward"),
+        ({"nvlink_rate": 5.0}, "topology pcie-machines has no nvlink_rate"),
+        ({"pcie_rate": 0}, "pcie_rate is 0.0 Mbit/s"),
+    ],
+)
+def test_machines_that_cannot_be_are_one_sentence(changes: dict[str, Any], wording: str) -> None:
+    whole = {"scheme": "byteps-machine", "topology": "pcie-machines", "racks": 2, "workers": 4}
+    with pytest.raises(SettingsError, match=wording) as caught:
+        make_settings(TrialSettings, whole | changes).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shape_and_a_strategy_in_files(tmp_path: Path) -> None:
+    shape, strategy = tmp_path / "shape.py", tmp_path / "strategy.py"
+    shape.write_text(
+        "from dataclasses import dataclass\nfrom inalab.topologies.pcie_machines import PcieMachines\n\n"
+        '@dataclass(frozen=True)\nclass TOPOLOGY(PcieMachines):\n    """One switch has one GPU alone."""\n\n'
+        "    def group(self, place):\n        return int(place > 0)\n"
+    )
+    strategy.write_text(
+        "from inalab.hosts.tcp.schedules import Move\n\nclass All:\n    def shards(self, machine):\n        return 1\n\n"
+        "    def gather(self, machine, block, shard):\n        return [[Move(gpu, machine.memory, block, True) for gpu in machine.gpus]]\n\n"
+        "    def spread(self, machine, block, shard):\n        return [[Move(machine.memory, gpu, block, False) for gpu in machine.gpus]]\n\n"
+        "STRATEGY = All()\n"
+    )
+    its = {"scheme": "byteps-machine", "topology": str(shape), "byteps-machine.strategy": str(strategy), "racks": 2, "workers": 4}
+    found = virtual(**its, **RATES, pcie_rate=100.0)
+    assert found["valid"], found["problems"]
+    plan = make_settings(TrialSettings, its).plan()
+    assert [host.home for host in plan.hosts[:4]] == ["pcie0-0", "pcie0-1", "pcie0-1", "pcie0-1"]
+    trial = Trial("in files", {}, make_settings(TrialSettings, its), 1)
+    assert sorted(foreign_files(trial)) == sorted([str(shape), str(strategy)])
+    strategy.write_text("STRATEGY = 5")
+    with pytest.raises(SettingsError, match=r"STRATEGY of .*other.py lacks shards, gather, spread"):
+        make_settings(TrialSettings, its | {"byteps-machine.strategy": str(strategy.rename(tmp_path / "other.py"))}).check()
