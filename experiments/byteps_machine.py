@@ -84,7 +84,7 @@ def busiest(trial: dict[str, Any], kind: str) -> float:
     counted = [*metrics["uplink_bytes"], *metrics["worker_bytes"]]
     links = [*plan.links_above(plan.switches), *plan.links_above(host.name for host in plan.hosts)]
     most = max((max(its.values()) for link, its in zip(links, counted, strict=True) if kind_of(link, plan) == kind), default=0)
-    return float(most) / (4 * metrics["elements"] * trial["settings"]["steps"])
+    return float(most / (4 * metrics["elements"] * trial["settings"]["steps"]))
 
 
 def by_formula(trial: dict[str, Any], kind: str) -> float:

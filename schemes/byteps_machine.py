@@ -36,7 +36,8 @@ class Settings(TransportSettings):
     racks: int = Field(2, description="machines")
     strategy: str = Field("cpu-assisted", description=f"inside a machine: {', '.join(STRATEGIES)}, or a file")
     between: Annotated[str, one_of(*BETWEEN)] = Field(
-        "services", description="between machines: each has a Summation Service of an equal share (services), or a ring"
+        "services",
+        description="between machines: a Summation Service in each (services), a ring, or one parameter server (server)",
     )
 
     @field_validator("strategy")

@@ -23,8 +23,8 @@ class TopologyError(ValueError):
 
 def check_rate(name: str, rate: float | None) -> None:
     """Raise TopologyError for a rate in Mbit/s that no link can have; None is no limit."""
-    if rate is not None and not 0.1 <= rate <= 100_000:
-        raise TopologyError(f"{name} is {rate} Mbit/s: from 0.1 to 100000 is possible")
+    if rate is not None and not 0.1 <= rate <= 2_000_000:
+        raise TopologyError(f"{name} is {rate} Mbit/s: from 0.1 to 2000000 is possible")
 
 
 @dataclass(frozen=True)

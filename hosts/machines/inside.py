@@ -51,6 +51,11 @@ def services(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
     return [pushes, [Move(memories[owner], memory, block, False) for memory in others]]
 
 
+def one_server(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
+    """Between machines: a parameter server in the first one's memory."""
+    return services(memories, 0, block)
+
+
 def around(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
     """Between machines: a ring's way of a block, from the one behind its owner round to the owner, and round once more."""
     n = len(memories)
@@ -58,7 +63,7 @@ def around(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
     return [[Move(source, destination, block, i < n - 1)] for i, (source, destination) in enumerate(ways)]
 
 
-BETWEEN: dict[str, Between] = {"services": services, "ring": around}
+BETWEEN: dict[str, Between] = {"services": services, "ring": around, "server": one_server}
 
 
 def machines(nodes: Nodes) -> list[Machine]:

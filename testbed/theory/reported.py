@@ -7,3 +7,4 @@ ATE = {"switchml": {4: 2.83, 8: 2.82, 16: 2.81}, "NCCL, RDMA": {4: 1.39, 8: 1.26
 LINK_BOUND = 2.89
 ATE_RATE = 100_000.0  # Mbit/s, of these
 SPEEDUP = 2.27  # of training with SwitchML at 100 Gbit/s, at most, against the best baseline [slide]
+BYTEPS = {"all-reduce": 0.84, "parameter servers": 2.45}  # by how much more throughput BytePS has, at most [its abstract]
