@@ -87,6 +87,16 @@ def busiest(trial: dict[str, Any], kind: str) -> float:
     return float(most / (4 * metrics["elements"] * trial["settings"]["steps"]))
 
 
+def by_gpu(trial: dict[str, Any]) -> float:
+    """The busiest GPU's."""
+    return busiest(trial, "gpu")
+
+
+def by_pcie(trial: dict[str, Any]) -> float:
+    """The busiest PCIe switch's."""
+    return busiest(trial, "pcie")
+
+
 def by_formula(trial: dict[str, Any], kind: str) -> float:
     """The same by the strategy's schedule, without headers (hosts/machines)."""
     settings = TrialSettings(**trial["settings"])

@@ -20,6 +20,7 @@ from inalab.testbed.campaign.identity import foreign_files
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.simulator import costs
+from inalab.testbed.trial.configuration import commands_for
 from inalab.testbed.virtual.frames import ETHERNET_BYTES, PROTOCOL_TCP
 from inalab.testbed.virtual.trial import VirtualTrial
 from inalab.topologies.plan import Hop, NetworkPlan
@@ -176,6 +177,27 @@ def test_the_model_is_that_of_as_many_machines_but_for_rounding() -> None:
         )
         assert found["valid"], found["problems"]
         assert found["metrics"]["final_test_loss"] == pytest.approx(alone["final_test_loss"], rel=1e-4)
+
+
+def test_what_is_inside_a_machine_loses_nothing() -> None:
+    settings = made("nvlink-machines", strategy="nvlink-reduce", loss=0.05)
+    plan = settings.plan()
+    lossy = [link.name for link in plan.links if plan.loses(link.number)]
+    assert lossy == ["pcie0-0-network", "pcie1-0-network"]
+    commands = commands_for(settings, plan, 1)
+    assert {name for name, lines in commands.items() if any("loss" in line for line in lines)} == {"network"}
+
+
+def test_gpus_reach_each_other_by_nvlink_and_nobody_else() -> None:
+    plan = made("nvlink-machines", strategy="nvlink-reduce").plan()
+
+    def way(source: int, destination: int) -> list[str]:
+        return [plan.links[number].name for number, _ in plan.path(plan.everyone[source], plan.everyone[destination])]
+
+    assert way(0, 1) == ["h0-gpu0-0", "gpu0-0-nvlink0", "gpu0-1-nvlink0", "h1-gpu0-1"]
+    assert way(2, 8) == ["h2-gpu0-2", "gpu0-2-pcie0-1", "pcie0-1-cpu0", "s0-cpu0"]
+    assert way(2, 4)[1:4] == ["gpu0-2-pcie0-1", "pcie0-1-cpu0", "pcie0-0-cpu0"]
+    assert way(8, 9) == ["s0-cpu0", "pcie0-0-cpu0", "pcie0-0-network", "pcie1-0-network", "pcie1-0-cpu1", "s1-cpu1"]
 
 
 # --- what cannot be
