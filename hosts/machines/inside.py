@@ -8,7 +8,7 @@ from typing import Protocol
 
 from inalab.hosts.tcp.schedules import Move, Nodes, Schedule
 
-PIECES = 8  # of each machine's share: the more, the sooner all stages are busy at once
+PIECES = 16  # of a tensor, at least: the more, the sooner all stages are busy at once; each costs all stages' latency
 Stage = list[Move]
 
 
@@ -87,7 +87,7 @@ def schedule(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
         raise ValueError("the machines are not alike: give all as many GPUs")
     count, n, memories = shards.pop(), len(all_machines), [machine.memory for machine in all_machines]
     steps: Schedule = []
-    for piece in range(PIECES * n):
+    for piece in range(n * -(-PIECES // n)):  # as many for each machine's service
         for shard in range(count):
             block = piece * count + shard
             stages = _together([strategy.gather(machine, block, shard) for machine in all_machines])

@@ -125,7 +125,7 @@ def test_every_link_carries_its_formula_to_the_byte(topology: str, strategy: str
     """The difference of a training of one step more: a sum's data, and the words that announce it to every partner."""
     octets = []
     for steps in (2, 3):
-        settings = made(topology, strategy=strategy, between=between, steps=steps, workload=f"tensor-{4 * PIECES * 2 * 100}")
+        settings = made(topology, strategy=strategy, between=between, steps=steps, workload=f"tensor-{4 * PIECES * 100}")
         trial = Counting(settings)
         assert trial.run()["valid"]
         trial.time.end()
@@ -137,7 +137,7 @@ def test_every_link_carries_its_formula_to_the_byte(topology: str, strategy: str
     for source, destination in ((a, b) for a, b in partners if a < len(plan.hosts)):
         if any((m.source, m.destination) == (source, destination) for m in moves):
             announced.update(dict.fromkeys(plan.path(plan.everyone[source], plan.everyone[destination]), ANNOUNCEMENT.size))
-    size = 4 * (4 * PIECES * 2 * 100)
+    size = 4 * (4 * PIECES * 100)
     for hop in trial.network.links:
         assert octets[1][hop] - octets[0][hop] == round(loads.get(hop, 0.0) * size) + announced[hop], plan.links[hop[0]].name
 
