@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Protocol
 
 from inalab.hosts.tcp.schedules import Move, Nodes, Schedule
 
-PIECES = 16  # of a tensor, at least: the more, the sooner all stages are busy at once; each costs all stages' latency
+PIECES = 8  # of a tensor: the more, the sooner all stages are busy at once; each costs a step's latency
 Stage = list[Move]
 
 
@@ -80,18 +81,19 @@ def machines(nodes: Nodes) -> list[Machine]:
 
 
 def schedule(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
-    """Each block goes through all stages, a step each; the blocks of a piece together, and a piece behind another."""
+    """Each block goes through all stages, a step each. Blocks of a piece go together: one for each service and shard, so that all
+    links are busy. A piece goes behind another."""
     all_machines = machines(nodes)
     shards = {strategy.shards(machine) for machine in all_machines}
     if len(shards) != 1:
         raise ValueError("the machines are not alike: give all as many GPUs")
     count, n, memories = shards.pop(), len(all_machines), [machine.memory for machine in all_machines]
     steps: Schedule = []
-    for piece in range(n * -(-PIECES // n)):  # as many for each machine's service
+    for piece, owner in product(range(PIECES), range(n)):
         for shard in range(count):
-            block = piece * count + shard
+            block = (piece * n + owner) * count + shard
             stages = _together([strategy.gather(machine, block, shard) for machine in all_machines])
-            stages += between(memories, piece % n, block) if n > 1 else []
+            stages += between(memories, owner, block) if n > 1 else []
             stages += _together([strategy.spread(machine, block, shard) for machine in all_machines])
             steps += [[] for _ in range(piece + len(stages) - len(steps))]
             for step, stage in enumerate(stages, start=piece):

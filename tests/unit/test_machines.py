@@ -125,7 +125,7 @@ def test_every_link_carries_its_formula_to_the_byte(topology: str, strategy: str
     """The difference of a training of one step more: a sum's data, and the words that announce it to every partner."""
     octets = []
     for steps in (2, 3):
-        settings = made(topology, strategy=strategy, between=between, steps=steps, workload=f"tensor-{4 * PIECES * 100}")
+        settings = made(topology, strategy=strategy, between=between, steps=steps, workload=f"tensor-{4 * PIECES * 2 * 100}")
         trial = Counting(settings)
         assert trial.run()["valid"]
         trial.time.end()
@@ -137,9 +137,19 @@ def test_every_link_carries_its_formula_to_the_byte(topology: str, strategy: str
     for source, destination in ((a, b) for a, b in partners if a < len(plan.hosts)):
         if any((m.source, m.destination) == (source, destination) for m in moves):
             announced.update(dict.fromkeys(plan.path(plan.everyone[source], plan.everyone[destination]), ANNOUNCEMENT.size))
-    size = 4 * (4 * PIECES * 100)
+    size = 4 * (4 * PIECES * 2 * 100)
     for hop in trial.network.links:
         assert octets[1][hop] - octets[0][hop] == round(loads.get(hop, 0.0) * size) + announced[hop], plan.links[hop[0]].name
+
+
+@pytest.mark.parametrize("between", ["services", "ring"])
+def test_more_machines_take_hardly_longer(between: str) -> None:
+    """All services are busy at once: links between machines carry 2(n - 1)/n, and each step as much of it as any other."""
+    took = [
+        oracle.seconds(SCHEME.on((s := made("flat-machines", n, 2, between=between)).plan(), s.scheme_settings()), s.plan(), 1e6)
+        for n in (2, 8)
+    ]
+    assert took[1] < 1.8 * took[0]
 
 
 # --- sums
