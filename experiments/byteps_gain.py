@@ -17,7 +17,7 @@ from inalab.hosts.training.pipeline import BARRIER
 from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import curve, estimate, levels, not_valid
 from inalab.testbed.draw.plots import named, new_figure
-from inalab.testbed.measures import throughput
+from inalab.testbed.measures import efficiency
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.sweep import Point, Sizes, SweepSettings, Words, paired
 from inalab.testbed.record.runs import Run
@@ -70,11 +70,6 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
                 own = {f"byteps-machine.{key}": value for key, value in changes.items()}
                 points.append(Point(f"{words}, {machines} machines, {system}", factors, its | own | {"racks": machines}))
     return paired(points, settings, seed)
-
-
-def efficiency(trial: dict[str, Any]) -> float:
-    """Throughput over that of GPUs that never wait for sums."""
-    return throughput(trial) * float(trial["settings"]["compute_ms"]) / 1000
 
 
 def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:

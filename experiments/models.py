@@ -18,7 +18,7 @@ from inalab.hosts.training.pipeline import BARRIER
 from inalab.hosts.training.workloads import find
 from inalab.testbed.draw.curves import bar, estimate, look_of, not_valid, ratio, values
 from inalab.testbed.draw.plots import WIDTH, named, new_figure
-from inalab.testbed.measures import throughput
+from inalab.testbed.measures import efficiency
 from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings
 from inalab.testbed.plan.sweep import Numbers, Point, SweepSettings, Words, paired
@@ -84,11 +84,6 @@ def _batch(settings: Settings, gpu: str, model: str) -> int | None:
     assert architecture is not None
     stated = architecture.timings[gpu].batch is not None
     return BATCHES.get(model, settings.batch) if stated else None
-
-
-def efficiency(trial: dict[str, Any]) -> float:
-    """Throughput over that of GPUs that never wait for the network."""
-    return throughput(trial) * float(trial["settings"]["compute_ms"]) / 1000
 
 
 def with_nccl(trial: dict[str, Any]) -> float:

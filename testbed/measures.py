@@ -62,6 +62,11 @@ def handled(trial: Record) -> float:
     return float(1000 * metrics["handled"] / (workers * settings["steps"] * metrics["elements"]))
 
 
+def efficiency(trial: Record) -> float:
+    """Throughput over that of workers that compute and never wait for sums."""
+    return throughput(trial) * float(trial["settings"]["compute_ms"]) / 1000
+
+
 def parts(trial: dict[str, Any]) -> list[dict[str, Any]]:
     """The metrics of each of a trial's jobs."""
     return trial["metrics"].get("jobs", [trial["metrics"]])  # type: ignore[no-any-return]
