@@ -13,6 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from inalab.hosts.training.architectures import catalog
 from inalab.hosts.training.pipeline import BARRIER
 from inalab.schemes.scheme import Look
 from inalab.testbed.draw.curves import curve, estimate, levels, not_valid
@@ -61,7 +62,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     points = []
     for words in settings.models:
         model, _, batch = words.partition(":")
-        name = model if settings.part == 1 else f"{model}/{settings.part}"
+        name = catalog.divided(model, settings.part)
         rates = {key: getattr(settings, key) / settings.part for key in ("host_rate", "pcie_rate", "uplink_rate")}
         its = rates | {"workload": name, "batch": batch or None}
         for machines in settings.sizes:

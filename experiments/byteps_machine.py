@@ -74,8 +74,7 @@ def kind_of(link: LinkPlan, plan: NetworkPlan) -> str:
         return "nic"
     if link.lower.startswith("pcie"):
         return "pcie"
-    at_pcie = link.upper.startswith("pcie") or (not plan.inner and link.upper.startswith("cpu"))
-    return "gpu" if at_pcie else ""
+    return "gpu" if link.upper.startswith("pcie") else ""
 
 
 def busiest(trial: dict[str, Any], kind: str) -> float:
@@ -131,16 +130,17 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
                 ax.plot([at - 0.18, at + 0.18], [by_formula(found[0], kind)] * 2, "k:", linewidth=1.4)
     for look in LOOKS.values():
         axes[0].plot([], [], "s", color=look.colour, markersize=8, label=look.label)
-    axes[0].plot([], [], "k:", linewidth=1.4, label="closed form, without headers")
+    axes[0].plot([], [], "k:", linewidth=1.4, label="the schedule's bound; bytes without headers")
     axes[0].set_ylabel("TAT (ms)")
     for ax, name in zip(axes[1:], KINDS, strict=True):
         ax.set_ylabel(f"tensors over the\nbusiest {name}'s link")
     for ax in axes:
         ax.set_xticks(range(len(points)), [f"{shape}, {gpus} GPUs" for shape, gpus, _ in points])
     named(figure, axes)
+    machines = run.record["settings"]["racks"]
     caption = (
-        "Tensor aggregation time of two machines, and what the busiest link of each kind carries in its busier direction, in "
-        "tensors: a GPU's link, one between a PCIe switch and the CPU, a network interface's. Dotted: the schedule's bound, and "
+        f"Tensor aggregation time of {machines} machines, and what the busiest link of each kind carries in its busier direction, "
+        "in tensors: a GPU's link, one between a PCIe switch and the CPU, a network interface's. Dotted: the schedule's bound, and "
         "its traffic without headers. Acknowledgments wait behind data."
     )
     yield "byteps_machine", caption, figure

@@ -45,8 +45,8 @@ class Settings(SweepSettings):
 
     rates: Numbers = Field((10.0, 20.0, 40.0, 70.0, 100.0), description="Mbit/s of the links: a thousandth of a real network's")
     spare: Numbers = Field((0, 4), description="numbers of servers beside the workers")
-    adds: float = Field(200.0, gt=0, description="Mbit/s that a processor adds: a thousandth of a core's, by make bench")
-    updates: float = Field(20.0, gt=0, description="Mbit/s that Adam updates, likewise")
+    adds: float = Field(200.0, ge=0.001, description="Mbit/s that a processor adds: a thousandth of a core's, by make bench")
+    updates: float = Field(20.0, ge=0.001, description="Mbit/s that Adam updates, likewise")
     seeds: int = 1
     racks: int = 1
     scheme: str = "byteps"
@@ -90,8 +90,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
     named(figure, axes)
     settings = run.record["settings"]
     caption = (
-        "Goodput of an all-reduce of four workers against the rate of the links, where a service's processor adds at "
-        f"{settings['adds']:g} Mbit/s and its optimizer updates at {settings['updates']:g} Mbit/s, a thousandth of what one core "
+        f"Goodput of an all-reduce of {settings['workers']} workers against the rate of the links. A service's processor adds "
+        f"at {settings['adds']:g} Mbit/s and its optimizer updates at {settings['updates']:g} Mbit/s, a thousandth of what a core "
         "does. Dotted: what links and processors allow."
     )
     yield "byteps_update", caption, figure

@@ -6,6 +6,7 @@ Layers, their sizes and their multiply-adds are the models'; the time of a step 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +15,7 @@ from pydantic import Field
 
 from inalab.hosts.training.architectures import catalog
 from inalab.hosts.training.layers import outline
-from inalab.hosts.training.pipeline import BARRIER
+from inalab.hosts.training.pipeline import BARRIER, LAYERED
 from inalab.hosts.training.workloads import find
 from inalab.testbed.draw.curves import bar, estimate, look_of, not_valid, ratio, values
 from inalab.testbed.draw.plots import WIDTH, named, new_figure
@@ -58,7 +59,7 @@ def trials(settings: Settings, seed: int) -> list[Trial]:
     """Every model on every GPU on which its time is known, over every scheme, at every rate."""
     points = []
     for gpu, model in _pairs(settings.models, settings.gpus):
-        name = model if settings.part == 1 else f"{model}/{settings.part}"
+        name = catalog.divided(model, settings.part)
         for rate in settings.rates:
             its = {"gpu": gpu, "workload": name, "batch": _batch(settings, gpu, model), "host_rate": rate / settings.part}
             for scheme in settings.schemes:
@@ -83,7 +84,7 @@ def _batch(settings: Settings, gpu: str, model: str) -> int | None:
     architecture = catalog.find(model)
     assert architecture is not None
     stated = architecture.timings[gpu].batch is not None
-    return BATCHES.get(model, settings.batch) if stated else None
+    return BATCHES.get(model.partition("/")[0], settings.batch) if stated else None
 
 
 def with_nccl(trial: dict[str, Any]) -> float:
@@ -92,7 +93,7 @@ def with_nccl(trial: dict[str, Any]) -> float:
     size, part = settings.racks * settings.workers, trial["factors"]["rate"] / settings.host_rate
     ate = 1e9 * reported.ATE[NCCL].get(size, float("nan")) * trial["factors"]["rate"] / part / reported.ATE_RATE
     forward, backward, _ = pipelines.of_settings(settings)
-    takes = [elements / ate for elements, _ in outline(find(settings.workload), True)]
+    takes = [elements / ate for elements, _ in outline(find(settings.workload), settings.pipeline in LAYERED)]
     return settings.compute_ms / 1000 / pipelines.period(settings.pipeline, forward, backward, takes, urgent=False)
 
 
@@ -113,8 +114,8 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
             for j, scheme in enumerate(schemes):
                 found = values(run, efficiency, gpu=gpu, model=model, rate=rate, scheme=scheme)
                 bar(ax, i + (j - (len(schemes) - 1) / 2) * width, found, look_of(scheme), width=width)
-            nccl = estimate(run, with_nccl, gpu=gpu, model=model, rate=rate, scheme="ring")
-            if nccl.n:
+            nccl = estimate(run, with_nccl, gpu=gpu, model=model, rate=rate, scheme=schemes[0])
+            if nccl.n and math.isfinite(nccl.median):
                 ax.plot([i - 0.45, i + 0.45], [nccl.median] * 2, "k:", linewidth=1.4)
         ax.axhline(1, color="black", linewidth=0.8)
         ax.set_xticks(range(len(shown)), shown)
@@ -123,10 +124,12 @@ def figures(run: Run) -> Iterable[tuple[str, str, Figure]]:
         axes[0].plot([], [], "s", color=look_of(scheme).colour, markersize=8, label=look_of(scheme).label)
     axes[0].plot([], [], "k:", linewidth=1.4, label="NCCL's ATE/s, as reported")
     named(figure, axes)
+    settings = run.record["settings"]
+    workers = settings["racks"] * settings["workers"]
     caption = (
-        "Training throughput of eight workers, over that of GPUs that never wait for the network. Steps take what was measured on "
-        "one GPU, in proportion to the batch; layers overlap with sums. Dotted: what a step takes where each sum takes what was "
-        "reported of NCCL over RDMA."
+        f"Training throughput of {workers} workers, over that of GPUs that never wait for the network. Steps take what was "
+        "measured on one GPU, in proportion to the batch, however small; layers overlap with sums. Dotted: what a step takes where "
+        "each sum takes what was reported of NCCL over RDMA."
     )
     yield "models", caption, figure
 

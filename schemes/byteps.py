@@ -43,10 +43,10 @@ class Settings(TransportSettings):
         WORKERS, description="whose optimizer takes time: none at the services (worker), or theirs, as update_rate says (server)"
     )
     sum_rate: float | None = Field(
-        None, gt=0, le=1e9, description="Mbit/s of workers' parts that a service's processor adds; unless set, it takes no time"
+        None, ge=0.001, le=1e9, description="Mbit/s of workers' parts that a service's processor adds; unless set, it takes no time"
     )
     update_rate: float | None = Field(
-        None, gt=0, le=1e9, description="Mbit/s of tensors that a service's optimizer takes, with update=server"
+        None, ge=0.001, le=1e9, description="Mbit/s of tensors that a service's optimizer takes, with update=server"
     )
 
     @model_validator(mode="after")

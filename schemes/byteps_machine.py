@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from inalab.hosts.machines.inside import BETWEEN, Strategy, schedule
+from inalab.hosts.machines.inside import BETWEEN, Strategy, checked, schedule
 from inalab.hosts.plugins import PluginError, load
 from inalab.hosts.tcp.schedules import Nodes, Schedule
 from inalab.schemes.scheme import Admitted, Look, one_of
@@ -25,6 +25,8 @@ def strategy_of(name: str) -> Strategy:
         found: Strategy = load(STRATEGIES.get(name, name), "STRATEGY")
     except PluginError as error:
         raise ValueError(str(error)) from None
+    if isinstance(found, type):
+        raise ValueError(f"STRATEGY of {name} is a class: make it an instance")
     if lacks := [method for method in ("shards", "gather", "spread") if not callable(getattr(found, method, None))]:
         raise ValueError(f"STRATEGY of {name} lacks {', '.join(lacks)}")
     return found
@@ -61,7 +63,15 @@ class BytePSMachine(Scheduled):
     def check(self, jobs: Sequence[Admitted], plan: NetworkPlan) -> None:
         if not plan.topology.machines:
             raise ValueError(f"scheme {self.name} needs machines: set topology to flat-machines, pcie-machines or nvlink-machines")
-        super().check(jobs, plan)
+        if len(jobs) > 1:
+            raise ValueError(f"scheme {self.name} has the machines to itself: leave jobs out")
+        (job,) = jobs
+        strategy, between = strategy_of(job.settings.strategy), BETWEEN[job.settings.between]
+        checked(self.nodes(plan, job.plan.hosts, job.plan.servers, job.settings), strategy, between)
+
+    def elastic(self, settings: Any) -> bool:
+        """A strategy is for machines that are alike."""
+        return False
 
     def schedule(self, nodes: Nodes) -> Schedule:
         return schedule(nodes, strategy_of(nodes.settings.strategy), BETWEEN[nodes.settings.between])

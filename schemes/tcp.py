@@ -69,7 +69,7 @@ class OverConnections(OverTcp):
         if s.transport == TCP:
             return super().group(place, epoch, pulse)
         flows = len(place.peers) if self.converges else 1
-        pairs = QueuePairs(tuple(place.rates), flows, s.retransmission == SELECTIVE, s.dcqcn and self.converges)
+        pairs = QueuePairs((*place.rates, *place.uplinks), flows, s.retransmission == SELECTIVE, s.dcqcn and self.converges)
         return place.group(epoch, pulse, pairs)
 
     def overhead(self, settings: Any) -> float:
@@ -107,7 +107,7 @@ class ScheduledOverTcp(OverTcp):
 
     def check(self, jobs: Any, plan: NetworkPlan) -> None:
         for job in jobs:
-            self.schedule(_nodes(plan, job.plan.hosts, job.plan.servers, job.settings))
+            self.schedule(self.nodes(plan, job.plan.hosts, job.plan.servers, job.settings))
 
     def _of(self, place: Place) -> Schedule:
         workers = place.membership.size
@@ -116,8 +116,16 @@ class ScheduledOverTcp(OverTcp):
         )  # fmt: skip
         return self.schedule(whole)
 
+    @staticmethod
+    def nodes(plan: NetworkPlan, workers: Sequence[HostPlan], servers: Sequence[HostPlan], settings: Any) -> Nodes:
+        """Of a job on the network."""
+        everyone = [*workers, *servers]
+        racks = [host.rack for host in everyone]
+        return Nodes(len(workers), len(servers), plan.rates(everyone), racks, plan.groups(workers), plan.topology.nic, settings)
+
     def on(self, plan: NetworkPlan, settings: Any) -> Schedule:
-        return self.schedule(_nodes(plan, plan.hosts, plan.servers, settings))
+        """The schedule of a job that has the whole network."""
+        return self.schedule(self.nodes(plan, plan.hosts, plan.servers, settings))
 
     def join(self, place: Place, epoch: int, pulse: Pulse = None) -> Collective:
         return Pairwise(self.group(place, epoch, pulse), self._of(place))
@@ -148,9 +156,3 @@ class ScheduledOverTcp(OverTcp):
 
 class Scheduled(OverConnections, ScheduledOverTcp):
     """Likewise, over TCP or RDMA."""
-
-
-def _nodes(plan: NetworkPlan, workers: Sequence[HostPlan], servers: Sequence[HostPlan], settings: Any) -> Nodes:
-    everyone = [*workers, *servers]
-    racks = [host.rack for host in everyone]
-    return Nodes(len(workers), len(servers), plan.rates(everyone), racks, plan.groups(workers), plan.topology.nic, settings)

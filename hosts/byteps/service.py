@@ -167,7 +167,11 @@ class Service(GroupServer[Header]):
     # --- when it cannot go on
 
     def _expected(self, rank: int) -> bool:
-        open_sums = self.entries or self.later or any(rank not in given for given in self.announced.values())
+        open_sums = (
+            self.entries
+            or any(to == rank for _, to, _, _ in self.later)
+            or any(rank not in given for given in self.announced.values())
+        )
         return bool(open_sums) or self.channels[rank].amid_a_message
 
     def _refusal(self, size: int) -> Header:

@@ -16,7 +16,7 @@ class CpuAssisted:
     def shards(self, machine: Machine) -> int:
         sizes = {len(group) for group in machine.groups}
         if len(sizes) != 1:
-            raise ValueError("cpu-assisted aggregation needs as many GPUs at each PCIe switch")
+            raise ValueError("cpu-assisted aggregation needs the same number of GPUs at each PCIe switch")
         return sizes.pop()
 
     def gather(self, machine: Machine, block: int, shard: int) -> list[Stage]:

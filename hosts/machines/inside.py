@@ -7,19 +7,26 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
 
-from inalab.hosts.tcp.schedules import Move, Nodes, Schedule
+import numpy as np
+
+from inalab.hosts.tcp.schedules import Move, Nodes, Schedule, blocks
 
 PIECES = 8  # of a tensor: the more, the sooner all stages are busy at once; each costs a step's latency
+MOST_SHARDS = 256
 Stage = list[Move]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """GPUs by rank, in groups at a PCIe switch each; host memory, which is a server; the NIC's group, if it is at such a switch."""
+    """GPUs by rank, by the PCIe switch that they are at; host memory, which is a server; the NIC's switch, if it is at one."""
 
-    groups: list[list[int]]
+    switches: dict[int, list[int]]
     memory: int
     nic: int | None = None
+
+    @property
+    def groups(self) -> list[list[int]]:
+        return list(self.switches.values())
 
     @property
     def gpus(self) -> list[int]:
@@ -74,10 +81,40 @@ def machines(nodes: Nodes) -> list[Machine]:
         gpus = [rank for rank in range(nodes.workers) if nodes.racks[rank] == number]
         memories = [nodes.workers + s for s in range(nodes.servers) if nodes.racks[nodes.workers + s] == number]
         if not gpus or len(memories) != 1:
-            raise ValueError(f"machine {number} has {len(gpus)} GPUs and {len(memories)} servers: each has GPUs, and one server")
-        groups = [[gpu for gpu in gpus if nodes.groups[gpu] == group] for group in sorted({nodes.groups[gpu] for gpu in gpus})]
-        found.append(Machine(groups, memories[0], nodes.nic))
+            raise ValueError(f"machine {number} has {len(gpus)} GPUs and {len(memories)} servers: it needs GPUs, and one server")
+        switches = {switch: [gpu for gpu in gpus if nodes.groups[gpu] == switch] for switch in sorted(set(nodes.groups))}
+        found.append(Machine({switch: its for switch, its in switches.items() if its}, memories[0], nodes.nic))
     return found
+
+
+def checked(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
+    """The schedule. Raises ValueError where the strategy cannot be followed, or does not give all GPUs the sum of all."""
+    try:
+        whole = schedule(nodes, strategy, between)
+        lacking = unserved(whole, nodes.workers, nodes.servers)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"the strategy cannot be followed: {type(error).__name__}: {error}") from None
+    if lacking:
+        raise ValueError(f"the strategy does not give GPU {lacking[0]} the sum of all: {len(lacking)} of {nodes.workers} lack it")
+    return whole
+
+
+def unserved(whole: Schedule, workers: int, servers: int) -> list[int]:
+    """The workers that do not end with every worker's part of every block once: each gives a number of its own, drawn from many."""
+    own = np.random.default_rng(1).integers(1, 1 << 40, workers)
+    held = np.repeat(np.append(own, np.zeros(servers, np.int64))[:, None], blocks(whole), axis=1)
+    for step in whole:
+        for m in step:
+            if not (0 <= m.source < len(held) and 0 <= m.destination < len(held) and m.block >= 0 and m.source != m.destination):
+                raise ValueError(f"the strategy has a move that cannot be: {m}")
+        came = [held[m.source, m.block] for m in step]
+        for replaces in (True, False):
+            for m, value in zip(step, came, strict=True):
+                if m.add != replaces:
+                    held[m.destination, m.block] = value + (0 if replaces else held[m.destination, m.block])
+    return [worker for worker in range(workers) if not (held[worker] == own.sum()).all()]
 
 
 def schedule(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
@@ -86,8 +123,10 @@ def schedule(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
     all_machines = machines(nodes)
     shards = {strategy.shards(machine) for machine in all_machines}
     if len(shards) != 1:
-        raise ValueError("the machines are not alike: give all as many GPUs")
+        raise ValueError("the machines are not alike: give all of them the same number of GPUs")
     count, n, memories = shards.pop(), len(all_machines), [machine.memory for machine in all_machines]
+    if not (isinstance(count, int) and 1 <= count <= MOST_SHARDS):
+        raise ValueError(f"the strategy cuts a tensor into {count!r} shards: from 1 to {MOST_SHARDS} are possible")
     steps: Schedule = []
     for piece, owner in product(range(PIECES), range(n)):
         for shard in range(count):
@@ -103,4 +142,6 @@ def schedule(nodes: Nodes, strategy: Strategy, between: Between) -> Schedule:
 
 def _together(of_machines: list[list[Stage]]) -> list[Stage]:
     """The stages of all machines at once."""
+    if len({len(stages) for stages in of_machines}) != 1:
+        raise ValueError("the strategy has more stages for some machines or shards than for others")
     return [[move for stage in stages for move in stage] for stages in zip(*of_machines, strict=True)]

@@ -13,7 +13,7 @@ from inalab.hosts.tcp.schedules import Move
 
 
 class LocalRing:
-    """See hosts.machines.inside.Strategy. The first GPU sends."""
+    """See hosts.machines.inside.Strategy. A machine's first GPU is its sender."""
 
     def shards(self, machine: Machine) -> int:
         return len(machine.gpus)

@@ -17,7 +17,10 @@ class NvlinkReduce:
         return len(machine.gpus)
 
     def _sender(self, machine: Machine) -> int:
-        return next(group[0] for number, group in enumerate(machine.groups) if number != machine.nic)
+        others = [group for switch, group in machine.switches.items() if switch != machine.nic]
+        if not others:
+            raise ValueError("all GPUs share the network interface's PCIe switch: choose another strategy")
+        return others[0][0]
 
     def gather(self, machine: Machine, block: int, shard: int) -> list[Stage]:
         gpus, sender = machine.gpus, self._sender(machine)

@@ -24,7 +24,7 @@ UNIT = 8  # packets on the link that DCQCN's intervals are long
 
 @dataclass(frozen=True)
 class QueuePairs:
-    """Of one job. Rates are in Mbit/s, of the links of all its nodes; 0 where one is not limited."""
+    """Of one job. Rates are in Mbit/s, of the links of all its nodes and their racks; 0 where one is not limited."""
 
     rates: tuple[float, ...]
     flows: int = 1  # that may share a link

@@ -61,10 +61,9 @@ class Node:
         """Zeros, a row a block, for a tensor of so many elements."""
         return np.zeros((self.blocks, -(-elements // self.blocks)), dtype)
 
-    def _follow(self, blocks: NDArray[Any], announcement: bytes = b"") -> None:
-        """Take all steps. `announcement` goes before the first data to each partner, and must be before the first from each."""
-        unannounced = set(self.connections) if announcement else set()
-        self.unannounced = {rank for rank in unannounced if rank < self.membership.size}
+    def _follow(self, blocks: NDArray[Any], announcement: bytes, to: set[int], of: set[int]) -> None:
+        """Take all steps. `announcement` goes before the first data to partners, and must be before the first of some."""
+        unannounced, self.unannounced = set(to), set(of)
         for number, step in enumerate(self.schedule):
             self._step(number, step, blocks, announcement, unannounced)
 
@@ -194,7 +193,8 @@ class Pairwise(Node, Summing):
         """The sum, and more elements behind it; so many empty tensors were summed before it."""
         blocks = self._room(flat.size, flat.dtype)
         blocks.reshape(-1)[: flat.size] = flat
-        self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), empties, flat.size))
+        workers = {rank for rank in self.connections if rank < self.membership.size}
+        self._follow(blocks, ANNOUNCEMENT.pack(flat.dtype.char.encode(), empties, flat.size), set(self.connections), workers)
         count_segments(self.counters, self.connections.values())
         return blocks
 
@@ -217,14 +217,19 @@ class Server(Node):
         return None if meeting is None else cls(group, schedule, meeting)
 
     def serve(self) -> None:
-        """Take part in every sum that the workers announce, until they leave; raises AggregationError."""
-        while (announced := self._hear()) is not None:
-            dtype, elements = announced
-            self._follow(self._room(elements, dtype))
+        """Take part in every sum that the workers announce, until they leave; raises AggregationError.
 
-    def _hear(self) -> tuple[np.dtype[Any], int] | None:
-        """The next sum's dtype and elements, or None when a worker has left."""
-        rooms = {rank: bytearray(ANNOUNCEMENT.size) for rank in sorted(self.connections) if rank < self.membership.size}
+        Servers pass the announcement on to each other: no worker has to do with those of another machine.
+        """
+        servers = {rank for rank in self.connections if rank >= self.membership.size}
+        while (announced := self._hear()) is not None:
+            kind, _, elements = ANNOUNCEMENT.unpack(announced)
+            self._follow(self._room(elements, DTYPES[kind]), announced, servers, servers)
+
+    def _hear(self) -> bytes | None:
+        """What the workers that give something announce as the next sum, or None when one has left."""
+        giving = {m.source for step in self.schedule for m in step if m.destination == self.membership.rank}
+        rooms = {rank: bytearray(ANNOUNCEMENT.size) for rank in sorted(giving) if rank < self.membership.size}
         coming: dict[int, Parts] = {rank: deque([memoryview(room)]) for rank, room in rooms.items()}
         with self.driver.selector() as waiting:
             while coming:
@@ -242,8 +247,10 @@ class Server(Node):
         if len(heard) != 1:
             wording = "; ".join(f"{_described(words)} on {', '.join(map(self._name, who))}" for words, who in heard.items())
             raise self._error(f"the workers sum different tensors: {wording}")
-        kind, _, elements = ANNOUNCEMENT.unpack(next(iter(heard)))
-        return DTYPES[kind], elements
+        (announced,) = heard
+        if ANNOUNCEMENT.unpack(announced)[0] not in DTYPES:
+            raise self._error(f"the workers announce {_described(announced)}")
+        return announced
 
 
 def _error(membership: Membership, reason: str) -> AggregationError:

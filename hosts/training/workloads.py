@@ -188,8 +188,9 @@ def check_memory(name: str) -> None:
     workload = find(name)
     if isinstance(workload, Aggregation) and workload.elements > MOST_ELEMENTS:
         least = next(2**n for n in range(1, 64) if workload.elements <= MOST_ELEMENTS * 2**n)
+        smaller = catalog.divided(name, least)
         raise ValueError(
-            f"workload {name} has {workload.elements:,} elements, and workers hold {MOST_ELEMENTS:,}: set workload={name}/{least} "
+            f"workload {name} has {workload.elements:,} elements, and workers hold {MOST_ELEMENTS:,}: set workload={smaller} "
             f"and divide the links' rates by {least}, or choose target simulated"
         )
 

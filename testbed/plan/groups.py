@@ -76,7 +76,7 @@ class WorkSettings(Group):
     learning_rate: float | None = Field(None, gt=0, le=1e6, description="of SGD with momentum; default: the workload's")
     momentum: float = Field(MOMENTUM, ge=0, lt=1, description="of SGD")
     compute_ms: float = Field(50.0, gt=0, le=600_000, description="virtual compute time of a step, in ms")
-    gpu: str | None = Field(None, description="the GPU that a step of an architecture takes so long on, in place of compute_ms")
+    gpu: str | None = Field(None, description="of an architecture: the GPU whose measured time a step takes, not compute_ms")
     pipeline: str = Field(BLOCKING, description=f"when layers' sums begin: one of {', '.join(PIPELINES)}")
     forward_share: float = Field(FORWARD, ge=0, le=1, description="of a layer's compute time, which is before the backward pass")
     evaluate_every: int = Field(5, ge=1, description="steps between evaluations")
@@ -94,7 +94,7 @@ class WorkSettings(Group):
             raise ValueError(f"gpu is {gpu}: workload {name} is no architecture; choose one of {known}, or leave gpu out")
         try:
             batch = int(given) if (given := values.get("batch")) is not None else None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return values  # which is refused
         times = {"compute_ms": architecture.step(str(gpu), batch)}
         return values | times | ({"forward_share": forward} if (forward := architecture.forward) is not None else {})

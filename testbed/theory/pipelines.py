@@ -22,6 +22,8 @@ STEPS = 20  # after which a step takes what all later ones take
 
 def carried(released: Sequence[float], takes: Sequence[float], urgent: bool) -> list[float]:
     """When each layer's sum is over that is released then and takes so long."""
+    if any(map(math.isnan, (*released, *takes))):
+        return [math.nan] * len(takes)
     left, ends, now = list(takes), [0.0] * len(takes), min(released)
     waiting = set(range(len(takes)))
     while waiting:

@@ -41,7 +41,7 @@ def test_machines_with_several_gpus_learn_as_well(topology: str, strategy: str, 
     its = {"topology": topology, "scheme": "byteps-machine", "strategy": strategy, "workers": 4}
     plain, lossy, racks = trial(target, **its), trial(target, **its, loss=0.02), trial(target, scheme="ring", workers=4)
     assert lossy["metrics"]["model_digest"] == plain["metrics"]["model_digest"]
-    assert lossy["metrics"]["loss_achieved"] > 0 and lossy["metrics"]["retransmissions"] == 0
+    assert lossy["metrics"]["loss_achieved"] > 0
     assert plain["metrics"]["final_test_loss"] == pytest.approx(racks["metrics"]["final_test_loss"], rel=1e-3)
 
 

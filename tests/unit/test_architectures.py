@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from inalab.hosts.training.architectures import catalog
+from inalab.hosts.training.architectures.architecture import Architecture, LayerShape, Timing
 from inalab.hosts.training.architectures.catalog import ARCHITECTURES, find
 from inalab.hosts.training.layers import outline
 from inalab.hosts.training.pipeline import BARRIER
@@ -247,3 +251,37 @@ def test_a_file_is_part_of_what_a_trial_is(tmp_path: Path) -> None:
     assert list(foreign_files(trial)) == [str(path)]
     path.write_text(OWN.replace("20", "21"))
     assert identity(trial, "simulated") != before
+
+
+LAYER = LayerShape("a", 5, 1.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": ()}, {"layers": (replace(LAYER, elements=0),)}, {"layers": (replace(LAYER, elements=1.5),)},
+        {"layers": (replace(LAYER, multiply_adds=0.0),)}, {"layers": (LAYER, replace(LAYER, multiply_adds=math.nan))},
+        {"layers": (LAYER, replace(LAYER, multiply_adds=-1.0))}, {"layers": (LAYER,) * 1001}, {"layers": (5,)},
+        {"timings": {"here": Timing(0.0, 1, "")}}, {"timings": {"here": Timing(1.0, 0, "")}}, {"timings": None},
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_is_one_sentence(change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    its = Architecture("mine", (LAYER,), {"here": Timing(1.0, 1, "")})
+    monkeypatch.setattr(catalog, "load", lambda source, name: replace(its, **change))
+    with pytest.raises(SettingsError) as caught:
+        make_settings(TrialSettings, {"workload": str(path), "gpu": "here"}).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_smaller_part_of_a_part_is_offered() -> None:
+    with pytest.raises(SettingsError, match="set workload=vgg16/8 and divide the links' rates by 4"):
+        make_settings(TrialSettings, {"workload": "vgg16/2"}).check_emulated()
+    assert catalog.divided("./mine.py/3", 2) == "./mine.py/6" and catalog.divided("vgg16", 1) == "vgg16"
+
+
+def test_models_that_nothing_was_reported_of_have_no_line(tmp_path: Path) -> None:
+    words = ["run", "models", "--quick", "--set", "workers=6", "--set", "part=1024", "--set", "pipeline=blocking"]
+    done = inalab(*words, "--results", str(tmp_path))
+    assert done.returncode == 0 and "Traceback" not in done.stderr + done.stdout

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inalab.hosts.machines.inside import BETWEEN, PIECES, schedule
+from inalab.hosts.collective import AggregationError
+from inalab.hosts.drivers.virtual import EPOCH
+from inalab.hosts.machines.inside import BETWEEN, PIECES, Machine, Stage, checked, schedule
 from inalab.hosts.tcp.pairwise import ANNOUNCEMENT
-from inalab.hosts.tcp.schedules import Nodes, Schedule, blocks
+from inalab.hosts.tcp.schedules import Move, Nodes, Schedule, blocks
 from inalab.schemes import oracle
 from inalab.schemes.byteps_machine import SCHEME, STRATEGIES, strategy_of
 from inalab.switches.embedded.build import build
@@ -21,6 +23,7 @@ from inalab.testbed.plan.experiment import Trial
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.simulator import costs
 from inalab.testbed.trial.configuration import commands_for
+from inalab.testbed.trial.servers import servers_of
 from inalab.testbed.virtual.frames import ETHERNET_BYTES, PROTOCOL_TCP
 from inalab.testbed.virtual.trial import VirtualTrial
 from inalab.topologies.plan import Hop, NetworkPlan
@@ -134,7 +137,7 @@ def test_every_link_carries_its_formula_to_the_byte(topology: str, strategy: str
     moves = [m for step in SCHEME.on(plan, settings.scheme_settings()) for m in step]
     partners = {(m.source, m.destination) for m in moves} | {(m.destination, m.source) for m in moves}
     announced = Counter[Hop]()
-    for source, destination in ((a, b) for a, b in partners if a < len(plan.hosts)):
+    for source, destination in ((a, b) for a, b in partners if a < len(plan.hosts) or b >= len(plan.hosts)):
         if any((m.source, m.destination) == (source, destination) for m in moves):
             announced.update(dict.fromkeys(plan.path(plan.everyone[source], plan.everyone[destination]), ANNOUNCEMENT.size))
     size = 4 * (4 * PIECES * 2 * 100)
@@ -176,6 +179,98 @@ def test_all_gpus_end_with_every_tensor_once(strategy: str, machines: int, gpus:
     held = followed(schedule(nodes, strategy_of(strategy), BETWEEN[between]), workers, machines)
     whole = sum(1 << 3 * w for w in range(workers))
     assert all((its == whole).all() for its in held[:workers])
+
+
+class Script:
+    """A strategy that is what it is given."""
+
+    def __init__(self, gather: Any, spread: Any, shards: Any = 1) -> None:
+        self.of = gather, spread, shards
+
+    def shards(self, machine: Machine) -> Any:
+        return self.of[2]
+
+    def gather(self, machine: Machine, block: int, shard: int) -> Any:
+        return self.of[0](machine, block)
+
+    def spread(self, machine: Machine, block: int, shard: int) -> Any:
+        return self.of[1](machine, block)
+
+
+def up(machine: Machine, block: int) -> list[Stage]:
+    return [[Move(gpu, machine.memory, block, True) for gpu in machine.gpus]]
+
+
+def down(machine: Machine, block: int) -> list[Stage]:
+    return [[Move(machine.memory, gpu, block, False) for gpu in machine.gpus]]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wording"),
+    [
+        (Script(lambda m, b: up(m, b) * 2, down), "does not give GPU 0 the sum of all: 4 of 4 lack it"),
+        (Script(up, lambda m, b: [down(m, b)[0][:1]]), "does not give GPU 1 the sum of all: 2 of 4 lack it"),
+        (Script(up, lambda m, b: []), "does not give GPU 0 the sum"),
+        (Script(lambda m, b: [[Move(-1, 0, b, True)]], down), "has a move that cannot be"),
+        (Script(lambda m, b: [[Move(0, 99, b, True)]], down), "has a move that cannot be"),
+        (Script(lambda m, b: [[Move(0, 0, b, True)]], down), "has a move that cannot be"),
+        (Script(lambda m, b: None, down), "the strategy cannot be followed: TypeError"),
+        (Script(lambda m, b: up(m, b) * (1 + (m.memory == 5)), down), "more stages for some machines"),
+        (Script(up, down, 0), "cuts a tensor into 0 shards: from 1 to 256"),
+        (Script(up, down, "2"), "cuts a tensor into '2' shards"),
+    ],
+)
+def test_a_strategy_that_gives_no_sum_is_refused(strategy: Any, wording: str) -> None:
+    nodes = Nodes(4, 2, [1.0] * 6, [0, 0, 1, 1, 0, 1], [0, 1, 0, 1])
+    checked(nodes, Script(up, down), BETWEEN["services"])
+    with pytest.raises(ValueError, match=wording):
+        checked(nodes, strategy, BETWEEN["services"])
+
+
+def test_a_sender_is_at_another_switch_than_the_network_interface_whichever_gpus_there_are() -> None:
+    strategy = strategy_of("nvlink-reduce")
+    (stages,) = [strategy.gather(Machine({1: [0, 1], 2: [2, 3]}, 4, nic=1), 0, 0)]
+    assert stages[-1] == [Move(2, 4, 0, True)]
+    with pytest.raises(ValueError, match="all GPUs share the network interface's PCIe switch"):
+        strategy.gather(Machine({0: [0, 1]}, 2, nic=0), 0, 0)
+
+
+@pytest.mark.parametrize("elements", [(100, 101), (128, 100_000), (100, 99)])
+def test_machines_that_sum_different_tensors_end_in_errors(elements: tuple[int, int]) -> None:
+    """Servers pass on what workers announce: no GPU has to do with one of another machine."""
+    network = Counting(made("pcie-machines"))
+    (job,) = network.admitted
+    ends: list[Any] = []
+
+    def work(rank: int, place: Any) -> None:
+        try:
+            collective = SCHEME.join(place, EPOCH)
+            ends.append(collective.all_reduce(np.ones(elements[rank // 4], np.float32)))
+        except AggregationError as error:
+            ends.append(error)
+
+    for server in servers_of(job):
+        network._begin_serving(job, server)
+    for rank, host in enumerate(job.plan.hosts):
+        network._start(job, host, lambda place, driver, rank=rank: work(rank, place))  # type: ignore[misc]
+    network.time.run(until=lambda: len(ends) == 8)
+    network.time.end()
+    assert len(ends) == 8 and all(isinstance(end, AggregationError) for end in ends)
+
+
+def test_a_gpu_that_gives_memory_nothing_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(
+        "from inalab.hosts.tcp.schedules import Move\n\nclass One:\n    def shards(self, machine):\n        return 1\n\n"
+        "    def gather(self, machine, block, shard):\n        first, *others = machine.gpus\n"
+        "        return [[Move(gpu, first, block, True) for gpu in others], [Move(first, machine.memory, block, True)]]\n\n"
+        "    def spread(self, machine, block, shard):\n        return [[Move(machine.memory, gpu, block, False) for gpu in machine.gpus]]\n\n"
+        "STRATEGY = One()\n"
+    )
+    found = virtual(
+        **{"scheme": "byteps-machine", "topology": "pcie-machines", "byteps-machine.strategy": str(path)}, **RATES, pcie_rate=100.0
+    )
+    assert found["valid"], found["problems"]
 
 
 def test_the_model_is_that_of_as_many_machines_but_for_rounding() -> None:
@@ -225,6 +320,8 @@ def test_gpus_reach_each_other_by_nvlink_and_nobody_else() -> None:
         ({"scheme": "switchml"}, "scheme switchml adds in switches, and those inside machines only forward"),
         ({"nvlink_rate": 5.0}, "topology pcie-machines has no nvlink_rate"),
         ({"pcie_rate": 0}, "pcie_rate is 0.0 Mbit/s"),
+        ({"jobs": '[{"workers": 2}, {"workers": 2}]'}, "scheme byteps-machine has the machines to itself: leave jobs out"),
+        ({"elastic": "yes"}, "byteps-machine"),
     ],
 )
 def test_machines_that_cannot_be_are_one_sentence(changes: dict[str, Any], wording: str) -> None:

@@ -15,6 +15,7 @@ from inalab.hosts.switchml import wire
 from inalab.schemes.atp import AGGREGATOR_LIFETIME
 from inalab.testbed.simulator.library import SIMULATOR
 from inalab.testbed.simulator.simulation import IDEAL, Job, Link, Network, build
+from inalab.testbed.simulator.steps import Steps
 from tests.atp_reference import Gradient, ModelAtpSwitch, Query, Status
 from tests.inside import SIMULATED
 from tests.properties import examples
@@ -32,7 +33,7 @@ class Switches:
     def __init__(self, **own: Any) -> None:
         network = Network([Link(0.0)] * 8, 3)
         above = {0: (2, 6), 1: (2, 7)}
-        self.world = build(network, [Job([0, 0, 0, 1, 1], range(5), above, 1, SLOTS, np.zeros((5, 1)), **own)], IDEAL)
+        self.world = build(network, [Job([0, 0, 0, 1, 1], range(5), above, [1], SLOTS, Steps(np.zeros((5, 1))), **own)], IDEAL)
         self.now = 0.0
 
     def arrive(

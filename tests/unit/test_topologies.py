@@ -245,7 +245,7 @@ def test_servers_are_spread_over_the_racks() -> None:
         ((1, 1), (1, 0), "0 workers"),
         ((2, 1, 10, 10, MAX_SERVERS), (2, 1, 10, 10, MAX_SERVERS + 1), "33 servers: from 0 to 32"),
         ((1, 32, 10, 10, 31), (1, 32, 10, 10, 32), "65 ports, and has 64"),
-        ((2, 2, 0.1), (2, 2, 0.09), "host_rate is 0.09 Mbit/s: from 0.1 to 100000"),
+        ((2, 2, 0.1), (2, 2, 0.09), "host_rate is 0.09 Mbit/s: from 0.1 to 2000000"),
         ((2, 2, 10, 2_000_000), (2, 2, 10, 2_000_001), "uplink_rate is 2000001"),
         ((2, 2, None, None), (2, 2, 10, -1), "uplink_rate is -1"),
     ],

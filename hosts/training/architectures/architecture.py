@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+
+MOST_LAYERS, MOST = 1000, 10**12
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,16 @@ class Architecture:
     @property
     def elements(self) -> int:
         return sum(layer.elements for layer in self.layers)
+
+    def check(self) -> None:
+        """Raise ValueError for a table that cannot be."""
+        its = self.layers
+        if not 1 <= len(its) <= MOST_LAYERS or not all(isinstance(la.elements, int) and 0 < la.elements <= MOST for la in its):
+            raise ValueError(f"{self.name} needs from 1 to {MOST_LAYERS} layers, each with from 1 to {MOST:,} elements")
+        if not all(0 <= la.multiply_adds < math.inf for la in its) or not any(la.multiply_adds for la in its):
+            raise ValueError(f"{self.name} has layers whose multiply-adds are no numbers, or none has any")
+        if not all(0 < t.step < math.inf and (t.batch is None or t.batch > 0) for t in self.timings.values()):
+            raise ValueError(f"{self.name} has times or batches that are not above 0")
 
     def part(self, of: int) -> Architecture:
         """The same with layers of one element in so many, for links that are slower by as much."""

@@ -19,14 +19,32 @@ def find(name: str) -> Architecture | None:
     `vgg16/64` has a 64th of each layer's elements. None if it is no such name; ValueError for a file that does not have one.
     """
     whole, part = _cut(name)
-    path = file_of(whole)
-    if path is None:
-        found = ARCHITECTURES.get(whole)
-    elif path.suffix == ".json":
-        found = _profile(path, path.stat().st_mtime_ns if path.exists() else 0)
-    else:
-        found = _defined(whole)
+    found: Architecture | None
+    try:
+        if whole.endswith(".json"):
+            found = _profile(Path(whole), _changed(Path(whole)))
+        else:
+            found = _defined(whole) if whole.endswith(".py") else ARCHITECTURES.get(whole)
+        if found is not None and found.name not in ARCHITECTURES:
+            found.check()
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{whole} is no architecture: {type(error).__name__}: {error}") from None
     return found if found is None or part == 1 else found.part(part)
+
+
+def divided(name: str, by: int) -> str:
+    """The name of the architecture with one element in so many."""
+    whole, part = _cut(name)
+    return f"{whole}/{part * by}" if part * by > 1 else whole
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def file_of(name: str) -> Path | None:

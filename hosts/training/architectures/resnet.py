@@ -1,4 +1,5 @@
-"""ResNets of bottleneck blocks for pictures of 224 x 224 (He et al., CVPR '16, table 1); a layer has its normalization."""
+"""ResNets of bottleneck blocks for pictures of 224 x 224 (He et al., CVPR '16, table 1), with the stride in the
+3 x 3 convolutions, as frameworks have them; a layer has its normalization."""
 
 from __future__ import annotations
 
