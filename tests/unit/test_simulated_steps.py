@@ -11,6 +11,7 @@ from inalab.hosts.training.pipeline import BARRIER, CROSS_BARRIER
 from inalab.testbed.plan.settings import SettingsError, TrialSettings, make_settings
 from inalab.testbed.simulator.computed import computed_trial
 from inalab.testbed.simulator.steps import Steps
+from inalab.testbed.theory import bounds, pipelines
 from tests.unit.test_virtual import virtual
 
 LAYERS = "layers-2x2000@4+3x10000@2+60000@1"
@@ -62,13 +63,15 @@ def test_packets_take_as_long_as_in_virtual_time(scheme: str, pipeline: str, str
 @pytest.mark.parametrize("scheme", ["ring", "ps", "ps-sharded", "byteps"])
 def test_messages_come_after_one_another_and_overlap_with_compute(scheme: str) -> None:
     """A step takes as long as the critical path where links are shared without a rest; and less than when it does not overlap."""
-    from inalab.testbed.theory import pipelines
-
     its = {"scheme": scheme, "pipeline": BARRIER}
     settings = make_settings(TrialSettings, SETTINGS | its)
     period, apart = (simulated(scheme=scheme, pipeline=how)["metrics"]["period_median"] for how in (BARRIER, "blocking"))
     assert pipelines.bound(settings) * 0.999 < period < 1.1 * pipelines.bound(settings)
     assert period < apart - 0.02
+    largest = 0.99 * bounds.seconds(settings, 60_000)  # of the last layer's sum, during which all others are asked for
+    for record in simulated(**its)["steps"]:
+        *_, (_, _, released, summed) = record["layers"]
+        assert summed - released > largest
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,7 @@ def test_services_of_asynchronous_training_take_their_time_too() -> None:
         ({"byteps.update": "server"}, "byteps.update=server and byteps.update_rate belong together"),
         ({"byteps.update_rate": 3.0}, "byteps.update=server and byteps.update_rate belong together"),
         ({"byteps.update": "gpu"}, "choose one of worker, server"),
-        ({"byteps.sum_rate": 0}, "greater than 0"),
+        ({"byteps.sum_rate": 0}, "greater than or equal to 0.001"),
     ],
 )
 def test_a_processor_that_cannot_be_is_one_sentence(changes: dict[str, Any], wording: str) -> None:
