@@ -182,7 +182,7 @@ def test_a_straggler_holds_up_the_ring_and_its_waiting_is_told() -> None:
     [
         ({"scheme": "byteps", "pipeline": "asynchronous"}, "pipeline asynchronous of scheme byteps is not simulated"),
         ({"scheme": "ring", "loss": 0.01}, "losses of scheme ring are not simulated"),
-        ({"scheme": "ring", "pipeline": "barrier"}, "pipeline barrier of scheme ring is not simulated"),
+        ({"scheme": "gloo", "pipeline": "barrier"}, "pipeline barrier of scheme gloo is not simulated"),
         ({"scheme": "ring", "jobs": '[{"workers": 2}, {"workers": 2}]'}, "jobs are not simulated of scheme ring"),
         ({"scheme": "byteps", "assignment": "hash"}, "byteps.assignment is not simulated"),
         ({"scheme": "ring", "racks": 1, "workers": 1}, "a worker alone is not simulated"),
