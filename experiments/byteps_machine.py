@@ -6,6 +6,7 @@ frameworks do. All rates are a thousandth of the paper's: PCIe 105, NVLink 1,200
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from inalab.testbed.plan.settings import TrialSettings
 from inalab.testbed.plan.sweep import Integers, Point, SweepSettings, paired
 from inalab.testbed.record.runs import Run
 from inalab.testbed.theory import bounds
-from inalab.topologies.plan import LinkPlan, NetworkPlan
+from inalab.topologies.plan import Hop, LinkPlan, NetworkPlan
 
 RUNS_ON = "virtual"
 FRAMEWORKS = "local-ring"
@@ -102,10 +103,7 @@ def by_formula(trial: dict[str, Any], kind: str) -> float:
     plan = settings.plan()
     steps = oracle.load(SCHEME.on(plan, settings.scheme_settings()), plan, 1.0)
     kinds = {link.number: kind_of(link, plan) for link in plan.links}
-    carried: dict[tuple[int, bool], float] = {}
-    for step in steps:
-        for hop, size in step.items():
-            carried[hop] = carried.get(hop, 0.0) + size
+    carried = sum(steps, Counter[Hop]())
     return max((size for (link, _), size in carried.items() if kinds[link] == kind), default=0.0)
 
 

@@ -90,8 +90,8 @@ def _batch(settings: Settings, gpu: str, model: str) -> int | None:
 def with_nccl(trial: dict[str, Any]) -> float:
     """Likewise, where each sum took what was reported of NCCL at 100 Gbit/s, in proportion to the rate."""
     settings = TrialSettings(**trial["settings"])
-    size, part = settings.racks * settings.workers, trial["factors"]["rate"] / settings.host_rate
-    ate = 1e9 * reported.ATE[NCCL].get(size, float("nan")) * trial["factors"]["rate"] / part / reported.ATE_RATE
+    size = settings.racks * settings.workers
+    ate = 1e9 * reported.ATE[NCCL].get(size, math.nan) * settings.host_rate / reported.ATE_RATE
     forward, backward, _ = pipelines.of_settings(settings)
     takes = [elements / ate for elements, _ in outline(find(settings.workload), settings.pipeline in LAYERED)]
     return settings.compute_ms / 1000 / pipelines.period(settings.pipeline, forward, backward, takes, urgent=False)

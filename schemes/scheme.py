@@ -288,7 +288,8 @@ class Scheme:
 
     def bounds_of_step(self, plan: NetworkPlan, settings: Any, tensors: Sequence[int]) -> list[float]:
         """Likewise, of each of several tensors of so many elements, which are summed one after the other without a pause."""
-        return [self.bound(plan, settings, elements) for elements in tensors]
+        bounds = {elements: self.bound(plan, settings, elements) for elements in set(tensors)}
+        return [bounds[elements] for elements in tensors]
 
     @abstractmethod
     def framing(self, settings: Any, elements: int) -> float:

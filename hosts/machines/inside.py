@@ -64,10 +64,10 @@ def one_server(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
     return services(memories, 0, block)
 
 
-def around(memories: Sequence[int], owner: int, block: int) -> list[Stage]:
-    """Between machines: a ring's way of a block, from the one behind its owner round to the owner, and round once more."""
-    n = len(memories)
-    ways = [(memories[(owner + 1 + i) % n], memories[(owner + 2 + i) % n]) for i in range(2 * n - 2)]
+def around(nodes: Sequence[int], owner: int, block: int) -> list[Stage]:
+    """Between machines, or GPUs: a ring's way of a block, from the one behind its owner round to the owner, and round once more."""
+    n = len(nodes)
+    ways = [(nodes[(owner + 1 + i) % n], nodes[(owner + 2 + i) % n]) for i in range(2 * n - 2)]
     return [[Move(source, destination, block, i < n - 1)] for i, (source, destination) in enumerate(ways)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from inalab.hosts.machines.inside import Machine, Stage
+from inalab.hosts.machines.inside import Machine, Stage, around
 from inalab.hosts.tcp.schedules import Move
 
 
@@ -19,10 +19,7 @@ class LocalRing:
         return len(machine.gpus)
 
     def gather(self, machine: Machine, block: int, shard: int) -> list[Stage]:
-        gpus, n = machine.gpus, len(machine.gpus)
-        ways = [(gpus[(shard + i) % n], gpus[(shard + i + 1) % n]) for i in range(2 * n - 2)]
-        ring = [[Move(source, destination, block, i < n - 1)] for i, (source, destination) in enumerate(ways)]
-        return [*ring, [Move(gpus[0], machine.memory, block, True)]]
+        return [*around(machine.gpus, shard - 1, block), [Move(machine.gpus[0], machine.memory, block, True)]]
 
     def spread(self, machine: Machine, block: int, shard: int) -> list[Stage]:
         passed = [machine.memory, *machine.gpus]

@@ -222,14 +222,14 @@ class Server(Node):
         Servers pass the announcement on to each other: no worker has to do with those of another machine.
         """
         servers = {rank for rank in self.connections if rank >= self.membership.size}
-        while (announced := self._hear()) is not None:
+        giving = {m.source for step in self.schedule for m in step if m.destination == self.membership.rank} - servers
+        while (announced := self._hear(giving)) is not None:
             kind, _, elements = ANNOUNCEMENT.unpack(announced)
             self._follow(self._room(elements, DTYPES[kind]), announced, servers, servers)
 
-    def _hear(self) -> bytes | None:
-        """What the workers that give something announce as the next sum, or None when one has left."""
-        giving = {m.source for step in self.schedule for m in step if m.destination == self.membership.rank}
-        rooms = {rank: bytearray(ANNOUNCEMENT.size) for rank in sorted(giving) if rank < self.membership.size}
+    def _hear(self, giving: set[int]) -> bytes | None:
+        """What these workers, which give it something, announce as the next sum, or None when one has left."""
+        rooms = {rank: bytearray(ANNOUNCEMENT.size) for rank in sorted(giving)}
         coming: dict[int, Parts] = {rank: deque([memoryview(room)]) for rank, room in rooms.items()}
         with self.driver.selector() as waiting:
             while coming:

@@ -182,7 +182,7 @@ def build(network: Network, jobs: Sequence[Job], costs: Costs) -> Any:
     values(world.chunks, len(chunks))[:] = chunks
     for number, job in enumerate(jobs):
         its, first = world.jobs[number], sum(sizes[:number])
-        its.atp, its.slots, its.base, its.sums = bool(job.servers), job.slots, sum(cells[:number]), job.steps.sums
+        its.atp, its.slots, its.base = bool(job.servers), job.slots, sum(cells[:number])
         its.first_layer, its.layers = sum(layers[:number]), layers[number]
         its.tree, its.first, its.size = sum(trees[:number]), first, sizes[number]
         its.message = job.message

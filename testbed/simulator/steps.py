@@ -50,8 +50,3 @@ class Steps:
         """When the worker had the sums of this step's layers, front first."""
         found: list[float] = self.ended[worker, step * self.layers : (step + 1) * self.layers].tolist()
         return found[::-1]
-
-    @property
-    def begun(self) -> NDArray[np.float64]:
-        """When each worker came to each sum."""
-        return np.array([[at for plan in plans for at in plan.backward[::-1]] for plans in self.passes])

@@ -90,8 +90,8 @@ def _messages(traffic: Traffic, job: Admitted, layers: list[int], steps: Steps) 
     if job.scheme.native:
         begun, ended = GlooRing(traffic, ELEMENT * sum(layers), steps).run()
     else:
-        transfers = [job.scheme.transfers(traffic.plan, job.settings, elements) for elements in layers]
-        begun, ended = Sums(traffic, [its for its in transfers if its is not None], steps).run()
+        transfers = {elements: job.scheme.transfers(traffic.plan, job.settings, elements) for elements in set(layers)}
+        begun, ended = Sums(traffic, [its for elements in layers if (its := transfers[elements]) is not None], steps).run()
     none = np.zeros(begun.shape, np.int64)
     return Summed(begun, ended, np.zeros(begun.shape), none, none, {})
 

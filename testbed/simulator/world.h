@@ -93,7 +93,6 @@ typedef struct {
     int32_t slots; /* of its pool, or its window */
     int32_t base;  /* of its cells in each switch */
     int32_t message; /* packets of a message over RoCE; 0: it is over UDP, or ATP */
-    int32_t sums;
     int32_t first_layer, layers; /* its layers, in the order of their sums */
     int32_t tree;  /* its first one; ATP has one a server */
     int32_t first, size; /* of its workers */

@@ -31,7 +31,7 @@ def test_a_workers_sums_come_last_layer_first_and_its_steps_as_the_pipeline_has_
     assert barrier.begin(0) == [20.0 + 2 + 4, 20.0 + 2 + 4 + 2]
     assert cross.begin(0) == [20.0 + 1 + 4, 20.0 + 1 + 4 + 2]  # the first layer's forward pass is over at 13
     assert barrier.begin(0) == cross.begin(0) == []
-    assert barrier.begun.tolist() == [[9.0, 11.0, 26.0, 28.0]]
+    assert [at for plan in barrier.passes[0] for at in plan.backward[::-1]] == [9.0, 11.0, 26.0, 28.0]
 
 
 def test_one_sum_comes_after_all_of_a_step() -> None:

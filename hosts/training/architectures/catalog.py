@@ -19,18 +19,7 @@ def find(name: str) -> Architecture | None:
     `vgg16/64` has a 64th of each layer's elements. None if it is no such name; ValueError for a file that does not have one.
     """
     whole, part = _cut(name)
-    found: Architecture | None
-    try:
-        if whole.endswith(".json"):
-            found = _profile(Path(whole), _changed(Path(whole)))
-        else:
-            found = _defined(whole) if whole.endswith(".py") else ARCHITECTURES.get(whole)
-        if found is not None and found.name not in ARCHITECTURES:
-            found.check()
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{whole} is no architecture: {type(error).__name__}: {error}") from None
+    found = ARCHITECTURES.get(whole) if file_of(whole) is None else _in_file(whole)
     return found if found is None or part == 1 else found.part(part)
 
 
@@ -57,6 +46,18 @@ def _cut(name: str) -> tuple[str, int]:
     """A name, and which part of the elements behind it is meant."""
     whole, slash, part = name.rpartition("/")
     return (whole, int(part)) if slash and part.isdecimal() and int(part) > 0 else (name, 1)
+
+
+def _in_file(source: str) -> Architecture:
+    """Raises ValueError for a file that has none, or one that cannot be."""
+    try:
+        found = _profile(Path(source), _changed(Path(source))) if source.endswith(".json") else _defined(source)
+        found.check()
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{source} is no architecture: {type(error).__name__}: {error}") from None
+    return found
 
 
 def _defined(source: str) -> Architecture:
